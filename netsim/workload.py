@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["UNKNOWN", "Flow", "Flows", "History", "JobColumns", "JobSpec", "Stage", "Workload",
-           "column", "history_of", "split_history"]
+           "column", "delays_stages", "history_of", "split_history"]
 
 #: The group or the user of a job without one; ids are not negative.
 UNKNOWN = -1
@@ -90,7 +90,10 @@ class Stage:
         The steps of a collective for which the coflow stands, if it has the bytes of several: for
         each kind of step the flows over which it sends, by their places, and how many steps are of
         this kind. Empty if the coflow is one step. Its overhead is that of all of them, see
-        `netsim.collectives.overhead_s`.
+        `netsim.network.Wire.overhead_of`.
+    overhead_s : float or None
+        Seconds of software and launch between the stage being valid and its first byte, in which
+        it takes no bandwidth; None for the network's. Stages without flows over links have none.
     """
 
     name: str
@@ -104,6 +107,7 @@ class Stage:
     deadline_s: float | None
     intra_server: bool
     steps: tuple[tuple[NDArray[np.int64], int], ...]
+    overhead_s: float | None
     __repr__ = brief
     __deepcopy__ = same
 
@@ -112,7 +116,8 @@ class Stage:
                  finishes_before: Iterable[str] = (), release_s: Quantity = 0.0,
                  weight: float = 1.0, coflow_id: int | None = None,
                  deadline_s: Quantity | None = None, *, intra_server: bool = False,
-                 steps: tuple[tuple[NDArray[np.int64], int], ...] = ()) -> None:
+                 steps: tuple[tuple[NDArray[np.int64], int], ...] = (),
+                 overhead_s: Quantity | None = None) -> None:
         owner = f"stage {name!r}"
         if flows is not None and not isinstance(flows, Flows):
             flows = Flows.of(flows)
@@ -133,7 +138,9 @@ class Stage:
                   "weight": weight, "coflow_id": coflow_id,
                   "deadline_s": None if deadline_s is None else parse_seconds(
                       deadline_s, f"{owner}: deadline_s", strict=True),
-                  "intra_server": intra_server, "steps": steps}
+                  "intra_server": intra_server, "steps": steps,
+                  "overhead_s": None if overhead_s is None else parse_seconds(
+                      overhead_s, f"{owner}: overhead_s")}
         if intra_server and flows is not None:
             raise InputError(f"{owner}: sends flows, which stages inside servers cannot")
         for field_name, value in values.items():
@@ -374,6 +381,12 @@ def column(jobs: Sequence[Any], name: str) -> Sequence[Any]:
     if isinstance(jobs, JobColumns):
         return jobs.column(name)
     return [getattr(job, name) for job in jobs]
+
+
+def delays_stages(jobs: Sequence[Any]) -> bool:
+    """Whether a stage of a job has an overhead of its own; those that patterns make are unknown."""
+    return not isinstance(jobs, JobColumns) and any(
+        stage.overhead_s for job in jobs for stage in job.stages)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

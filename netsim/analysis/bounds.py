@@ -40,7 +40,7 @@ class LowerBounds:
     coflows : DataFrame
         One row per coflow: coflow, job, iteration, stage, valid_s and finish_s (the earliest
         possible instants, with every coflow alone on the network), gamma_s (the least possible
-        CCT), weight.
+        CCT, overhead and latency included), weight.
     totals : DataFrame
         One row per bound, by name, with lower bounds on
 
@@ -132,7 +132,7 @@ def lower_bounds(network: Topology | str | Path, workload: Workload | str | Path
         raise InputError("the workload has no coflows: its jobs only compute")
     instance = _Instance(coflows, network)
     totals = {name: instance.totals(name) for name in BOUNDS if name in which}
-    frame = pd.DataFrame([(*each[:6], each.demand.gamma, each.weight) for each in coflows],
+    frame = pd.DataFrame([(*each[:6], each.least_s, each.weight) for each in coflows],
                          columns=["coflow", "job", "iteration", "stage", "valid_s", "finish_s",
                                   "gamma_s", "weight"])
     return LowerBounds(frame, pd.DataFrame.from_dict(totals, orient="index", columns=[
@@ -144,15 +144,15 @@ class _Instance:
 
     def __init__(self, coflows: Sequence[Emitted], network: Topology) -> None:
         self._coflows, self._network = coflows, network
-        self._valid, self._finish, self._weight, self._gamma = np.array(
-            [(each.valid_s, each.finish_s, each.weight, each.demand.gamma) for each in coflows]).T
+        self._valid, self._finish, self._weight, self._least = np.array(
+            [(each.valid_s, each.finish_s, each.weight, each.least_s) for each in coflows]).T
         self._fixed = all(each.fixed for each in coflows)
 
     def totals(self, name: str) -> tuple[float, float, float]:
         """Return a bound on the sum of finish times, the weighted sum, and the mean CCT."""
         if name == "isolation":
             return (float(self._finish.sum()), float(self._weight @ self._finish),
-                    float(self._gamma.mean()))
+                    float(self._least.mean()))
         weight = self._weight[0] if (self._weight == self._weight[0]).all() else np.nan
         if name == "single-link":
             finish = self._single_link()
@@ -187,7 +187,7 @@ class _Instance:
         for key, each in enumerate(self._coflows):
             if each.demand.nbytes:
                 table.add(each.demand, 0, 0.0, key)
-        empty = self._gamma == 0
+        empty = np.array([each.demand.nbytes == 0 for each in self._coflows])
         rest = float(self._weight[empty] @ self._finish[empty])
         if not len(table.coflows):
             return rest

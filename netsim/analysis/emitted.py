@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +34,8 @@ class Emitted(NamedTuple):
         Whether it becomes valid at that instant under every policy, as it waits for no other
         coflow.
     weight : float
+    least_s : float
+        Its least possible CCT.
     demand : RoutedCoflow
     """
 
@@ -45,6 +47,7 @@ class Emitted(NamedTuple):
     finish_s: float
     fixed: bool
     weight: float
+    least_s: float
     demand: RoutedCoflow
 
 
@@ -80,29 +83,35 @@ def emitted(network: Topology | str | Path, workload: Workload | str | Path, see
         whole = _Span(spec.arrival_s, spec.arrival_s, True, True)
         for iteration in range(spec.iterations):
             graph = plan.graph(iteration)
-            spans = _earliest(graph, whole, spec.arrival_s)
+            least = [0.0 if demand is None else demand.least_s(network.usable, network.wire.latency)
+                     for demand in graph.demands]
+            spans = _earliest(graph, least, whole, spec.arrival_s)
             for k, (stage, demand, span) in enumerate(
                     zip(graph.stages, graph.demands, spans, strict=True)):
                 if demand is not None:
                     yield Emitted(numbers.number(job, iteration, graph.stages, k), spec.id,
                                   iteration, stage.name, span.start, span.end, span.starts_then,
-                                  stage.weight, demand)
+                                  stage.weight, least[k], demand)
             whole = _Span(whole.start, max(span.end for span in spans), True,
                           all(span.ends_then for span in spans))
 
 
-def _earliest(graph: StageGraph, before: _Span, arrival: float) -> list[_Span]:
-    """Return the span of each stage of an iteration that follows `before`."""
+def _earliest(graph: StageGraph, least: Sequence[float], before: _Span, arrival: float
+              ) -> list[_Span]:
+    """Return the span of each stage of an iteration that follows `before`.
+
+    Given the least seconds that each takes after its computation.
+    """
     spans = [before] * len(graph.stages)
     for k in graph.dag.sequence:
         stage, demand = graph.stages[k], graph.demands[k]
+        sends = demand is not None and demand.nbytes > 0
         parents = [spans[parent] for parent in graph.dag.after[k]] or [before]
         holders = [spans[holder] for holder in graph.dag.finishes_before[k]]
         start = max(max(parent.end for parent in parents), arrival + stage.release_s)
         start += stage.compute_s
         known = all(parent.ends_then for parent in parents)
-        gamma = 0.0 if demand is None else demand.gamma
         spans[k] = _Span(
-            start, max(start + gamma, *(holder.end for holder in holders), start), known,
-            known and not gamma and all(holder.ends_then for holder in holders))
+            start, max(start + least[k], *(holder.end for holder in holders), start), known,
+            known and not sends and all(holder.ends_then for holder in holders))
     return spans

@@ -13,14 +13,13 @@ from netsim.collectives.closed_forms import closed_form_s
 from netsim.collectives.messages import Edges, Messages, Round, Schedule
 from netsim.collectives.msccl import Program, is_program, read_msccl
 from netsim.collectives.parts import Sizes, split
-from netsim.collectives.times import aggregated_s, overhead_s, stepwise_s
+from netsim.collectives.times import aggregated_s, stepwise_s
 from netsim.collectives.waiting import waits
 from netsim.lazy import loading
 
 __all__ = ["ALGORITHMS", "COLLECTIVES", "Bandwidths", "Choice", "Edges", "Messages", "NcclCosts",
-           "Program", "Round", "Schedule", "Sizes", "SwitchCosts", "aggregated_s",
-           "algorithms_of", "auto", "bandwidths", "check_algorithm", "closed_form_s", "costs_of",
-           "fastest", "is_program", "overhead_s", "read_msccl", "schedule", "split", "stepwise_s",
-           "waits"]
+           "Program", "Round", "Schedule", "Sizes", "SwitchCosts", "aggregated_s", "algorithms_of",
+           "auto", "bandwidths", "check_algorithm", "closed_form_s", "costs_of", "fastest",
+           "is_program", "read_msccl", "schedule", "split", "stepwise_s", "waits"]
 
 __getattr__ = loading(__name__)

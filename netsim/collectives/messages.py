@@ -117,7 +117,7 @@ class Edges(NamedTuple):
         How many pieces are sent over each.
     steps : tuple of (ndarray of int, int)
         The steps for which the phase stands: the edges that are used, and in how many steps they
-        are. See `netsim.collectives.overhead_s`.
+        are. See `netsim.network.Wire.overhead_of`.
     """
 
     src: Ints

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from netsim.collectives.messages import Round, Schedule
 from netsim.collectives.parts import Sizes
 
-__all__ = ["aggregated_s", "overhead_s", "port_bytes", "stepwise_s"]
+__all__ = ["aggregated_s", "port_bytes", "stepwise_s"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -81,33 +81,3 @@ def port_bytes(schedule: Schedule, sizes: Sizes) -> Iterator[tuple[float, int]]:
 def _fullest(each: Round, sizes: Sizes, repetition: int) -> float:
     nbytes = each.nbytes(sizes, repetition)
     return max(float(np.bincount(end, nbytes).max()) for end in (each.src, each.dst))
-
-
-def overhead_s(steps: Sequence[tuple[Ints, int]], latency: Floats, overhead: float) -> float:
-    """Compute what passes before the first byte of a coflow that stands for several steps.
-
-    With sigma steps of overhead o, of which step s has paths of latency Lambda_s at most:
-
-        o_A = sigma o + sum over s of Lambda_s - max over f of Lambda_f
-
-    so that the coflow, which ends a path's latency after its last byte, includes all of them.
-
-    Parameters
-    ----------
-    steps : sequence of (ndarray of int, int)
-        The flows of each step, and how many steps have these; see `netsim.Stage.steps`.
-    latency : ndarray of float, shape (flows,)
-        Of the path of each flow, in seconds.
-    overhead : float
-        Of a step, in seconds.
-
-    Examples
-    --------
-    Two steps over the first edge and one over the second:
-
-    >>> steps = ((np.array([0]), 2), (np.array([1]), 1))
-    >>> overhead_s(steps, np.array([1.0, 5.0]), overhead=10.0)
-    32.0
-    """
-    longest = sum(times * float(latency[flows].max(initial=0.0)) for flows, times in steps)
-    return sum(times for _, times in steps) * overhead + longest - float(latency.max(initial=0.0))

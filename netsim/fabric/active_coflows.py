@@ -1,4 +1,4 @@
-"""Coflows that somebody waits for: submitted, then active, until they complete or are withdrawn."""
+"""Coflows that somebody waits for: from when they are submitted until they have arrived."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ __all__ = ["ActiveCoflows"]
 class ActiveCoflows:
     """The transfers of a fabric.
 
+    A transfer first waits until its overhead is over and it begins, then is active until it has
+    sent its bytes, and is on its way until these have arrived.
+
     Parameters
     ----------
     table : FlowTable
@@ -32,19 +35,43 @@ class ActiveCoflows:
 
     def __init__(self, table: FlowTable) -> None:
         self._table = table
+        self._waiting: dict[CoflowEvent, None] = {}
         self._submitted: list[CoflowEvent] = []
         self.active: dict[int, CoflowEvent] = {}
+        self._on_their_way: dict[CoflowEvent, None] = {}
+
+    def wait(self, transfer: CoflowEvent) -> None:
+        """Take in one whose overhead passes now."""
+        self._waiting[transfer] = None
+
+    def begins(self, transfer: CoflowEvent) -> bool:
+        """Forget one whose overhead is over; return whether it waited, and was not withdrawn."""
+        return _taken(self._waiting, transfer)
 
     def submit(self, transfer: CoflowEvent) -> None:
-        """Take in one that is to become active when the fabric decides next."""
+        """Take in one that becomes active when the fabric decides next."""
         self._submitted.append(transfer)
+
+    def send_last(self, transfer: CoflowEvent) -> None:
+        """Take in one that has sent its last byte, which has not arrived."""
+        self._on_their_way[transfer] = None
+
+    def arrives(self, transfer: CoflowEvent) -> bool:
+        """Forget one whose last byte arrives; return whether it was on its way."""
+        return _taken(self._on_their_way, transfer)
+
+    def has_sent_all(self, transfer: CoflowEvent) -> bool:
+        """Whether one has sent its last byte, which may not have been noticed yet."""
+        rows = self._table.coflows
+        return transfer in self._on_their_way or bool(
+            (rows["open"][rows["key"] == transfer.key] == 0).any())
 
     def admit(self, now: float) -> None:
         """Let those submitted be active, in order of (job, order), with others that are valid."""
         table = self._table
         for transfer in self._in_order():
             table.admit(now, transfer.job)
-            transfer.key = table.add(transfer.demand, transfer.job, transfer.valid_s,
+            transfer.key = table.add(transfer.demand, transfer.job, transfer.begin_s,
                                      transfer.order)
             self.active[transfer.key] = transfer
         self._submitted.clear()
@@ -59,17 +86,20 @@ class ActiveCoflows:
         """
         active = [self.active.get(key) for key in table.coflows["key"].tolist()]
         for transfer in self._in_order():
-            table.add(transfer.demand, transfer.job, transfer.valid_s, transfer.order)
+            table.add(transfer.demand, transfer.job, transfer.begin_s, transfer.order)
             active.append(transfer)
         return active
 
     def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
         """Forget one that has not completed; return what is left of it, flow by flow.
 
-        When it first sent a byte, if it did, it says then.
+        When it first sent a byte, if it did, it says then. What has left before arrives nowhere.
         """
+        if self.arrives(transfer):
+            return np.zeros(len(transfer.demand.flows))
         if transfer.key not in self.active:
-            self._submitted.remove(transfer)
+            if not self.begins(transfer):
+                self._submitted.remove(transfer)
             return np.array(transfer.demand.flows["size"])
         del self.active[transfer.key]
         rows = self._table.coflows
@@ -80,12 +110,21 @@ class ActiveCoflows:
     def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow]) -> None:
         """Let some take other links from now on: those of demands with the same flows."""
         for transfer, demand in demands.items():
+            if transfer in self._on_their_way:
+                continue
             # What it would take alone is as of when it became valid, in records as in the view.
             transfer.demand = replace(demand, gamma=transfer.demand.gamma)
             if transfer.key in self.active:
                 self._table.reroute(transfer.key, demand)
 
     def waiting(self) -> list[tuple[int, float, float]]:
-        """Return job, validity and deadline of those submitted and not active yet."""
+        """Return job, validity and deadline of those that have not arrived and are not active."""
         return [(each.job, each.valid_s, each.valid_s + each.demand.deadline_s)
-                for each in self._submitted]
+                for each in (*self._waiting, *self._submitted, *self._on_their_way)]
+
+
+def _taken(transfers: dict[CoflowEvent, None], transfer: CoflowEvent) -> bool:
+    """Remove a transfer if it is among some; return whether it was."""
+    found = transfer in transfers
+    transfers.pop(transfer, None)
+    return found

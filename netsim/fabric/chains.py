@@ -34,7 +34,7 @@ class Chains:
         What each stage sends, line by line; segments of the table's pools are theirs. Only those
         of lines that run count.
     pauses : ndarray of float
-        The seconds before each, once the one before it has completed.
+        The seconds before each begins, once the one before it has arrived.
     next_due : float
         When the next coflow becomes valid; inf if none is about to.
     """
@@ -79,7 +79,8 @@ class Chains:
         self.of_jobs[job] = self._used, len(rows), 0, total, due
         if (stop := self._used + len(rows)) > len(self.stages):
             self._keep(slice(self._used), 2 * stop)
-        self.stages[self._used:stop], self.pauses[self._used:stop] = rows, pauses
+        self.stages[self._used:stop] = rows
+        self.pauses[self._used:stop] = pauses + rows["overhead"]
         self._used = stop
         self._add_running(job)
         self.next_due = min(self.next_due, due)
@@ -134,9 +135,13 @@ class Chains:
             array = getattr(self, name)[kept]
             setattr(self, name, np.concatenate((array, np.zeros(size - len(array), kind))))
 
-    def follow(self, gone: NDArray[Any], now: float) -> None:
-        """Let the next coflows of lines become due, after the rows in `gone` have completed."""
-        self.next_due = min(self.next_due, follow(gone, self.of_jobs, self.pauses, now))
+    def follow(self, gone: NDArray[Any], now: float, interval: float) -> None:
+        """Let the next coflows of lines become due, after the rows in `gone` have completed.
+
+        See `netsim.fabric.kernels.lines.follow`.
+        """
+        self.next_due = min(self.next_due,
+                            follow(gone, self.of_jobs, self.pauses, now, interval))
 
     @property
     def kernel_view(self) -> tuple[Any, ...]:
@@ -170,7 +175,7 @@ def _rows_of(demands: Sequence[RoutedCoflow], pools: Pools) -> NDArray[Any]:
     for k, demand in enumerate(demands):
         rows[k] = demand.coflows[0]
     rows["weight"] = [demand.weight for demand in demands]
-    rows["deadline"] = [demand.deadline_s for demand in demands]
+    rows["deadline"] = [demand.deadline_s - demand.overhead_s for demand in demands]
     for k, demand in enumerate(demands):
         pools.copy_in(rows[k:k + 1], (demand.flows, demand.hops, demand.loads))
     return rows

@@ -27,8 +27,10 @@ class CoflowEvent(simpy.Event):
     order : int
         Its place among the coflows of its job.
     demand : RoutedCoflow
-    valid_s, start_s, finish_s : float
-        When the coflow became valid, first sent a byte and sent its last; NaN until then.
+    valid_s, begin_s : float
+        When its stage became valid, and the coflow itself, after its overhead.
+    start_s, sent_s, finish_s : float
+        When it first sent a byte, sent its last, and the last arrived; NaN until then.
     key : int
         What the fabric's table knows it by; 0 until a decision has taken it in.
     """
@@ -41,16 +43,15 @@ class CoflowEvent(simpy.Event):
         self.order = order
         self.demand = demand
         self.valid_s = float(env.now)
-        self.start_s = math.nan
-        self.finish_s = math.nan
+        self.begin_s = self.valid_s + demand.overhead_s
+        self.start_s = self.sent_s = self.finish_s = math.nan
         self.key = 0
 
     def complete_at_once(self) -> None:
-        """Be complete without a byte sent; whoever waits is told in a step of its own.
+        """As `complete`, but tell whoever waits in a step of its own.
 
-        Otherwise a long line of such coflows would be as many calls deep.
+        Otherwise a long line of coflows without bytes would be as many calls deep.
         """
-        self.start_s = self.finish_s = self.valid_s
         if self._done is not None:
             self.callbacks.append(self._done)
         self.succeed(self)

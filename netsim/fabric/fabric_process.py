@@ -16,10 +16,12 @@ from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator, Undecided
+from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.event_loop import EventLoop
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.grid import Grid
+from netsim.fabric.kernels.lines import arrive
 from netsim.fabric.kernels.loop import AT_ENDS, NEVER
 from netsim.fabric.kernels.rules import SOUND
 from netsim.fabric.policy import Policy
@@ -167,14 +169,39 @@ class FabricProcess:
 
     def send(self, transfer: CoflowEvent) -> CoflowEvent:
         """As `submit`, for an event that is made already; return it."""
+        if transfer.begin_s > self._env.now:
+            self.in_flight.wait(transfer)
+            call_at(self._env, transfer.begin_s, partial(self._after_overhead, transfer))
+        else:
+            self._begin(transfer)
+        return transfer
+
+    def _after_overhead(self, transfer: CoflowEvent, _: simpy.Event) -> None:
+        if self.in_flight.begins(transfer):
+            self._begin(transfer)
+
+    def _begin(self, transfer: CoflowEvent) -> None:
+        """Let the bytes of a coflow flow from now on, or its messages without bytes go."""
         if len(transfer.demand.flows):
             self.in_flight.submit(transfer)
             self._happen(_COFLOW_VALID)
+            return
+        self.table.jobs["completed"][transfer.job] += 1
+        transfer.start_s = transfer.sent_s = transfer.begin_s
+        transfer.finish_s = transfer.begin_s + transfer.demand.empty_until_s
+        if transfer.finish_s > self._env.now:  # which no observation notices
+            self._let_arrive(transfer, transfer.finish_s)
         else:
-            self.table.jobs["completed"][transfer.job] += 1
             transfer.complete_at_once()
-            self.pass_empty()
-        return transfer
+        self.pass_empty()
+
+    def _let_arrive(self, transfer: CoflowEvent, at: float) -> None:
+        self.in_flight.send_last(transfer)
+        call_at(self._env, at, partial(self._arrive, transfer))
+
+    def _arrive(self, transfer: CoflowEvent, _: simpy.Event) -> None:
+        if self.in_flight.arrives(transfer):
+            transfer.complete()
 
     def pass_empty(self) -> None:
         """Decide now: a coflow without bytes has come and ended, which is a coflow event."""
@@ -183,8 +210,7 @@ class FabricProcess:
 
     def has_sent_all(self, transfer: CoflowEvent) -> bool:
         """Whether a coflow has sent its last byte, which may not have been noticed yet."""
-        rows = self.table.coflows
-        return bool((rows["open"][rows["key"] == transfer.key] == 0).any())
+        return self.in_flight.has_sent_all(transfer)
 
     def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
         """Take back a coflow that has not completed; return what is left of it, flow by flow."""
@@ -204,12 +230,13 @@ class FabricProcess:
         demands : sequence of RoutedCoflow
             What its coflows send, over and over; each has something to send.
         pauses : sequence of float
-            Seconds that pass before each, once the one before has completed.
+            Seconds that pass before the stage of each is valid, once the one before has arrived.
         total : int
             How many coflows there are.
         due : float
-            When the first becomes valid.
+            When the stage of the first becomes valid.
         """
+        due += demands[0].overhead_s
         if not self.table.have_room(demands):
             self._leave()  # what engines know goes by the places of flows
         self.table.run_chain(job, demands, pauses, total, due)
@@ -491,19 +518,23 @@ class FabricProcess:
     def _complete(self) -> None:
         self._finished = 0
         rows = self.table.drop_finished()
+        arrive(rows, self.table.flows)
         alone = []
-        starts, ends = rows["start"].tolist(), rows["last"].tolist()
+        starts, sent, ends = (rows[name].tolist() for name in ("start", "last", "arrives"))
         for k, key in enumerate(rows["key"].tolist()):
             transfer = self.in_flight.active.pop(key, None)
             if transfer is None:
                 alone.append(k)
                 continue
-            transfer.start_s, transfer.finish_s = starts[k], ends[k]
+            transfer.start_s, transfer.sent_s, transfer.finish_s = starts[k], sent[k], ends[k]
             if self._observer is not None:
                 self._observer.flows_finished(transfer, self.table.flows_of(rows[k]))
-            transfer.complete()
+            if (at := self._grid.observed(transfer.finish_s)) > self._env.now:
+                self._let_arrive(transfer, at)
+            else:
+                transfer.complete()
         if alone:
-            self.table.lines.follow(rows[alone], self._env.now)
+            self.table.lines.follow(rows[alone], self._env.now, self._grid.interval)
             if len(untold := rows[alone][rows["waited"][alone] != TOLD]):
                 self._completed(untold, self.table.flows)
         # What nobody waits for, a decision that stands has been carried on from already.

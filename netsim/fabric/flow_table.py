@@ -149,7 +149,7 @@ class FlowTable:
         self.active_jobs += add(
             self.rows, count, self.jobs, self.pools.arrays, self.pools.used, demand.coflows,
             (demand.flows, demand.hops, demand.loads), job, self.last_key, order, valid,
-            demand.gamma, demand.weight, valid + demand.deadline_s)
+            demand.gamma, demand.weight, valid + (demand.deadline_s - demand.overhead_s))
         self._now_active(count + 1)
         return self.last_key
 

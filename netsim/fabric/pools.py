@@ -85,6 +85,9 @@ class Pools:
         flows, hops, loads = self.arrays
         _, hop, load = self.used.tolist()
         own = flows[row["flow"][0]:][:row["flows"][0]]
+        sends = own["remaining"] > 0  # what was sent arrives on the path on which it was
+        own["latency"][sends] = demand.flows["latency"][sends]
+        row["reach"] = own["latency"].max(initial=0.0)
         own["hop"], own["hops"] = demand.flows["hop"] + hop, demand.flows["hops"]
         counts = len(demand.hops), len(demand.loads)
         hops[hop:hop + counts[0]], loads[load:load + counts[1]] = demand.hops, demand.loads

@@ -22,10 +22,11 @@ LEAST_BYTES = 1e-100
 
 #: A flow. It crosses ``hops`` links, those of the HOP rows from ``hop`` on. ``finish`` is
 #: when it ends at its present rate, ``weight`` its weight where the fabric shares fairly,
-#: ``index`` its place in the stage's list.
+#: ``payload`` its bytes without headers, ``latency`` that of its path, ``index`` its place in the
+#: stage's list.
 FLOW = np.dtype([("size", "f8"), ("remaining", "f8"), ("rate", "f8"), ("finish", "f8"),
-                 ("weight", "f8"), ("hop", "i8"), ("hops", "i4"), ("src", "i4"), ("dst", "i4"),
-                 ("index", "i4")], align=True)
+                 ("weight", "f8"), ("payload", "f8"), ("latency", "f8"), ("hop", "i8"),
+                 ("hops", "i4"), ("src", "i4"), ("dst", "i4"), ("index", "i4")], align=True)
 
 #: A flow on a link; ``slot`` is the link's place among the loads of the coflow.
 HOP = np.dtype([("link", "i8"), ("slot", "i8")], align=True)
@@ -50,7 +51,10 @@ NEXT_IN_LINE, WAITED, TOLD = 1, 2, 3
 #: ``waited`` says who goes on when it has completed: nobody if 0 or `TOLD`, else `NEXT_IN_LINE` or
 #: `WAITED`; ``split`` the weight that its unfinished flows have together, 0 if each has its own,
 #: ``thinner`` 1 if one has ended since that was split, ``unit`` where `sharing` keeps what each of
-#: them has of it.
+#: them has of it. The coflow begins, and is ``valid`` for policies, ``overhead`` seconds after its
+#: stage is. ``arrives`` is the arrival of its messages without bytes (-inf if there are none), and
+#: that of all its flows once it has completed; ``reach`` is the longest latency of a flow,
+#: ``payload`` the bytes of all without headers.
 COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"),
                    ("finish", "f8"), ("last", "f8"), ("total", "f8"), ("base", "f8"),
                    ("left", "f8"), ("speed", "f8"), ("gamma", "f8"), ("weight", "f8"),
@@ -58,7 +62,8 @@ COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"
                    ("open", "i8"), ("hop", "i8"), ("hops", "i8"), ("load", "i8"),
                    ("loads", "i8"), ("fresh", "i8"), ("deadline", "f8"),
                    ("crosses", "i8"), ("longest", "f8"), ("waited", "i8"), ("split", "f8"),
-                   ("thinner", "i8"), ("unit", "i8")], align=True)
+                   ("thinner", "i8"), ("unit", "i8"), ("overhead", "f8"), ("arrives", "f8"),
+                   ("reach", "f8"), ("payload", "f8")], align=True)
 
 #: A job: ``attained`` bytes of its ``completed`` coflows, ``sent`` those of the active ones
 #: too (as of the last `job_attained`), ``ahead`` the sum of the gammas of coflows that it has

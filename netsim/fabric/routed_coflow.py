@@ -10,20 +10,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
-from netsim.fabric.kernels.binding import bind, bottleneck
+from netsim.fabric.kernels.binding import bind
+from netsim.fabric.least_times import least_times
 from netsim.forking import same
 from netsim.network import Topology
 from netsim.workload import Flows
 
-__all__ = ["RoutedCoflow", "bottleneck"]
+__all__ = ["RoutedCoflow", "Steps"]
+
+#: The steps of a collective for which a coflow stands; see `netsim.Stage.steps`.
+Steps = tuple[tuple[NDArray[np.int64], int], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoutedCoflow:
     """The rows that coflows bring to the fabric: built once per stage, reused each iteration.
 
-    Flows without bytes, and flows that cross no link, are not among them: they are
-    complete as soon as the coflow is valid.
+    Flows without bytes, and flows that cross no link, are not among them. The latter are complete
+    as soon as the stage is valid, the former a path's latency after the coflow begins.
 
     Attributes
     ----------
@@ -36,13 +40,17 @@ class RoutedCoflow:
     loads : ndarray of LOAD
         One row per link that a coflow uses.
     nbytes : float
-        Bytes in total.
+        Bytes on the wire in total.
     gamma : float
         Effective bottleneck of the first at the network's nominal capacities, in seconds.
     weight : float
         The coflow's weight.
     deadline_s : float
         Seconds after its validity by which the coflow is to finish; inf if at no time.
+    overhead_s : float
+        Seconds from its stage being valid until the first begins, in which it takes no bandwidth.
+    payload : float
+        Bytes in total, without headers.
     """
 
     coflows: NDArray[Any]
@@ -53,11 +61,14 @@ class RoutedCoflow:
     gamma: float
     weight: float = 1.0
     deadline_s: float = math.inf
+    overhead_s: float = 0.0
+    payload: float = math.nan
     __deepcopy__ = same
 
     @classmethod
     def of(cls, flows: Flows, network: Topology, hosts: ArrayLike | None = None, *,
            key: ArrayLike = 0, weight: float = 1.0, deadline_s: float = math.inf,
+           overhead_s: float | None = None, steps: Steps = (),
            like: RoutedCoflow | None = None) -> RoutedCoflow:
         """Route the flows of a coflow.
 
@@ -75,13 +86,17 @@ class RoutedCoflow:
             The coflow's weight.
         deadline_s : float
             Seconds after its validity by which the coflow is to finish.
+        overhead_s : float, optional
+            The overhead of each step; by default the network's.
+        steps : tuple of (ndarray of int, int)
+            The steps for which the coflow stands; see `netsim.Stage`.
         like : RoutedCoflow, optional
             One of the same flows between the same hosts, perhaps on other links.
 
         Returns
         -------
         RoutedCoflow
-            `like` itself, if it has the same links, weight and deadline.
+            `like` itself, if it has the same links, weight, deadline and overhead.
 
         Raises
         ------
@@ -93,19 +108,28 @@ class RoutedCoflow:
             raise InputError(f"host {flows.ranks - 1} is out of range: network {network.name!r} "
                              f"has the hosts 0 to {network.hosts - 1}")
         src, dst = places[flows.src], places[flows.dst]
-        keys = np.asarray(key, np.int64)
-        ptr, links = network.routes(src, dst, keys if keys.ndim else keys + np.arange(len(flows)))
-        if (like is not None and (like.weight, like.deadline_s) == (weight, deadline_s)
+        keys = np.broadcast_to(np.asarray(key, np.int64), len(flows))
+        if not np.ndim(key):
+            keys = keys + np.arange(len(flows))
+        ptr, links = network.routes(src, dst, keys)
+        wire = network.wire
+        latency = wire.latency_of(ptr, links) if wire.timed else np.zeros(len(src))
+        overhead = wire.overhead_of(ptr, latency, steps, overhead_s)
+        if (like is not None
+                and (like.weight, like.deadline_s, like.overhead_s)
+                == (weight, deadline_s, overhead)
                 and np.array_equal(like.flows["hops"], np.diff(ptr))
                 and np.array_equal(like.hops["link"], links)):
             return like
-        coflows, rows, hops, loads = bind(src, dst, flows.nbytes, ptr, links, network.usable,
-                                          np.array([len(src)]))
+        nbytes = network.wire_bytes(flows.nbytes, src, dst, keys, ptr, links)
+        coflows, rows, hops, loads = bind(src, dst, nbytes, ptr, links, network.usable,
+                                          np.array([len(src)]), flows.nbytes, latency)
+        coflows["overhead"] = overhead
         for array in (coflows, rows, hops, loads):
             array.setflags(write=False)
         one = coflows[0]
         return cls(coflows, rows, hops, loads, float(one["total"]), float(one["gamma"]), weight,
-                   deadline_s)
+                   deadline_s, overhead, float(one["payload"]))
 
     def with_left(self, left: NDArray[np.float64], of_bytes: float,
                   capacity: NDArray[np.float64]) -> RoutedCoflow:
@@ -126,6 +150,19 @@ class RoutedCoflow:
         ptr = np.concatenate(([0], np.cumsum(rows["hops"])))
         coflows, flows, hops, loads = bind(
             rows["src"].astype(np.int64), rows["dst"].astype(np.int64), nbytes, ptr,
-            self.hops["link"].astype(np.int64), capacity, np.array([len(rows)]))
+            self.hops["link"].astype(np.int64), capacity, np.array([len(rows)]),
+            rows["payload"] * (nbytes / rows["size"]), rows["latency"])
+        coflows["overhead"] = self.overhead_s
         return RoutedCoflow(coflows, flows, hops, loads, float(coflows[0]["total"]),
-                            float(coflows[0]["gamma"]), self.weight, self.deadline_s)
+                            float(coflows[0]["gamma"]), self.weight, self.deadline_s,
+                            self.overhead_s, float(coflows[0]["payload"]))
+
+    @property
+    def empty_until_s(self) -> float:
+        """Seconds from its begin until its messages without bytes arrive; 0 without any."""
+        return max(float(self.coflows["arrives"][0]), 0.0)
+
+    def least_s(self, capacity: NDArray[np.float64], latency: NDArray[np.float64]) -> float:
+        """Return a lower bound on its completion time; see `least_times`."""
+        return float(least_times(self.coflows, self.flows, self.hops, self.loads, capacity,
+                                 latency)[0])

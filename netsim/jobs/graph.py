@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-from numpy.typing import NDArray
-
 from netsim.checks import parents_first
-from netsim.fabric.routed_coflow import RoutedCoflow, bottleneck
+from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.forking import same
 from netsim.workload import Stage
 
@@ -124,8 +121,8 @@ class StageGraph:
         """Sum of the effective bottlenecks of all coflows, in seconds."""
         return sum(demand.gamma for demand in self.demands if demand is not None)
 
-    def length(self, *, released: bool, capacity: NDArray[np.float64] | None = None) -> float:
-        """Compute the longest path through compute times and bottlenecks, in seconds.
+    def length(self, *, released: bool, least: Callable[[RoutedCoflow], float]) -> float:
+        """Compute the longest path through compute times and least times of coflows, in seconds.
 
         It is the duration of the iteration alone on the network if parallel coflows do not share
         links; for a chain of stages, it is the sum of all times.
@@ -134,8 +131,8 @@ class StageGraph:
         ----------
         released : bool
             Whether stages wait for their ``release_s``, as in the first iteration.
-        capacity : ndarray of float, shape (links,), optional
-            Capacities in bytes per second; by default those of the network.
+        least : callable
+            Returns the least time of a coflow alone.
         """
         ends = [0.0] * len(self.stages)
         for k in self.dag.sequence:
@@ -145,6 +142,6 @@ class StageGraph:
                 start = max(start, stage.release_s)
             end = start + stage.compute_s
             if demand is not None:
-                end += demand.gamma if capacity is None else bottleneck(demand.loads, capacity)
+                end += least(demand)
             ends[k] = max([end, *[ends[parent] for parent in self.dag.finishes_before[k]]])
         return max(ends)

@@ -6,7 +6,7 @@ import math
 import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from zlib import crc32
 
 import numpy as np
@@ -63,7 +63,11 @@ class JobPlan:
         self.network = network
         self._seed = seed
         self._placed = placed
-        self._most = None if np.array_equal(capacity, network.usable) else capacity
+        # On ideal networks whose links are as they were, that is all there is to know.
+        self._least = _alone_s
+        if network.wire.timed or not np.array_equal(capacity, network.usable):
+            self._least = partial(RoutedCoflow.least_s, capacity=capacity,
+                                  latency=network.wire.latency)
         self._fixed = None if spec.redraw else self._draw()
 
     def graph(self, iteration: int) -> StageGraph:
@@ -87,24 +91,26 @@ class JobPlan:
         key = ecmp_key(self.spec.id, stage.name)
         deadline_s = math.inf if stage.deadline_s is None else stage.deadline_s
         made = RoutedCoflow.of(stage.flows, self.network, self.hosts, key=key, weight=stage.weight,
-                               deadline_s=deadline_s, like=routed.get(id(stage.flows)))
+                               deadline_s=deadline_s, overhead_s=stage.overhead_s,
+                               steps=stage.steps, like=routed.get(id(stage.flows)))
         routed[id(stage.flows)] = made
         return made
 
     def lower_bound(self) -> float:
         """Compute the least possible JCT, of the job alone on the network; in seconds.
 
-        For a chain of stages, it is the sum of all Gammas and compute times (LB in the Parrot
-        paper); for a DAG, the longest path through them.
+        For a chain of stages, it is the sum of all least times of coflows (Gammas on networks
+        without latency) and compute times (LB in the Parrot paper); for a DAG, the longest path
+        through them.
         """
         iterations, fixed = self.spec.iterations, self._fixed
         if fixed is None:
-            return sum(self._draw(iteration).length(released=iteration == 0, capacity=self._most)
+            return sum(self._draw(iteration).length(released=iteration == 0, least=self._least)
                        for iteration in range(iterations))
-        first = fixed.length(released=True, capacity=self._most)
+        first = fixed.length(released=True, least=self._least)
         if iterations == 1:
             return first
-        return first + (iterations - 1) * fixed.length(released=False, capacity=self._most)
+        return first + (iterations - 1) * fixed.length(released=False, least=self._least)
 
     def communication_s(self, first: int = 0) -> float:
         """Sum the Gammas of all coflows from iteration `first` on, in seconds."""
@@ -112,6 +118,11 @@ class JobPlan:
             return sum(self._draw(iteration).gamma_s
                        for iteration in range(first, self.spec.iterations))
         return (self.spec.iterations - first) * self._fixed.gamma_s
+
+
+def _alone_s(demand: RoutedCoflow) -> float:
+    """Return the least time of a coflow on an ideal network."""
+    return demand.overhead_s + demand.gamma
 
 
 def ecmp_key(job: int, stage: str) -> int:

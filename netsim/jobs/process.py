@@ -74,8 +74,9 @@ class _Iteration:
     paused : dict of int to (ndarray of float, float) or float
         Of a job that was paused: for a stage that sent, the bytes left of each flow and those of
         all flows at first; for one that computed, the seconds left.
-    spent_s, sent_bytes : float
-        Seconds spent in it, and bytes sent by coflows that had not ended, when it was paused.
+    spent_s, sent_bytes, sent_on_wire : float
+        Seconds spent in it, and bytes sent by coflows that had not ended, without headers and with
+        them, when it was paused.
     """
 
     left: int
@@ -86,6 +87,7 @@ class _Iteration:
     paused: dict[int, tuple[NDArray[np.float64], float] | float] = field(default_factory=dict)
     spent_s: float = 0.0
     sent_bytes: float = 0.0
+    sent_on_wire: float = 0.0
 
     @classmethod
     def of(cls, dag: Dag) -> _Iteration:
@@ -97,7 +99,7 @@ class _Iteration:
         """Return a copy that is not changed with this one."""
         return _Iteration(self.left, self.blockers.copy(), self.holders.copy(), self.held.copy(),
                           self.held_until.copy(), self.paused.copy(), self.spent_s,
-                          self.sent_bytes)
+                          self.sent_bytes, self.sent_on_wire)
 
 
 class _Resumed(NamedTuple):
@@ -152,9 +154,10 @@ class JobProcess:
     restarts : int
         Number of times that the job was stopped and had to repeat an iteration.
     lost_s, lost_bytes : float
-        Seconds spent in iterations that were repeated, and bytes sent in them.
-    kept_bytes : float
-        Bytes that coflows sent before the job was stopped, and that were not sent again.
+        Seconds spent in iterations that were repeated, and bytes on the wire sent in them.
+    kept_bytes, kept_on_wire : float
+        Bytes that coflows sent before the job was stopped, and that were not sent again; without
+        headers and with them.
     plan, graph : JobPlan, StageGraph
         The job's plan, and the stages of the current iteration; only while the job runs.
     """
@@ -174,7 +177,8 @@ class JobProcess:
         self.done = False
         self.lower_bound_s = math.nan
         self.running = False
-        self.restarts, self.lost_s, self.lost_bytes, self.kept_bytes = 0, 0.0, 0.0, 0.0
+        self.restarts, self.lost_s, self.lost_bytes = 0, 0.0, 0.0
+        self.kept_bytes = self.kept_on_wire = 0.0
         self._env = env
         self._fabric = fabric
         self._recorder = recorder
@@ -331,7 +335,9 @@ class JobProcess:
         for stage, transfer in self._sending.items():
             left, sent = self._withdraw(transfer)
             stages.paused[stage] = left, transfer.demand.nbytes
-            stages.sent_bytes += sent
+            demand = transfer.demand
+            stages.sent_bytes += sent * (demand.payload / demand.nbytes if demand.nbytes else 0.0)
+            stages.sent_on_wire += sent
         self._halt()
 
     def _withdraw(self, transfer: CoflowEvent) -> tuple[NDArray[np.float64], float]:
@@ -524,6 +530,7 @@ class JobProcess:
         self._made_s += self.in_iteration_s
         if self._stages is not None:
             self.kept_bytes += self._stages.sent_bytes
+            self.kept_on_wire += self._stages.sent_on_wire
         self.iteration += 1
         if self.iteration < self.plan.spec.iterations:
             self._begin_iteration()

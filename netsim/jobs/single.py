@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels.binding import bind, bottlenecks
+from netsim.fabric.kernels.binding import bind
+from netsim.fabric.least_times import least_times
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.single_columns import SingleColumns
 from netsim.network import Topology
@@ -60,8 +61,12 @@ class SingleCoflows:
         arrival, release = columns.arrival_s, columns.release_s
         wait = np.maximum(arrival + release - arrival, 0.0)
         self._valid = arrival + (wait + columns.compute_s)
+        given = columns.overhead_s
+        self._overhead_s = np.where(np.isnan(given), network.wire.overhead, given)
         self._before_s = release + columns.compute_s
-        self._order = np.lexsort((columns.members, self._valid))
+        # One that crosses no link ends when it is valid, which may thus be told of a little late.
+        self._begins = self._valid + self._overhead_s
+        self._order = np.lexsort((columns.members, self._begins))
         self._built = 0
 
     def _next_batch(self) -> NDArray[np.int64]:
@@ -70,8 +75,8 @@ class SingleCoflows:
         flows = np.cumsum(self.columns.flows[order[first:first + _MOST_COFLOWS]])
         count = max(int(np.searchsorted(flows, _MOST_FLOWS, "right")), 1)
         # Coflows that become valid at the same instant are in the same batch.
-        last = self._valid[order[first + count - 1]]
-        self._built = int(np.searchsorted(self._valid, last, "right", sorter=order))
+        last = self._begins[order[first + count - 1]]
+        self._built = int(np.searchsorted(self._begins, last, "right", sorter=order))
         return order[first:self._built]
 
     def more(self) -> RoutedCoflow | None:
@@ -104,9 +109,10 @@ class SingleCoflows:
         return bounds
 
     def _end_empty(self, member: int, row: NDArray[Any], flows: NDArray[Any]) -> None:
-        """Schedule the end of a coflow without bytes when it becomes valid, without the fabric."""
+        """Schedule the end of a coflow without bytes, which the fabric need not see."""
         row["start"] = row["valid"]
-        self._at(float(row["valid"][0]), partial(self._tell_of, member, row, flows))
+        row["arrives"] = np.maximum(row["valid"], row["arrives"])
+        self._at(float(row["arrives"][0]), partial(self._tell_of, member, row, flows))
 
     def _tell_of(self, member: int, row: NDArray[Any], flows: NDArray[Any]) -> None:
         row["job"] = self.columns.members[member]  # which may have changed since
@@ -120,22 +126,32 @@ class SingleCoflows:
 
     def _build(self, which: NDArray[np.int64]) -> RoutedCoflow:
         """Build the coflows of some members, and set their lower bounds."""
-        columns, network, valid = self.columns, self.network, self._valid[which]
+        columns, network, wire = self.columns, self.network, self.network.wire
         members, sent = columns.members[which], columns.sent(which)
         stops = np.cumsum(sent.counts)
         key = np.arange(stops[-1]) + np.repeat(sent.key - (stops - sent.counts), sent.counts)
         ptr, links = network.routes(sent.src, sent.dst, key)
-        rows, flows, hops, loads = bind(sent.src, sent.dst, sent.nbytes, ptr, links,
-                                        network.usable, stops)
+        latency = wire.latency_of(ptr, links) if wire.timed else None
+        nbytes = network.wire_bytes(sent.nbytes, sent.src, sent.dst, key, ptr, links)
+        rows, flows, hops, loads = bind(sent.src, sent.dst, nbytes, ptr, links, network.usable,
+                                        stops, sent.nbytes, latency)
         for array in (flows, hops, loads):
             array.setflags(write=False)
         rows["job"] = members
-        rows["valid"] = rows["last"] = valid
+        rows["overhead"] = np.where(_have_paths(rows), self._overhead_s[which], 0.0)
+        least = rows["gamma"] + rows["overhead"]
+        if wire.timed or not np.array_equal(self._most, network.usable):
+            least = least_times(rows, flows, hops, loads, self._most, wire.latency)
+        self._lower_bound_s[members] = least + self._before_s[which]
+        rows["valid"] = rows["last"] = self._valid[which] + rows["overhead"]
+        rows["arrives"] += rows["valid"]
         rows["weight"] = columns.weight[which]
-        rows["deadline"] = valid + columns.deadline_s[which]
-        alone = rows["gamma"]
-        if not np.array_equal(self._most, network.usable):
-            alone = bottlenecks(rows, loads, self._most)
-        self._lower_bound_s[members] = alone + self._before_s[which]
+        rows["deadline"] = self._valid[which] + columns.deadline_s[which]
         return RoutedCoflow(rows, flows, hops, loads, float(rows["total"].sum()),
                             float(rows["gamma"][0]))
+
+
+def _have_paths(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return whether a flow of each coflow crosses a link, with bytes or without."""
+    have: NDArray[np.bool_] = (rows["flows"] > 0) | (rows["arrives"] > -np.inf)
+    return have

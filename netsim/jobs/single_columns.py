@@ -48,8 +48,9 @@ class SingleColumns:
     ----------
     members : ndarray of int
         Positions of the jobs in order of (arrival, id).
-    arrival_s, release_s, compute_s, weight, deadline_s : ndarray of float
-        Of the jobs and their stages; the job's computation included, and inf for no deadline.
+    arrival_s, release_s, compute_s, weight, deadline_s, overhead_s : ndarray of float
+        Of the jobs and their stages; the job's computation included, inf for no deadline, and NaN
+        for the network's overhead.
     flows : ndarray of int
         Number of flows of each.
     coflow_id : ndarray of int
@@ -66,6 +67,7 @@ class SingleColumns:
     compute_s: Floats
     weight: Floats
     deadline_s: Floats
+    overhead_s: Floats
     flows: Ints
     coflow_id: Ints
     stages: Sequence[str]
@@ -75,15 +77,16 @@ class SingleColumns:
 
 def is_single(job: JobSpec) -> bool:
     """Whether a job consists of a single coflow."""
-    return job.iterations == 1 and len(job.stages) == 1 and job.stages[0].flows is not None
+    return (job.iterations == 1 and len(job.stages) == 1 and job.stages[0].flows is not None
+            and not job.stages[0].steps)
 
 
 def of_columns(jobs: JobColumns) -> SingleColumns:
     """Take jobs that are columns as they are."""
     columns, count = jobs.columns, len(jobs)
-    none = np.zeros(count)
+    none, unknown = np.zeros(count), np.full(count, math.nan)
     return SingleColumns(np.arange(count), columns.arrival_s, none, none, np.ones(count),
-                         np.full(count, math.inf), columns.counts, columns.coflow_id,
+                         np.full(count, math.inf), unknown, columns.counts, columns.coflow_id,
                          [jobs.STAGE] * count, partial(_sent_of_columns, columns))
 
 
@@ -115,6 +118,8 @@ def of_specs(jobs: Sequence[JobSpec], members: Sequence[int],
                   in zip(specs, stages, strict=True)]),
         np.array([stage.weight for stage in stages], np.float64),
         np.array([math.inf if stage.deadline_s is None else stage.deadline_s
+                  for stage in stages]),
+        np.array([math.nan if stage.overhead_s is None else stage.overhead_s
                   for stage in stages]),
         np.array([len(_flows(stage)) for stage in stages], np.int64),
         np.array([-1 if stage.coflow_id is None else stage.coflow_id for stage in stages],

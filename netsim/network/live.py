@@ -8,6 +8,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.network.graph import GraphTopology
 from netsim.network.routing import Ints
@@ -72,6 +73,13 @@ class LiveNetwork(Topology):
         owner = np.concatenate((owner[stays], np.repeat(rerouted, counts[rerouted])))
         found = np.concatenate((links[stays], others))
         return np.concatenate(([0], np.cumsum(counts))), found[np.argsort(owner, kind="stable")]
+
+    def wire_bytes(self, nbytes: NDArray[np.float64], src: Ints, dst: Ints, key: Ints, ptr: Ints,
+                   links: Ints) -> NDArray[np.float64]:
+        """Return the bytes on the wire on the usual paths; see `Topology.wire_bytes`."""
+        if self.wire.plain:
+            return nbytes
+        return self.wire.bytes_of(nbytes, *self._network.routes(src, dst, key))
 
     def to_networkx(self) -> nx.DiGraph:
         """Return the graph of all links, including dead ones; see `Topology.to_networkx`."""

@@ -138,6 +138,15 @@ class Topology:
         """
         raise NotImplementedError(f"{type(self).__name__} must implement routes")
 
+    def wire_bytes(self, nbytes: NDArray[np.float64], src: NDArray[np.int64],
+                   dst: NDArray[np.int64], key: NDArray[np.int64], ptr: NDArray[np.int64],
+                   links: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the bytes on the wire of flows of some payload, on the paths that `routes` gave.
+
+        Shape (flows,). They are as of the usual paths, also while others are in use.
+        """
+        return self.wire.bytes_of(nbytes, ptr, links)
+
     def links_of(self, host: int) -> NDArray[np.int64]:
         """Return the links that lead from or to a host.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,6 +131,46 @@ class Wire:
             The paths, in compressed rows; see `Topology.routes`.
         """
         return np.bincount(_owner(ptr), self.latency[links], len(ptr) - 1).astype(np.float64)
+
+    def overhead_of(self, ptr: Ints, latency: Floats, steps: Iterable[tuple[Ints, int]] = (),
+                    overhead: float | None = None) -> float:
+        """Return the seconds that pass before the first byte of a coflow; none without paths.
+
+        If the coflow stands for sigma steps, of which step s has paths of latency Lambda_s at most,
+        it has the overheads of all of them, and the latencies that its own does not include:
+
+            sigma o + sum over s of Lambda_s - max over f of Lambda_f
+
+        Parameters
+        ----------
+        ptr : ndarray of int
+            Of the paths of its flows, in compressed rows.
+        latency : ndarray of float, shape (flows,)
+            Of these paths, in seconds.
+        steps : iterable of (ndarray of int, int)
+            The flows of each kind of step, and how many steps are of this kind; see
+            `netsim.Stage.steps`.
+        overhead : float, optional
+            The overhead o of one step, in seconds; by default the network's.
+
+        Examples
+        --------
+        Two steps over the first flow and one over the second:
+
+        >>> ptr, latency = np.array([0, 1, 2]), np.array([1.0, 5.0])
+        >>> steps = ((np.array([0]), 2), (np.array([1]), 1))
+        >>> Wire(2).overhead_of(ptr, latency, steps, overhead=10.0)
+        32.0
+        """
+        own = self.overhead if overhead is None else overhead
+        if not (own or self.timed) or not ptr[-1]:
+            return 0.0
+        kinds = list(steps)
+        if not kinds:
+            return own
+        after = sum(times * float(latency[flows].max(initial=0.0)) for flows, times in kinds)
+        count = sum(times for _, times in kinds)
+        return count * own + after - float(latency.max(initial=0.0))
 
     def bytes_of(self, nbytes: Floats, ptr: Ints, links: Ints) -> Floats:
         """Return the bytes on the wire of flows: the most that formats on their paths make.

@@ -14,7 +14,8 @@ from netsim.checks import check_sequence
 from netsim.errors import UnknownNameError
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.loop import AT_DECISIONS, AT_ENDS, NEVER
-from netsim.recording.tables import DTYPES, link_rows
+from netsim.network import Topology
+from netsim.recording.tables import DTYPES, WITH_WIRE, link_rows
 from netsim.results.lazy_table import LazyTable
 from netsim.results.spill import SpilledNotes, SpillingTable
 
@@ -39,11 +40,13 @@ class LinkRecorder:
     ----------
     record : sequence of str
         Names from `RECORDS`.
-    capacity : ndarray of float, shape (links,)
-        Initial capacity of each link, in bytes per second. Further links of the fabric are not
-        recorded.
+    network : Topology
+        Further links of the fabric are not recorded.
     beside : sequence of str
         Further names from `RECORDS`; see `Recorder`.
+    on_wire : bool
+        Whether coflows and flows have the columns of what happens on the wire, though links add
+        nothing to bytes on their way.
 
     Raises
     ------
@@ -51,22 +54,23 @@ class LinkRecorder:
         If a name is not in `RECORDS`.
     """
 
-    def __init__(self, record: Sequence[str], capacity: NDArray[np.float64],
-                 beside: Sequence[str] = ()) -> None:
+    def __init__(self, record: Sequence[str], network: Topology,
+                 beside: Sequence[str] = (), on_wire: bool = False) -> None:
         for name in check_sequence(record, str, "record", "names"):
             if name not in RECORDS:
                 raise UnknownNameError("record", name, RECORDS)
-        self._rows = {name: SpillingTable(DTYPES[name]) for name in RECORDS
+        dtypes = WITH_WIRE if on_wire or not network.wire.ideal else DTYPES
+        self._rows = {name: SpillingTable(dtypes[name]) for name in RECORDS
                       if name in (*record, *beside) and name != "jobs"}
         self._pause = (AT_ENDS if "links" in record
                        else NEVER if {"decisions", "links"}.isdisjoint(self._rows)
                        else AT_DECISIONS)
-        self._capacity = capacity.copy()
+        self._capacity = network.usable.copy()
         self._decisions: list[tuple[float, int, int, int]] = []
         self._noted_by_policy: list[dict[str, float]] = []
         self._notes = SpilledNotes()
         self._moves: list[tuple[float, float, NDArray[np.float64]]] = []
-        self._most_moves = max(MOST_NOTED // max(len(capacity), 1), 1)
+        self._most_moves = max(MOST_NOTED // max(network.links, 1), 1)
 
     @property
     def watches_fabric(self) -> bool:

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.records import COFLOW, FLOW
 from netsim.jobs.process import CompletedCoflow, JobProcess
+from netsim.network import Topology
 from netsim.recording.chain_log import ChainLog
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.link_recorder import MOST_NOTED, LinkRecorder, categories
-from netsim.recording.tables import Coflows, Ended
+from netsim.recording.tables import Coflows, Ended, packed
 from netsim.workload import Stage
 
 __all__ = ["Listener", "Recorder"]
@@ -51,20 +52,21 @@ class Recorder(LinkRecorder):
         Number of jobs.
     numbers : CoflowNumbers
         Gives coflows their ids.
-    capacity : ndarray of float, shape (links,)
-        Initial capacity of each link, in bytes per second.
+    network : Topology
     beside : sequence of str
         Further names from `RECORDS`, whose recording must not affect the run. Links that are only
         named here are not followed to the end of each flow: a row has their mean rate from one
         event to the next. Decisions are not reported while an allocation is persistent.
+    on_wire : bool
+        See `LinkRecorder`.
 
     Attributes
     ----------
     coflows_done, jobs_done : int
         Numbers of completed coflows and jobs.
-    bytes_of_job, coflows_of_job, finish_s : ndarray, shape (jobs,)
-        Bytes and number of the completed coflows of each job, and its end (NaN before). Up to date
-        after `pack`.
+    bytes_of_job, wire_bytes_of_job, coflows_of_job, finish_s : ndarray, shape (jobs,)
+        Bytes, those on the wire and number of the completed coflows of each job, and its end (NaN
+        before). Up to date after `pack`.
     start_s : ndarray, shape (jobs,)
         First byte of each job that is a chain and has completed a coflow; NaN for others. Up to
         date after `pack`.
@@ -78,11 +80,12 @@ class Recorder(LinkRecorder):
     """
 
     def __init__(self, record: Sequence[str], jobs: int, numbers: CoflowNumbers,
-                 capacity: NDArray[np.float64], beside: Sequence[str] = ()) -> None:
-        super().__init__(record, capacity, beside)
+                 network: Topology, beside: Sequence[str] = (), on_wire: bool = False) -> None:
+        super().__init__(record, network, beside, on_wire)
         self.coflows_done = 0
         self.jobs_done = 0
         self.bytes_of_job = np.zeros(jobs)
+        self.wire_bytes_of_job = np.zeros(jobs)
         self.coflows_of_job = np.zeros(jobs, np.int64)
         self.start_s = np.full(jobs, np.nan)
         self.finish_s = np.full(jobs, np.nan)
@@ -109,8 +112,8 @@ class Recorder(LinkRecorder):
         self._pack_coflows()
         self._numbers = numbers
         self._chains.add_job(job, numbers)
-        for name, none in (("bytes_of_job", 0.0), ("coflows_of_job", 0), ("start_s", np.nan),
-                           ("finish_s", np.nan)):
+        for name, none in (("bytes_of_job", 0.0), ("wire_bytes_of_job", 0.0),
+                           ("coflows_of_job", 0), ("start_s", np.nan), ("finish_s", np.nan)):
             setattr(self, name, np.insert(getattr(self, name), job, none))
 
     def coflows_of(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
@@ -252,7 +255,8 @@ class Recorder(LinkRecorder):
     def _pack_ended(self, ended: Sequence[Ended]) -> None:
         """Pack coflows that job processes reported."""
         index = np.array([noted[0] for noted in ended])
-        np.add.at(self.bytes_of_job, index, [noted[5].demand.nbytes for noted in ended])
+        np.add.at(self.bytes_of_job, index, [noted[5].demand.payload for noted in ended])
+        np.add.at(self.wire_bytes_of_job, index, [noted[5].demand.nbytes for noted in ended])
         np.add.at(self.coflows_of_job, index, 1)
         if self._keeps_coflows:
             sent = [self._flows_of.pop(noted[5], b"") for noted in ended]
@@ -262,11 +266,12 @@ class Recorder(LinkRecorder):
         """Pack coflows of chains."""
         done = np.frombuffer(b"".join([rows.tobytes() for rows, _ in of_chains]), COFLOW)
         job, order = done["job"], done["order"]
-        np.add.at(self.bytes_of_job, job, done["total"])
+        np.add.at(self.bytes_of_job, job, done["payload"])
+        np.add.at(self.wire_bytes_of_job, job, done["total"])
         np.add.at(self.coflows_of_job, job, 1)
         first, last = order == 0, order + 1 == self._numbers.coflows[job]
         self.start_s[job[first]] = done["start"][first]
-        self.finish_s[job[last]] = done["last"][last]
+        self.finish_s[job[last]] = done["arrives"][last]
         if self._keeps_coflows:
             sent = [each for _, sent in of_chains for each in sent]
             self._keep(Coflows.of_chains(done, self._chains.describe(done)), sent)
@@ -274,9 +279,10 @@ class Recorder(LinkRecorder):
     def _keep(self, coflows: Coflows, sent: Sequence[bytes]) -> None:
         """Append coflows and their flows to the tables that are recorded."""
         if "coflows" in self._rows:
-            self._rows["coflows"].extend(coflows.rows)
+            self._rows["coflows"].extend(packed(coflows.rows, self._rows["coflows"].dtype))
         if self._keeps_flows:
-            self._rows["flows"].extend(coflows.flow_rows(sent))
+            flows = coflows.flow_rows(sent)
+            self._rows["flows"].extend(packed(flows, self._rows["flows"].dtype))
 
     # --- results --------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.workload import Stage
 
-__all__ = ["DTYPES", "Coflows", "Ended", "describe", "link_rows"]
+__all__ = ["DTYPES", "WITH_WIRE", "Coflows", "Ended", "describe", "link_rows", "packed"]
 
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(columns) for name, columns in {
     "coflows": [("coflow", "i8"), ("job", "i8"), ("iteration", "i8"), ("stage", "i4"),
@@ -29,6 +29,10 @@ DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(columns) for name, columns in
     "decisions": [("time_s", "f8"), ("jobs", "i8"), ("coflows", "i8"), ("flows", "i8")],
 }.items()}
 
+#: The same, where links or stages add something to bytes on their way.
+WITH_WIRE = DTYPES | {name: np.dtype([*DTYPES[name].descr, ("begin_s", "f8"), ("sent_s", "f8"),
+                                      ("wire_bytes", "f8")]) for name in ("coflows", "flows")}
+
 #: A coflow that a job process has completed: the job's index, the iteration and its stages, the
 #: index of the stage, the number of its name, the event of the fabric, the finish time.
 Ended = tuple[int, int, tuple[Stage, ...], int, int, CoflowEvent, float]
@@ -40,56 +44,66 @@ class Coflows:
 
     Attributes
     ----------
-    rows : ndarray of DTYPES["coflows"]
-    sent_s : ndarray of float
-        Instant of the last byte of each coflow, after which it may have waited for others.
+    rows : ndarray of WITH_WIRE["coflows"]
     """
 
     rows: NDArray[Any]
-    sent_s: NDArray[np.float64]
 
     @classmethod
     def ended(cls, noted: Iterable[Ended], numbers: CoflowNumbers) -> Coflows:
         """Make rows of coflows that job processes completed."""
         jobs, iterations, stages, places, names, transfers, finish = zip(*noted, strict=True)
-        rows = np.empty(len(jobs), DTYPES["coflows"])
+        rows = np.empty(len(jobs), WITH_WIRE["coflows"])
         rows["coflow"] = list(map(numbers.number, jobs, iterations, stages, places))
         rows["job"], rows["iteration"] = numbers.job_ids[np.array(jobs)], iterations
         rows["stage"] = names
-        for name in ("valid_s", "start_s"):
+        for name in ("valid_s", "start_s", "begin_s", "sent_s"):
             rows[name] = [getattr(transfer, name) for transfer in transfers]
         rows["finish_s"] = finish
         rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
         describe([transfer.demand for transfer in transfers], rows)
-        return cls(rows, np.array([transfer.finish_s for transfer in transfers]))
+        return cls(rows)
 
     @classmethod
     def of_chains(cls, done: NDArray[Any], which: Mapping[str, NDArray[np.int64]]) -> Coflows:
         """Make rows of coflows of chains from COFLOW rows; see `ChainLog.describe`."""
-        rows = np.empty(len(done), DTYPES["coflows"])
+        rows = np.empty(len(done), WITH_WIRE["coflows"])
         for name, values in which.items():
             rows[name] = values
-        for name, known_as in (("valid_s", "valid"), ("start_s", "start"), ("finish_s", "last"),
-                               ("bytes", "total"), ("longest_bytes", "longest"),
+        for name, known_as in (("begin_s", "valid"), ("start_s", "start"), ("sent_s", "last"),
+                               ("finish_s", "arrives"), ("bytes", "payload"),
+                               ("wire_bytes", "total"), ("longest_bytes", "longest"),
                                ("width", "flows"), ("gamma_s", "alone"),
                                ("deadline_s", "deadline")):
             rows[name] = done[known_as]
+        rows["valid_s"] = done["valid"] - done["overhead"]
         rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
-        return cls(rows, rows["finish_s"])
+        return cls(rows)
 
     def flow_rows(self, sent: Sequence[bytes]) -> NDArray[Any]:
         """Return rows of the coflows' flows, given the FLOW rows of each."""
         counts = np.array([len(each) for each in sent]) // FLOW.itemsize
         flows = np.frombuffer(b"".join(sent), FLOW)
-        rows = np.empty(len(flows), DTYPES["flows"])
-        for name in ("coflow", "job", "valid_s"):
+        rows = np.empty(len(flows), WITH_WIRE["flows"])
+        for name in ("coflow", "job", "valid_s", "begin_s", "sent_s"):
             rows[name] = np.repeat(self.rows[name], counts)
         for name, known_as in (("flow", "index"), ("src", "src"), ("dst", "dst"),
-                               ("bytes", "size")):
+                               ("bytes", "payload"), ("wire_bytes", "size")):
             rows[name] = flows[known_as]
-        rows["finish_s"] = np.where(flows["remaining"] > 0, np.repeat(self.sent_s, counts),
-                                    flows["finish"])
+        # Of flows in step only their coflow knows when they have ended.
+        rows["sent_s"] = np.where(flows["remaining"] > 0, rows["sent_s"], flows["finish"])
+        rows["finish_s"] = rows["sent_s"] + flows["latency"]
         return rows
+
+
+def packed(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the columns of rows that another structured dtype has."""
+    if rows.dtype == dtype:
+        return rows
+    found = np.empty(len(rows), dtype)
+    for name in dtype.names or ():
+        found[name] = rows[name]
+    return found
 
 
 def describe(demands: Sequence[RoutedCoflow], rows: NDArray[Any]) -> None:
@@ -98,7 +112,8 @@ def describe(demands: Sequence[RoutedCoflow], rows: NDArray[Any]) -> None:
     place = dict(zip(known, range(len(known)), strict=True))
     which = np.array([place[id(demand)] for demand in demands])
     for name, values in (
-            ("bytes", [demand.nbytes for demand in known.values()]),
+            ("bytes", [demand.payload for demand in known.values()]),
+            ("wire_bytes", [demand.nbytes for demand in known.values()]),
             ("longest_bytes", [demand.coflows["longest"][0] for demand in known.values()]),
             ("width", [len(demand.flows) for demand in known.values()]),
             ("gamma_s", [demand.gamma for demand in known.values()])):

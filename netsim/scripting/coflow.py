@@ -26,11 +26,11 @@ class CoflowDone(NamedTuple):
     coflow : int
         Its number, as in the tables of the result.
     valid_s, start_s, finish_s : float
-        When it was submitted, first sent a byte and sent its last, in seconds.
+        When it was submitted, it first sent a byte, and the last arrived; in seconds.
     cct_s : float
         Its completion time: `finish_s` minus `valid_s`.
     bytes : float
-        Its size.
+        Its size, without headers.
     """
 
     coflow: int
@@ -62,8 +62,10 @@ class Coflow(CoflowEvent):
         The stage that it is recorded as.
     owner : Job
         Its job.
-    valid_s, start_s, finish_s : float
-        When it was submitted, first sent a byte and sent its last, in seconds; NaN until then.
+    valid_s, begin_s : float
+        When it was submitted, and when its overhead is over; in seconds.
+    start_s, sent_s, finish_s : float
+        When it first sent a byte, sent its last, and the last arrived; NaN until then.
     alone : bool
         Whether its job is of this coflow only, and ends with it.
     cancelled : bool
@@ -86,8 +88,8 @@ class Coflow(CoflowEvent):
 
     @property
     def nbytes(self) -> float:
-        """Its size, in bytes."""
-        return self.demand.nbytes
+        """Its size in bytes, without headers."""
+        return self.demand.payload
 
     def cancel(self) -> float:
         """Take the coflow back; what it has sent until now stays sent.
@@ -101,7 +103,6 @@ class Coflow(CoflowEvent):
 
     def complete_at_once(self) -> None:
         """See `CoflowEvent.complete_at_once`."""
-        self.start_s = self.finish_s = self.valid_s
         self.complete()
 
     def complete(self) -> None:
@@ -118,7 +119,7 @@ class Coflow(CoflowEvent):
                 raise InputError(f"{waits} waits for {self}, which is in another environment")
         self._completed(self)
         self.succeed(CoflowDone(self.number, self.valid_s, self.start_s, self.finish_s,
-                                self.finish_s - self.valid_s, self.demand.nbytes))
+                                self.finish_s - self.valid_s, self.nbytes))
 
     def give_up(self, why: str, left: float) -> None:
         """Fail with `Cancelled`; it is no error if nobody waits."""

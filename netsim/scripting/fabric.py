@@ -91,7 +91,7 @@ class Fabric:
         self._allocator = make_allocator(allocator)
         self._interval = parse_seconds(observe_interval, "observe_interval")
         self._seed = seed
-        self._recorder = ScriptRecorder(record, self.network.usable)
+        self._recorder = ScriptRecorder(record, self.network)
         self._process = FabricProcess(
             env, self.network, self._allocator, [], observe_interval=self._interval, check=check,
             observer=self._recorder if self._recorder.watches_fabric else None)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.coflow_event import CoflowEvent
+from netsim.network import Topology
 from netsim.recording.link_recorder import LinkRecorder, categories
-from netsim.recording.tables import DTYPES, Coflows, describe
+from netsim.recording.tables import DTYPES, WITH_WIRE, Coflows, describe, packed
 from netsim.results.lazy_table import LazyTable
 from netsim.results.spill import SpillingTable
 from netsim.scripting.coflow import Coflow
@@ -35,8 +36,9 @@ class ScriptRecorder(LinkRecorder):
         Number of coflows that have completed.
     """
 
-    def __init__(self, record: Sequence[str], capacity: NDArray[np.float64]) -> None:
-        super().__init__(record, capacity)
+    def __init__(self, record: Sequence[str], network: Topology) -> None:
+        super().__init__(record, network)
+        self._of_coflows = DTYPES if network.wire.ideal else WITH_WIRE
         self.done = 0
         self._keeps_coflows = not {"coflows", "flows"}.isdisjoint(self._rows)
         self._ended: list[tuple[Coflow, bytes]] = []
@@ -67,29 +69,30 @@ class ScriptRecorder(LinkRecorder):
         if ended:
             coflows = self._rows_of([coflow for coflow, _ in ended])
             if "coflows" in self._rows:
-                self._rows["coflows"].extend(coflows.rows)
+                self._rows["coflows"].extend(packed(coflows.rows, self._rows["coflows"].dtype))
             if "flows" in self._rows:
-                self._rows["flows"].extend(coflows.flow_rows([sent for _, sent in ended]))
+                flows = coflows.flow_rows([sent for _, sent in ended])
+                self._rows["flows"].extend(packed(flows, self._rows["flows"].dtype))
 
     def frame_of(self, coflows: Sequence[Coflow]) -> pd.DataFrame:
         """Return the table of coflows that have not completed; what has not happened is NaN."""
-        rows = SpillingTable(DTYPES["coflows"])
-        rows.extend(self._rows_of(coflows).rows)
+        rows = SpillingTable(self._of_coflows["coflows"])
+        rows.extend(packed(self._rows_of(coflows).rows, rows.dtype))
         return LazyTable(rows, (), self._conversions("coflows", ())).frame()
 
     def _rows_of(self, coflows: Sequence[Coflow]) -> Coflows:
-        rows = np.empty(len(coflows), DTYPES["coflows"])
+        rows = np.empty(len(coflows), WITH_WIRE["coflows"])
         rows["coflow"] = [coflow.number for coflow in coflows]
         rows["job"] = [coflow.job for coflow in coflows]
         rows["iteration"] = 0
         rows["stage"] = [self._names.setdefault(coflow.name, len(self._names))
                          for coflow in coflows]
-        for name in ("valid_s", "start_s", "finish_s"):
+        for name in ("valid_s", "begin_s", "start_s", "sent_s", "finish_s"):
             rows[name] = [getattr(coflow, name) for coflow in coflows]
         rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
         if len(coflows):
             describe([coflow.demand for coflow in coflows], rows)
-        return Coflows(rows, rows["finish_s"])
+        return Coflows(rows)
 
     def _conversions(self, name: str, link_names: Sequence[str]
                      ) -> dict[str, Callable[[NDArray[Any]], Any]]:

@@ -140,7 +140,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
 
 def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEdge:
     transport = make_transport(args.transport)
-    recorder = LinkRecorder(args.record, system.network.usable,
+    recorder = LinkRecorder(args.record, system.network,
                             OF_LINKS if args.timeline and transport.shares_links else ())
     if not transport.shares_links:
         refuse_arguments("edge-cloud without links", args.given,

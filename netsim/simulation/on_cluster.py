@@ -47,7 +47,7 @@ from netsim.simulation.leftover import leftover_of
 from netsim.simulation.run_events import RunEvent
 from netsim.simulation.target import Clocked, jobs_table
 from netsim.simulation.teller import Teller
-from netsim.workload import JobSpec, Workload
+from netsim.workload import JobSpec, Workload, delays_stages
 
 __all__ = ["OnCluster"]
 
@@ -93,8 +93,8 @@ class OnCluster(Clocked):
         self.arrival_s = np.array([job.arrival_s for job in workload])
         self.env = Clock(0.0)
         numbers = CoflowNumbers(workload, emitted=allocator is not None)
-        self.recorder = Recorder(record, len(workload), numbers, cluster.network.usable,
-                                 beside)
+        self.recorder = Recorder(record, len(workload), numbers, cluster.network, beside,
+                                 delays_stages(workload.jobs))
         self._timed: IterationTimeExecution | None = None
         self.fabric: FabricProcess | None = None
         self._on_fabric: CoflowExecution | None = None
@@ -274,9 +274,10 @@ class OnCluster(Clocked):
         return jobs_table(
             jobs, arrival_s=self.arrival_s, start_s=engine.start_s, finish_s=engine.end_s,
             iterations=[job.iterations for job in jobs], ranks=[job.ranks for job in jobs],
-            coflows=self.recorder.coflows_of_job, nbytes=self._bytes(),
+            coflows=self.recorder.coflows_of_job,
             lower_bound_s=self._lower_bounds(), queue_s=engine.start_s - self.arrival_s,
-            gpus=gpus, servers=servers, placement=placement, **self._accounts(), **self._lost())
+            gpus=gpus, servers=servers, placement=placement, **self._accounts(), **self._lost(),
+            **self._bytes())
 
     def _accounts(self) -> dict[str, Any]:
         """Return the columns of what jobs held, and how often they lost it."""
@@ -315,14 +316,14 @@ class OnCluster(Clocked):
     def _lower_bounds(self) -> NDArray[np.float64]:
         """Return a lower bound on the running time of each job, in seconds.
 
-        If jobs on the fabric are not all rings, or events raise the capacity of links, the bound
-        is for the servers that each job got; NaN for jobs that got none.
+        If jobs on the fabric are not all rings, events raise the capacity of links, or these have
+        a latency, the bound is for the servers that each job got; NaN for jobs that got none.
         """
         jobs, fabric = self.workload.jobs, self._on_fabric
         rings = [] if self._timed is not None else [ring_of(job) for job in jobs]
         most, usual = self.faults.most_capacity, self.cluster.network.usable
         widened = (np.isfinite(most) & (most > usual)).any()
-        if fabric is not None and (None in rings or widened):
+        if fabric is not None and (None in rings or widened or self.cluster.network.wire.timed):
             return np.array([fabric.processes[k].lower_bound_s if k in fabric.processes
                              else math.nan for k in range(len(jobs))])
         least = (self.model.of(self.cluster, list(filter(None, rings))).least
@@ -330,13 +331,16 @@ class OnCluster(Clocked):
         bounds: NDArray[np.float64] = np.array([job.iterations for job in jobs]) * least
         return bounds
 
-    def _bytes(self) -> NDArray[np.float64]:
+    def _bytes(self) -> dict[str, NDArray[np.float64]]:
         """Return the bytes of each job's coflows, with those sent before it was preempted."""
         sent = self.recorder.bytes_of_job.copy()
+        on_wire = self.recorder.wire_bytes_of_job.copy()
         if self._on_fabric is not None:
             for job, process in self._on_fabric.processes.items():
                 sent[job] += process.kept_bytes
-        return sent
+                on_wire[job] += process.kept_on_wire
+        plain = self.cluster.network.wire.plain
+        return {"nbytes": sent} | ({} if plain else {"wire_bytes": on_wire})
 
     def _gpus_frame(self) -> pd.DataFrame:
         ledger, cluster, jobs = self.engine.ledger, self.cluster, self.workload.jobs

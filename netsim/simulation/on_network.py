@@ -34,7 +34,7 @@ from netsim.simulation.run_events import RunEvent
 from netsim.simulation.target import Clocked, jobs_table
 from netsim.simulation.teller import Teller
 from netsim.units import Quantity, parse_seconds
-from netsim.workload import JobColumns, JobSpec, Workload, column
+from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 
 __all__ = ["OnNetwork"]
 
@@ -69,7 +69,8 @@ class OnNetwork(Clocked):
         self.network = self.faults.network
         self.slowness = factors_of(stragglers, network.hosts)
         self.numbers = CoflowNumbers(workload)
-        self.recorder = Recorder(record, len(workload), self.numbers, network.usable, beside)
+        self.recorder = Recorder(record, len(workload), self.numbers, network, beside,
+                                 delays_stages(workload.jobs))
         self.arrival_s = np.array(column(workload.jobs, "arrival_s"))
         self.env = Clock(0.0)
         finished = self.recorder.chains_finished
@@ -283,6 +284,8 @@ class OnNetwork(Clocked):
         for name, values in more.items():
             for job in self.jobs:
                 values[job.index] = getattr(job, name)
+        if not self.network.wire.plain:
+            more["wire_bytes"] = recorder.wire_bytes_of_job
         return jobs_table(
             specs, arrival_s=self.arrival_s, start_s=start_s, finish_s=recorder.finish_s,
             iterations=column(specs, "iterations"), ranks=column(specs, "ranks"),

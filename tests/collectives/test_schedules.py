@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,6 @@ from netsim.collectives import (
     auto,
     bandwidths,
     fastest,
-    overhead_s,
     schedule,
     split,
     stepwise_s,
@@ -95,12 +93,6 @@ def test_no_bandwidth():
                   bandwidths("all-reduce", 4, 1.0, 0.0),
                   bandwidths("send-recv", 4, 1.0, 1.0, pairs=[(0, 1)])):
         assert all(map(math.isnan, found))
-
-
-def test_overhead_of_a_phase():
-    """o_A = 3 * 10 + (5 + 5 + 7) - 7: the coflow's own latency is that of its longest path."""
-    steps = ((np.array([0, 1]), 2), (np.array([2]), 1))
-    assert overhead_s(steps, np.array([5.0, 3.0, 7.0]), 10.0) == 40.0
 
 
 def test_why():

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,12 +16,12 @@ from netsim.collectives import (
     bandwidths,
     closed_form_s,
     fastest,
-    overhead_s,
     schedule,
     stepwise_s,
     waits,
 )
 from netsim.jobs.patterns.forms import stages_of
+from netsim.network import Wire
 
 RTOL = 1e-9
 OPTIONS = ("chunks", "root", "group", "inner", "outer", "order", "pairs")
@@ -103,23 +102,17 @@ def test_times_on_an_idle_switch(listed):
 @pytest.mark.parametrize(("form", "told"), [("steps", "stepwise_s"), ("messages", "per_message_s"),
                                             ("aggregate", "aggregated_s")])
 def test_runs_on_an_idle_switch(listed, form, told):
-    """Max-min fair, on a big switch; overhead and latency are computation here.
-
-    All paths have the same latency L. So whatever waits for a coflow may as well begin L earlier
-    and compute for L: a stage computes for L + o, which is o before it and L for what it waits for,
-    and all is later by the L that nobody waits for at the end.
-    """
+    """Max-min fair, on a big switch whose ports have half of a path's latency each."""
     rate, latency, overhead = (listed["switch"][name]["value"] for name in
                                ("port_bytes_per_s", "path_latency_s", "overhead_s"))
     for instance in listed["instances"]:
         if instance["ranks"] == 1:
             continue
         made, sizes, _ = made_of(listed, instance)
-        stages = [replace(stage, compute_s=latency + (
-            overhead_s(stage.steps, np.full(len(stage.flows), latency), overhead)
-            if stage.steps else overhead)) for stage in stages_of(made, sizes, form)]
-        job = JobSpec(0, stages=stages, hosts=range(instance["ranks"]))
-        result = simulate(big_switch(instance["ranks"], rate), [job], allocator="maxmin")
+        network = big_switch(instance["ranks"], rate)
+        network.wire = Wire(network.links, latency=latency / 2, overhead=overhead)
+        job = JobSpec(0, stages=stages_of(made, sizes, form), hosts=range(instance["ranks"]))
+        result = simulate(network, [job], allocator="maxmin")
         assert float(result.jobs["jct_s"].iloc[0]) == pytest.approx(
             instance["switch"][told]["value"], rel=RTOL)
 

@@ -56,3 +56,12 @@ def test_what_cannot_be_is_refused(options, says):
 def test_formats_that_cannot_be_are_refused(payload, header):
     with pytest.raises(InputError, match="packet: "):
         Packet(payload, header)
+
+
+def test_a_phase_of_steps_has_the_overheads_and_latencies_of_all():
+    """o_A = 3 * 10 + (5 + 5 + 7) - 7: the coflow's own latency is that of its longest path."""
+    steps = ((np.array([0, 1]), 2), (np.array([2]), 1))
+    ptr, latency = np.array([0, 1, 2, 3]), np.array([5.0, 3.0, 7.0])
+    assert Wire(3).overhead_of(ptr, latency, steps, 10.0) == 40.0
+    assert Wire(3, overhead=10.0).overhead_of(ptr, latency, steps) == 40.0
+    assert Wire(3, overhead=10.0).overhead_of(np.zeros(4, np.int64), np.zeros(3), steps) == 0.0

@@ -11,7 +11,7 @@ from netsim.fabric.records import COFLOW, FLOW, HOP, LEAST_BYTES, LOAD
 __all__ = ["bind", "bottleneck", "bottlenecks"]
 
 
-def bind(src, dst, nbytes, ptr, links, capacity, stops):
+def bind(src, dst, nbytes, ptr, links, capacity, stops, payload=None, latency=None):
     """Return the COFLOW, FLOW, HOP and LOAD rows of some coflows, as they are before they move.
 
     Flows without bytes (less than `LEAST_BYTES`) or without links are left out. Loads are in
@@ -26,18 +26,24 @@ def bind(src, dst, nbytes, ptr, links, capacity, stops):
     capacity : ndarray of float, shape (links of the network,)
     stops : ndarray of int, shape (coflows,)
         Behind which flow each coflow ends.
+    payload, latency : ndarray of float, shape (flows,), optional
+        Bytes of flows without headers, and latencies of their paths; by default the same bytes
+        and 0.
     """
+    payload = nbytes if payload is None else payload
+    latency = np.zeros(len(nbytes)) if latency is None else latency
     coflows, rows = np.zeros(len(stops), COFLOW), np.zeros(len(nbytes), FLOW)
     hops, loads = np.zeros(len(links), HOP), np.zeros(len(links), LOAD)
     flow, hop, load = bind_rows(src, dst, nbytes, ptr, links, capacity, stops, coflows, rows, hops,
                                 loads, np.zeros(len(capacity)),
-                                np.empty(len(capacity), np.int64), np.empty(len(links), np.int64))
+                                np.empty(len(capacity), np.int64), np.empty(len(links), np.int64),
+                                payload, latency)
     return coflows, rows[:flow], hops[:hop], loads[:load]
 
 
 @in_place
 def bind_rows(src, dst, nbytes, ptr, links, capacity, stops, coflows, rows, hops, loads, load_on,
-              slot_of, used):
+              slot_of, used, payload, latency):
     """Write the rows of `bind`; return how many flows, hops and loads there are.
 
     Parameters
@@ -56,13 +62,18 @@ def bind_rows(src, dst, nbytes, ptr, links, capacity, stops, coflows, rows, hops
         row.flow, row.hop, row.load = flow, hop, load
         row.loads = _load(begin, stops[c], nbytes, ptr, links, load_on, slot_of, used, loads[load:])
         load += row.loads
+        row.arrives = -np.inf
         for f in range(begin, stops[c]):
-            if not (nbytes[f] >= LEAST_BYTES and ptr[f + 1] > ptr[f]):
+            if ptr[f + 1] == ptr[f]:
+                continue
+            if not nbytes[f] >= LEAST_BYTES:
+                row.arrives = max(row.arrives, latency[f])
                 continue
             one = rows[flow]
             one.size = one.remaining = nbytes[f]
             one.finish = np.inf
             one.weight = 1.0
+            one.payload, one.latency = payload[f], latency[f]
             one.hop = hop
             one.hops = ptr[f + 1] - ptr[f]
             one.src = src[f]
@@ -70,6 +81,8 @@ def bind_rows(src, dst, nbytes, ptr, links, capacity, stops, coflows, rows, hops
             one.index = f - begin
             flow += 1
             row.total += nbytes[f]
+            row.payload += payload[f]
+            row.reach = max(row.reach, latency[f])
             row.longest = max(row.longest, nbytes[f])
             row.crosses = max(row.crosses, ptr[f + 1] - ptr[f])
             for h in range(ptr[f], ptr[f + 1]):

@@ -1,6 +1,8 @@
-"""Jobs that send one coflow after the other: the next becomes valid when one has completed."""
+"""Jobs that send one coflow after the other: the next becomes valid when one has arrived."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -8,26 +10,56 @@ from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.pools import copy_segments
 from netsim.fabric.records import NEXT_IN_LINE
 
-__all__ = ["emit", "follow", "next_due"]
+__all__ = ["GRID_SLACK", "arrive", "emit", "follow", "next_due", "observed"]
+
+#: Relative to the observation interval: how late an event may be and still be noticed.
+GRID_SLACK = 1e-6
 
 
 @in_place
-def follow(gone, lines, pauses, now):
+def observed(at, interval, now):
+    """Return the observation instant at which something that happens at `at` is noticed."""
+    if interval == 0.0 or at == np.inf:
+        return at
+    return max(math.ceil(at / interval - GRID_SLACK) * interval, now)
+
+
+@in_place
+def arrive(gone, flows):
+    """Find when the last bytes arrive of coflows that have completed: ``arrives``.
+
+    A flow's last byte arrives the latency of its path after it was sent.
+    """
+    for k in range(len(gone)):
+        row = gone[k]
+        row.arrives = max(row.arrives, row.last)
+        if row.reach > 0.0:
+            for f in range(row.flow, row.flow + row.flows):
+                # Of flows in step only their coflow knows when they have ended.
+                sent = row.last if flows[f].remaining > 0.0 else flows[f].finish
+                row.arrives = max(row.arrives, sent + flows[f].latency)
+
+
+@in_place
+def follow(gone, lines, pauses, now, interval):
     """Let the next coflow of each line become due that one in `gone` was of; return the first.
 
     Parameters
     ----------
     gone : ndarray of COFLOW
-        What has completed now.
+        What has completed now; each knows when it arrives.
     lines : ndarray of LINE, shape (jobs,)
     pauses : ndarray of float
-        Seconds that pass before each stage, once the one before has completed.
+        Seconds that pass before each stage's coflow begins, once the one before has arrived.
+    interval : float
+        The observe interval, in seconds.
     """
     first = np.inf
     for k in range(len(gone)):
         line = lines[gone[k].job]
         if gone[k].waited == NEXT_IN_LINE and line.emitted < line.total:
-            line.due = now + pauses[line.first + line.emitted % line.stages]
+            seen = max(observed(gone[k].arrives, interval, now), now)
+            line.due = seen + pauses[line.first + line.emitted % line.stages]
             first = min(first, line.due)
     return first
 
@@ -82,6 +114,7 @@ def emit(rows, count, jobs, lines, running, stages, pools, used, until, before, 
         copy_segments(row, pools, pools, used)
         row.job, row.order, row.key = job, line.emitted, key + emitted
         row.valid = row.last = line.due
+        row.arrives += line.due
         row.deadline += line.due
         row.waited = NEXT_IN_LINE
         owner = jobs[job]

@@ -8,7 +8,6 @@ them: it calls the six functions below, of which each engine has its own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,18 +15,17 @@ import numpy as np
 from numba.extending import overload
 
 from netsim.fabric.kernels import in_place, inlined
-from netsim.fabric.kernels.lines import emit, follow, next_due
+from netsim.fabric.kernels.lines import GRID_SLACK, arrive, emit, follow, next_due, observed
 from netsim.fabric.kernels.pools import admit
 from netsim.fabric.kernels.progress import drop_finished
 from netsim.fabric.records import NEXT_IN_LINE, WAITED
 
-__all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "FULL", "GRID_SLACK", "HELD", "NEVER",
+__all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "FULL", "HELD", "NEVER",
            "NOTICE_SLACK", "PAUSED", "POLICY", "REDO", "REFUSED", "SHOWS", "WAITS", "Engine",
            "end_flow", "join_never", "never", "register", "run"]
 
-#: Relative to the observation interval: how late an event may be and still be noticed. What
-#: marks completions is a trifle larger, or rounding could ring for one and not find it.
-GRID_SLACK = 1e-6
+#: As `GRID_SLACK`, of what marks completions: a trifle larger, or rounding could ring for one and
+#: not find it.
 NOTICE_SLACK = 1.001 * GRID_SLACK
 
 #: Why the loop has stopped. The fabric must act before its next event, or there is none; a coflow
@@ -215,7 +213,7 @@ def _notice(engine, state, table, chains, coming, finished, done, capacity):
         if not state.goes_on:
             return ASKS
         state.decides = state.shows = True
-        waits = _follow(rows, finished[:state.finished], state, chains)
+        waits = _follow(rows, pools[0], finished[:state.finished], state, chains)
         state.finished = 0
         if waits:
             return ASKS
@@ -294,15 +292,18 @@ def end_flow(coflows, at, flow, now, state, finished):
 
 
 @inlined
-def _follow(rows, finished, state, chains):
+def _follow(rows, flows, finished, state, chains):
     """Let the next coflows of chains become due; return whether a process waits for one."""
     of_jobs, _, _, pauses = chains
     waits = False
     for c in finished:
         row = rows[c]
         waits |= row.waited == WAITED
+        if row.waited != WAITED:
+            arrive(rows[c:c + 1], flows)
         if row.waited == NEXT_IN_LINE:
-            state.due = min(state.due, follow(rows[c:c + 1], of_jobs, pauses, state.now))
+            state.due = min(state.due, follow(rows[c:c + 1], of_jobs, pauses, state.now,
+                                              state.interval))
             row.waited = 0
     return waits
 
@@ -310,9 +311,7 @@ def _follow(rows, finished, state, chains):
 @in_place
 def _observed(at, state):
     """Return the observation instant at which something that happens at `at` is noticed."""
-    if state.interval == 0.0 or at == np.inf:
-        return at
-    return max(math.ceil(at / state.interval - GRID_SLACK) * state.interval, state.now)
+    return observed(at, state.interval, state.now)
 
 
 @inlined

@@ -47,6 +47,7 @@ def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, 
     row = rows[count]
     row.job, row.key, row.order = job, key, order
     row.valid = row.last = valid
+    row.arrives += valid
     row.weight, row.deadline = weight, deadline
     row.waited = WAITED
     its = jobs[job]

@@ -1,0 +1,63 @@
+"""The least times of coflows: from a stage being valid until all its bytes can have arrived."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.kernels.binding import bottlenecks
+
+__all__ = ["least_times"]
+
+Floats = NDArray[np.float64]
+
+
+def least_times(coflows: NDArray[Any], flows: NDArray[Any], hops: NDArray[Any], loads: NDArray[Any],
+                capacity: Floats, latency: Floats) -> Floats:
+    """Return a lower bound on each coflow's completion time, from the coflow's stage being valid.
+
+    With overhead o, and the flows f on a link l in order of falling latency Lambda_f of their
+    paths, w_f their bytes and U_l its capacity, the bound is
+
+        o + max( max_f Lambda_f,  max_l max_k [ (w_1 + ... + w_k) / U_l + Lambda_k ] )
+
+    A link can send its flows in that order so that all have arrived by then, and in no other order
+    earlier (Jackson's rule for delivery times). For equal latencies it is o + gamma + Lambda.
+
+    Parameters
+    ----------
+    coflows, flows, hops, loads : ndarray of COFLOW, FLOW, HOP, LOAD
+        As `netsim.fabric.kernels.binding.bind` makes them.
+    capacity, latency : ndarray of float, shape (links,)
+        Where a capacity is inf, flows may avoid the link, and its latency does not count.
+    """
+    gamma = bottlenecks(coflows, loads, capacity)
+    sure = np.isfinite(capacity)
+    messages = np.maximum(coflows["arrives"], 0.0) if sure.all() else np.zeros(len(coflows))
+    if not (coflows["reach"].any() or messages.any()):
+        return gamma + coflows["overhead"]
+    of_flow = np.repeat(np.arange(len(flows)), flows["hops"])
+    counted = np.where(sure, latency, 0.0)[hops["link"]]
+    paths = np.bincount(of_flow, counted, len(flows)).astype(np.float64)
+    least = np.empty(len(coflows))
+    for k, row in enumerate(coflows):
+        own = slice(row["flow"], row["flow"] + row["flows"])
+        on = slice(row["hop"], row["hop"] + row["hops"])
+        least[k] = _least_time(gamma[k], paths[own], flows["size"][own], of_flow[on] - row["flow"],
+                               hops["link"][on], capacity)
+    return coflows["overhead"] + np.maximum(least, messages)
+
+
+def _least_time(gamma: float, paths: Floats, nbytes: Floats, flow: NDArray[np.int64],
+                link: NDArray[np.int64], capacity: Floats) -> float:
+    """Return the least time of one coflow, given the flow and the link of each of its hops."""
+    if not len(paths) or paths.min() == paths.max():
+        return float(gamma + paths.max(initial=0.0))
+    order = np.lexsort((-paths[flow], link))
+    flow, link = flow[order], link[order]
+    sent = np.cumsum(nbytes[flow])
+    first = np.flatnonzero(np.diff(link, prepend=-1))
+    before = np.repeat(sent[first] - nbytes[flow[first]], np.diff(first, append=len(link)))
+    return float(((sent - before) / capacity[link] + paths[flow]).max())
