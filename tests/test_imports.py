@@ -17,8 +17,8 @@ PACKAGE = Path(netsim.__file__).parent
 
 #: The rooms of the package, each a module or a folder. One may import what stands above it.
 ROOMS = (
-    "_version", "text", "errors", "plain", "reading", "units", "checks", "streams", "ties", "brief",
-    "lazy", "forking", "watching", "plugins", "compiling", "atomic", "columns",
+    "_version", "text", "errors", "plain", "reading", "xml_tree", "units", "checks", "streams",
+    "ties", "brief", "lazy", "forking", "watching", "plugins", "compiling", "atomic", "columns",
     "collectives", "models", "workload", "network", "results", "fabric", "allocators", "traces",
     "jobs", "predictors", "cluster", "placements", "engine", "edge", "schedulers", "recording",
     "simulation", "gym", "scripting", "analysis", "experiment_file", "studies", "plots",

@@ -27,7 +27,8 @@ __all__ = ["collective"]
               help="The last one.")
 @click.option("--factor", type=float, default=2.0, show_default=True, help="Between sizes.")
 @click.option("--algorithm", metavar="NAME",
-              help="Such as ring, tree, direct; or auto (as NCCL would choose), or fastest.")
+              help="Such as ring, tree, direct; or auto (as NCCL would choose), or fastest; or a "
+              "file, .xml, with a program of MSCCL.")
 @click.option("--form", default="steps", show_default=True,
               help="A coflow per step (steps), message (messages) or phase (aggregate).")
 @click.option("--servers", type=click.IntRange(min=1),

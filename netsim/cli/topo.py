@@ -22,7 +22,8 @@ def show(network: str, plot: str | None) -> None:
     """Print properties of a network: hosts, links, bisection bandwidth, oversubscription.
 
     NETWORK is the name of a ready-made network, see netsim list topologies, or a .toml, .graphml,
-    .gml or .json file.
+    .gml or .json file; a .topo file of htsim, a topology .txt of the HPCC simulator or of SimAI, or
+    a topology .xml of NCCL.
     """
     from netsim.network import describe_network, read_network
     from netsim.network.describe import host_layers

@@ -11,14 +11,15 @@ from netsim.collectives.bandwidth import Bandwidths, bandwidths
 from netsim.collectives.choice import Choice, NcclCosts, SwitchCosts, auto, costs_of, fastest
 from netsim.collectives.closed_forms import closed_form_s
 from netsim.collectives.messages import Edges, Messages, Round, Schedule
+from netsim.collectives.msccl import Program, is_program, read_msccl
 from netsim.collectives.parts import Sizes, split
 from netsim.collectives.times import aggregated_s, stepwise_s
 from netsim.collectives.waiting import waits
 from netsim.lazy import loading
 
 __all__ = ["ALGORITHMS", "COLLECTIVES", "Bandwidths", "Choice", "Edges", "Messages", "NcclCosts",
-           "Round", "Schedule", "Sizes", "SwitchCosts", "aggregated_s", "algorithms_of", "auto",
-           "bandwidths", "check_algorithm", "closed_form_s", "costs_of", "fastest",
-           "schedule", "split", "stepwise_s", "waits"]
+           "Program", "Round", "Schedule", "Sizes", "SwitchCosts", "aggregated_s", "algorithms_of",
+           "auto", "bandwidths", "check_algorithm", "closed_form_s", "costs_of", "fastest",
+           "is_program", "read_msccl", "schedule", "split", "stepwise_s", "waits"]
 
 __getattr__ = loading(__name__)

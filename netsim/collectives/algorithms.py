@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from netsim.checks import check_sequence, check_whole, is_whole
 from netsim.collectives import direct, hierarchical, recursive, rings, trees
 from netsim.collectives.messages import Round, Schedule
+from netsim.collectives.msccl import is_program, program_for
 from netsim.errors import InputError, UnknownNameError
 
 __all__ = ["ALGORITHMS", "COLLECTIVES", "Algorithm", "algorithms_of", "check_algorithm",
@@ -119,6 +120,9 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
 
 COLLECTIVES = tuple(ALGORITHMS)
 
+#: Stands for a program in a file, which takes no options and makes its messages itself.
+_PROGRAM = Algorithm(lambda n, _: [], _whole)
+
 
 def algorithms_of(collective: str) -> dict[str, Algorithm]:
     """Return the algorithms of a collective.
@@ -150,7 +154,8 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
     ranks : int
         How many, n, at positions 0 to n - 1.
     algorithm : str, optional
-        One of those of the collective; by default the first in `ALGORITHMS`.
+        One of those of the collective; by default the first in `ALGORITHMS`. Or a file, ``.xml``,
+        with a program of MSCCL, see `read_msccl`; a relative path is one from the current folder.
     chunks : int
         Into how many chunks trees and chains cut what they send.
     root : int
@@ -183,6 +188,8 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
              "pairs": None if pairs is None else frozen_pairs(pairs, f"{collective}: pairs")}
     how = check_algorithm(collective, algorithm, given)
     owner = f"{collective} by {algorithm}"
+    if is_program(algorithm):
+        return _program(collective, algorithm, ranks, order)
     _check(owner, how.options, ranks, given)
     if "pairs" in how.options and given["pairs"] is None:
         given["pairs"] = tuple((p, (p + 1) % ranks) for p in range(ranks)) if ranks > 1 else ()
@@ -202,10 +209,15 @@ def check_algorithm(collective: str, algorithm: str, given: dict[str, Any]) -> A
     ------
     UnknownNameError
         If there is no such collective or algorithm.
+    TraceError
+        If it is a file that cannot be read, is wrong, or is of another collective.
     InputError
         If the algorithm does not take an option.
     """
     named = algorithms_of(collective)
+    if is_program(algorithm):
+        program_for(collective, algorithm)
+        named = {**named, algorithm: _PROGRAM}
     if algorithm not in named:
         raise UnknownNameError(f"algorithm of {collective}", algorithm, tuple(named))
     usual = {"chunks": 1, "root": 0, "inner": "ring", "outer": "ring"}
@@ -217,6 +229,18 @@ def check_algorithm(collective: str, algorithm: str, given: dict[str, Any]) -> A
             listed = ", ".join(option for option in takes if option != "matrix")
             raise InputError(f"{owner} takes no {name}; it takes: {listed or 'no options'}")
     return named[algorithm]
+
+
+def _program(collective: str, algorithm: str, ranks: int, order: Sequence[int] | None
+             ) -> Schedule:
+    """Return the program of a file, for its number of ranks."""
+    made = program_for(collective, algorithm)
+    if made.ranks != ranks:
+        raise InputError(f"{collective} by {algorithm}: the program is for {made.ranks} ranks, not "
+                         f"{ranks}")
+    if order is None:
+        return made
+    return replace(made, order=_frozen_order(order, ranks, f"{collective} by {algorithm}: order"))
 
 
 def _rows(algorithm: str, ranks: int, given: dict[str, Any]) -> int:

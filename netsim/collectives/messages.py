@@ -146,6 +146,9 @@ class Schedule:
         The rank at each position; position p is rank p if not given.
     in_turn : bool
         Whether each rank ends one step before it begins the next, even if no piece asks for it.
+    after : tuple of tuple of int, optional
+        For each message, in the order of `messages`, those that it waits for, if the algorithm says
+        so itself; else `netsim.collectives.waits` does.
     """
 
     collective: str
@@ -157,6 +160,7 @@ class Schedule:
     copies: int = 1
     order: tuple[int, ...] | None = None
     in_turn: bool = False
+    after: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def steps(self) -> int:

@@ -17,6 +17,10 @@ __all__ = ["code_named", "files_named", "read_with"]
 _SOURCES = ("network", "edge_cloud", "workload")
 _FILE = re.compile(rf"(sweep\.vary\.)?({'|'.join(_SOURCES)})(\.\d+)?\.file(\.\d+)?")
 
+#: Keys that may name a file instead of an algorithm, with this suffix.
+_PROGRAM = re.compile(r"(sweep\.vary\.)?workload(\.\d+)?\.pattern(\.\d+)?\.algorithm(\.\d+)?")
+_XML = ".xml"
+
 #: Tables in which a name is what something is found by: a policy, or what a policy is made of.
 _OF_POLICIES = ("allocator", "scheduler", "placement", "execution", "transport", "compare")
 _VARIED = re.compile(rf"sweep\.vary\.({'|'.join(_OF_POLICIES)})\b.*")
@@ -50,7 +54,8 @@ def _is_code(text: str) -> bool:
 def files_named(keys: dict[str, Any]) -> Iterator[tuple[Any, Any, str, str]]:
     """Yield the container, index, key path and value of each file named in an experiment."""
     for holder, place, path, value in _values(keys, ""):
-        if isinstance(value, str) and _FILE.fullmatch(path):
+        if isinstance(value, str) and (_FILE.fullmatch(path) or (
+                value.endswith(_XML) and _PROGRAM.fullmatch(path))):
             yield holder, place, path, value
 
 

@@ -95,7 +95,7 @@ class NetworkTable(_SourceTable):
 
 def _network(*, kind: str | None = None, file: str | None = None, name: str | None = None,
              sha256: str | None = None, **options: Any) -> networks.Topology:
-    if kind not in (None, "graph") and file is not None:
+    if file is not None and kind is not None and "file" not in networks.TOPOLOGIES.options(kind):
         raise InputError("give either kind or file, not both")
     check_digest(file, sha256)
     if kind is None and file is None:

@@ -31,6 +31,9 @@ TOPOLOGIES = Registry(
         "torus": "netsim.network.builders:torus",
         "edge-cloud": "netsim.network.builders:edge_cloud",
         "graph": "netsim.network.graph_files:graph",
+        "htsim": "netsim.network.htsim:htsim",
+        "hpcc": "netsim.network.hpcc:hpcc",
+        "nccl": "netsim.network.nccl:nccl",
     },
     accepts=lambda made: isinstance(made, Topology),
     refusal="is not a network: it must make a netsim.Topology")
@@ -44,6 +47,9 @@ _SHORT.maxlist = 4
 
 #: Matches names made by `changed_name`.
 _CHANGED = re.compile(r"(.*) \((\w+=.*)\)", re.DOTALL)
+
+#: Kinds of the files of other simulators, by suffix; those of graphs have a kind of their own.
+_KINDS = {".topo": "htsim", ".txt": "hpcc", ".xml": "nccl"}
 
 #: Kinds in files of edge-clouds, which `netsim.edge` reads.
 _EDGE = ("edge-servers", "edge-listed")
@@ -80,8 +86,9 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
         A TOML file with a ``kind`` and its options; a graph, as GraphML, GML or JSON with
         ``nodes`` and ``links``, see `from_networkx`; a JSON instance with ``hosts`` and
         ``port_capacity_bytes_per_s``, or ``egress_capacity_bytes_per_s`` and
-        ``ingress_capacity_bytes_per_s``, and ``loopback_uses_ports``; or the name of a
-        ready-made network, see `ready_made`.
+        ``ingress_capacity_bytes_per_s``, and ``loopback_uses_ports``; the files of other
+        simulators, by suffix: ``.topo`` of htsim, ``.txt`` of the HPCC simulator and SimAI,
+        ``.xml`` of NCCL; or the name of a ready-made network, see `ready_made`.
     **changes
         Options that replace those of the file, such as ``capacity="40Gbps"``. They are added to
         the network's name, unless they include a `name`; see `changed_name`.
@@ -97,7 +104,7 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     """
     check_path(source, "source")
     path = Path(source)
-    if path.suffix not in (".toml", *GRAPH_SUFFIXES):
+    if path.suffix not in (".toml", *GRAPH_SUFFIXES, *_KINDS):
         folder = ready_made_folder()
         path = folder / f"{source}.toml"
         if not path.is_file():
@@ -173,6 +180,8 @@ def _describe(path: Path) -> dict[str, Any]:
     """Read the kind and the options of a network from a file."""
     if path.suffix in (".graphml", ".gml"):
         return {"kind": "graph", "file": path}
+    if path.suffix in _KINDS:
+        return {"kind": _KINDS[path.suffix], "file": path}
     text = read_text(path)
     if path.suffix == ".json":
         instance = parse_json(text, path)

@@ -31,12 +31,12 @@ __all__ = ["RESULT_DATA", "RESULT_PARTS", "code_version", "digest_of_files", "di
 #: The parts of netsim that results depend on: folders and modules, by path within the package.
 #: `tests/studies/test_code_version.py` holds this list against what a run imports.
 RESULT_PARTS = (
-    "_version.py", "text.py", "errors.py", "plain.py", "reading.py", "units.py", "checks.py",
-    "streams.py", "ties.py", "brief.py", "columns.py", "lazy.py", "forking.py", "watching.py",
-    "plugins.py", "compiling.py", "atomic.py", "collectives", "models", "workload.py", "network",
-    "results", "fabric", "allocators", "traces", "jobs", "predictors", "cluster", "placements",
-    "engine", "edge", "schedulers", "recording", "simulation", "experiment_file", "studies/run.py",
-    "studies/tasks.py")
+    "_version.py", "text.py", "errors.py", "plain.py", "reading.py", "xml_tree.py", "units.py",
+    "checks.py", "streams.py", "ties.py", "brief.py", "columns.py", "lazy.py", "forking.py",
+    "watching.py", "plugins.py", "compiling.py", "atomic.py", "collectives", "models",
+    "workload.py", "network", "results", "fabric", "allocators", "traces", "jobs", "predictors",
+    "cluster", "placements", "engine", "edge", "schedulers", "recording", "simulation",
+    "experiment_file", "studies/run.py", "studies/tasks.py")
 
 #: TOML files with numbers that results depend on.
 RESULT_DATA = ("models/catalogue.toml",)

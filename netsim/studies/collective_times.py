@@ -51,7 +51,8 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
         In bytes, as nccl-tests count them (see `netsim.collectives.schedule`); by default powers
         of 2 from 1 KiB to 1 GiB. A barrier, and an all-to-all by a matrix, have one time.
     algorithm : str, optional
-        Of the pattern of this name, or ``"auto"`` or ``"fastest"``; by default that of the pattern.
+        Of the pattern of this name, a file with a program of MSCCL (``.xml``), or ``"auto"`` or
+        ``"fastest"``; by default that of the pattern.
     form : {"steps", "messages", "aggregate"}
         See `netsim.jobs.patterns.Collective`.
     hosts : sequence of int, optional

@@ -8,6 +8,8 @@ from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkloa
 from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
 from netsim.traces.conversion import WRITERS, convert
 from netsim.traces.formats import FORMATS, Format, format_of, read_workload
+from netsim.traces.hpcc import read_hpcc_flows
+from netsim.traces.htsim import read_htsim, read_htsim_failures
 from netsim.traces.instances import read_instances
 from netsim.traces.library import ready_made
 from netsim.traces.poisson import poisson_resample
@@ -40,6 +42,9 @@ __all__ = [
     "history_of",
     "poisson_resample",
     "read_coflow_benchmark",
+    "read_hpcc_flows",
+    "read_htsim",
+    "read_htsim_failures",
     "read_instances",
     "read_tiresias",
     "read_workload",

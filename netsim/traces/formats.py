@@ -15,6 +15,7 @@ from netsim.plain import plain_numbers
 from netsim.plugins import Registry
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
+from netsim.traces.htsim import htsim_facts
 from netsim.traces.library import load_workload_file, locate
 from netsim.traces.poisson import poisson_resample
 from netsim.traces.problems import Problem, TraceProblemsError, whole_option
@@ -25,7 +26,7 @@ __all__ = ["FORMATS", "SUFFIXES", "Format", "Request", "as_workload", "format_of
            "read_workload", "resolve"]
 
 _POISSON = {"poisson_jobs": "jobs", "poisson_mean": "mean_interarrival"}
-SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark"}
+SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim"}
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
 
 
@@ -48,10 +49,12 @@ FORMATS = Registry(
         "tiresias": "netsim.traces.tiresias:read_tiresias",
         "synthetic": "netsim.traces.synthetic:synthetic",
         "ring-jobs": "netsim.traces.ring_jobs:ring_jobs",
+        "htsim": "netsim.traces.htsim:read_htsim",
+        "hpcc": "netsim.traces.hpcc:read_hpcc_flows",
         **_OF_CLUSTERS,
     }, noun="format")
 
-_FACTS = {"coflow-benchmark": coflow_benchmark_facts,
+_FACTS = {"coflow-benchmark": coflow_benchmark_facts, "htsim": htsim_facts,
           **dict.fromkeys(_OF_CLUSTERS, cluster_facts)}
 
 
@@ -210,7 +213,7 @@ def read_workload(
         given for formats that generate a workload.
     format : str, optional
         A name of `FORMATS`. By default ``.json`` is read as ``"json"``, ``.csv`` as
-        ``"tiresias"`` and ``.txt`` as ``"coflow-benchmark"``.
+        ``"tiresias"``, ``.txt`` as ``"coflow-benchmark"`` and ``.cm`` as ``"htsim"``.
     seed : int, optional
         Seed of all random draws of the workload; by default the seed of the ``.toml`` file, or 0.
     **options

@@ -20,6 +20,7 @@ from netsim.collectives import (
     check_algorithm,
     costs_of,
     fastest,
+    is_program,
     schedule,
 )
 from netsim.collectives.algorithms import frozen_pairs
@@ -45,8 +46,9 @@ class Collective:
     Parameters
     ----------
     algorithm : str
-        One of the algorithms of the collective; or ``"auto"`` or ``"fastest"``, which choose one by
-        the size and the `costs`.
+        One of the algorithms of the collective; a file, ``.xml``, with a program of MSCCL, see
+        `netsim.collectives.read_msccl`; or ``"auto"`` or ``"fastest"``, which choose one by the
+        size and the `costs`.
     form : {"steps", "messages", "aggregate"}
         A coflow per step, one after the other; per message, which waits for those that it needs; or
         per phase, with the bytes of all its steps.
@@ -94,7 +96,8 @@ class Collective:
     @property
     def scale_free(self) -> bool:
         """Whether sizes are in proportion to the bytes, and all else does not depend on them."""
-        return self.unit is None and self.algorithm not in _RULES
+        return (self.unit is None and self.algorithm not in _RULES
+                and not is_program(self.algorithm))
 
     def choice(self, ranks: int, nbytes: float) -> Choice:
         """Return the algorithm for some ranks and bytes, and why.
@@ -122,6 +125,8 @@ class Collective:
 
     def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
         """Return the stages of the form; see `Pattern.stages`."""
+        if is_program(self.algorithm):  # a file may change
+            return _drawn.__wrapped__(self, ranks, nbytes)
         return _drawn(self, ranks, nbytes)
 
 

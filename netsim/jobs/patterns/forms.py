@@ -94,7 +94,8 @@ def _messages(made: Schedule, sizes: Sizes) -> tuple[Stage, ...]:
         raise InputError(f"{made.ranks:,} ranks would have {count:,} messages; the form "
                          f'"messages" can have at most {_MOST_STAGES:,}')
     sent, names = made.messages(sizes), _names(made, "message", count)
+    waited = waits(sent, made.in_turn) if made.after is None else made.after
     return tuple(
         Stage(name, Flows(sent.src[m:m + 1], sent.dst[m:m + 1], sent.nbytes[m:m + 1]),
               after=[names[other] for other in after])
-        for m, (name, after) in enumerate(zip(names, waits(sent, made.in_turn), strict=True)))
+        for m, (name, after) in enumerate(zip(names, waited, strict=True)))

@@ -1,0 +1,79 @@
+"""Networks of cables with a rate and a latency each, as files of other simulators describe them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.network.given import Paths
+from netsim.network.graph import GraphTopology
+from netsim.network.wire import Wire
+
+__all__ = ["MOST_CABLES", "Cable", "cabled"]
+
+#: The most cables of a network; more would take hours to build and tens of gigabytes.
+MOST_CABLES = 10_000_000
+
+
+class Cable(NamedTuple):
+    """Two links between two nodes.
+
+    Attributes
+    ----------
+    start, end : int
+        Numbers of the nodes.
+    rate : float
+        Of either link, in bytes per second.
+    there, back : float
+        The latency from `start` to `end`, and from `end` to `start`, in seconds.
+    """
+
+    start: int
+    end: int
+    rate: float
+    there: float = 0.0
+    back: float = 0.0
+
+
+def cabled(name: str, nodes: Sequence[str], hosts: int, cables: Sequence[Cable], *,
+           routing: str = "ecmp", paths: Paths | None = None, relay: bool = True,
+           loopback_uses_ports: bool = False) -> GraphTopology:
+    """Make a network of cables.
+
+    Parameters
+    ----------
+    name : str
+    nodes : sequence of str
+        Names of all nodes, hosts first.
+    hosts : int
+    cables : sequence of Cable
+        Several between the same nodes are parallel links, ``a->b``, ``a->b#2`` and so on.
+    routing, paths, relay, loopback_uses_ports
+        See `from_networkx`.
+
+    Raises
+    ------
+    InputError
+        If a cable leads from a node to itself, or two hosts have no path between them.
+    """
+    rows: list[tuple[int, int, float, float]] = []
+    for start, end, rate, there, back in cables:
+        if start == end:
+            raise InputError(f"network {name!r}: a cable leads from {nodes[start]!r} to itself")
+        rows += (start, end, rate, there), (end, start, rate, back)
+    rows.sort(key=lambda row: row[0])  # stable: links of a node stay in order
+    seen: Counter[tuple[int, int]] = Counter()
+    names = []
+    for start, end, _, _ in rows:
+        seen[start, end] += 1
+        place = seen[start, end]
+        names.append(f"{nodes[start]}->{nodes[end]}" + (f"#{place}" if place > 1 else ""))
+    made = GraphTopology(name, nodes, hosts, [row[:2] for row in rows], [row[2] for row in rows],
+                         names, routing=routing, paths=paths, relay=relay,
+                         loopback_uses_ports=loopback_uses_ports)
+    made.wire = Wire(made.links, np.array([row[3] for row in rows]), link_names=tuple(names))
+    return made

@@ -1,0 +1,292 @@
+"""Networks from the ``.topo`` files of htsim: leaf-spines and fat-trees in tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import NoReturn
+
+from netsim.checks import check_path
+from netsim.errors import InputError, TraceError
+from netsim.network.cables import MOST_CABLES, Cable, cabled
+from netsim.network.graph import GraphTopology
+from netsim.network.lines import Line, lines_of
+
+__all__ = ["htsim", "htsim_tiers"]
+
+#: Keys before the first tier, in small letters.
+_HEADER = ("nodes", "tiers", "podsize")
+
+#: Keys of a tier. Queues are read and not used, as flows do not queue.
+_WHOLE = ("radix_up", "radix_down", "queue_up", "queue_down", "oversubscribed", "bundle")
+_REAL = ("downlink_speed_gbps", "switch_latency_ns", "downlink_latency_ns")
+_OF_TIER = (*_WHOLE, *_REAL)
+
+#: Of what is below a switch of each tier, from the bottom up.
+_NODES = ("host", "tor", "agg", "core")
+
+
+def htsim(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
+          loopback_uses_ports: bool = False) -> GraphTopology:
+    """Read a leaf-spine or a three-tier fat-tree from a ``.topo`` file of htsim.
+
+    Nodes are ``host-0``, ``tor-0``, ``agg-0`` and ``core-0`` and so on. Links have the latencies of
+    the file; the latency of a switch is added to the links that leave it. Queues are ignored.
+
+    Parameters
+    ----------
+    file : path-like
+    routing, loopback_uses_ports
+        See `from_networkx`.
+    name : str, optional
+        A label; by default that of the file.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read, lacks something, or its numbers do not go together; with the
+        line if there is one.
+    """
+    check_path(file, "file")
+    path = Path(file)
+    plan = htsim_tiers(path)
+    try:
+        made = cabled(name or path.stem, plan.names(), plan.nodes, list(plan.cables()),
+                      routing=routing, relay=False, loopback_uses_ports=loopback_uses_ports)
+    except TraceError:
+        raise
+    except InputError as error:
+        raise TraceError(str(error), path) from error
+    made.bisection = plan.bisection()
+    return made
+
+
+@dataclass
+class Tiers:
+    """What a ``.topo`` file says.
+
+    Attributes
+    ----------
+    nodes, podsize : int
+        Hosts of the network, and of a pod.
+    switches : list of int
+        Switches of each tier, from the bottom up: top-of-rack, aggregation, core.
+    pods : int
+    rate : list of float
+        Of each link below a switch of each tier, in bytes per second.
+    link_s, switch_s : list of float
+        Latency of the links below, and of a switch, of each tier; seconds.
+    up : list of int
+        Links from a switch of each tier to those above, without those of the highest tier.
+    bundle : list of int
+        How many parallel links there are below each tier.
+    """
+
+    nodes: int
+    podsize: int
+    switches: list[int] = field(default_factory=list)
+    pods: int = 1
+    rate: list[float] = field(default_factory=list)
+    link_s: list[float] = field(default_factory=list)
+    switch_s: list[float] = field(default_factory=list)
+    up: list[int] = field(default_factory=list)
+    bundle: list[int] = field(default_factory=list)
+
+    def names(self) -> list[str]:
+        """Return the names of all nodes, hosts first."""
+        counts = (self.nodes, *self.switches)
+        return [f"{kind}-{k}" for kind, count in zip(_NODES, counts, strict=False)
+                for k in range(count)]
+
+    def cables(self) -> Iterator[Cable]:
+        """Yield all cables, from the bottom up."""
+        tors, aggs = self.switches[0] // self.pods, self.switches[1] // self.pods
+        first = [0, self.nodes, self.nodes + self.switches[0], self.nodes + sum(self.switches[:2])]
+        for host in range(self.nodes):
+            yield self._cable(0, host, first[1] + host // (self.nodes // self.switches[0]))
+        for tor, agg, _ in product(range(self.switches[0]), range(aggs), range(self.bundle[1])):
+            yield self._cable(1, first[1] + tor, first[2] + tor // tors * aggs + agg)
+        if len(self.switches) == 3:
+            for agg, k, _ in product(range(self.switches[1]), range(self.switches[2] // aggs),
+                                     range(self.bundle[2])):
+                yield self._cable(2, first[2] + agg, first[3] + agg % aggs + aggs * k)
+
+    def _cable(self, tier: int, below: int, above: int) -> Cable:
+        own = self.switch_s[tier - 1] if tier else 0.0
+        return Cable(below, above, self.rate[tier], self.link_s[tier] + own,
+                     self.link_s[tier] + self.switch_s[tier])
+
+    def bisection(self) -> float | None:
+        """Return the bisection bandwidth, if a formula is known, in bytes per second."""
+        hosts = self.nodes // self.switches[0]
+        port, above = hosts * self.rate[0], self.up[0] * self.rate[1]
+        if len(self.switches) == 2:
+            odd = self.switches[0] % 2
+            return self.switches[0] // 2 * min(port, above) + odd * (hosts // 2) * self.rate[0]
+        full = above >= port and self.up[1] * self.rate[2] * self.switches[1] >= port * (
+            self.switches[0])
+        return self.nodes // 2 * self.rate[0] if full and self.pods % 2 == 0 else None
+
+
+def htsim_tiers(file: str | Path) -> Tiers:
+    """Read what a ``.topo`` file says.
+
+    Raises
+    ------
+    TraceError
+        As `htsim` does.
+    """
+    path = Path(file)
+    header, tiers = _read(path)
+    for key in _HEADER:
+        if key not in header:
+            raise TraceError(f"{key.capitalize()} is missing before the first tier", path)
+    nodes, podsize = (header[key][0] for key in ("nodes", "podsize"))
+    count, line = header["tiers"]
+    if count not in (2, 3):
+        line.refuse(f"Tiers must be 2 or 3, not {count}")
+    for tier in range(count):
+        if tier not in tiers:
+            raise TraceError(f"Tier {tier} is missing; there must be {count} tiers", path)
+    for tier in tiers:
+        if tier >= count:
+            tiers[tier].line.refuse(f"Tier {tier} is too much: Tiers is {count}")
+    return _planned(path, int(nodes), int(podsize), [tiers[tier] for tier in range(count)])
+
+
+@dataclass
+class _Tier:
+    """The keys of a tier, and the line on which it begins."""
+
+    number: int
+    line: Line
+    values: dict[str, tuple[float, Line]] = field(default_factory=dict)
+
+    def get(self, key: str, default: float | None = None) -> float:
+        if key in self.values:
+            return self.values[key][0]
+        if default is None:
+            self.line.refuse(f"{key} is missing for tier {self.number}")
+        return default
+
+    def whole(self, key: str, default: int | None = None) -> int:
+        return int(self.get(key, default))
+
+    def refuse(self, key: str, message: str) -> NoReturn:
+        """Raise an error on the line of a key, or that of the tier if it is not given."""
+        line = self.values[key][1] if key in self.values else self.line
+        line.refuse(f"tier {self.number}: {message}")
+
+
+def _read(path: Path) -> tuple[dict[str, tuple[int, Line]], dict[int, _Tier]]:
+    """Read the keys of the header and of the tiers, each with its line."""
+    header: dict[str, tuple[int, Line]] = {}
+    tiers: dict[int, _Tier] = {}
+    tier = None
+    for line in lines_of(path, comment="#"):
+        key = line.words[0].lower()
+        if len(line.words) > 2:
+            line.refuse(f"{line.words[0]} has one value, not {len(line.words) - 1}")
+        if key == "tier":
+            number = line.whole(1, "Tier", 0, 2)
+            if number in tiers:
+                line.refuse(f"Tier {number} is there twice, first on line "
+                            f"{tiers[number].line.number}")
+            tier = tiers[number] = _Tier(number, line)
+        elif key in _HEADER:
+            if tier is not None:
+                line.refuse(f"{line.words[0]} must come before the first tier")
+            if key in header:
+                line.refuse(f"{key} twice, first on line {header[key][1].number}")
+            header[key] = line.whole(1, line.words[0], 1, MOST_CABLES), line
+        elif key in _OF_TIER:
+            if tier is None:
+                line.refuse(f"{line.words[0]} must come after the first tier")
+            if key in tier.values:
+                line.refuse(f"{key} twice for tier {tier.number}, first on line "
+                            f"{tier.values[key][1].number}")
+            tier.values[key] = _value(line, key), line
+        else:
+            allowed = _HEADER if tier is None else _OF_TIER
+            line.refuse(f"unknown name {line.words[0]!r}; choose from: tier, "
+                        f"{', '.join(allowed)}")
+    return header, tiers
+
+
+def _value(line: Line, key: str) -> float:
+    if key in _WHOLE:
+        return line.whole(1, key, 1, MOST_CABLES)
+    return line.real(1, key, strict=key != "switch_latency_ns")
+
+
+def _planned(path: Path, nodes: int, podsize: int, tiers: list[_Tier]) -> Tiers:
+    """Check that the numbers go together, as htsim does, and count switches and links."""
+    plan = Tiers(nodes, podsize)
+    for tier in tiers:
+        plan.rate.append(tier.get("downlink_speed_gbps") * 1e9 / 8)
+        plan.link_s.append(tier.get("downlink_latency_ns") * 1e-9)
+        plan.switch_s.append(tier.get("switch_latency_ns", 0.0) * 1e-9)
+        plan.bundle.append(tier.whole("bundle", 1))
+        tier.whole("radix_down")
+    plan.up = [tier.whole("radix_up") for tier in tiers[:-1]]
+    top = tiers[-1]
+    if "radix_up" in top.values:
+        top.refuse("radix_up", "the highest tier has no links up, and thus no radix_up")
+    if plan.bundle[0] > 1:
+        tiers[0].refuse("bundle", "hosts have one link each; bundle must be 1")
+    plan.pods = _whole_ratio(path, nodes, podsize, "Nodes", "Podsize")
+    if len(tiers) == 2 and plan.pods > 1:
+        raise TraceError(f"two tiers are one pod: Podsize must be {nodes}, as Nodes is, not "
+                         f"{podsize}", path)
+    down = tiers[0].whole("radix_down")
+    _whole_ratio(path, podsize, down, "Podsize", "radix_down of tier 0")
+    plan.switches = [nodes // down]
+    cables = nodes + _above(plan, tiers, 0)
+    if len(tiers) == 3:
+        cables += _above(plan, tiers, 1)
+    if cables > MOST_CABLES:
+        raise TraceError(f"the network would have {cables:,} cables; it can have at most "
+                         f"{MOST_CABLES:,}", path)
+    return plan
+
+
+def _above(plan: Tiers, tiers: list[_Tier], k: int) -> int:
+    """Count the switches above tier k; return the links between.
+
+    With T links below tier k, of rate r_k, there are U = T r_k/(r_(k+1) oversubscription) links up.
+    """
+    tier, above = tiers[k], tiers[k + 1]
+    ratio, bundle = tier.whole("oversubscribed", 1), plan.bundle[k + 1]
+    radix_up, radix_down = plan.up[k], above.whole("radix_down")
+    below = plan.nodes if k == 0 else plan.switches[0] * plan.up[0]
+    if k == 0 and tier.whole("radix_down") // radix_up != ratio:
+        tier.refuse("radix_up", f"radix_down {tier.whole('radix_down')} over radix_up {radix_up} "
+                    f"must be oversubscribed, {ratio}")
+    for key, radix, at in (("radix_up", radix_up, tier), ("radix_down", radix_down, above)):
+        if radix % bundle:
+            at.refuse(key, f"{key} {radix} is no multiple of the bundle, {bundle}")
+    links = below * plan.rate[k] / (plan.rate[k + 1] * ratio)
+    groups = plan.pods if k == 0 else 1
+    count = links / (groups * radix_down)
+    per_pod = plan.switches[0] // plan.pods if k == 0 else plan.switches[1] // plan.pods
+    if links != int(links) or count != int(count) or not count:
+        above.refuse("radix_down", f"{links:g} links up are no whole number of switches with "
+                     f"radix_down {radix_down}" + (f" in each of {groups} pods" * (groups > 1)))
+    what = ("aggregation", "core")[k]
+    if k == 1 and int(count) % per_pod:
+        above.refuse("radix_down", f"{int(count)} core switches are no multiple of the {per_pod} "
+                     "aggregation switches of a pod")
+    needed = int(count) * bundle // (1 if k == 0 else per_pod)
+    if needed != radix_up:
+        tier.refuse("radix_up", f"radix_up {radix_up} against {int(count)} {what} switches"
+                    f"{' of a pod' * (k == 0)} in bundles of {bundle}, which need {needed}")
+    plan.switches.append(int(count) * groups)
+    return int(links)
+
+
+def _whole_ratio(path: Path, number: int, by: int, what: str, of: str) -> int:
+    if number % by:
+        raise TraceError(f"{what} {number} is no multiple of {of} {by}", path)
+    return number // by

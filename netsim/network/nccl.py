@@ -1,0 +1,338 @@
+"""Networks of servers that NCCL's topology XML describes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.checks import check_whole
+from netsim.errors import InputError, TraceError
+from netsim.network.cables import MOST_CABLES
+from netsim.network.nccl_server import NcclServer, read_nccl_server
+from netsim.network.topology import Topology
+from netsim.network.wire import Wire
+from netsim.plain import plain_numbers
+from netsim.units import Quantity, parse_rate
+
+__all__ = ["NcclNetwork", "nccl"]
+
+Ints = NDArray[np.int64]
+
+#: The node that joins the NICs of all servers.
+_FABRIC = "fabric"
+
+
+@plain_numbers
+def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
+         nic: Quantity | None = None, xgmi: Quantity | None = None,
+         kinds: Mapping[str, str] | None = None, name: str | None = None,
+         loopback_uses_ports: bool = False) -> NcclNetwork:
+    """Make a network of servers of NCCL's topology XML, with a GPU per host.
+
+    Host s g + r is GPU r of server s, with g GPUs per server; see `NcclServer.gpus` for their
+    order. Inside a server a flow takes a direct NVLink, else the NVSwitch, else PCIe; between
+    servers the NIC that is nearest on PCIe, on both sides, and a fabric that does not block. GPUs
+    that are as near to the same NICs take turns with them.
+
+    Nodes are ``gpu-s.r``, ``nic-s.k``, ``pci-s.k``, ``cpu-s.k``, ``nvswitch-s`` and ``fabric``.
+
+    Parameters
+    ----------
+    file : path-like
+    servers : int
+        How many servers of this kind there are.
+    nvlink : quantity, optional
+        If the file has no NVLinks, as those of clouds do: of each GPU to an NVSwitch, each way, all
+        links together; 0 if there are none.
+    nic : quantity, optional
+        Of each NIC whose ports the file does not list.
+    xgmi : quantity, optional
+        Of one xGMI link, each way, if there are any.
+    kinds : mapping of str to str, optional
+        See `netsim.network.read_nccl_server`.
+    name : str, optional
+        A label; by default that of the file.
+    loopback_uses_ports : bool
+        Whether a flow from a GPU to itself uses its PCIe link.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read, is invalid, or there is no NIC where servers need one; or if it
+        does not say what `nvlink`, `nic`, `xgmi` or `kinds` must say then.
+    InputError
+        If an option is invalid.
+    """
+    check_whole(servers, "servers", 1)
+    rates = {what: None if value is None else parse_rate(value, what)
+             for what, value in (("nvlink", nvlink), ("nic", nic), ("xgmi", xgmi))}
+    server = read_nccl_server(file, kinds=kinds)
+    inside = _inside(server, servers, **rates)
+    if servers * len(inside.links) > MOST_CABLES:
+        raise InputError(f"{servers:,} servers would have more than {MOST_CABLES:,} links")
+    return NcclNetwork(server, inside, servers, name or Path(file).stem, loopback_uses_ports)
+
+
+@dataclass
+class _Inside:
+    """The nodes and links of a server, numbered from 0, and its paths.
+
+    Attributes
+    ----------
+    nodes : list of str
+        Names without the number of the server, GPUs first.
+    links : list of (str, str, float, float)
+        Start, end, rate (bytes/s) and latency (s); `_FABRIC` may be an end.
+    paths : dict of (str, str) to list of int
+        The links between two GPUs; from a GPU to the fabric, and back.
+    """
+
+    nodes: list[str] = field(default_factory=list)
+    links: list[tuple[str, str, float, float]] = field(default_factory=list)
+    paths: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+
+    def join(self, start: str, end: str, rate: float, latency: float = 0.0) -> None:
+        self.links.append((start, end, rate, latency))
+
+
+class NcclNetwork(Topology):
+    """Servers of NCCL's topology XML; made by `netsim.network.nccl`.
+
+    Attributes
+    ----------
+    server : NcclServer
+        What the file says of each server.
+    servers, gpus : int
+        How many servers there are, and GPUs in each.
+    """
+
+    def __init__(self, server: NcclServer, inside: _Inside, servers: int, name: str,
+                 loopback_uses_ports: bool) -> None:
+        self.server, self.servers, self.gpus = server, servers, len(server.gpus)
+        self._inside = inside
+        names = [f"{_at(start, s)}->{_at(end, s)}" for s in range(servers)
+                 for start, end, _, _ in inside.links]
+        rate, latency = (np.tile([link[k] for link in inside.links], servers) for k in (2, 3))
+        super().__init__(name, servers * self.gpus, rate, names,
+                         loopback_uses_ports=loopback_uses_ports,
+                         wire=Wire(len(names), latency, link_names=tuple(names)))
+        own = inside.nodes[:self.gpus]
+        self._between = [[inside.paths.get((one, other), []) for other in own] for one in own]
+        self._up = [inside.paths.get((each, _FABRIC), []) for each in own]
+        self._down = [inside.paths.get((_FABRIC, each), []) for each in own]
+        if loopback_uses_ports:
+            for k, each in enumerate(own):
+                self._between[k][k] = _loop(inside, each)
+
+    def routes(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
+        """Return the path of each flow, whatever its key; see `Topology.routes`.
+
+        Raises
+        ------
+        InputError
+            If a host is out of range.
+        """
+        per, links = len(self._inside.links), []
+        ptr = np.zeros(len(src) + 1, np.int64)
+        for host in (src, dst):
+            outside = host[(host < 0) | (host >= self.hosts)]
+            if len(outside):
+                raise InputError(f"host {outside[0]} is out of range: network {self.name!r} has "
+                                 f"the hosts 0 to {self.hosts - 1}")
+        for k, (one, other) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
+            (s, gpu), (t, end) = divmod(one, self.gpus), divmod(other, self.gpus)
+            if s == t:
+                links += [s * per + link for link in self._between[gpu][end]]
+            else:
+                links += [s * per + link for link in self._up[gpu]]
+                links += [t * per + link for link in self._down[end]]
+            ptr[k + 1] = len(links)
+        return ptr, np.array(links, np.int64)
+
+    def to_networkx(self) -> nx.DiGraph:
+        """Return the network as a graph; see `Topology.to_networkx`."""
+        graph = nx.DiGraph(name=self.name)
+        nodes = self._inside.nodes
+        graph.add_nodes_from((_at(each, s) for s in range(self.servers)
+                              for each in nodes[:self.gpus]), host=True)
+        graph.add_nodes_from(_at(each, s) for s in range(self.servers)
+                             for each in nodes[self.gpus:])
+        for name, capacity in zip(self.link_names, self.capacity.tolist(), strict=True):
+            graph.add_edge(*name.split("->"), name=name, capacity=capacity)
+        return graph
+
+
+def _at(node: str, server: int) -> str:
+    """Return the name of a node of a server."""
+    if node == _FABRIC:
+        return node
+    kind, sign, number = node.partition("-")
+    return f"{kind}-{server}.{number}" if sign else f"{kind}-{server}"
+
+
+def _loop(inside: _Inside, gpu: str) -> list[int]:
+    """Return the first link of a GPU, and the link back."""
+    for there, (start, end, _, _) in enumerate(inside.links):
+        if start == gpu:
+            return [there, *(back for back, link in enumerate(inside.links)
+                             if link[:2] == (end, gpu))][:2]
+    return []
+
+
+def _inside(server: NcclServer, servers: int, nvlink: float | None, nic: float | None,
+            xgmi: float | None) -> _Inside:
+    """Lay out the inside of a server."""
+    unknown = [each.busid for each in server.of_kind("unknown")]
+    if unknown:
+        raise TraceError(f"does not say what these devices are: {', '.join(unknown)}; give kinds, "
+                         f'such as {{"{unknown[0]}" = "gpu"}}', server.path)
+    if not server.gpus:
+        raise TraceError("has no GPU", server.path)
+    nics = server.of_kind("nic")
+    if servers > 1 and not nics:
+        raise TraceError(f"has no NIC, which GPU {server.gpus[0].busid} needs to reach another "
+                         "server; give servers = 1, or kinds", server.path)
+    names = _names(server)
+    made = _Inside(list(names.values()))
+    _add_pcie(made, server, names)
+    _add_links(made, server, names, nvlink, xgmi)
+    if servers > 1:
+        _add_fabric(made, server, names, nic)
+    _add_paths(made, server, names, servers > 1)
+    return made
+
+
+def _names(server: NcclServer) -> dict[str, str]:
+    """Return the names of nodes by bus id or name in the file, GPUs first."""
+    names = {each.busid: f"gpu-{k}" for k, each in enumerate(server.gpus)}
+    for kind in ("nic", "pci"):
+        names |= {each.busid: f"{kind}-{k}" for k, each in enumerate(server.of_kind(kind))}
+    return names | {cpu.name: f"cpu-{k}" for k, cpu in enumerate(server.cpus)}
+
+
+def _add_pcie(made: _Inside, server: NcclServer, names: Mapping[str, str]) -> None:
+    """Add the trees of PCIe, and the links between CPUs."""
+    for each in server.devices:
+        if each.kind != "nvswitch":
+            if each.parent not in names:
+                raise TraceError(f"device {each.busid} hangs on {each.parent}, an NVSwitch",
+                                 server.path)
+            made.join(names[each.busid], names[each.parent], each.rate)
+            made.join(names[each.parent], names[each.busid], each.rate)
+    for one in server.cpus:
+        for other in server.cpus:
+            if one is not other:
+                made.join(names[one.name], names[other.name], min(one.between, other.between))
+
+
+def _add_links(made: _Inside, server: NcclServer, names: Mapping[str, str],
+               nvlink: float | None, xgmi: float | None) -> None:
+    """Add NVLinks, xGMI and chip-to-chip links; parallel ones are one link."""
+    direct = [link for link in server.links if link.kind != "c2c"]
+    if direct and nvlink is not None:
+        raise TraceError("has NVLinks; leave out nvlink", server.path)
+    if not direct and nvlink is None:
+        raise TraceError('has no NVLinks; give nvlink, of each GPU, such as "600GB/s", or 0 if '
+                         "there are none", server.path)
+    if xgmi is None and any(link.kind == "xgmi" for link in direct):
+        raise TraceError("has no speed of its xGMI links; give xgmi, of each link", server.path)
+    ends = dict(names) | {"nvswitch": "nvswitch"}
+    total: dict[tuple[str, str], float] = {}
+    for link in server.links:
+        pair = ends[link.start], ends[link.end]
+        total[pair] = total.get(pair, 0.0) + link.rate * (
+            (xgmi or 0.0) if link.kind == "xgmi" else 1.0)
+    if not direct and nvlink:
+        for each in server.gpus:
+            total[names[each.busid], "nvswitch"] = nvlink
+            total["nvswitch", names[each.busid]] = nvlink
+    have = {link[:2]: k for k, link in enumerate(made.links)}
+    for (start, end), rate in total.items():
+        if (start, end) in have:  # on the same CPU by PCIe as well; NCCL takes the faster one
+            k = have[start, end]
+            made.links[k] = (start, end, max(rate, made.links[k][2]), 0.0)
+        else:
+            made.join(start, end, rate)
+    if any("nvswitch" in pair for pair in total):
+        made.nodes.append("nvswitch")
+
+
+def _add_fabric(made: _Inside, server: NcclServer, names: Mapping[str, str], nic: float | None
+                ) -> None:
+    """Add the links between NICs and the fabric: of all ports of a NIC together."""
+    for each in server.of_kind("nic"):
+        ports = [(rate, latency) for busid, _, rate, latency in server.nets
+                 if busid == each.busid]
+        if not ports and not nic:
+            raise TraceError(f'has no speed of NIC {each.busid}; give nic, such as "200Gbps"',
+                             server.path)
+        rate = sum(rate for rate, _ in ports) or nic or 0.0
+        made.join(names[each.busid], _FABRIC, rate, max((each for _, each in ports), default=0.0))
+        made.join(_FABRIC, names[each.busid], rate)
+
+
+def _add_paths(made: _Inside, server: NcclServer, names: Mapping[str, str],
+               several: bool) -> None:
+    """Find the paths between GPUs, and to the fabric and back if there are several servers."""
+    link_of = {link[:2]: k for k, link in enumerate(made.links)}
+    gpus = [names[each.busid] for each in server.gpus]
+    hidden = {*gpus, "nvswitch", _FABRIC, *(names[each.busid] for each in server.of_kind("nic"))}
+    near = {}
+    for gpu in gpus:
+        ways = _search(made, gpu, hidden)
+        for other in gpus:
+            if other == gpu:
+                continue
+            if (gpu, other) in link_of:
+                path = [gpu, other]
+            elif (gpu, "nvswitch") in link_of and ("nvswitch", other) in link_of:
+                path = [gpu, "nvswitch", other]
+            else:
+                path = ways[other]
+            made.paths[gpu, other] = _links_on(path, link_of)
+        near[gpu] = _nearest(ways, [names[each.busid] for each in server.of_kind("nic")])
+    if not several:
+        return
+    for place, gpu in enumerate(gpus):
+        alike = sum(near[other] == near[gpu] for other in gpus[:place])
+        chosen = near[gpu][alike % len(near[gpu])]
+        path = [*_search(made, gpu, hidden)[chosen], _FABRIC]
+        made.paths[gpu, _FABRIC] = _links_on(path, link_of)
+        made.paths[_FABRIC, gpu] = _links_on(path[::-1], link_of)
+
+
+def _links_on(path: Sequence[str], link_of: Mapping[tuple[str, str], int]) -> list[int]:
+    return [link_of[pair] for pair in pairwise(path)]
+
+
+def _nearest(ways: Mapping[str, Sequence[str]], nics: Sequence[str]) -> list[str]:
+    """Return the NICs with the fewest hops."""
+    least = min((len(ways[each]) for each in nics), default=0)
+    return [each for each in nics if len(ways[each]) == least]
+
+
+def _search(made: _Inside, start: str, hidden: set[str]) -> dict[str, list[str]]:
+    """Return the shortest path to every node by PCIe, which leads through switches and CPUs only.
+
+    Of equal paths it is the one of faster links.
+    """
+    onward: dict[str, list[tuple[float, str]]] = {}
+    for tail, head, rate, _ in made.links:
+        onward.setdefault(tail, []).append((-rate, head))
+    ways, frontier = {start: [start]}, deque([start])
+    while frontier:
+        node = frontier.popleft()
+        if node in hidden and node != start:
+            continue
+        for _, other in sorted(onward.get(node, [])):
+            if other not in ways and not (node == start and other in hidden):
+                ways[other] = [*ways[node], other]
+                frontier.append(other)
+    return ways

@@ -1,0 +1,414 @@
+"""The connection matrices of htsim (``.cm``): flows that start at a time, or when others end."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.checks import MOST_ID, check_path
+from netsim.columns import Columns
+from netsim.errors import InputError, NetsimWarning, TraceError
+from netsim.network import Topology
+from netsim.network.lines import Line, lines_of
+from netsim.traces.files import require_file
+from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.workload import Flows, JobColumns, JobSpec, Stage, Workload
+
+__all__ = ["htsim_facts", "read_htsim", "read_htsim_failures"]
+
+_HEADER = ("Nodes", "Connections", "Triggers", "Failures")
+_TRIGGERS = ("oneshot", "multishot", "barrier")
+_PAIR = re.compile(r"(\d{1,9})->(\d{1,9})", re.ASCII)
+
+#: The largest number of hosts, as of explicit instances.
+_MOST_HOSTS = 10_000_000
+
+#: By type of switch: its nodes in a network of `netsim.network.htsim`, and those it leads to.
+_SWITCHES = {"TOR": ("tor", "agg"), "AGG": ("agg", "core"), "CORE": ("core", "agg")}
+
+
+@dataclass(frozen=True)
+class _Connection:
+    """A flow: a line, its ends, bytes, id (0 if it has none), start (s) or trigger, and effects."""
+
+    line: Line
+    src: int
+    dst: int
+    nbytes: int
+    id: int
+    start_s: float | None
+    trigger: int
+    fires: tuple[int, ...]
+
+
+@dataclass
+class _Trigger:
+    """A trigger: its kind, how many must fire it (0 if not said), and who fires and waits."""
+
+    line: Line
+    kind: str
+    count: int
+    fired_by: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _Matrix:
+    """What a file says."""
+
+    nodes: int
+    connections: list[_Connection] = field(default_factory=list)
+    triggers: dict[int, _Trigger] = field(default_factory=dict)
+    failures: list[tuple[Line, str, int, int]] = field(default_factory=list)
+
+
+def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
+    """Read a connection matrix of htsim (``.cm``).
+
+    A connection without triggers is a job of one flow. Those that wait for each other are one job,
+    with a stage per connection: a oneshot trigger starts its connections when the one that fires it
+    has arrived, a barrier when all have; the k-th connection that fires a multishot trigger starts
+    the k-th one that waits for it. Rank r runs on host r. Jobs have the ``id`` of their (first)
+    connection, if all have one; else they are numbered.
+
+    Messages and priorities (``msg``, ``prio``) are ignored. For ``failure`` lines, see
+    `read_htsim_failures`.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; times in it are in picoseconds, sizes in bytes.
+    seed : int
+        The workload's seed.
+
+    Raises
+    ------
+    TraceProblemsError
+        If the file cannot be read or its contents are invalid, with the line; or if connections
+        never start.
+
+    Warns
+    -----
+    NetsimWarning
+        If several connections fire a multishot trigger: in htsim their order in time counts, here
+        that in the file. If there are failures.
+    """
+    check_path(path, "path")
+    try:
+        matrix = _read(require_file(path))
+        after = _after(matrix)
+    except TraceError as error:
+        raise TraceProblemsError([Problem(error.line, error.message)], path) from error
+    if matrix.failures:
+        warnings.warn(NetsimWarning(
+            f"{len(matrix.failures)} failures are no part of a workload; give them to a run by "
+            "events = netsim.traces.read_htsim_failures(file, network)", path), stacklevel=3)
+    jobs = _jobs(matrix, after, path) if matrix.triggers else _columns(matrix)
+    return Workload(jobs, Path(path).stem, seed=seed)
+
+
+def read_htsim_failures(path: str | Path, network: Topology) -> list[dict[str, Any]]:
+    """Return the failed links of a connection matrix of htsim as events of a run.
+
+    Link l of a switch is its l-th one towards the core, or of a core switch down; it fails in both
+    directions, from the beginning.
+
+    Parameters
+    ----------
+    path : path-like
+        The ``.cm`` file.
+    network : Topology
+        The network, made of a ``.topo`` file.
+
+    Returns
+    -------
+    list of dict
+        For `events` of `netsim.simulate`.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read, or the network has no such link.
+    """
+    events = []
+    for line, kind, switch, number in _read(require_file(path)).failures:
+        below, above = _SWITCHES[kind]
+        up = f"{below}-{switch}->{above}-"
+        ways = [name for name in network.link_names if name.startswith(up)]
+        if number >= len(ways):
+            line.refuse(f"network {network.name!r} has no link {number} of {below}-{switch}; it "
+                        f"has {len(ways)}")
+        start, _, end = ways[number].partition("->")
+        end, sign, copy = end.partition("#")
+        events += [{"at": 0.0, "link": name, "kind": "fail"}
+                   for name in (ways[number], f"{end}->{start}{sign}{copy}")]
+    return events
+
+
+def _read(path: Path) -> _Matrix:
+    """Read a file, and check its counts and names."""
+    header: dict[str, tuple[int, Line]] = {}
+    matrix = _Matrix(0)
+    for line in lines_of(path, comment="#"):
+        first = line.words[0]
+        if first in _HEADER:
+            _read_header(header, matrix, line)
+            continue
+        if "Nodes" not in header:
+            line.refuse("Nodes is missing before the first connection")
+        if "->" in first:
+            matrix.connections.append(_connection(line, header["Nodes"][0]))
+        elif first == "trigger":
+            _add_trigger(matrix, line)
+        elif first == "failure":
+            matrix.failures.append(_failure(line))
+        else:
+            line.refuse(f"a line must begin with S->D, trigger or failure, not {first!r}")
+    for name in ("Nodes", "Connections"):
+        if name not in header:
+            raise TraceError(f"{name} is missing", path)
+    matrix.nodes = header["Nodes"][0]
+    for name, found in (("Connections", matrix.connections), ("Triggers", matrix.triggers),
+                        ("Failures", matrix.failures)):
+        announced, where = header.get(name, (0, None))
+        if announced != len(found):
+            raise TraceError(f"{announced} {name.lower()} announced, {len(found)} found", path,
+                             None if where is None else where.number)
+    if not matrix.connections:
+        raise TraceError("has no connections", path)
+    _join(matrix)
+    return matrix
+
+
+def _read_header(header: dict[str, tuple[int, Line]], matrix: _Matrix, line: Line) -> None:
+    name = line.words[0]
+    if matrix.connections or matrix.triggers or matrix.failures:
+        line.refuse(f"{name} must come before the first connection")
+    if name in header:
+        line.refuse(f"{name} twice, first on line {header[name][1].number}")
+    if len(line.words) > 2:
+        line.refuse(f"{name} has one value, not {len(line.words) - 1}")
+    header[name] = line.whole(1, name, int(name == "Nodes"), _MOST_HOSTS), line
+
+
+def _connection(line: Line, nodes: int) -> _Connection:
+    pair = _PAIR.fullmatch(line.words[0])
+    if pair is None:
+        line.refuse(f"a connection must be S->D, such as 0->1, not {line.words[0]!r}")
+    src, dst = map(int, pair.groups())
+    for node in (src, dst):
+        if node >= nodes:
+            line.refuse(f"node {node} is not one of the {nodes} nodes, 0 to {nodes - 1}")
+    found: dict[str, int | float] = {}
+    place = 1
+    while place < len(line.words):
+        name = line.words[place]
+        if name in found:
+            line.refuse(f"{name} twice")
+        if name == "start":
+            # In one rounding, as picoseconds may have more digits than seconds can.
+            line.real(place + 1, name)
+            found[name] = float(Fraction(line.words[place + 1]) / 10**12)
+        elif name in ("size", "id", "trigger", "send_done_trigger", "recv_done_trigger"):
+            found[name] = line.whole(place + 1, name, 1, MOST_ID if name == "id" else None)
+        elif name == "msg" and not "".join(line.words[place + 1:place + 2]).isdecimal():
+            place -= 1  # it may stand alone
+        elif name in ("msg", "prio"):
+            found[name] = line.whole(place + 1, name)
+        else:
+            line.refuse(f"unknown token {name!r}; choose from: start, trigger, size, id, msg, "
+                        "send_done_trigger, recv_done_trigger, prio")
+        place += 2
+    return _checked(line, src, dst, found)
+
+
+def _checked(line: Line, src: int, dst: int, found: Mapping[str, Any]) -> _Connection:
+    if ("start" in found) == ("trigger" in found):
+        line.refuse("neither start nor trigger is given" if "start" not in found else
+                    "start and trigger are both given; give one")
+    if "size" not in found:
+        line.refuse("size is missing")
+    if "trigger" in found and "id" not in found:
+        line.refuse("a connection with a trigger must have an id")
+    fires = tuple(found[name] for name in ("send_done_trigger", "recv_done_trigger")
+                  if name in found)
+    return _Connection(line, src, dst, found["size"], found.get("id", 0), found.get("start"),
+                       found.get("trigger", 0), fires)
+
+
+def _add_trigger(matrix: _Matrix, line: Line) -> None:
+    found: dict[str, int] = {}
+    kind = ""
+    place = 1
+    while place < len(line.words):
+        word = line.words[place]
+        if word in _TRIGGERS:
+            if kind:
+                line.refuse(f"the trigger is {kind} already, and cannot be {word}")
+            kind = word
+        elif word in ("id", "count"):
+            found[word] = line.whole(place := place + 1, word, 1)
+        else:
+            line.refuse(f"unknown token {word!r}; choose from: id, count, {', '.join(_TRIGGERS)}")
+        place += 1
+    if "id" not in found or not kind:
+        line.refuse(f"a trigger must have an id, and be one of {', '.join(_TRIGGERS)}")
+    if (number := found["id"]) in matrix.triggers:
+        line.refuse(f"trigger {number} is there twice, first on line "
+                    f"{matrix.triggers[number].line.number}")
+    matrix.triggers[number] = _Trigger(line, kind, found.get("count", 0))
+
+
+def _failure(line: Line) -> tuple[Line, str, int, int]:
+    found: dict[str, int] = {}
+    kind = ""
+    for place in range(1, len(line.words), 2):
+        name = line.words[place]
+        if name == "switch_type":
+            kind = line.word(place + 1, name)
+            if kind not in _SWITCHES:
+                line.refuse(f"switch_type must be one of {', '.join(_SWITCHES)}, not {kind!r}")
+        elif name in ("switch_id", "link_id"):
+            found[name] = line.whole(place + 1, name)
+        else:
+            line.refuse(f"unknown token {name!r}; choose from: switch_type, switch_id, link_id")
+    if not kind or len(found) < 2:
+        line.refuse("a failure must have switch_type, switch_id and link_id")
+    return line, kind, found["switch_id"], found["link_id"]
+
+
+def _join(matrix: _Matrix) -> None:
+    """Note at each trigger who fires it and who waits for it."""
+    ids: dict[int, Line] = {}
+    for k, each in enumerate(matrix.connections):
+        if each.id:
+            if each.id in ids:
+                each.line.refuse(f"id {each.id} is there twice, first on line "
+                                 f"{ids[each.id].number}")
+            ids[each.id] = each.line
+        for trigger in (*each.fires, *([each.trigger] if each.trigger else [])):
+            if trigger not in matrix.triggers:
+                each.line.refuse(f"trigger {trigger} is used, but there is no such trigger")
+        for trigger in each.fires:
+            matrix.triggers[trigger].fired_by.append(k)
+        if each.trigger:
+            matrix.triggers[each.trigger].starts.append(k)
+
+
+def _after(matrix: _Matrix) -> dict[int, list[int]]:
+    """Return, for each connection with a trigger, the connections that it waits for."""
+    after: dict[int, list[int]] = {}
+    for number, trigger in matrix.triggers.items():
+        fired, needed = trigger.fired_by, max(trigger.count, 1)
+        if not trigger.starts:
+            continue
+        if trigger.kind == "oneshot" and len(fired) > 1:
+            trigger.line.refuse(f"trigger {number} is oneshot, but {len(fired)} connections fire "
+                                "it; one can")
+        if trigger.kind == "barrier" and len(fired) != needed:
+            trigger.line.refuse(f"trigger {number} is a barrier of count {trigger.count}, but "
+                                f"{len(fired)} connections fire it")
+        turns = len(trigger.starts) if trigger.kind == "multishot" else 1
+        if len(fired) < turns:
+            line = matrix.connections[trigger.starts[len(fired)]].line
+            line.refuse(f"the connection never starts: trigger {number} is fired by "
+                        f"{len(fired)} connections")
+        if trigger.kind != "multishot":
+            after |= {k: fired for k in trigger.starts}
+            continue
+        after |= {k: [fired[turn]] for turn, k in enumerate(trigger.starts)}
+        if len(fired) > 1 and turns > 1:
+            warnings.warn(NetsimWarning(
+                f"trigger {number} starts {turns} connections one by one, as {len(fired)} others "
+                "end; they are taken to end in the order of the file", trigger.line.path,
+                trigger.line.number), stacklevel=4)
+    return after
+
+
+def _columns(matrix: _Matrix) -> JobColumns:
+    """Make a job of each connection, as columns."""
+    src, dst, nbytes, ids, start = zip(*((
+        each.src, each.dst, each.nbytes, each.id, each.start_s) for each in matrix.connections),
+        strict=True)
+    count = len(src)
+    own = np.array(ids, np.int64) if all(ids) else np.arange(count)
+    return JobColumns(Columns(
+        np.array(src), np.array(dst), np.array(nbytes, np.float64), np.ones(count, np.int64), own,
+        np.array(start, np.float64), np.array(ids, np.int64) if all(ids) else np.full(count, -1)
+    ).in_order())
+
+
+def _jobs(matrix: _Matrix, after: Mapping[int, Sequence[int]], path: str | Path) -> list[JobSpec]:
+    """Make a job of the connections that wait for each other, and of each of the others."""
+    group = list(range(len(matrix.connections)))
+
+    def root(k: int) -> int:
+        while group[k] != k:
+            group[k] = group[group[k]]
+            k = group[k]
+        return k
+
+    for k, others in after.items():
+        for other in others:
+            one, two = sorted((root(k), root(other)))
+            group[two] = one
+    members: defaultdict[int, list[int]] = defaultdict(list)
+    for k in range(len(group)):
+        members[root(k)].append(k)
+    with_ids = all(each.id for each in matrix.connections)
+    ends = {root(k): 0 for k in range(len(group))}
+    for k, each in enumerate(matrix.connections):
+        ends[root(k)] = max(ends[root(k)], each.src + 1, each.dst + 1)
+    try:
+        return [_job(matrix, after, first, each, with_ids, ends[first])
+                for first, each in members.items()]
+    except InputError as error:
+        raise TraceProblemsError([Problem(None, str(error))], path) from error
+
+
+def _job(matrix: _Matrix, after: Mapping[int, Sequence[int]], first: int,
+         members: Sequence[int], with_ids: bool, ranks: int) -> JobSpec:
+    connections = matrix.connections
+    number = connections[first].id if with_ids else first
+    starts = [each.start_s for k in members if (each := connections[k]).start_s is not None]
+    arrival = min(starts, default=0.0)
+    stages = []
+    for k in members:
+        each = connections[k]
+        flows = Flows(np.array([each.src]), np.array([each.dst]), np.array([float(each.nbytes)]))
+        release = 0.0 if each.start_s is None else each.start_s - arrival
+        stages.append(Stage(_name(each, k), flows, release_s=release,
+                            after=[_name(connections[other], other) for other in after.get(k, ())],
+                            coflow_id=each.id if with_ids else None))
+    return JobSpec(number, arrival, stages=stages, hosts=tuple(range(ranks)))
+
+
+def _name(each: _Connection, k: int) -> str:
+    """Return the name of the stage of a connection: its id, or its line if it has none."""
+    return f"connection-{each.id}" if each.id else f"line-{each.line.number}"
+
+
+def htsim_facts(workload: Workload) -> list[tuple[str, float]]:
+    """List the facts that `check_trace` reports for this format, as (label, value)."""
+    stages = [stage for job in workload for stage in job.stages]
+    flows = [stage.flows for stage in stages if stage.flows is not None]
+    ends = np.array([(each.src[0], each.dst[0]) for each in flows])
+    return [
+        ("hosts used", len(np.unique(ends))),
+        ("connections", len(stages)),
+        ("connections that wait for others", sum(bool(stage.after) for stage in stages)),
+        ("bytes in total", sum(float(each.nbytes.sum()) for each in flows)),
+        ("connections from a host, most", int(np.bincount(ends[:, 0]).max())),
+        ("connections to a host, most", int(np.bincount(ends[:, 1]).max())),
+        ("first start (s)", workload.jobs[0].arrival_s),
+        ("last start (s)", max(job.arrival_s + max(stage.release_s for stage in job.stages)
+                               for job in workload)),
+    ]
