@@ -113,13 +113,13 @@ def test_wrong_arguments_are_raised_by_both(sample) -> None:
         with pytest.raises(InputError, match=r"^seed must be .* not -1"):
             door("parrot-60", seed=-1)
         with pytest.raises(UnknownNameError, match="unknown workload format 'cvs'; choose from: "
-                           "coflow-benchmark, gpu-v2023, helios, json"):
+                           "coflow-benchmark, gpu-v2023, helios, hpcc, htsim, json"):
             door(sample, format="cvs")
 
 
 def test_formats() -> None:
-    assert sorted(FORMATS) == ["coflow-benchmark", "gpu-v2023", "helios", "json", "pai",
-                               "pai-100k", "philly", "recurrent", "ring-jobs", "synthetic",
+    assert sorted(FORMATS) == ["coflow-benchmark", "gpu-v2023", "helios", "hpcc", "htsim", "json",
+                               "pai", "pai-100k", "philly", "recurrent", "ring-jobs", "synthetic",
                                "tiresias", "tiresias-cluster"]
     assert [name for name in FORMATS if not format_of(name).needs_file] == [
         "synthetic", "ring-jobs", "recurrent"]
