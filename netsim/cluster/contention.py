@@ -62,7 +62,8 @@ class Contention:
     #: Whether jobs run as coflows on the links of a network, under an allocator.
     uses_links: ClassVar[bool] = False
     #: What a run by the model must have; see `netsim.engine.view.Scheduler`.
-    needs: ClassVar[frozenset[str]] = frozenset({"rings", "fast servers", "no link events"})
+    needs: ClassVar[frozenset[str]] = frozenset(
+        {"rings", "fast servers", "no link events", "ideal links"})
 
     alpha: float = 0.0
     xi1: float = 1.0

@@ -35,7 +35,8 @@ class IterationTime(Contention):
     """The model by which schedulers plan jobs with fixed iteration times, as in A-SRPT."""
 
     needs: ClassVar[frozenset[str]] = frozenset(
-        {"known iteration times", "equal servers", "no link events"})
+        {"known iteration times", "equal servers", "no link events",
+         "ideal links"})
 
     def __init__(self) -> None:
         super().__init__(time="continuous")

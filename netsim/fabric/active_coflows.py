@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
+import simpy
 from numpy.typing import NDArray
 
+from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -26,6 +30,8 @@ class ActiveCoflows:
     ----------
     table : FlowTable
         Has the rows of those that are active.
+    env : simpy.Environment
+        Has the clock.
 
     Attributes
     ----------
@@ -33,32 +39,34 @@ class ActiveCoflows:
         By the key of its row.
     """
 
-    def __init__(self, table: FlowTable) -> None:
-        self._table = table
+    def __init__(self, table: FlowTable, env: simpy.Environment) -> None:
+        self._table, self._env = table, env
         self._waiting: dict[CoflowEvent, None] = {}
         self._submitted: list[CoflowEvent] = []
         self.active: dict[int, CoflowEvent] = {}
         self._on_their_way: dict[CoflowEvent, None] = {}
 
-    def wait(self, transfer: CoflowEvent) -> None:
-        """Take in one whose overhead passes now."""
+    def wait(self, transfer: CoflowEvent, begin: Callable[[CoflowEvent], None]) -> None:
+        """Take in one whose overhead passes; call a function with it when it begins."""
         self._waiting[transfer] = None
+        call_at(self._env, transfer.begin_s, partial(self._begin, transfer, begin))
 
-    def begins(self, transfer: CoflowEvent) -> bool:
-        """Forget one whose overhead is over; return whether it waited, and was not withdrawn."""
-        return _taken(self._waiting, transfer)
+    def _begin(self, transfer: CoflowEvent, begin: Callable[[CoflowEvent], None], _: Any) -> None:
+        if _taken(self._waiting, transfer):
+            begin(transfer)
 
     def submit(self, transfer: CoflowEvent) -> None:
         """Take in one that becomes active when the fabric decides next."""
         self._submitted.append(transfer)
 
-    def send_last(self, transfer: CoflowEvent) -> None:
-        """Take in one that has sent its last byte, which has not arrived."""
+    def send_last(self, transfer: CoflowEvent, arrival: float) -> None:
+        """Take in one that has sent its last byte; it is complete when that has arrived."""
         self._on_their_way[transfer] = None
+        call_at(self._env, arrival, partial(self._arrive, transfer))
 
-    def arrives(self, transfer: CoflowEvent) -> bool:
-        """Forget one whose last byte arrives; return whether it was on its way."""
-        return _taken(self._on_their_way, transfer)
+    def _arrive(self, transfer: CoflowEvent, _: Any) -> None:
+        if _taken(self._on_their_way, transfer):
+            transfer.complete()
 
     def has_sent_all(self, transfer: CoflowEvent) -> bool:
         """Whether one has sent its last byte, which may not have been noticed yet."""
@@ -95,10 +103,10 @@ class ActiveCoflows:
 
         When it first sent a byte, if it did, it says then. What has left before arrives nowhere.
         """
-        if self.arrives(transfer):
+        if _taken(self._on_their_way, transfer):
             return np.zeros(len(transfer.demand.flows))
         if transfer.key not in self.active:
-            if not self.begins(transfer):
+            if not _taken(self._waiting, transfer):
                 self._submitted.remove(transfer)
             return np.array(transfer.demand.flows["size"])
         del self.active[transfer.key]

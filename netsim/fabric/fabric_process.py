@@ -16,7 +16,6 @@ from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator, Undecided
-from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.event_loop import EventLoop
 from netsim.fabric.flow_table import FlowTable
@@ -102,7 +101,7 @@ class FabricProcess:
         self.running = Running(self._see_jobs)
         self._runs_ahead = self._persistent = False
         self._service: PriorityService | None = None
-        self.in_flight = ActiveCoflows(self.table)
+        self.in_flight = ActiveCoflows(self.table, env)
         self._env = env
         self._grid = Grid(observe_interval, env)
         self._check = check
@@ -172,15 +171,10 @@ class FabricProcess:
     def send(self, transfer: CoflowEvent) -> CoflowEvent:
         """As `submit`, for an event that is made already; return it."""
         if transfer.begin_s > self._env.now:
-            self.in_flight.wait(transfer)
-            call_at(self._env, transfer.begin_s, partial(self._after_overhead, transfer))
+            self.in_flight.wait(transfer, self._begin)
         else:
             self._begin(transfer)
         return transfer
-
-    def _after_overhead(self, transfer: CoflowEvent, _: simpy.Event) -> None:
-        if self.in_flight.begins(transfer):
-            self._begin(transfer)
 
     def _begin(self, transfer: CoflowEvent) -> None:
         """Let the bytes of a coflow flow from now on, or its messages without bytes go."""
@@ -192,18 +186,10 @@ class FabricProcess:
         transfer.start_s = transfer.sent_s = transfer.begin_s
         transfer.finish_s = transfer.begin_s + transfer.demand.empty_until_s
         if transfer.finish_s > self._env.now:  # which no observation notices
-            self._let_arrive(transfer, transfer.finish_s)
+            self.in_flight.send_last(transfer, transfer.finish_s)
         else:
             transfer.complete_at_once()
         self.pass_empty()
-
-    def _let_arrive(self, transfer: CoflowEvent, at: float) -> None:
-        self.in_flight.send_last(transfer)
-        call_at(self._env, at, partial(self._arrive, transfer))
-
-    def _arrive(self, transfer: CoflowEvent, _: simpy.Event) -> None:
-        if self.in_flight.arrives(transfer):
-            transfer.complete()
 
     def pass_empty(self) -> None:
         """Decide now: a coflow without bytes has come and ended, which is a coflow event."""
@@ -539,7 +525,7 @@ class FabricProcess:
             if self._observer is not None:
                 self._observer.flows_finished(transfer, self.table.flows_of(rows[k]))
             if (at := self._grid.observed(transfer.finish_s)) > self._env.now:
-                self._let_arrive(transfer, at)
+                self.in_flight.send_last(transfer, at)
             else:
                 transfer.complete()
         if alone:

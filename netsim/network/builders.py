@@ -1,9 +1,9 @@
-"""Builders of networks: leaf-spine, fat-tree, rail-optimised pod, ring, torus, edge-cloud."""
+"""Builders: big switch, leaf-spine, fat-tree, rail-optimised pod, ring, torus, edge-cloud."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -12,15 +12,61 @@ import networkx as nx
 from netsim.checks import check_whole, is_number
 from netsim.errors import InputError
 from netsim.network.graph import GraphTopology, from_networkx
+from netsim.network.topology import BigSwitch
+from netsim.network.wired import takes_wire
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate
 
-__all__ = ["edge_cloud", "fat_tree", "leaf_spine", "rail_pod", "ring", "torus"]
+__all__ = ["big_switch", "edge_cloud", "fat_tree", "leaf_spine", "rail_pod", "ring", "torus"]
+
+#: The most hosts of a big switch; more would end in a MemoryError.
+_MOST_HOSTS = 10_000_000
 
 #: The most cables of a network; more would take hours to build and tens of gigabytes.
 _MOST_CABLES = 10_000_000
 
 
+@takes_wire
+@plain_numbers
+def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *,
+               egress: Quantity | Sequence[Quantity] | None = None,
+               ingress: Quantity | Sequence[Quantity] | None = None,
+               name: str = "big-switch", loopback_uses_ports: bool = False) -> BigSwitch:
+    """Build a non-blocking switch, on which only the ports of hosts limit flows.
+
+    Parameters
+    ----------
+    hosts : int
+        Number of hosts.
+    capacity : quantity or sequence of quantities
+        Capacity of each port in both directions, such as ``"10Gbps"``: one value for all hosts,
+        or one per host.
+    egress, ingress : quantity or sequence of quantities, optional
+        Capacity of the ports by which hosts send, and receive, instead of `capacity`.
+    name : str
+        A label.
+    loopback_uses_ports : bool
+        Whether a flow from a host to itself crosses the host's ports; it is free if not.
+
+    Raises
+    ------
+    UnitError
+        If a capacity cannot be read or is not positive.
+    InputError
+        If there is no host, or a list does not have one capacity per host.
+
+    Examples
+    --------
+    >>> big_switch(4, "10Gbps").route(0, 3)
+    array([0, 7])
+    """
+    check_whole(hosts, "hosts", 1, _MOST_HOSTS)
+    out = _per_host(capacity if egress is None else egress, hosts, "egress capacity")
+    into = _per_host(capacity if ingress is None else ingress, hosts, "ingress capacity")
+    return BigSwitch(out, into, name=name, loopback_uses_ports=loopback_uses_ports)
+
+
+@takes_wire
 @plain_numbers
 def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity = "10Gbps", *,
                oversubscription: float = 1.0, uplink: Quantity | None = None,
@@ -69,6 +115,7 @@ def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity
                   routing=routing, name=name, loopback_uses_ports=loopback_uses_ports)
 
 
+@takes_wire
 @plain_numbers
 def fat_tree(k: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
              name: str = "fat-tree", loopback_uses_ports: bool = False) -> GraphTopology:
@@ -101,6 +148,7 @@ def fat_tree(k: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
                   loopback_uses_ports=loopback_uses_ports)
 
 
+@takes_wire
 @plain_numbers
 def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
              capacity: Quantity = "400Gbps", *, oversubscription: float = 1.0,
@@ -159,6 +207,7 @@ def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
                   loopback_uses_ports=loopback_uses_ports)
 
 
+@takes_wire
 @plain_numbers
 def ring(hosts: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
          name: str = "ring", loopback_uses_ports: bool = False) -> GraphTopology:
@@ -184,6 +233,7 @@ def ring(hosts: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
                  loopback_uses_ports=loopback_uses_ports)
 
 
+@takes_wire
 @plain_numbers
 def torus(shape: Sequence[int], capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
           name: str = "torus", loopback_uses_ports: bool = False) -> GraphTopology:
@@ -267,6 +317,16 @@ def edge_cloud(sites: int, hosts_per_site: int, lan: Quantity = "1Gbps",
         graph.add_edge(f"site-{site}", "cloud", capacity=rates["wan"])
     return _built(graph, None, routing=routing, name=name,
                   loopback_uses_ports=loopback_uses_ports)
+
+
+def _per_host(value: Quantity | Sequence[Quantity], hosts: int, what: str) -> list[float]:
+    if isinstance(value, str) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
+        return [parse_rate(value, what, strict=True)] * hosts  # type: ignore[arg-type]
+    values = list(value)
+    if len(values) != hosts:
+        raise InputError(f"{what}: {hosts} hosts need {hosts} values, not {len(values)}")
+    return [parse_rate(each, f"{what} of host {host}", strict=True)
+            for host, each in enumerate(values)]
 
 
 def _with_hosts(names: list[str]) -> nx.Graph:

@@ -23,7 +23,7 @@ __all__ = ["TOPOLOGIES", "changed_name", "make_network", "read_network", "ready_
 #: Builders by the ``kind`` that network tables and files name.
 TOPOLOGIES = Registry(
     "topology", {
-        "big-switch": "netsim.network.topology:big_switch",
+        "big-switch": "netsim.network.builders:big_switch",
         "leaf-spine": "netsim.network.builders:leaf_spine",
         "fat-tree": "netsim.network.builders:fat_tree",
         "rail-pod": "netsim.network.builders:rail_pod",

@@ -15,8 +15,10 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.network.given import GivenPaths, Paths
 from netsim.network.routing import Ints, ShortestPaths, flow_hash, reach
 from netsim.network.topology import Topology
+from netsim.network.wire import Wire
+from netsim.network.wired import takes_wire
 from netsim.plain import plain_numbers
-from netsim.units import Quantity, parse_rate
+from netsim.units import Quantity, parse_rate, parse_seconds
 
 __all__ = ["ROUTING", "GraphTopology", "from_networkx"]
 
@@ -208,6 +210,7 @@ def _loops(hosts: int, link_of: dict[tuple[int, int], int]) -> Ints:
     return loops
 
 
+@takes_wire
 @plain_numbers
 def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
                   capacity: Quantity | None = None, routing: str = "ecmp",
@@ -228,6 +231,7 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
         the nodes with a single neighbour.
     capacity : quantity, optional
         Capacity of edges without the attribute ``capacity``, in bytes/s or such as ``"10Gbps"``.
+        The attributes ``latency`` and ``efficiency`` are read, too; see `wired`.
     routing : {"ecmp", "shortest"}
         Flows take shortest paths, in hops. With ``"ecmp"``, each node chooses among the next
         links of shortest paths by a hash of (src, dst, key); with ``"shortest"``, it always
@@ -273,8 +277,20 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
         ends.append((number[start], number[end]))
         names.append(_link_name(graph, f"{start}->{end}", place, edge))
         capacities.append(_capacity(edge, capacity, names[-1], label))
-    return GraphTopology(label, nodes, len(chosen), ends, capacities, names, routing=routing,
-                         paths=paths, relay=relay, loopback_uses_ports=loopback_uses_ports)
+    network = GraphTopology(label, nodes, len(chosen), ends, capacities, names, routing=routing,
+                            paths=paths, relay=relay, loopback_uses_ports=loopback_uses_ports)
+    edges = [edge for *_, edge in _edges(graph, nodes)]
+    if any({"latency", "efficiency"} & edge.keys() for edge in edges):
+        network.wire = _wire_of(edges, names)
+    return network
+
+
+def _wire_of(edges: Sequence[dict[str, Any]], names: Sequence[str]) -> Wire:
+    """Return the latencies and efficiencies that edges have as attributes."""
+    latency = [parse_seconds(edge.get("latency", 0.0), f"{name}: latency")
+               for name, edge in zip(names, edges, strict=True)]
+    return Wire(len(edges), latency, [edge.get("efficiency", 1.0) for edge in edges],
+                link_names=tuple(names))
 
 
 def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> list[Hashable]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -14,13 +14,8 @@ from netsim.checks import check_name, check_whole, is_whole
 from netsim.errors import InputError
 from netsim.network.wire import Wire
 from netsim.plain import plain, plain_numbers
-from netsim.units import Quantity, parse_rate
 
-__all__ = ["BigSwitch", "Topology", "big_switch"]
-
-
-#: The most hosts of a big switch; more would end in a MemoryError.
-_MOST_HOSTS = 10_000_000
+__all__ = ["BigSwitch", "Topology"]
 
 
 @plain_numbers
@@ -233,52 +228,3 @@ class BigSwitch(Topology):
             graph.add_edge("switch", host, name=self.link_names[into],
                            capacity=float(self.capacity[into]))
         return graph
-
-
-@plain_numbers
-def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *,
-               egress: Quantity | Sequence[Quantity] | None = None,
-               ingress: Quantity | Sequence[Quantity] | None = None,
-               name: str = "big-switch", loopback_uses_ports: bool = False) -> BigSwitch:
-    """Build a non-blocking switch, on which only the ports of hosts limit flows.
-
-    Parameters
-    ----------
-    hosts : int
-        Number of hosts.
-    capacity : quantity or sequence of quantities
-        Capacity of each port in both directions, such as ``"10Gbps"``: one value for all hosts,
-        or one per host.
-    egress, ingress : quantity or sequence of quantities, optional
-        Capacity of the ports by which hosts send, and receive, instead of `capacity`.
-    name : str
-        A label.
-    loopback_uses_ports : bool
-        Whether a flow from a host to itself crosses the host's ports; it is free if not.
-
-    Raises
-    ------
-    UnitError
-        If a capacity cannot be read or is not positive.
-    InputError
-        If there is no host, or a list does not have one capacity per host.
-
-    Examples
-    --------
-    >>> big_switch(4, "10Gbps").route(0, 3)
-    array([0, 7])
-    """
-    check_whole(hosts, "hosts", 1, _MOST_HOSTS)
-    out = _per_host(capacity if egress is None else egress, hosts, "egress capacity")
-    into = _per_host(capacity if ingress is None else ingress, hosts, "ingress capacity")
-    return BigSwitch(out, into, name=name, loopback_uses_ports=loopback_uses_ports)
-
-
-def _per_host(value: Quantity | Sequence[Quantity], hosts: int, what: str) -> list[float]:
-    if isinstance(value, str) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
-        return [parse_rate(value, what, strict=True)] * hosts  # type: ignore[arg-type]
-    values = list(value)
-    if len(values) != hosts:
-        raise InputError(f"{what}: {hosts} hosts need {hosts} values, not {len(values)}")
-    return [parse_rate(each, f"{what} of host {host}", strict=True)
-            for host, each in enumerate(values)]

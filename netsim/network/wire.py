@@ -118,6 +118,12 @@ class Wire:
                              f"not {float(self.efficiency[link])!r}")
         if not (is_number(overhead) and 0 <= overhead < math.inf):
             raise InputError(f"overhead must be finite and not negative, not {overhead!r} s")
+        # Links by their formats, for many of which there is one of these.
+        code = dict.fromkeys([packet, *self.link_packets.values()])
+        self._formats = [each for each in code if each is not None]
+        self._format_of = np.full(links, self._formats.index(packet) if packet else -1)
+        for link, own in self.link_packets.items():
+            self._format_of[link] = self._formats.index(own)
         self.timed = bool(self.latency.any()) or overhead > 0
         self.plain = packet is None and not self.link_packets
         self.ideal = not self.timed and self.plain and bool((self.efficiency == 1).all())
@@ -184,13 +190,10 @@ class Wire:
         """
         if self.plain:
             return nbytes
-        most, owner = nbytes.copy(), _owner(ptr)
-        own = np.isin(links, list(self.link_packets))
-        for packet, of_links in ((self.packet, ~own), *(
-                (packet, links == link) for link, packet in self.link_packets.items())):
-            if packet is not None:
-                flows = np.unique(owner[of_links])
-                most[flows] = np.maximum(most[flows], packet.wire_bytes(nbytes[flows]))
+        most, owner, format_of = nbytes.copy(), _owner(ptr), self._format_of[links]
+        for number, packet in enumerate(self._formats):
+            flows = np.unique(owner[format_of == number])
+            most[flows] = np.maximum(most[flows], packet.wire_bytes(nbytes[flows]))
         return most
 
 

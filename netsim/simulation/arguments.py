@@ -20,7 +20,7 @@ from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.recording.link_recorder import OF_LINKS, RECORDS, LinkRecorder
 from netsim.schedulers.registry import SCHEDULERS, schedules_whole_jobs
-from netsim.simulation.compatibility import edge_inputs_of, inputs_of
+from netsim.simulation.compatibility import edge_inputs_of, inputs_of, wire_of
 from netsim.simulation.events import FaultEvent, capacities_of
 from netsim.simulation.faults import Faults
 from netsim.simulation.inapplicable import refuse_arguments
@@ -139,6 +139,8 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
 
 
 def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEdge:
+    if (problem := wire_of(system.network)) is not None:
+        raise InputError(f"edge-cloud {system.name!r}: {problem}")
     transport = make_transport(args.transport)
     recorder = LinkRecorder(args.record, system.network,
                             OF_LINKS if args.timeline and transport.shares_links else ())

@@ -30,6 +30,7 @@ from netsim.errors import InputError, NetsimWarning, UnknownNameError
 from netsim.jobs.patterns import model_coflows
 from netsim.models import ParallelModel
 from netsim.models.mapping import can_hold
+from netsim.network import Topology
 from netsim.placements.placement import Placement
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import Registry
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["NEEDS", "ClusterRun", "EdgeRun", "Need", "Policies",
            "check_jobs", "check_policy", "check_submitted", "edge_inputs_of", "goes_with",
            "inputs_of", "needs_of", "places_of", "policies_of", "problems_of_cluster",
-           "problems_of_edge"]
+           "problems_of_edge", "wire_of"]
 
 
 class ClusterRun(NamedTuple):
@@ -169,6 +170,16 @@ def _restarts(run: ClusterRun) -> str | None:
             ) if any(change.restart for change in run.changes) else None
 
 
+def wire_of(network: Topology) -> str | None:
+    """Say what a network adds to bytes on their way, where nothing counts it but coflows."""
+    if not network.wire.timed and network.wire.plain:
+        return None
+    return (f"network {network.name!r} has "
+            + ("latency or overhead" if network.wire.timed else "packets with headers")
+            + ", which only coflows count: jobs on a network, or on a cluster where "
+            'execution = "fabric"')
+
+
 def _links_change(run: ClusterRun) -> str | None:
     for change in run.changes:
         if change.host is None or change.kind == "degrade":
@@ -228,6 +239,10 @@ _ON_CLUSTERS: Mapping[str, Need] = {
     "no link events": Need(
         _links_change, "events", ("`events` of links",),
         "formulas know no links"),
+    "ideal links": Need(
+        lambda run: wire_of(run.context.cluster.network),
+        "cluster", ("links with latency, overhead or packets",),
+        "formulas know neither latency nor headers"),
 }
 
 

@@ -1,10 +1,14 @@
 """What links add to bytes on their way."""
 
+import re
+
+import networkx as nx
 import numpy as np
 import pytest
 
+import netsim
 from netsim.errors import InputError
-from netsim.network import Packet, Topology, Wire
+from netsim.network import Packet, Topology, Wire, profiles
 
 
 def test_every_packet_that_is_begun_has_a_header():
@@ -65,3 +69,70 @@ def test_a_phase_of_steps_has_the_overheads_and_latencies_of_all():
     assert Wire(3).overhead_of(ptr, latency, steps, 10.0) == 40.0
     assert Wire(3, overhead=10.0).overhead_of(ptr, latency, steps) == 40.0
     assert Wire(3, overhead=10.0).overhead_of(np.zeros(4, np.int64), np.zeros(3), steps) == 0.0
+
+
+# --- options of builders ------------------------------------------------------------------
+
+
+def test_options_are_for_links_by_name():
+    """Of patterns that match a link, the last counts."""
+    net = netsim.leaf_spine(2, 1, 1, "10Gbps", efficiency={"host-0->*": 0.5},
+                            latency={"*": "1us", "leaf-*->spine-*": "2us"})
+    of = dict(zip(net.link_names, net.wire.latency, strict=True))
+    assert of["leaf-1->spine-0"] == 2e-6
+    assert of["spine-0->leaf-1"] == 1e-6
+    assert net.usable[net.link("host-0->leaf-0")] == 0.625e9
+    assert net.usable[net.link("leaf-0->host-0")] == 1.25e9
+
+
+def test_profiles():
+    """A link's own overrides that of all; ideal has no packets."""
+    net = netsim.ring(3, "10Gbps", profile={"*": "roce-4096", "host-0->host-1": "ideal",
+                                            "host-1->host-2": "nvlink4"})
+    ptr = np.arange(4)
+    links = [net.link(f"host-{k}->host-{(k + 1) % 3}") for k in range(3)]
+    found = net.wire.bytes_of(np.full(3, 4097.0), ptr, np.array(links))
+    np.testing.assert_array_equal(found, [4097, 4097, 4097 + 2 * 82])
+    assert net.usable[links[1]] == pytest.approx(1.25e9 * 370 / 450)
+    assert all(each.source for each in profiles().values())
+
+
+def test_one_format_for_all_links_is_the_networks():
+    net = netsim.big_switch(2, packet={"payload": "1kB", "header": 10}, profile="ndr400")
+    assert net.wire.packet == Packet(1000, 10)
+    assert not net.wire.link_packets
+    assert (net.wire.efficiency == 0.94).all()
+
+
+def test_a_graph_has_them_as_attributes():
+    graph = nx.Graph()
+    graph.add_edge("a", "s", capacity=1e6, latency="1ms")
+    graph.add_edge("b", "s", capacity=1e6, efficiency=0.5)
+    net = netsim.from_networkx(graph)
+    path = net.route(0, 1)
+    assert net.wire.latency[path].tolist() == [1e-3, 0]
+    assert net.usable[path].tolist() == [1e6, 5e5]
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"latency": -1}, "latency must be at least 0"),
+    ({"latency": {"*": "inf"}}, "latency 'inf' is not a number"),
+    ({"latency": {"nowhere": 1}}, "no link has a name like that, such as 'host-0->host-1'"),
+    ({"efficiency": 0}, "host-0->host-1: efficiency must be above 0 and at most 1"),
+    ({"efficiency": "most"}, "efficiency must be a number"),
+    ({"packet": {"payload": 0, "header": 1}}, "payload must be positive"),
+    ({"packet": {"payload": 1}}, "must be a Packet or have the keys payload and header"),
+    ({"overhead": -1}, "overhead must be at least 0"),
+    ({"profile": "tcp"}, "unknown profile 'tcp'; choose from: ethernet-1500, ideal"),
+])
+def test_options_that_cannot_be_are_refused(options, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        netsim.ring(4, **options)
+
+
+def test_formulas_refuse_it():
+    net = netsim.big_switch(2, latency="1us")
+    job = netsim.JobSpec(0, pattern="ring-all-reduce", ranks=2, nbytes=1e6)
+    with pytest.raises(InputError, match="has latency or overhead, which only coflows count"):
+        netsim.simulate(netsim.Cluster(gpus=1, topology=net), [job], scheduler="fifo",
+                        execution="asrpt")

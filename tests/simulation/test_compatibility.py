@@ -55,6 +55,8 @@ WITHOUT = {
     "no slices": (jobs(SLICED), {}),
     "no restarts": (jobs(), {"events": [LOST]}),
     "no link events": (jobs(), {"events": [{"at": 1, "link": 0, "capacity": 1e6}]}),
+    "ideal links": (jobs(), {"cluster": {"gpus": 2},
+                             "network": {"kind": "big-switch", "hosts": 2, "latency": "1us"}}),
 }
 
 def without(need):

@@ -1,0 +1,194 @@
+"""Latency, efficiency, packets and overhead as options of all builders of networks."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import tomllib
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError, UnknownNameError
+from netsim.network.topology import Topology
+from netsim.network.wire import Packet, Wire
+from netsim.plain import plain
+from netsim.units import parse_bytes, parse_seconds
+
+__all__ = ["WIRE_OPTIONS", "Profile", "profile", "profiles", "takes_wire", "wired"]
+
+#: Options that `takes_wire` adds to a builder.
+WIRE_OPTIONS = ("latency", "efficiency", "packet", "overhead", "profile")
+
+Made = TypeVar("Made", bound=Callable[..., Topology])
+
+
+class Profile(NamedTuple):
+    """What a transport or medium adds to bytes on their way.
+
+    Attributes
+    ----------
+    packet : Packet or None
+        The format of its packets, if headers count.
+    efficiency : float
+        The part of the line rate that flows get.
+    source : str
+        Where these numbers come from.
+    """
+
+    packet: Packet | None
+    efficiency: float
+    source: str
+
+
+@functools.cache
+def profiles() -> dict[str, Profile]:
+    """Return all profiles by name."""
+    given = tomllib.loads(Path(__file__).with_name("profiles.toml").read_text("utf-8"))
+    return {name: Profile(Packet(**each["packet"]) if "packet" in each else None,
+                          each.get("efficiency", 1.0), each["source"])
+            for name, each in given.items()}
+
+
+def profile(name: str) -> Profile:
+    """Return a profile by name.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is none of this name.
+
+    Examples
+    --------
+    >>> profile("ethernet-1500").packet
+    Packet(payload=1460, header=78)
+    """
+    if not isinstance(name, str) or name not in profiles():
+        raise UnknownNameError("profile", str(name), profiles())
+    return profiles()[name]
+
+
+def takes_wire(builder: Made) -> Made:
+    """Decorate a builder of networks so that it takes the options of `wired`, too."""
+    signature = inspect.signature(builder)
+
+    @functools.wraps(builder)
+    def build(*args: Any, **options: Any) -> Topology:
+        wire = {name: options.pop(name) for name in WIRE_OPTIONS if name in options}
+        network = builder(*args, **options)
+        return wired(network, **wire) if wire else network
+
+    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+            for name in WIRE_OPTIONS]
+    build.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), *more])
+    return build  # type: ignore[return-value]
+
+
+def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet: Any = None,
+          overhead: Any = None, profile: Any = None) -> Topology:
+    """Set what the links of a network add to bytes on their way, and return the network.
+
+    All builders take these options. Each may be one value for all links, or, but for the overhead,
+    a mapping of names of links, in which ``*`` stands for anything, to values:
+    ``{"*": "1us", "leaf-*->spine-*": "2us"}``. Of several that match, the last counts. What is
+    not given stays as it is.
+
+    Parameters
+    ----------
+    network : Topology
+    latency : quantity or mapping
+        Seconds from one end of a link to the other, such as ``"500ns"``.
+    efficiency : float or mapping
+        The part of the capacity that flows can use, in (0, 1].
+    packet : Packet or mapping
+        The format of packets: a `Packet`, or ``{"payload": 1460, "header": 78}``.
+    overhead : quantity
+        Time of software that passes before the first byte of each stage.
+    profile : str or mapping
+        The name of a profile, which has a format of packets and an efficiency.
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed, or a pattern matches no link.
+    UnknownNameError
+        If there is no profile of a name.
+
+    Examples
+    --------
+    >>> from netsim.network import big_switch
+    >>> net = big_switch(2, "10Gbps", latency="1us", profile="ethernet-1500")
+    >>> net.wire.latency
+    array([1.e-06, 1.e-06, 1.e-06, 1.e-06])
+    """
+    old, owner = network.wire, f"network {network.name!r}"
+    seconds, part = old.latency.copy(), old.efficiency.copy()
+    formats = [old.link_packets.get(link, old.packet) for link in range(network.links)]
+    for links, name in _by_link(network, profile, "profile"):
+        found = _profile_of(name)
+        part[links] = found.efficiency
+        for link in links.tolist():
+            formats[link] = found.packet
+    for links, value in _by_link(network, latency, "latency"):
+        seconds[links] = parse_seconds(value, f"{owner}: latency")
+    for links, value in _by_link(network, efficiency, "efficiency"):
+        part[links] = _number(value, f"{owner}: efficiency")
+    for links, value in _by_link(network, packet, "packet", ("payload", "header")):
+        for link in links.tolist():
+            formats[link] = _packet(value, owner)
+    alike = len(set(formats)) == 1
+    own = {} if alike else {link: each for link, each in enumerate(formats) if each is not None}
+    later = old.overhead if overhead is None else parse_seconds(overhead, f"{owner}: overhead")
+    try:
+        network.wire = Wire(network.links, seconds, part, formats[0] if alike else None, own,
+                            later, network.link_names)
+    except InputError as error:
+        raise InputError(f"{owner}: {error}") from None
+    return network
+
+
+def _profile_of(name: Any) -> Profile:
+    """Return `profile`, whose name an argument of `wired` has."""
+    return profile(name)
+
+
+def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = ()
+             ) -> list[tuple[NDArray[np.int64], Any]]:
+    """Return the links that each value is for."""
+    if given is None:
+        return []
+    everything = np.arange(network.links)
+    if not isinstance(given, Mapping) or set(given) <= set(keys):
+        return [(everything, given)]
+    found = []
+    for pattern, value in given.items():
+        links = [link for link, name in enumerate(network.link_names)
+                 if fnmatchcase(name, str(pattern))]
+        if not links:
+            such = f"such as {network.link_names[0]!r}" if network.links else "it has none"
+            raise InputError(f"network {network.name!r}: {what} is for links {pattern!r}, but no "
+                             f"link has a name like that, {such}")
+        found.append((everything[links], value))
+    return found
+
+
+def _number(value: Any, owner: str) -> float:
+    value = plain(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{owner} must be a number above 0 and at most 1, not {value!r}")
+    return float(value)
+
+
+def _packet(value: Any, owner: str) -> Packet:
+    if isinstance(value, Packet):
+        return value
+    if not isinstance(value, Mapping) or set(value) != {"payload", "header"}:
+        raise InputError(f"{owner}: packet must be a Packet or have the keys payload and header, "
+                         f"not {value!r}")
+    return Packet(*(parse_bytes(value[name], f"{owner}: packet: {name}")
+                    for name in ("payload", "header")))
