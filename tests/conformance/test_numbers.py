@@ -75,7 +75,8 @@ def test_options_are_found():
     assert found >= {("scheduler batch", "first"), ("scheduler sjf-bco", "u"),
                      ("Contention", "alpha"), ("Contention", "k_min"), ("allocator aalo", "factor"),
                      ("placement least-busy-servers", "lam")}
-    assert set(TOPOLOGIES) - set(NETWORKS) == {"graph"}
+    from_files = {"graph", "htsim", "hpcc", "nccl"}
+    assert set(TOPOLOGIES) - set(NETWORKS) == from_files
 
 
 def test_seeds_are_no_booleans():

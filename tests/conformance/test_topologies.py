@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -16,6 +19,47 @@ for _host, _rate in HALF.items():
     GRAPH.add_edge(_host, "left" if _host == "a" else "right", capacity=_rate)
 GRAPH.add_edge("left", "right", capacity="0.75MB/s")
 
+FILES = {
+    "htsim": """Nodes 4
+tiers 2
+Podsize 4
+Tier 0
+Downlink_speed_Gbps 0.008
+Radix_Down 2
+Radix_Up 2
+Downlink_Latency_ns 500
+Tier 1
+Downlink_speed_Gbps 0.008
+Radix_Down 2
+Downlink_Latency_ns 700
+""",
+    "hpcc": """5 2 4
+0 3
+1 0 8Mbps 1000ns 0
+2 0 4Mbps 2us 0
+0 3 6Mbps 5us 0
+4 3 8Mbps 1us 0
+""",
+    "nccl": """<system version="1"><cpu numaid="0" arch="x86_64" vendor="GenuineIntel">
+<pci busid="g0" class="0x030200" link_speed="16 GT/s" link_width="16">
+<gpu dev="0" sm="90" rank="0"/></pci>
+<pci busid="g1" class="0x030200" link_speed="16 GT/s" link_width="8">
+<gpu dev="1" sm="90" rank="1"/></pci>
+<pci busid="n0" class="0x020700" link_speed="16 GT/s" link_width="16">
+<nic><net name="mlx5_0" dev="0" speed="1000" latency="1.5"/></nic></pci>
+</cpu></system>
+""",
+}
+
+
+def from_file(kind, **options):
+    """Return the network of this kind that the text in ``FILES`` describes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"network.{kind}"
+        path.write_text(FILES[kind])
+        return TOPOLOGIES.make(kind, {"file": path, **options})
+
+
 NETWORKS = {
     "big-switch": netsim.big_switch(4, "1MB/s"),
     "leaf-spine": netsim.leaf_spine(2, 2, 2, "1MB/s", oversubscription=2),
@@ -25,6 +69,9 @@ NETWORKS = {
     "torus": netsim.torus([3, 2], "1MB/s"),
     "edge-cloud": netsim.edge_cloud(2, 2, "1MB/s", "0.25MB/s", cloud="4MB/s"),
     "graph": netsim.from_networkx(GRAPH),
+    "htsim": from_file("htsim"),
+    "hpcc": from_file("hpcc"),
+    "nccl": from_file("nccl", servers=2, nvlink=0),
 }
 ALLOCATORS = sorted(netsim.ALLOCATORS)
 
