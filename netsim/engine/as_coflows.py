@@ -19,6 +19,7 @@ from netsim.cluster.contention import Contention
 from netsim.cluster.placed import placed_model, placed_stages, ring_of, servers_of_model
 from netsim.cluster.ring import RingLayout, ring_stages
 from netsim.engine.estimates import expected_iterations
+from netsim.engine.execution import Execution
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -33,7 +34,7 @@ __all__ = ["CoflowExecution"]
 _ALMOST = 1 - 1e-6
 
 
-class CoflowExecution:
+class CoflowExecution(Execution):
     """Jobs compute, and send traffic between servers over the network; see `Execution`.
 
     Rings connect one server to the next. In other jobs, rank i is on the i-th GPU of the job,
@@ -64,11 +65,14 @@ class CoflowExecution:
         Processes of jobs that have started, by index.
     """
 
+    sends_state = True
+
     def __init__(self, env: Any, fabric: FabricProcess, cluster: Cluster, jobs: Sequence[JobSpec],
                  model: Contention, recorder: JobRecorder, capacity: NDArray[np.float64],
                  factors: NDArray[np.float64], seed: int = 0, may_go_back: bool = False) -> None:
-        self._env, self._fabric, self._cluster, self._jobs = env, fabric, cluster, jobs
-        self._model, self._recorder, self._capacity = model, recorder, capacity
+        super().__init__(env, jobs)
+        self._fabric, self._cluster, self._model = fabric, cluster, model
+        self._recorder, self._capacity = recorder, capacity
         self._factors, self._seed = factors, seed
         self._may_go_back = may_go_back
         self._ended: dict[int, Callable[[int], None]] = {}
@@ -78,7 +82,7 @@ class CoflowExecution:
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
         """Make place for a job that has not arrived; see `Execution`."""
-        self._jobs = jobs
+        super().add_job(job, jobs)
         self._expected = {}
 
     def start(self, job: int, gpus: NDArray[np.int64], kept: float, ended: Callable[[int], None]
@@ -135,19 +139,19 @@ class CoflowExecution:
         """Give up what a job made since it was started last, after it was stopped."""
         self.processes[job].go_back()
 
-    def move(self, job: int, nbytes: float, source: int, targets: NDArray[np.int64],
-             moved: Callable[[], None]) -> None:
+    def send_state(self, job: int, nbytes: float, source: int, targets: NDArray[np.int64],
+                   there: Callable[[], None]) -> None:
         """Send the state of a job to servers, as one coflow; see `Execution`."""
         flows = Flows(np.full(len(targets), source), targets, np.full(len(targets), nbytes))
         demand = RoutedCoflow.of(flows, self._fabric.network,
                                  key=ecmp_key(self._jobs[job].id, "state"))
         order = self.processes[job].next_order
-        self._moving[job] = self._fabric.submit(job, demand, order, partial(self._moved, moved))
+        self._moving[job] = self._fabric.submit(job, demand, order, partial(self._sent, there))
 
-    def _moved(self, moved: Callable[[], None], transfer: CoflowEvent) -> None:
+    def _sent(self, there: Callable[[], None], transfer: CoflowEvent) -> None:
         if self._moving.get(transfer.job) is transfer:
             del self._moving[transfer.job]
-            moved()
+            there()
 
     def stay(self, job: int) -> None:
         """Withdraw the state of a job that is being moved; see `Execution`."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention, RunningJobs
+from netsim.engine.execution import Execution
 from netsim.engine.preemption import whole
 from netsim.workload import JobSpec
 
@@ -20,7 +21,7 @@ __all__ = ["ContentionExecution"]
 Ints = NDArray[np.int64]
 
 
-class ContentionExecution:
+class ContentionExecution(Execution):
     """Jobs run as the contention model says.
 
     Parameters
@@ -35,7 +36,8 @@ class ContentionExecution:
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
                  model: Contention, factors: NDArray[np.float64] | None = None) -> None:
-        self._env, self._cluster, self._jobs, self._model = env, cluster, jobs, model
+        super().__init__(env, jobs)
+        self._cluster, self._model = cluster, model
         self._factors = np.ones(cluster.servers) if factors is None else factors
         self._running = RunningJobs(model.of(cluster, jobs), cluster, jobs)
         self._ended: Callable[[int], None] | None = None
@@ -43,7 +45,7 @@ class ContentionExecution:
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
         """Make place for a job that has not arrived; see `Execution`."""
-        self._jobs = jobs
+        super().add_job(job, jobs)
         self._running.set_jobs(self._model.of(self._cluster, jobs), jobs)
 
     def next_start(self, now: float) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.engine.execution import Execution
 from netsim.engine.preemption import whole
 from netsim.workload import JobSpec
 
@@ -19,7 +20,8 @@ Ints = NDArray[np.int64]
 #: Seconds that iterations are taken to need which need none, so that progress is a number.
 _LEAST_S = 1e-300
 
-class TimedExecution:
+
+class TimedExecution(Execution):
     """Base of executions in which n iterations of a job take n times `seconds`; see `Execution`.
 
     Parameters
@@ -29,7 +31,7 @@ class TimedExecution:
     """
 
     def __init__(self, env: Any, jobs: Sequence[JobSpec]) -> None:
-        self._env, self._jobs = env, jobs
+        super().__init__(env, jobs)
         # Of jobs that run: since when, the iterations they had then, and seconds per iteration.
         self._since, self._kept, self._alpha = np.full((3, len(jobs)), np.nan)
 
@@ -39,7 +41,7 @@ class TimedExecution:
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
         """Make place for a job that has not arrived; see `Execution`."""
-        self._jobs = jobs
+        super().add_job(job, jobs)
         self._since, self._kept, self._alpha = (
             np.insert(each, job, np.nan) for each in (self._since, self._kept, self._alpha))
 

@@ -106,12 +106,6 @@ class Engine:
         self._asked, self._alarm = False, 0
         self._in_vain, self._in_vain_since = 0, env.now
         self._asks_on = False
-        self._next_start = getattr(execution, "next_start", None)
-        self._move = getattr(execution, "move", None)
-        self._go_back = getattr(execution, "go_back", None)
-        self._sizes = getattr(execution, "sizes", self._size)
-        self._data_on = getattr(execution, "data_on", None)
-        self._fetch = getattr(execution, "fetch", None)
         self.ledger = Ledger(jobs)
         self._accounts = JobAccounts(env, self.ledger, execution, self._options, cluster, jobs)
         self.arrived = self.ended = 0
@@ -165,15 +159,11 @@ class Engine:
         self._arrived.append(job)
         self._ask()
 
-    def _size(self, job: int) -> tuple[int]:
-        """Return the number of GPUs of a job, as the only one."""
-        return (self._jobs[job].ranks,)
-
     def _start(self, job: int, gpus: Ints) -> None:
         """Give a job its GPUs; it runs as soon as it has restored what it has made before."""
         now, pool = self._env.now, self._pool
         check_start(self._name, job, gpus, self._jobs, self._cluster, self._pending,
-                    self._saving, pool.free, bool(pool.lost), self._sizes)
+                    self._saving, pool.free, bool(pool.lost), self._execution.sizes)
         del self._pending[job]
         pool.take(gpus)
         pool.load[gpus] += self._promise(job)
@@ -197,8 +187,7 @@ class Engine:
         """Bring what a job needs to its servers; `ready` is when it should run, as far as known."""
         job, rows = segment.job, self.ledger.rows
         rows["ready"][job] = ready
-        if self._fetch is not None and self._fetch(job, segment.gpus,
-                                                   partial(self._moved, segment)):
+        if self._execution.fetch(job, segment.gpus, partial(self._moved, segment)):
             rows["ready"][job], rows["expected"][job] = math.inf, ready
         elif ready == math.inf:
             self._send_state(segment)
@@ -209,8 +198,7 @@ class Engine:
         """Move the state of a job to servers that are new to it, then restore it."""
         job = segment.job
         nbytes, source, new = self._to_move(job, self.gpus[job], segment.gpus)
-        assert self._move is not None
-        self._move(job, nbytes, source, new, partial(self._moved, segment))
+        self._execution.send_state(job, nbytes, source, new, partial(self._moved, segment))
 
     def _to_move(self, job: int, before: Ints, gpus: Ints) -> tuple[float, int, Ints]:
         """Return the bytes of a job's state, a server that has it, and those that need it."""
@@ -227,14 +215,14 @@ class Engine:
         It is inf if that depends on a network over which its state moves.
         """
         before = self.gpus.get(job)
-        data = self._env.now if self._data_on is None else self._data_on(job, gpus)
+        data = self._execution.data_on(job, gpus)
         if before is None or not self.ledger.rows["kept"][job]:
             return data
         wait = self._options.restore_s
         if len(before) and len(gpus):
             nbytes, _, new = self._to_move(job, before, gpus)
             if nbytes and len(new):
-                if self._move is not None:
+                if self._execution.sends_state:
                     return math.inf
                 wait += nbytes / self._cluster.nic
         return self._then(wait, data)
@@ -242,7 +230,7 @@ class Engine:
     def _then(self, wait: float, since: float) -> float:
         """Return the instant some time after another one at which jobs may start."""
         ready = since + wait
-        return ready if self._next_start is None or not wait else self._next_start(ready)
+        return self._execution.next_start(ready) if wait else ready
 
     def _moved(self, segment: Segment) -> None:
         """Restore a job whose data or state has arrived; the scheduler knows when it will run."""
@@ -317,7 +305,7 @@ class Engine:
         ledger, now, lost_s = self.ledger, self._env.now, 0.0
         if not math.isnan(ledger.open[job].run):
             lost_s = self._execution.stop(job, kept, back)
-        elif hasattr(self._execution, "stay"):
+        else:
             self._execution.stay(job)
         if job not in self._running:
             return None
@@ -366,8 +354,7 @@ class Engine:
             gpus: Ints | None = self._saving.pop(job).gpus
             if back:
                 ledger.revert(job)
-                if self._go_back is not None:
-                    self._go_back(job)
+                self._execution.go_back(job)
         else:
             kept = segment.kept if back else self._accounts.finished(job)
             gpus = self._stop(job, kept, kept == segment.kept)
@@ -390,8 +377,7 @@ class Engine:
         """Schedule one decision after all events of this instant."""
         if not self._asked:
             self._asked = True
-            now = self._env.now
-            self._at(self._next_start(now) if self._next_start else now, self._decide_soon)
+            self._at(self._execution.next_start(self._env.now), self._decide_soon)
 
     def _decide_soon(self, _: simpy.Event) -> None:
         """Decide, unless another event of the same instant, up to rounding, is still to come."""

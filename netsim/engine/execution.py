@@ -1,9 +1,10 @@
-"""The interface of executions: the ways in which placed jobs run."""
+"""The base of executions: the ways in which placed jobs run."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,29 +16,34 @@ __all__ = ["Execution"]
 Ints = NDArray[np.int64]
 
 
-class Execution(Protocol):
-    """A way in which placed jobs run.
+class Execution(ABC):
+    """Base of the ways in which placed jobs run.
 
-    An execution in which jobs can start at certain instants only also has ``next_start(now)``. One
-    on a network also has ``move(job, nbytes, source, targets, moved)``, which sends the state of a
-    job from a server to others and then calls `moved` with the job, and ``stay(job)``, which
-    withdraws what is being sent; elsewhere the state moves at the rate of NICs. It also has
-    ``go_back(job)``, by which a job that has been stopped gives up what it made since its start.
+    What starts, stops and measures jobs is abstract. The rest is as for jobs that may start at any
+    instant, on as many GPUs as they ask for, and need no data.
 
-    One whose jobs train on data that has to be on the servers of their GPUs also has
-    ``data_on(job, gpus)``, which returns when it should be there if the job got the GPUs now, and
-    ``fetch(job, gpus, there)``, which begins to send it as the job gets them. It returns True if
-    data is on its way over a network, so that nobody knows when it will be there; it then calls
-    `there` when it is, unless ``stay(job)`` comes first. What is on its way goes on being sent.
+    Parameters
+    ----------
+    env : simpy.Environment
+    jobs : sequence of JobSpec
 
-    One in which the number of GPUs is free has ``sizes(job)``, which returns the numbers with which
-    a job can run, in ascending order; 0 stands for a place outside of the cluster that has room for
-    any job.
+    Attributes
+    ----------
+    sends_state : bool
+        Whether the state of a job that gets other servers goes over a network, by `send_state`.
+        Elsewhere it takes the time that a NIC needs for it.
     """
 
+    sends_state: ClassVar[bool] = False
+
+    def __init__(self, env: Any, jobs: Sequence[JobSpec]) -> None:
+        self._env, self._jobs = env, jobs
+
+    @abstractmethod
     def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:
         """Start a job now, which has `kept` iterations; call `ended` with its index at its end."""
 
+    @abstractmethod
     def progress(self, jobs: Any) -> Any:
         """Return the iterations that running jobs have made, with the part of the current one.
 
@@ -46,9 +52,11 @@ class Execution(Protocol):
         jobs : int or ndarray of int
         """
 
+    @abstractmethod
     def finished(self, job: int) -> float:
         """Return the whole iterations that a running job has made."""
 
+    @abstractmethod
     def stop(self, job: int, kept: float, back: bool) -> float:
         """Stop a job, which keeps some iterations; return the seconds of those that it loses.
 
@@ -68,3 +76,48 @@ class Execution(Protocol):
 
         The jobs of the run have it among them now, and those after it the next numbers.
         """
+        self._jobs = jobs
+
+    def next_start(self, now: float) -> float:
+        """Return the next instant at which jobs may start, in seconds."""
+        return now
+
+    def sizes(self, job: int) -> Sequence[int]:
+        """Return the numbers of GPUs with which a job can run, in ascending order.
+
+        0 stands for a place outside of the cluster that has room for any job.
+        """
+        return (self._jobs[job].ranks,)
+
+    # --- jobs that are stopped, and go on elsewhere ----------------------------------------
+
+    def go_back(self, job: int) -> None:  # noqa: B027 (nothing to do by default)
+        """Give up what a job has made since it was started last, after it was stopped."""
+
+    def send_state(self, job: int, nbytes: float, source: int, targets: Ints,
+                   there: Callable[[], None]) -> None:
+        """Send the state of a job from a server to others, and then call `there`.
+
+        Only where `sends_state`. It is not called if `stay` comes first.
+        """
+        raise NotImplementedError
+
+    def stay(self, job: int) -> None:  # noqa: B027
+        """Stop a job that waits for its state or its data; data on its way goes on being sent."""
+
+    # --- the data on which jobs train ------------------------------------------------------
+
+    def data_on(self, job: int, gpus: Ints) -> float:
+        """Return when a job's data should be on the servers of GPUs that it would get now."""
+        return float(self._env.now)
+
+    def fetch(self, job: int, gpus: Ints, there: Callable[[], None]) -> bool:
+        """Begin to send a job's data to the servers of the GPUs that it gets.
+
+        Returns
+        -------
+        bool
+            True if it is on its way over a network, so that nobody knows when it will be there.
+            Then `there` is called when it is, unless `stay` comes first.
+        """
+        return False

@@ -204,8 +204,8 @@ class JobAccounts:
         rows = self._ledger.rows
         return np.fmin(rows["ready"][jobs], rows["expected"][jobs])
 
-    def gpus(self, jobs: Any) -> Any:
-        """Return the GPUs that jobs need."""
+    def ranks(self, jobs: Any) -> Any:
+        """Return the numbers of GPUs that jobs need."""
         return self._ledger.rows["gpus"][jobs]
 
     def held_s(self, jobs: Any) -> Any:

@@ -157,9 +157,13 @@ class ClusterView:
         """
         return self.accounts.remaining_s(jobs)
 
+    def ranks(self, jobs: Any) -> Any:
+        """Return the numbers of GPUs that jobs need."""
+        return self.accounts.ranks(jobs)
+
     def attained(self, jobs: Any) -> Any:
         """Return the attained service: the GPU-seconds for which jobs have held GPUs."""
-        return self.accounts.gpus(jobs) * self.held_s(jobs)
+        return self.ranks(jobs) * self.held_s(jobs)
 
     def held_s(self, jobs: Any) -> Any:
         """Return the seconds for which jobs have held GPUs, restoring and saving included."""

@@ -28,7 +28,7 @@ from netsim.network import Topology
 from netsim.results.result import Result
 from netsim.schedulers.registry import make_scheduler
 from netsim.simulation.compatibility import problems_of_edge
-from netsim.simulation.inapplicable import problems_of_arguments
+from netsim.simulation.inapplicable import preemption_on_edge, problems_of_arguments
 from netsim.traces import FORMATS, ready_made
 
 __all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_edge",
@@ -164,13 +164,24 @@ def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
     if not transport.shares_links:
         problems += problems_of_arguments("edge-cloud without links", given,
                                           transport=TRANSPORTS.to_dict(transport)["name"])
-    for key in ("scheduler", *(key for key in given if key.startswith("compare.schedulers."))):
-        if key in given:
+    schedulers = []
+    for key in _keys_of_schedulers(given):
+        try:
+            schedulers.append(make_scheduler(given[key]))
+        except InputError as error:
+            problems.append((f"{key}.name", str(error)))
+    if "preemption" in given and not problems:
+        for scheduler in schedulers or [make_scheduler("a-online")]:
             try:
-                make_scheduler(given[key])
+                preemption_on_edge(given["preemption"], scheduler)
             except InputError as error:
-                problems.append((f"{key}.name", str(error)))
+                return [("preemption", str(error).removeprefix("preemption: "))]
     return problems
+
+
+def _keys_of_schedulers(given: Mapping[str, Any]) -> list[str]:
+    """Return the keys of an experiment that name schedulers."""
+    return [key for key in given if key == "scheduler" or key.startswith("compare.schedulers.")]
 
 
 def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, Any],
@@ -187,8 +198,7 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
     given : mapping
         As for `problems_on_edge`, which must have found no problem.
     """
-    schedulers = {key: make_scheduler(given[key]) for key in given
-                  if key == "scheduler" or key.startswith("compare.schedulers.")}
+    schedulers = {key: make_scheduler(given[key]) for key in _keys_of_schedulers(given)}
     schedulers = schedulers or {"scheduler": make_scheduler("a-online")}
     transport = make_transport(given.get("transport", "constant"))
 

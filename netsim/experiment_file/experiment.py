@@ -266,6 +266,8 @@ class Experiment(Table):
                                           "observe_interval") if getattr(self, name)}
         if self.allocator != AllocatorTable(name="maxmin"):
             given["allocator"] = self.allocator.given
+        if self.preemption is not None:
+            given["preemption"] = self.preemption.model_dump(exclude_unset=True)
         if self.events:
             given["events"] = [event.model_dump() for event in self.events]
         given |= {f"compare.{name}": True for name in ("allocators", "schedulers")

@@ -17,6 +17,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.network.topology import Topology
 from netsim.network.wire import Packet, Wire
 from netsim.plain import plain
+from netsim.reading import read_text
 from netsim.units import parse_bytes, parse_seconds
 
 __all__ = ["WIRE_OPTIONS", "Profile", "profile", "profiles", "takes_wire", "wired"]
@@ -48,7 +49,7 @@ class Profile(NamedTuple):
 @functools.cache
 def profiles() -> dict[str, Profile]:
     """Return all profiles by name."""
-    given = tomllib.loads(Path(__file__).with_name("profiles.toml").read_text("utf-8"))
+    given = tomllib.loads(read_text(Path(__file__).with_name("profiles.toml")))
     return {name: Profile(Packet(**each["packet"]) if "packet" in each else None,
                           each.get("efficiency", 1.0), each["source"])
             for name, each in given.items()}

@@ -127,7 +127,7 @@ def _check_service(service: str) -> None:
 def _service(view: ClusterView, jobs: Any, service: str) -> Any:
     """Return the GPU-seconds for which jobs have held GPUs, or made progress on them."""
     seconds = view.held_s(jobs) if service == "held" else view.run_s(jobs)
-    return view.accounts.gpus(jobs) * seconds
+    return view.ranks(jobs) * seconds
 
 
 def _ascending(given: Any) -> tuple[float, ...]:
@@ -188,7 +188,7 @@ class TiresiasL(Tiresias):
         return _OfMean(replace(self, thresholds=(mean / 8, mean / 2)), len(context.jobs))
 
 
-class _Queues:
+class _Queues(Order):
     """The queues of Tiresias in one run; see `netsim.schedulers.in_order.Order`.
 
     Attributes
@@ -214,7 +214,7 @@ class _Queues:
 
     def _queue(self, view: ClusterView, jobs: Any, service: Any) -> Any:
         """Return how many thresholds service has reached, but for the rounding of the clock."""
-        slack = view.accounts.gpus(jobs) * view.now * ROUNDING
+        slack = view.ranks(jobs) * view.now * ROUNDING
         return np.searchsorted(self._thresholds, service * (1 + EQUAL) + slack, "right")
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
@@ -251,7 +251,7 @@ class _Queues:
         if self._policy.promote_knob is None or not self._queue(view, job, service):
             return math.inf
         waits = float(view.waits_since(job)) if since is None else since
-        return waits + self._policy.promote_knob * float(service / view.accounts.gpus(job))
+        return waits + self._policy.promote_knob * float(service / view.ranks(job))
 
     def wake_at(self, view: ClusterView, after: After) -> float:
         """Return the next crossing of a threshold, or promotion."""
@@ -276,7 +276,7 @@ class _Queues:
         begin = np.maximum(ready[ahead], view.now)
         if self._policy.service == "held":
             begin = np.full(len(left), view.now)
-        return float((begin + left / view.accounts.gpus(jobs[ahead])).min())
+        return float((begin + left / view.ranks(jobs[ahead])).min())
 
 
 class _OfMean(_Queues):

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,8 +84,16 @@ class After:
                 np.concatenate((view.ready(jobs), np.array(ready, np.float64))))
 
 
-class Order(Protocol):
-    """An order of jobs, in one run."""
+class Order:
+    """Base of orders of jobs, in one run: one that never changes, and knows all jobs.
+
+    Attributes
+    ----------
+    promotions : mapping of int to int
+        How often jobs have been promoted, for those that were.
+    """
+
+    promotions: Mapping[int, int] = MappingProxyType({})
 
     def see(self, view: ClusterView, fresh: Sequence[int]) -> Collection[int]:
         """Bring the order up to date; return waiting jobs whose keys have changed.
@@ -95,19 +104,25 @@ class Order(Protocol):
         fresh : sequence of int
             Jobs that wait and did not at the last call.
         """
+        return ()
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
         """Return the keys of jobs; those of jobs that wait change by `see` only."""
+        raise NotImplementedError
 
     def wake_at(self, view: ClusterView, after: After) -> float:
         """Return the next instant at which the order changes by itself; inf if it does not."""
+        return math.inf
 
     def add_job(self, job: int, context: RunContext) -> None:
         """Get to know a job that has been submitted, and has not arrived."""
 
+    def check_open(self) -> None:
+        """Check that more jobs can be submitted; see `netsim.engine.view.Scheduler`."""
+
 
 @dataclass(frozen=True)
-class InOrder:
+class InOrder(Order):
     """Base of schedulers that give an order of jobs.
 
     A subclass defines `keys`; a run ends with an `AllocationError` if these are of another form
@@ -146,21 +161,6 @@ class InOrder:
     def order_of(self, context: RunContext) -> Order:
         """Return the order of a run."""
         return self
-
-    def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """See `Order.keys`."""
-        raise NotImplementedError
-
-    def see(self, view: ClusterView, fresh: Sequence[int]) -> Collection[int]:
-        """See `Order.see`."""
-        return ()
-
-    def wake_at(self, view: ClusterView, after: After) -> float:
-        """See `Order.wake_at`."""
-        return math.inf
-
-    def add_job(self, job: int, context: RunContext) -> None:
-        """See `Order.add_job`."""
 
 
 def _brief(values: NDArray[Any], given: Any) -> str:
@@ -203,9 +203,9 @@ class InOrderRun:
         self._sliced = any(is_sliced(job.model) for job in context.jobs)
 
     @property
-    def promotions(self) -> dict[int, int]:
+    def promotions(self) -> Mapping[int, int]:
         """How often jobs have been promoted."""
-        return getattr(self._order, "promotions", {})
+        return self._order.promotions
 
     def add_job(self, job: int, context: RunContext) -> None:
         """Get to know a job that has been submitted during the run; see `Scheduler`."""
@@ -214,8 +214,7 @@ class InOrderRun:
 
     def check_open(self) -> None:
         """Check that more jobs can be submitted; see `Scheduler`."""
-        if hasattr(self._order, "check_open"):
-            self._order.check_open()
+        self._order.check_open()
 
     def decide(self, view: ClusterView) -> Decision:
         """Return the jobs to start and to preempt; see `netsim.engine.view.Scheduler`."""
@@ -281,7 +280,7 @@ class InOrderRun:
         jobs = view.holding
         keys = self._keys(view, jobs)
         keys[0][view.got(jobs) == view.now] = -math.inf  # nothing is stopped at once
-        return jobs, view.accounts.gpus(jobs), keys
+        return jobs, view.ranks(jobs), keys
 
     @property
     def line(self) -> _Line:
@@ -376,7 +375,7 @@ class InOrderRun:
 
 def _by_counting(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[int]]:
     """Return the jobs to preempt and those that come, if any free GPUs will do for a job."""
-    held = int(view.accounts.gpus(view.holding).sum())
+    held = int(view.ranks(view.holding).sum())
     room = view.idle + sum(len(saving.gpus) for saving in view.saving.values())
     come: list[int] = []
     waiting = run.line.in_order(room + held if run.backfill else math.inf)

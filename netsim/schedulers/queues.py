@@ -72,4 +72,4 @@ class SJF(InOrder):
         """Return the GPUs of jobs, or their estimated remaining times."""
         if self.by == "time":
             return Keys(value=view.remaining_s(jobs))
-        return Keys(value=view.accounts.gpus(jobs))
+        return Keys(value=view.ranks(jobs))

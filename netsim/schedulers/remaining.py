@@ -45,4 +45,4 @@ class SRSF(InOrder):
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
         """Return the remaining service."""
-        return Keys(value=view.remaining_s(jobs) * view.accounts.gpus(jobs))
+        return Keys(value=view.remaining_s(jobs) * view.ranks(jobs))

@@ -53,7 +53,7 @@ class GandivaRR(InOrder):
         return _Ring(float(self.quantum_s), len(context.jobs))
 
 
-class _Ring:
+class _Ring(Order):
     """The ring in one run: places in it, and the progress of jobs before their present slices."""
 
     def __init__(self, quantum_s: float, jobs: int) -> None:

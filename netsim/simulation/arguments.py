@@ -13,17 +13,16 @@ from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
 from netsim.edge.transport import LinkSettings
-from netsim.engine.preemption import as_preemption, on_edge
+from netsim.engine.preemption import as_preemption
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.stragglers import factors_of
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.recording.link_recorder import OF_LINKS, RECORDS, LinkRecorder
-from netsim.schedulers.registry import SCHEDULERS, schedules_whole_jobs
 from netsim.simulation.compatibility import edge_inputs_of, inputs_of, wire_of
 from netsim.simulation.events import FaultEvent, capacities_of
 from netsim.simulation.faults import Faults
-from netsim.simulation.inapplicable import refuse_arguments
+from netsim.simulation.inapplicable import preemption_on_edge, refuse_arguments
 from netsim.simulation.on_cluster import OnCluster
 from netsim.simulation.on_edge import OnEdge, as_edge_workload
 from netsim.simulation.on_network import OnNetwork
@@ -152,9 +151,5 @@ def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEd
     sharing = LinkSettings(args.allocator, args.interval,
                            capacities_of(args.events, system.network) if args.events else (),
                            args.check, recorder if recorder.watches_fabric else None)
-    preemption = None if args.preemption is None else on_edge(args.preemption)
-    if preemption is not None and not schedules_whole_jobs(decider):
-        name = SCHEDULERS.to_dict(decider)["name"]
-        raise InputError(f"preemption is for jobs on a cluster and for whole jobs; scheduler "
-                         f"{name!r} dispatches chunks, or plans by itself what becomes of jobs")
+    preemption = None if args.preemption is None else preemption_on_edge(args.preemption, decider)
     return OnEdge(setting, workload, decider, kind, sharing, recorder, preemption)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from netsim.engine.preemption import Preemption, on_edge
 from netsim.errors import InputError
 from netsim.recording.link_recorder import OF_LINKS
+from netsim.schedulers.registry import SCHEDULERS, schedules_whole_jobs
 
-__all__ = ["NOT_FOR", "problems_of_arguments", "refuse_arguments"]
+__all__ = ["NOT_FOR", "preemption_on_edge", "problems_of_arguments", "refuse_arguments"]
 
 _NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
                      'execution = "fabric"')
@@ -67,3 +70,19 @@ def refuse_arguments(target: str, given: Iterable[str], **said: str) -> None:
     for _, reason in problems:
         names = ", ".join(name for name, why in problems if why == reason)
         raise InputError(f"{names}: {reason}")
+
+
+def preemption_on_edge(given: Any, scheduler: Any) -> Preemption:
+    """Return the options of preemption on an edge-cloud, under a scheduler.
+
+    Raises
+    ------
+    InputError
+        If an option does not exist, has an invalid value or means nothing there, or the scheduler
+        does not schedule whole jobs.
+    """
+    if not schedules_whole_jobs(scheduler):
+        name = SCHEDULERS.to_dict(scheduler)["name"]
+        raise InputError(f"preemption is for jobs on a cluster and for whole jobs; scheduler "
+                         f"{name!r} dispatches chunks, or plans by itself what becomes of jobs")
+    return on_edge(given)

@@ -290,7 +290,7 @@ def test_the_template_runs_and_what_it_comments_out_is_accepted(tmp_path):
     for head in ("#workers", "#ps = [", "#jobs", "#transport = \"fabric", "#schedulers", "#file",
                  "#trace", "#limit", "#chunks_per_gpu"):
         shown = shown.replace(head, "# " + head[1:])
-    lines = [line[1:] if line[:1] == "#" and line[1:2].isalpha() else line
+    lines = [line[1:] if line[:1] == "#" and (line[1:2].isalpha() or line[1:2] == "[") else line
              for line in shown.splitlines()]
     keys = tomllib.loads("\n".join(line for line in lines if not line.startswith("gang")
                                    and not line.startswith("types = [")))
@@ -298,6 +298,13 @@ def test_the_template_runs_and_what_it_comments_out_is_accepted(tmp_path):
     assert keys["edge_cloud"]["storage"] == "200GB"
     for name in ("allocator", "observe_interval", "events"):
         del keys[name]
+    with pytest.raises(netsim.SpecError, match="scheduler 'a-online' dispatches chunks"):
+        Experiment(**keys)
+    Experiment(**keys | {"scheduler": "srtf", "compare": {"schedulers": ["las", "tiresias-l"]}})
+    with pytest.raises(netsim.SpecError, match="^preemption: on_fault is for jobs on a cluster"):
+        Experiment(**keys | {"scheduler": "srtf", "preemption": {"on_fault": "checkpoint"},
+                             "compare": {"schedulers": ["las"]}})
+    del keys["preemption"]
     Experiment(**keys)
     on_links = tomllib.loads("\n".join(lines).replace('transport = "constant', "#").replace(
         '# transport = "fabric', 'transport = "fabric').replace("\nschedulers", "\n#").replace(
