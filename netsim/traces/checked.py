@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, UnknownNameError
-from netsim.traces.problems import POSITIVE, Problem, Rule, TraceProblemsError
+from netsim.traces.problems import Problem, Rule, TraceProblemsError
 from netsim.workload import Flows, JobSpec, Stage
 
 __all__ = ["Checker", "lines_of", "parse_json"]
@@ -178,11 +178,9 @@ class Checker:
             return rule.least
         return number
 
-    def deadline(self, entry: dict[str, Any], where: str) -> float | None:
-        """Read the ``deadline_s`` of a coflow or stage; None if it has none."""
-        if "deadline_s" not in entry:
-            return None
-        return self.number(entry["deadline_s"], f"{where}.deadline_s", POSITIVE)
+    def optional(self, entry: dict[str, Any], key: str, where: str, rule: Rule) -> float | None:
+        """Read a number of a coflow or stage; None if it does not have it."""
+        return self.number(entry[key], f"{where}.{key}", rule) if key in entry else None
 
     def whole(self, value: object, where: str, least: int = 0, most: float = 1e15) -> int:
         """Check that a value is a whole number between `least` and `most`; return it."""

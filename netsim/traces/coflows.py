@@ -11,7 +11,8 @@ from netsim.workload import Flows, JobSpec, Stage
 
 __all__ = ["jobs_of_coflows"]
 
-_OPTIONAL = ("arrival_s", "weight", "deadline_s", "starts_after", "finishes_before", "job")
+_OPTIONAL = ("arrival_s", "weight", "deadline_s", "overhead_s", "starts_after", "finishes_before",
+             "job")
 
 
 class _Coflow(NamedTuple):
@@ -22,6 +23,7 @@ class _Coflow(NamedTuple):
     arrival_s: float
     weight: float
     deadline_s: float | None
+    overhead_s: float | None
     flows: Flows
     starts_after: tuple[int, ...]
     finishes_before: tuple[int, ...]
@@ -64,7 +66,8 @@ def _coflow(check: Checker, value: object, where: str) -> _Coflow | None:
         check.whole(coflow["id"], f"{where}.id"),
         check.number(coflow.get("arrival_s", 0.0), f"{where}.arrival_s", Rule()),
         check.number(coflow.get("weight", 1.0), f"{where}.weight", POSITIVE),
-        check.deadline(coflow, where),
+        check.optional(coflow, "deadline_s", where, POSITIVE),
+        check.optional(coflow, "overhead_s", where, Rule(most=1e15)),
         check.flows(coflow["flows"], f"{where}.flows"),
         _ids(check, coflow.get("starts_after", []), f"{where}.starts_after"),
         _ids(check, coflow.get("finishes_before", []), f"{where}.finishes_before"),
@@ -136,6 +139,7 @@ def _job(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> JobSpec |
             weight=coflow.weight,
             coflow_id=coflow.id,
             deadline_s=coflow.deadline_s,
+            overhead_s=coflow.overhead_s,
         )
         for coflow in group
     ]

@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from netsim.traces.checked import Checker, parse_json
 from netsim.traces.coflows import jobs_of_coflows
 from netsim.traces.files import read_text
-from netsim.traces.problems import Rule, TraceProblemsError
+from netsim.traces.problems import POSITIVE, Rule, TraceProblemsError
 from netsim.workload import JobSpec, Stage, Workload
 
 __all__ = ["read_instances"]
 
 _JOB = ("arrival_s", "coflows", "stages", "iterations", "compute_s", "name")
-_STAGE = ("flows", "after", "compute_s", "finishes_before", "deadline_s")
+_STAGE = ("flows", "after", "compute_s", "finishes_before", "deadline_s", "overhead_s", "steps")
 
 
 def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
@@ -24,15 +27,19 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
         Each job is a chain of coflows, named ``"c0"``, ``"c1"``, ...; optionally with
         ``iterations``, ``name``, and ``compute_s``, a list of the seconds of computation before
         each coflow. For a DAG, a job has instead of ``coflows``
-        ``stages: [{name, flows, after, compute_s, finishes_before, deadline_s}]``. A job's id is
-        its position in the file.
-    ``coflows: [{id, arrival_s, weight, deadline_s, flows, starts_after, finishes_before, job}]``
+        ``stages: [{name, flows, after, compute_s, finishes_before, deadline_s, overhead_s,
+        steps}]``. A job's id is its position in the file.
+    ``coflows: [{id, arrival_s, weight, deadline_s, overhead_s, flows, starts_after,
+    finishes_before, job}]``
         Coflows that name the same ``job``, or that ``starts_after`` or ``finishes_before``
         connects, are the stages of one job. The job's id is that ``job``, or else the smallest id
         of its coflows.
 
     A ``deadline_s`` counts from the instant at which the coflow becomes valid; without it, the
-    coflow has no deadline.
+    coflow has no deadline. ``overhead_s`` are the seconds of software before its first byte; by
+    default those of the network. A coflow that stands for the steps of a collective says them in
+    ``steps: [{flows, times}]``: for each kind of step the flows that it has, by their places among
+    those of the stage, and how often it occurs; see `netsim.Stage`.
 
     Flows are between hosts, and each job's rank k runs on host k. Of the other keys of the file,
     this reader uses ``hosts``, the number of hosts, which limits src and dst, and ``name``, the
@@ -128,8 +135,26 @@ def _stage(check: Checker, value: object, where: str) -> Stage | None:
         check.number(stage.get("compute_s", 0.0), f"{where}.compute_s", Rule()),
         _names(check, stage.get("after", []), f"{where}.after"),
         _names(check, stage.get("finishes_before", []), f"{where}.finishes_before"),
-        deadline_s=check.deadline(stage, where),
+        deadline_s=check.optional(stage, "deadline_s", where, POSITIVE),
+        steps=_steps(check, stage, where),
+        overhead_s=check.optional(stage, "overhead_s", where, Rule(most=1e15)),
     )
+
+
+def _steps(check: Checker, stage: dict[str, Any], where: str
+           ) -> tuple[tuple[NDArray[np.int64], int], ...]:
+    """Read the steps of a collective for which a coflow stands."""
+    flows, found = stage.get("flows"), []
+    last = len(flows) - 1 if isinstance(flows, list) else -1
+    for k, entry in enumerate(check.items(stage.get("steps", []), f"{where}.steps")):
+        at = f"{where}.steps[{k}]"
+        step = check.table(entry, at, ("flows", "times"))
+        if step is not None:
+            places = check.items(step["flows"], f"{at}.flows", empty=False)
+            found.append((np.array([check.whole(place, f"{at}.flows[{n}]", most=last)
+                                    for n, place in enumerate(places)], np.int64),
+                          check.whole(step["times"], f"{at}.times", least=1)))
+    return tuple(found)
 
 
 def _names(check: Checker, value: object, where: str) -> tuple[str, ...]:

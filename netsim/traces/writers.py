@@ -30,10 +30,10 @@ def write_instance(
     """Write an explicit instance that `read_instances` reads back. The file is written atomically.
 
     The form ``jobs`` is chosen if the ids of the jobs are 0, 1, ... and no stage has a weight, a
-    release time or a coflow id. In it, a chain without deadlines whose stages are named ``"c0"``,
-    ``"c1"``, ... is written as ``coflows``, and any other graph as ``stages``. Otherwise the form
-    is ``coflows``, which needs an id for each coflow and cannot express iterations, computation,
-    stages without flows, or names of jobs.
+    release time or a coflow id. In it, a chain without deadlines, overheads and steps, whose stages
+    are named ``"c0"``, ``"c1"``, ..., is written as ``coflows``, and any other graph as ``stages``.
+    Otherwise the form is ``coflows``, which needs an id for each coflow and cannot express
+    iterations, computation, stages without flows, steps of collectives, or names of jobs.
 
     Flows are written between hosts, and a job's ``compute_s`` is added to its first stages.
     Everything else reads back unchanged, but for rounding of release times, which are written as
@@ -82,14 +82,15 @@ def _refuse_if(job: JobSpec, reasons: Mapping[str, bool]) -> None:
 def _check(job: JobSpec, hosts: int) -> None:
     """Raise an error if no format can express the job, or its reader would reject it."""
     sizes = [stage.flows.nbytes.max(initial=0) for stage in job.stages if stage.flows is not None]
-    times = [time for stage in job.stages for time in (stage.release_s, stage.compute_s)]
+    times = [time for stage in job.stages
+             for time in (stage.release_s, stage.compute_s, stage.overhead_s or 0.0)]
     _refuse_if(job, {
         "names a pattern; draw its stages first": job.pattern is not None,
         "has a model; draw its stages first": job.model is not None,
         "does not say the hosts of its ranks, and there is no network to place them on":
             job.hosts is None,
         f"has a host that is not from 0 to {hosts - 1}": max(job.hosts or (0,)) >= hosts,
-        "has an arrival, a release or a computation beyond 1e15 s": max(
+        "has an arrival, a release, a computation or an overhead beyond 1e15 s": max(
             job.arrival_s, job.compute_s, *times) > 1e15,
         "has a flow beyond 1e18 bytes": max(sizes, default=0) > 1e18,
         f"has a stage with a weight that is not {POSITIVE}": any(
@@ -150,7 +151,8 @@ def _job_entry(job: JobSpec) -> dict[str, Any]:
 
 def _is_chain(stages: Iterable[Stage]) -> bool:
     return all(stage.flows is not None and stage.name == f"c{k}" and not stage.finishes_before
-               and stage.deadline_s is None and stage.after == ((f"c{k - 1}",) if k else ())
+               and stage.deadline_s is None and stage.overhead_s is None and not stage.steps
+               and stage.after == ((f"c{k - 1}",) if k else ())
                for k, stage in enumerate(stages))
 
 
@@ -159,8 +161,11 @@ def _stage_entry(job: JobSpec, stage: Stage) -> dict[str, Any]:
     if stage.flows is not None:
         entry["flows"] = _entries(job, stage.flows)
     optional = {"after": list(stage.after), "compute_s": float(stage.compute_s),
-                "finishes_before": list(stage.finishes_before), "deadline_s": stage.deadline_s}
-    return entry | {key: value for key, value in optional.items() if value}
+                "finishes_before": list(stage.finishes_before), "deadline_s": stage.deadline_s,
+                "steps": [{"flows": flows.tolist(), "times": int(times)}
+                          for flows, times in stage.steps]}
+    entry |= {key: value for key, value in optional.items() if value}
+    return entry if stage.overhead_s is None else entry | {"overhead_s": stage.overhead_s}
 
 
 def _coflows_form(workload: Workload) -> list[dict[str, Any]]:
@@ -173,6 +178,8 @@ def _coflow_entries(job: JobSpec) -> list[dict[str, Any]]:
         "has more than one iteration": job.iterations != 1,
         "computes": bool(job.compute_s) or any(stage.compute_s for stage in job.stages),
         "has a stage without flows": any(stage.flows is None for stage in job.stages),
+        "has a coflow that stands for the steps of a collective": any(
+            stage.steps for stage in job.stages),
         "has a coflow without an id": len(ids) != len(job.stages),
         "has no coflow that is released with it": all(stage.release_s for stage in job.stages),
     })
@@ -185,6 +192,8 @@ def _coflow_entries(job: JobSpec) -> list[dict[str, Any]]:
             entry["weight"] = float(stage.weight)
         if stage.deadline_s is not None:
             entry["deadline_s"] = stage.deadline_s
+        if stage.overhead_s is not None:
+            entry["overhead_s"] = stage.overhead_s
         for key, names in (("starts_after", stage.after),
                            ("finishes_before", stage.finishes_before)):
             if names:
@@ -214,11 +223,11 @@ def write_coflow_benchmark(
 ) -> None:
     """Write a trace that `read_coflow_benchmark` reads back. The file is written atomically.
 
-    The format can express jobs of one coflow, without computation, weight, deadline or iterations,
-    in which each reducer receives equal parts from all mappers. The flows must be ordered by
-    reducer, then by mapper, as the reader makes them, because policies may depend on their order.
-    The format has no names of jobs. Arrivals and sizes need not be whole numbers; they read back
-    unchanged.
+    The format can express jobs of one coflow, without computation, weight, deadline, overhead or
+    iterations, in which each reducer receives equal parts from all mappers. The flows must be
+    ordered by reducer, then by mapper, as the reader makes them, because policies may depend on
+    their order. The format has no names of jobs. Arrivals and sizes need not be whole numbers; they
+    read back unchanged.
 
     Parameters
     ----------
@@ -259,6 +268,8 @@ def _row(job: JobSpec, unit: Decimal, first_port: int) -> str:
         "computes": bool(job.compute_s or stage.compute_s),
         "has a coflow with a weight": stage.weight != 1,
         "has a coflow with a deadline": stage.deadline_s is not None,
+        "has a coflow with an overhead": stage.overhead_s is not None,
+        "has a coflow that stands for the steps of a collective": bool(stage.steps),
         "has a coflow that is not released with it": stage.release_s != 0,
         "has a coflow with another id": stage.coflow_id not in (None, job.id),
     })

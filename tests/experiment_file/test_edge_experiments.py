@@ -301,7 +301,7 @@ def test_the_template_runs_and_what_it_comments_out_is_accepted(tmp_path):
     with pytest.raises(netsim.SpecError, match="scheduler 'a-online' dispatches chunks"):
         Experiment(**keys)
     Experiment(**keys | {"scheduler": "srtf", "compare": {"schedulers": ["las", "tiresias-l"]}})
-    with pytest.raises(netsim.SpecError, match="^preemption: on_fault is for jobs on a cluster"):
+    with pytest.raises(netsim.SpecError, match=r"^preemption: on_fault is for jobs on a cluster"):
         Experiment(**keys | {"scheduler": "srtf", "preemption": {"on_fault": "checkpoint"},
                              "compare": {"schedulers": ["las"]}})
     del keys["preemption"]

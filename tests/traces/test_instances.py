@@ -204,7 +204,17 @@ SIZE = "a number from 0 to 1e+18"
      "jobs[0].stages[0].after[0] must be a string, not 1"),
     ({"jobs": [{"stages": [{"name": "a", "weight": 1}]}]},
      "jobs[0].stages[0]: unknown key 'weight'; choose from: after, compute_s, deadline_s, "
-     "finishes_before, flows, name"),
+     "finishes_before, flows, name, overhead_s, steps"),
+    ({"jobs": [{"stages": [{"name": "a", "overhead_s": -1}]}]},
+     "jobs[0].stages[0].overhead_s must be a number from 0 to 1e+15, not -1"),
+    ({"jobs": [{"stages": [{"name": "a", "flows": [FLOW], "steps": [
+        {"flows": [1], "times": 2}]}]}]},
+     "jobs[0].stages[0].steps[0].flows[0] must be a whole number from 0 to 0, not 1"),
+    ({"jobs": [{"stages": [{"name": "a", "flows": [FLOW], "steps": [
+        {"flows": [0], "times": 0}]}]}]},
+     "jobs[0].stages[0].steps[0].times must be a whole number from 1 to 1e+15, not 0"),
+    ({"jobs": [{"stages": [{"name": "a", "flows": [FLOW], "steps": [{"flows": [0]}]}]}]},
+     "jobs[0].stages[0].steps[0]: the key 'times' is missing in {'flows': [0]}"),
     ({"jobs": [{"stages": [{"name": "a", "deadline_s": -1}]}]},
      "jobs[0].stages[0].deadline_s must be a number from 1e-18 to 1e+18, not -1"),
     ({"jobs": [{"stages": [{"name": "a"}], "compute_s": [1]}]},
@@ -213,7 +223,7 @@ SIZE = "a number from 0 to 1e+18"
     ({"coflows": [{"flows": []}]}, "coflows[0]: the key 'id' is missing in {'flows': []}"),
     ({"coflows": [coflow(1, iterations=2)]},
      "coflows[0]: unknown key 'iterations'; choose from: arrival_s, deadline_s, finishes_before, "
-     "flows, id, job, starts_after, weight"),
+     "flows, id, job, overhead_s, starts_after, weight"),
     ({"coflows": [coflow(1, deadline_s=0)]},
      "coflows[0].deadline_s must be a number from 1e-18 to 1e+18, not 0"),
     ({"coflows": [coflow(-1)]}, "coflows[0].id must be a whole number from 0 to 1e+15, not -1"),

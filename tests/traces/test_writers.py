@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,11 +37,14 @@ def everything(workload: Workload) -> list[tuple[Any, ...]]:
          job.redraw, job.hosts, job.name,
          [(stage.name, None if stage.flows is None else [tuple(flow) for flow in stage.flows],
            stage.compute_s, stage.after, stage.finishes_before, stage.release_s, stage.weight,
-           stage.coflow_id, stage.deadline_s) for stage in job.stages]) for job in workload]
+           stage.coflow_id, stage.deadline_s, stage.overhead_s,
+           [(flows.tolist(), times) for flows, times in stage.steps])
+          for stage in job.stages]) for job in workload]
 
 
 NUMBERS = st.floats(0, 1e15)
 DEADLINES = st.none() | st.floats(1e-18, 1e18)
+OVERHEADS = st.none() | NUMBERS
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 FLOWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0, 1e18)), max_size=4)
 
@@ -49,6 +53,16 @@ def placed(job_id: int, arrival_s: float, stages: list[Stage], **keys: Any) -> J
     """Return a job as the JSON reader makes it: rank k on host k, no more than are needed."""
     ranks = max((stage.flows.ranks for stage in stages if stage.flows is not None), default=0)
     return JobSpec(job_id, arrival_s, stages=stages, hosts=tuple(range(ranks)), **keys)
+
+
+@st.composite
+def steps_of(draw: st.DrawFn, flows: int) -> tuple[tuple[Any, int], ...]:
+    """Return the steps of a collective, each with some of the flows."""
+    if not flows:
+        return ()
+    places = st.lists(st.integers(0, flows - 1), min_size=1, max_size=3)
+    return tuple((np.array(each, np.int64), draw(st.integers(1, 9)))
+                 for each in draw(st.lists(places, max_size=2)))
 
 
 @st.composite
@@ -64,8 +78,9 @@ def chains_and_graphs(draw: st.DrawFn) -> Workload:
             parents = [[names[j] for j in range(k) if relation[j] == which] for which in (1, 2)]
             stages.append(
                 Stage(f"c{k}", draw(FLOWS), draw(NUMBERS), (f"c{k - 1}",) if k else ()) if chain
-                else Stage(name, draw(st.none() | FLOWS), draw(NUMBERS), *parents,
-                           deadline_s=draw(DEADLINES)))
+                else Stage(name, flows := draw(st.none() | FLOWS), draw(NUMBERS), *parents,
+                           deadline_s=draw(DEADLINES), overhead_s=draw(OVERHEADS),
+                           steps=draw(steps_of(len(flows or ())))))
         jobs.append(placed(number, draw(NUMBERS), stages, name=draw(TEXTS),
                            iterations=draw(st.integers(1, 9))))
     return Workload(jobs, draw(TEXTS))
@@ -86,7 +101,8 @@ def coflows(draw: st.DrawFn) -> Workload:
             release_s = arrival_s + draw(st.floats(0, 1e9)) - arrival_s if k else 0.0
             coflow = next(ids)
             stages.append(Stage(str(coflow), draw(FLOWS), 0.0, *parents, release_s,
-                                draw(st.floats(1e-18, 1e18)), coflow, draw(DEADLINES)))
+                                draw(st.floats(1e-18, 1e18)), coflow, draw(DEADLINES),
+                                overhead_s=draw(OVERHEADS)))
         jobs.append(placed(number, arrival_s, stages))
     return Workload(jobs, draw(TEXTS))
 
@@ -173,6 +189,7 @@ def test_flows_are_written_between_hosts(tmp_path: Path) -> None:
 
 
 ONE = [Stage("1", [FLOW], coflow_id=1)]
+STEPS = ((np.array([0]), 3),)
 
 
 def spec(stages: list[Stage] | None = None, **keys: Any) -> JobSpec:
@@ -185,7 +202,8 @@ def spec(stages: list[Stage] | None = None, **keys: Any) -> JobSpec:
     (spec(hosts=None), "job 1 does not say the hosts of its ranks, and there is no network to "
                        "place them on"),
     (spec(hosts=(0, 4)), "job 1 has a host that is not from 0 to 3"),
-    (spec(arrival_s=1e16), "job 1 has an arrival, a release or a computation beyond 1e15 s"),
+    (spec(arrival_s=1e16), "job 1 has an arrival, a release, a computation or an overhead "
+     "beyond 1e15 s"),
     (spec([Stage("1", [(0, 1, 1e19)])]), "job 1 has a flow beyond 1e18 bytes"),
     (spec([Stage("1", [FLOW], weight=1e-30)]), "job 1 has a stage with a weight that is not a "
                                                "number from 1e-18 to 1e+18"),
@@ -230,6 +248,9 @@ UNEQUAL = ("job 1 is not a coflow in which every mapper sends an equal part to e
     (spec([Stage("1", [FLOW], 2.0)]), "job 1 computes"),
     (spec([Stage("1", [FLOW], weight=2)]), "job 1 has a coflow with a weight"),
     (spec([Stage("1", [FLOW], deadline_s=2)]), "job 1 has a coflow with a deadline"),
+    (spec([Stage("1", [FLOW], overhead_s=0)]), "job 1 has a coflow with an overhead"),
+    (spec([Stage("1", [FLOW], steps=STEPS)]),
+     "job 1 has a coflow that stands for the steps of a collective"),
     (spec([Stage("1", [FLOW], release_s=2)]), "job 1 has a coflow that is not released with it"),
     (spec([Stage("1", [FLOW], coflow_id=2)]), "job 1 has a coflow with another id"),
     (spec([Stage("1", [])]), "job 1 has no flows"),
