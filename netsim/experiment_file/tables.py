@@ -21,7 +21,7 @@ from netsim.engine.preemption import as_preemption
 from netsim.engine.registry import IterationTime, make_execution
 from netsim.errors import InputError
 from netsim.experiment_file.key_errors import KeyErrors, build
-from netsim.experiment_file.values import Bytes, LinkName, Rate, Seconds
+from netsim.experiment_file.values import Bytes, HostName, LinkName, Rate, Seconds
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import parse_named
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
@@ -149,21 +149,22 @@ class PreemptionTable(Table):
 
 
 class EventTable(Table):
-    """``[[events]]``: a link or a host degrades, fails or is repaired.
+    """``[[events]]``: a link, a host or a switch degrades, fails or is repaired.
 
     Attributes
     ----------
-    at, link, capacity, host, kind, factor, restart
+    at, link, capacity, host, kind, factor, restart, switch
         As for `netsim.FaultEvent`.
     """
 
     at: Seconds
     link: LinkName = None
     capacity: Rate | None = None
-    host: int | None = None
+    host: HostName = None
     kind: str = "degrade"
     factor: float | None = None
     restart: bool = False
+    switch: str | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -14,7 +15,8 @@ from netsim.jobs.stragglers import check_factor
 from netsim.plain import plain
 from netsim.units import parse_bytes, parse_rate, parse_seconds
 
-__all__ = ["Bytes", "LinkName", "PositiveSeconds", "Rate", "Seconds", "Stragglers", "seeds_of"]
+__all__ = ["Bytes", "HostName", "LinkName", "PositiveSeconds", "Rate", "Seconds", "Stragglers",
+           "seeds_of"]
 
 #: More would be a slip of the pen, and fill the memory.
 _MOST_SEEDS = 10**6
@@ -46,14 +48,17 @@ def _stragglers(given: object) -> object:
 Stragglers = Annotated[dict[str, float], BeforeValidator(_stragglers)]
 
 
-def _link(value: object) -> object:
+def _name_or_number(of: str, value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InputError(f"must be a link's name or number, not {value!r}")
+        raise InputError(f"must be a {of}'s name or number, not {value!r}")
     return value
 
 
 #: A link's name or number.
-LinkName = Annotated[Any, BeforeValidator(_link)]
+LinkName = Annotated[Any, BeforeValidator(partial(_name_or_number, "link"))]
+
+#: The same of a host.
+HostName = Annotated[Any, BeforeValidator(partial(_name_or_number, "host"))]
 
 
 def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:

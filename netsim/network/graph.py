@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import networkx as nx
@@ -133,6 +134,18 @@ class GraphTopology(Topology):
         ptr = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(src)))))
         # A stable sort keeps the hops of each flow in order.
         return ptr, np.concatenate(links)[np.argsort(owner, kind="stable")]
+
+    @cached_property
+    def _node_ids(self) -> Mapping[str, int]:
+        return {str(node): number for number, node in enumerate(self.nodes)}
+
+    def links_of_switch(self, name: str) -> Ints:
+        """Return the links that lead from or to a switch; see `Topology.links_of_switch`."""
+        node = self._node_ids.get(name, -1)
+        if node < self.hosts:
+            switches = [str(each) for each in self.nodes[self.hosts:]]
+            raise UnknownNameError(f"switch of network {self.name!r}", name, switches)
+        return np.flatnonzero((self._tail == node) | (self._head == node))
 
     @property
     def avoidable(self) -> NDArray[np.bool_]:

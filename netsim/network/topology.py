@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -142,18 +142,46 @@ class Topology:
         """
         return self.wire.bytes_of(nbytes, ptr, links)
 
-    def links_of(self, host: int) -> NDArray[np.int64]:
-        """Return the links that lead from or to a host.
+    def host(self, name: str | int) -> int:
+        """Return the number of a host given by name or number.
 
         Raises
         ------
         InputError
             If there is no such host.
         """
+        host = self._node_ids.get(name, -1) if isinstance(name, str) else plain(name)
         if not is_whole(host) or not 0 <= host < self.hosts:
-            raise InputError(f"network {self.name!r} has no host {plain(host)!r}; it has "
-                             f"{self.hosts}, numbered from 0")
-        return self._links_of_hosts[host]
+            such = f" and named such as {next(iter(self._node_ids))!r}" if self._node_ids else ""
+            raise InputError(f"network {self.name!r} has no host {plain(name)!r}; it has "
+                             f"{self.hosts}, numbered from 0{such}")
+        return int(host)
+
+    @property
+    def _node_ids(self) -> Mapping[str, int]:
+        """Numbers of hosts, and above them of switches, by their names; empty if there are none."""
+        return {}
+
+    def links_of(self, host: str | int) -> NDArray[np.int64]:
+        """Return the links that lead from or to a host, given by name or number.
+
+        Raises
+        ------
+        InputError
+            If there is no such host.
+        """
+        return self._links_of_hosts[self.host(host)]
+
+    def links_of_switch(self, name: str) -> NDArray[np.int64]:
+        """Return the links that lead from or to a switch.
+
+        Raises
+        ------
+        InputError
+            If there is no such switch.
+        """
+        raise InputError(f"network {self.name!r} has no switch {name!r}; its switches have no "
+                         "names")
 
     @cached_property
     def _links_of_hosts(self) -> list[NDArray[np.int64]]:

@@ -24,12 +24,12 @@ from netsim.jobs.plan import ecmp_key
 from netsim.network import BigSwitch, GraphTopology, Topology
 from netsim.network.files import as_network
 from netsim.network.live import LiveNetwork
-from netsim.plain import plain
 from netsim.recording.link_recorder import RECORDS
 from netsim.results.result import Result
 from netsim.scripting.coflow import Coflow
 from netsim.scripting.job import Job
 from netsim.scripting.recorder import ScriptRecorder
+from netsim.simulation.events import FaultEvent, changes_of
 from netsim.simulation.instant import active_coflows, active_flows, links_now
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.target import jobs_table, run_info
@@ -313,34 +313,34 @@ class Fabric:
         number, rate = self.network.link(link), parse_rate(capacity, "capacity")
         self._set_capacities({number: float(rate * self.network.wire.efficiency[number])})
 
-    def fail(self, *, link: str | int | None = None, host: int | None = None) -> None:
-        """Fail a link, or a host with all of its links, from now on.
+    def fail(self, *, link: str | int | None = None, host: str | int | None = None,
+             switch: str | None = None) -> None:
+        """Fail a link, or a host or switch with all of its links, from now on.
 
         Coflows that need the link wait for its repair, or take other paths if there are some. Those
         that leave or reach the host fail with `netsim.Cancelled`; so do such that are submitted
         before it is repaired.
         """
-        self._set_capacities(dict.fromkeys(self._links_of(link, host), 0.0))
+        self._set_capacities(dict.fromkeys(self._links_of(link, host, switch), 0.0))
         if host is not None:
-            self._lost.add(int(host))
-            for coflow in [each for each in self._in_flight if each.uses(host)]:
+            number = self.network.host(host)
+            self._lost.add(number)
+            for coflow in [each for each in self._in_flight if each.uses(number)]:
                 self._cancel(coflow, f"host {host} was lost: coflow {coflow.number} "
                                      f"{coflow.name!r} ended")
 
-    def repair(self, *, link: str | int | None = None, host: int | None = None) -> None:
-        """Give a link, or all links of a host, the capacity that the network says."""
+    def repair(self, *, link: str | int | None = None, host: str | int | None = None,
+               switch: str | None = None) -> None:
+        """Give a link, or all links of a host or switch, the capacity that the network says."""
         self._set_capacities({each: float(self.network.usable[each])
-                              for each in self._links_of(link, host)})
+                              for each in self._links_of(link, host, switch)})
         if host is not None:
-            self._lost.discard(int(host))
+            self._lost.discard(self.network.host(host))
 
-    def _links_of(self, link: str | int | None, host: int | None) -> list[int]:
-        if (link is None) == (host is None):
-            raise InputError("give a link or a host")
-        if host is None:
-            assert link is not None
-            return [self.network.link(link)]
-        return self.network.links_of(plain(host)).tolist()
+    def _links_of(self, link: str | int | None, host: str | int | None, switch: str | None
+                  ) -> list[int]:
+        event = FaultEvent(self.env.now, link, None, host, "fail", switch=switch)
+        return list(changes_of([event], self.network)[0].capacity)
 
     def _set_capacities(self, capacities: Mapping[int, float]) -> None:
         self._check_clock()

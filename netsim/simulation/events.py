@@ -23,19 +23,19 @@ KINDS = ("degrade", "fail", "repair")
 @plain_numbers
 @dataclass(frozen=True)
 class FaultEvent:
-    """A change of a link, or of a host and all of its links, during a run.
+    """A change of a link, or of a host or a switch and all of its links, during a run.
 
     Parameters
     ----------
     at : quantity
         Time of the event: ``"5s"``, or a number of seconds.
     link : str or int, optional
-        Name or id of the link. Give either a link or a host.
+        Name or number of the link. Give one of link, host and switch.
     capacity : quantity, optional
-        New capacity of the link, or of each link of the host, if `kind` is ``"degrade"``:
+        New capacity of the link, or of each link of the host or switch, if `kind` is ``"degrade"``:
         ``"1Gbps"``, or a number of bytes per second. 0 is a failure.
-    host : int, optional
-        Number of the host, or of the server of a cluster.
+    host : str or int, optional
+        Name or number of the host, or number of the server of a cluster.
     kind : {"degrade", "fail", "repair"}
         Failed links carry nothing; repaired links get back the capacity that they had when the
         run began.
@@ -44,6 +44,8 @@ class FaultEvent:
     restart : bool
         Whether jobs on a host that fails stop, and later start their current iteration over. If
         False, they wait for the links of the host.
+    switch : str, optional
+        Name of the switch. Of events of a link and of its switch, the last one counts.
 
     Raises
     ------
@@ -54,17 +56,20 @@ class FaultEvent:
     at: Quantity
     link: str | int | None = None
     capacity: Quantity | None = None
-    host: int | None = None
+    host: str | int | None = None
     kind: str = "degrade"
     factor: float | None = None
     restart: bool = False
+    switch: str | None = None
 
     def __post_init__(self) -> None:
         parse_seconds(self.at, "event: at")
-        if (self.link is None) == (self.host is None):
-            raise InputError("event: give a link or a host")
-        if self.host is not None and not is_whole(self.host):
-            raise InputError(f"event: host must be a whole number, not {self.host!r}")
+        if (self.link is None) + (self.host is None) + (self.switch is None) != 2:
+            raise InputError("event: give one of link, host and switch")
+        if not (self.host is None or isinstance(self.host, str) or is_whole(self.host)):
+            raise InputError(f"event: host must be a name or a whole number, not {self.host!r}")
+        if not (self.switch is None or isinstance(self.switch, str)):
+            raise InputError(f"event: switch must be a name, not {self.switch!r}")
         if self.kind not in KINDS:
             raise InputError(f"event: kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
         said = (self.capacity is not None) + (self.factor is not None)
@@ -139,8 +144,8 @@ def _resolve(event: FaultEvent | Mapping[str, Any], network: Topology) -> Change
             allowed = ", ".join(field.name for field in fields(FaultEvent))
             raise InputError(f"an event has the keys {allowed}, of which at is required, not "
                              + ", ".join(map(str, event))) from None  # type: ignore[arg-type]
-    links = ([network.link(event.link)] if event.host is None  # type: ignore[arg-type]
-             else network.links_of(event.host).tolist())
+    host = None if event.host is None else network.host(event.host)
+    links = _links_of(event, network)
     usual = network.usable
     if event.capacity is not None:
         rate, efficiency = parse_rate(event.capacity), network.wire.efficiency
@@ -148,7 +153,17 @@ def _resolve(event: FaultEvent | Mapping[str, Any], network: Topology) -> Change
     else:
         factor = {"fail": 0.0, "repair": 1.0}.get(event.kind, event.factor)
         capacity = {link: float(usual[link] * factor) for link in links}
-    return Change(parse_seconds(event.at), capacity, event.host, event.kind, event.restart)
+    return Change(parse_seconds(event.at), capacity, host, event.kind, event.restart)
+
+
+def _links_of(event: FaultEvent, network: Topology) -> list[int]:
+    """Return the links that an event changes."""
+    if event.link is not None:
+        return [network.link(event.link)]
+    if event.host is not None:
+        return network.links_of(event.host).tolist()
+    assert event.switch is not None
+    return network.links_of_switch(event.switch).tolist()
 
 
 def after_all_ends(env: simpy.Environment, act: Callable[[simpy.Event], None]) -> None:

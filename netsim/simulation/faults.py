@@ -210,7 +210,8 @@ def problems_on(network: Topology, given: Any) -> list[tuple[str, str]]:
         try:
             changes_of([event.model_dump()], network)
         except InputError as error:
-            problems.append((f"{index}.{'link' if event.host is None else 'host'}", str(error)))
+            key = next(key for key in ("link", "host", "switch") if getattr(event, key) is not None)
+            problems.append((f"{index}.{key}", str(error)))
     return problems
 
 

@@ -281,21 +281,10 @@ class OnEdge:
             self._teller.make_room(place)
         self.ended = False
 
-    def set_capacity(self, link: str | int, capacity: Quantity) -> None:
-        """See `Target.set_capacity`."""
-        self._change(FaultEvent(self.now, link=link, capacity=capacity))
-
-    def fail(self, link: str | int | None, host: int | None, restart: bool = False) -> None:
-        """See `Target.fail`."""
-        if restart:
+    def change(self, event: FaultEvent) -> None:
+        """See `Target.change`."""
+        if event.restart:
             raise InputError("restart is for hosts of a network and servers of a cluster")
-        self._change(FaultEvent(self.now, link=link, host=host, kind="fail"))
-
-    def repair(self, link: str | int | None, host: int | None) -> None:
-        """See `Target.repair`."""
-        self._change(FaultEvent(self.now, link=link, host=host, kind="repair"))
-
-    def _change(self, event: FaultEvent) -> None:
         moved = self._links
         for _, link, capacity in capacities_of([event], self._system.network):
             moved.set_capacity(link, capacity)

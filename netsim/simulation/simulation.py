@@ -256,18 +256,19 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
-        self._target.set_capacity(plain(link), parse_rate(plain(capacity), "capacity"))
+        self._target.change(FaultEvent(self._target.now, link,
+                                       parse_rate(plain(capacity), "capacity")))
 
-    def fail(self, *, link: str | int | None = None, host: int | None = None,
-             restart: bool = False) -> None:
-        """Fail a link, or a host and all of its links, now; see `netsim.FaultEvent`."""
-        _check_one("fail", link, host)
-        self._target.fail(plain(link), plain(host), restart)
+    def fail(self, *, link: str | int | None = None, host: str | int | None = None,
+             switch: str | None = None, restart: bool = False) -> None:
+        """Fail a link, or a host or switch and all of its links, now; see `netsim.FaultEvent`."""
+        self._target.change(FaultEvent(self._target.now, link, None, host, "fail", None, restart,
+                                       switch))
 
-    def repair(self, *, link: str | int | None = None, host: int | None = None) -> None:
-        """Give a link, or all links of a host, the capacity that the network says."""
-        _check_one("repair", link, host)
-        self._target.repair(plain(link), plain(host))
+    def repair(self, *, link: str | int | None = None, host: str | int | None = None,
+               switch: str | None = None) -> None:
+        """Give a link, or all links of a host or switch, the capacity that the network says."""
+        self._target.change(FaultEvent(self._target.now, link, None, host, "repair", switch=switch))
 
     @property
     def allocator(self) -> Allocator:
@@ -387,9 +388,3 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         target = self._target
         return (f"<Simulation at {target.now:g} s: {target.done:,} of {target.total:,} "
                 f"{target.counts} done>")
-
-
-def _check_one(method: str, link: Any, host: Any) -> None:
-    if (link is None) == (host is None):
-        raise InputError(f"{method}: give a link or a host, not link={link!r} and "
-                         f"host={host!r}")

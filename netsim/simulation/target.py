@@ -145,14 +145,8 @@ class Target(Protocol):
     def submit(self, job: Any) -> None:
         """Take in a job that arrives now or later; see `Simulation.submit`."""
 
-    def set_capacity(self, link: str | int, capacity: Quantity) -> None:
-        """Change a link; see `Simulation.set_capacity`."""
-
-    def fail(self, link: str | int | None, host: int | None, restart: bool) -> None:
-        """Fail a link or a host; see `Simulation.fail`."""
-
-    def repair(self, link: str | int | None, host: int | None) -> None:
-        """Repair a link or a host; see `Simulation.repair`."""
+    def change(self, event: FaultEvent) -> None:
+        """Change links, hosts or switches now; see `Simulation.fail`."""
 
     def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
         """Tell of each event from now on; None: of none."""
@@ -352,19 +346,8 @@ class Clocked:
                          seed=self.workload.seed, history=self.workload.history)
         return given, index
 
-    def set_capacity(self, link: str | int, capacity: Quantity) -> None:
-        """See `Target.set_capacity`."""
-        self._change(FaultEvent(self.now, link=link, capacity=capacity))
-
-    def fail(self, link: str | int | None, host: int | None, restart: bool) -> None:
-        """See `Target.fail`."""
-        self._change(FaultEvent(self.now, link=link, host=host, kind="fail", restart=restart))
-
-    def repair(self, link: str | int | None, host: int | None) -> None:
-        """See `Target.repair`."""
-        self._change(FaultEvent(self.now, link=link, host=host, kind="repair"))
-
-    def _change(self, event: FaultEvent) -> None:
+    def change(self, event: FaultEvent) -> None:
+        """See `Target.change`."""
         change, = changes_of([event], self.faults.given)
         self._check_change(change)
         if self.fabric is not None and self.faults.goes_live(change):

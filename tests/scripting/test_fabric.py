@@ -406,7 +406,8 @@ class TestLinksAndHosts:
 
     @pytest.mark.parametrize(("what", "message"), [
         ({"link": "egress-9"}, "has no link 'egress-9'"), ({"host": 7}, "has no host 7"),
-        ({}, "give a link or a host"), ({"link": 0, "host": 0}, "give a link or a host")])
+        ({"switch": "spine-0"}, "has no switch 'spine-0'"), ({}, "give one of link, host and"),
+        ({"link": 0, "host": 0}, "give one of link, host and switch")])
     def test_what_there_is_not(self, fabric, what, message):
         for change in (fabric.fail, fabric.repair):
             with pytest.raises(netsim.InputError, match=message):

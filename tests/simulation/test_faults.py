@@ -234,6 +234,37 @@ class TestRoutes:
         assert carried["leaf-0->spine-0"] == pytest.approx(MB)
         assert carried["spine-1->leaf-1"] == pytest.approx(5 * MB)
 
+    @pytest.mark.parametrize("allocator", POLICIES)
+    def test_a_lost_switch_is_all_of_its_links(self, allocator):
+        """1 MB each until 1, then two of 2 MB on the other spine, which is there until 3."""
+        events = [*fail(1, switch="spine-0"), *fail(3, 4, switch="spine-1")]
+        each = [{"at": event["at"], "kind": event["kind"], "link": link} for event in events
+                for spine in [event["switch"]] for leaf in ("leaf-0", "leaf-1")
+                for link in (f"{leaf}->{spine}", f"{spine}->{leaf}")]
+        found = [finish(*pair(3), net=SPINE, allocator=allocator, events=given)
+                 for given in (events, each)]
+        assert found[0] == found[1]
+        assert max(found[0]) == pytest.approx(6)  # 4 MB are left at 1, of which 2 MB at 3
+
+    def test_in_the_midst_of_a_run(self):
+        whole = finish(*pair(3), net=SPINE, events=fail(1, 2, switch="spine-0"))
+        held = netsim.Simulation(SPINE, pair(3))
+        held.run(until=1)
+        held.fail(switch="spine-0")
+        held.run(until=2)
+        held.repair(switch="spine-0")
+        held.run()
+        assert held.result().jobs["finish_s"].tolist() == pytest.approx(whole)
+
+    def test_names_of_nodes(self):
+        """A host by its name; a switch whose name is misspelt, and a host as a switch."""
+        assert finish(pair(3)[0], net=SPINE, events=fail(1, 3, host="host-0")) == [5]
+        for name in ("spine-2", "host-0"):
+            with pytest.raises(InputError, match=rf"unknown switch of network .*{name}.*leaf-0"):
+                finish(pair(3)[0], net=SPINE, events=fail(1, switch=name))
+        with pytest.raises(InputError, match=r"has no host 'spine-0'; .* such as 'host-0'"):
+            finish(pair(3)[0], net=SPINE, events=fail(1, host="spine-0"))
+
     def test_without_a_way_it_waits_for_any(self):
         """Both ways up are dead from 1 on; the other one than its own is repaired at 4."""
         events = [*fail(1, link="leaf-0->spine-0"), *fail(1, 4, link="leaf-0->spine-1")]
@@ -323,15 +354,18 @@ class TestEvents:
         assert finish(once(3), events=[FaultEvent(1, "egress-0", "4Mbps")]) == [5]
 
     @pytest.mark.parametrize(("event", "message"), [
-        ({"at": 1, "kind": "fail"}, "event: give a link or a host"),
-        ({"at": 1, "kind": "fail", "link": 0, "host": 0}, "event: give a link or a host"),
+        ({"at": 1, "kind": "fail"}, "event: give one of link, host and switch"),
+        ({"at": 1, "kind": "fail", "link": 0, "host": 0}, "event: give one of link, host and swi"),
+        ({"at": 1, "kind": "fail", "switch": "spine-0"}, "'big-switch' has no switch 'spine-0'"),
+        ({"at": 1, "kind": "fail", "switch": 0}, "event: switch must be a name, not 0"),
         ({"at": 1, "kind": "break", "link": 0}, "one of degrade, fail, repair, not 'b"),
         ({"at": 1, "kind": "fail", "link": 0, "capacity": 1}, "to fail takes no capacity and no"),
         ({"at": 1, "kind": "repair", "link": 0, "factor": 1}, "to repair takes no capacity and no"),
         ({"at": 1, "link": 0, "capacity": 1, "factor": 1}, "give a capacity or a factor"),
         ({"at": 1, "link": 0, "factor": -1}, "event: factor must be at least 0, not -1"),
         ({"at": 1, "host": 4, "kind": "fail"}, "has no host 4; it has 4, numbered from 0"),
-        ({"at": 1, "host": "0", "kind": "fail"}, "host must be a whole number, not '0'"),
+        ({"at": 1, "host": "0", "kind": "fail"}, "has no host '0'; it has 4, numbered from 0"),
+        ({"at": 1, "host": 0.5, "kind": "fail"}, "host must be a name or a whole number, not 0.5"),
         ({"at": 1, "link": 0, "kind": "fail", "restart": True}, "restart is for a host that f"),
         ({"at": 1, "host": 0, "kind": "repair", "restart": True}, "restart is for a host that"),
         ({"at": 1, "host": 0, "kind": "fail", "restart": 1}, "restart must be true or false"),

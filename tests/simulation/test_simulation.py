@@ -397,7 +397,7 @@ def test_another_policy_in_the_middle():
 @pytest.mark.parametrize(("act", "message"), [
     (lambda sim: sim.set_capacity("nowhere", 1), "nowhere"),
     (lambda sim: sim.set_capacity("egress-1", "fast"), "fast"),
-    (lambda sim: sim.fail(), "give a link or a host"),
+    (lambda sim: sim.fail(), "give one of link, host and switch"),
     (lambda sim: sim.fail(host=77), "77"),
     (lambda sim: sim.fail(host=1, restart=True), "jobs of this run cannot be stopped"),
     (lambda sim: setattr(sim, "allocator", "quick"), "unknown allocator 'quick'"),
