@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netsim
-from netsim import EdgeCloud, EdgeJob, EdgeWorkload, InputError, StalledError
+from netsim import EdgeCloud, EdgeJob, EdgeWorkload, FaultEvent, InputError, StalledError
 from netsim.edge.schedule import Schedule, Training
 from netsim.simulation.arguments import Arguments, target_of
 from tests.edge.test_invariants import jobs_on
@@ -372,19 +372,24 @@ NARROW = EdgeCloud([["a"]], ps=1, edge_links=2, wan=2, cloud=False)
 UPLOAD = EdgeJob(id=0, worker_type="a", compute_s=1, upload_s=2, chunk_bytes=8)
 
 
+def narrow(run):
+    """Halve the capacity of the link that `UPLOAD` crosses."""
+    run.change(FaultEvent(run.now, link="ingress-0", capacity=1))
+
+
 def test_a_link_changes():
     """4 bytes per second are allowed, and 2 there: 2 bytes until 1; 1 per second for the others."""
     run = start(NARROW, [UPLOAD], ("a-online", "fabric", "maxmin"))
     names = NARROW.network.link_names
     assert go(run, 1).flows()["left_bytes"].tolist() == [6]
-    run.set_capacity("ingress-0", 1)
+    narrow(run)
     links = go(run, 2).links().set_index("link")
     assert links.loc["ingress-0", ["capacity", "rate"]].tolist() == [1, 1]
     assert list(links.index) == list(names)
     assert run.active()[["job", "stage", "left_bytes"]].to_numpy().tolist() == [[0, "upload", 5]]
-    run.fail(None, 0)
+    run.change(FaultEvent(run.now, host=0, kind="fail"))
     assert go(run, 3).flows()["rate"].tolist() == [0]
-    run.repair(None, 0)
+    run.change(FaultEvent(run.now, host=0, kind="repair"))
     assert go(run).tables()["jobs"]["finish_s"].tolist() == [6.5]
     carried = run.tables()["links"].frame()
     assert carried[carried["link"] == "ingress-0"]["capacity"].tolist() == [2, 1, 2]
@@ -395,7 +400,7 @@ def test_what_is_done_is_as_an_event_that_was_planned():
     way = "a-online", "fabric", "maxmin"
     planned = start(NARROW, [UPLOAD], way, events=[{"at": 1, "link": "ingress-0", "capacity": 1}])
     run = go(start(NARROW, [UPLOAD], way), 1)
-    run.set_capacity("ingress-0", 1)
+    narrow(run)
     found, wanted = (each.tables()["jobs"] for each in (go(run), go(planned)))
     assert found.equals(wanted)
 
@@ -423,8 +428,7 @@ def test_another_observe_interval_from_now_on():
 
 @pytest.mark.parametrize("ask", [
     lambda run: run.active(), lambda run: run.links(), lambda run: run.view(),
-    lambda run: run.set_capacity(0, 1), lambda run: run.fail(0, None),
-    lambda run: run.allocator, lambda run: run.observe_interval])
+    narrow, lambda run: run.allocator, lambda run: run.observe_interval])
 def test_where_there_are_no_links(ask):
     run = go(start(ONE, TWO, ("a-online", "constant", "maxmin")), 1)
     with pytest.raises(InputError, match="no links and no allocator with transport 'constant'"):
@@ -520,7 +524,7 @@ def test_what_is_heard_of_links():
     run, heard = start(NARROW, [UPLOAD], ("a-online", "fabric", "maxmin")), []
     run.listen(heard.append)
     go(run, 1)
-    run.set_capacity("ingress-0", 1)
+    narrow(run)
     assert heard[-1].kind == "capacity"
     assert (heard[-1].link, heard[-1].capacity, heard[-1].at_s) == ("ingress-0", 1, 1)
     go(run)
