@@ -2,24 +2,66 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import click
 
 from netsim.cli.echo import echo
 
 __all__ = ["listing"]
 
-KINDS = ("allocators", "schedulers", "placements", "executions", "transports",
-         "predictors", "patterns", "formats", "models", "topologies", "workloads")
+KINDS = {
+    "allocators": "which bandwidth each flow gets",
+    "schedulers": "which job starts when, on GPUs or at the edge",
+    "placements": "which GPUs a job gets",
+    "executions": "how the jobs of a cluster run once they are placed",
+    "transports": "how data reaches the workers of an edge-cloud",
+    "predictors": "how long jobs will run",
+    "patterns": "what the ranks of a job send to each other",
+    "formats": "files of workloads",
+    "models": "neural networks that jobs train",
+    "topologies": "kinds of networks, and ready-made ones",
+    "workloads": "ready-made workloads and experiments",
+}
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(KINDS))
-def listing(kind: str) -> None:
-    """List the names of one kind, with a one-line summary each."""
-    from netsim.experiment_file.catalogue import catalogue
+@click.argument("kind", type=click.Choice(tuple(KINDS)), required=False)
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def listing(kind: str | None, name: str | None, as_json: bool) -> None:
+    """List the kinds of things that have names, the names of a kind, or the options of a name."""
+    from netsim.cli.options import find_own_modules
+    from netsim.experiment_file.catalogue import catalogue, details
+
+    find_own_modules()
+    if name is not None and kind is not None:
+        found: dict[str, Any] = details(kind, name)
+    else:
+        found = KINDS if kind is None else catalogue(kind)
+    if as_json:
+        echo(json.dumps(found, indent=1, default=str))
+    elif name is None:
+        _table(found)
+    else:
+        _describe(found)
+
+
+def _describe(found: dict[str, Any]) -> None:
+    """Print the summary of a name, its options with their defaults, and its documentation."""
+    echo(f"{found['name']}: {found['summary']}")
+    if found.get("options"):
+        echo("\noptions, and their defaults:")
+        _table(found["options"], "  ")
+    if found.get("doc"):
+        echo(f"\n{found['doc']}")
+
+
+def _table(rows: dict[str, Any], margin: str = "") -> None:
+    """Print names and what belongs to each, in two columns."""
     from netsim.text import visible
 
-    entries = catalogue(kind)
-    width = max(map(len, entries))
-    for name, summary in entries.items():
-        echo(f"{name:<{width}}  {visible(summary)}")
+    width = max(map(len, rows))
+    for name, text in rows.items():
+        echo(f"{margin}{name:<{width}}  {visible(str(text))}")

@@ -1,8 +1,10 @@
-"""The names of all policies, formats, networks and so on, with a one-line summary each."""
+"""The names of all policies, formats, networks and so on: a summary of each, and its options."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from typing import Any
 
 from netsim import network, traces
 from netsim.allocators import ALLOCATORS
@@ -26,7 +28,7 @@ from netsim.schedulers.registry import SCHEDULERS
 from netsim.simulation.compatibility import places_of
 from netsim.traces import FORMATS
 
-__all__ = ["CATALOGUES", "REGISTRIES", "catalogue"]
+__all__ = ["CATALOGUES", "REGISTRIES", "catalogue", "details"]
 
 Summaries = dict[str, str]
 
@@ -53,6 +55,12 @@ _READY_MADE: dict[str, dict[str, Callable[[], Summaries]]] = {
 }
 
 CATALOGUES = tuple(REGISTRIES)
+
+#: The singular of kinds that do not simply lose their last letter.
+_ONE_OF = {"topologies": "topology"}
+
+#: The default of an option that must be given.
+REQUIRED = "(to be given)"
 
 
 def _where(registry: Registry, name: str) -> str:
@@ -83,3 +91,44 @@ def catalogue(kind: str) -> Summaries:
     return lines | {name: beginning + line
                     for beginning, ready_made in _READY_MADE.get(kind, {}).items()
                     for name, line in ready_made().items()}
+
+
+def details(kind: str, name: str) -> dict[str, Any]:
+    """Describe what has a name: a policy, a format, a network or the like.
+
+    Parameters
+    ----------
+    kind : str
+        A name of `CATALOGUES`.
+    name : str
+        A name of that kind, an alias of one, or ``"module:attribute"`` of your own.
+
+    Returns
+    -------
+    dict
+        ``kind``, ``name``, ``summary``; of what takes options also ``options``, a mapping of each
+        to its default (`REQUIRED` if it has none), and ``doc``, the docstring after its summary.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such kind or name.
+    InputError
+        If code of your own cannot be loaded.
+    """
+    known = catalogue(kind)
+    registries = REGISTRIES[kind].values()
+    found = next((each for each in registries if name in each.names),
+                 next(iter(registries)) if ":" in name and registries else None)
+    if found is None:
+        if name not in known:
+            raise UnknownNameError(_ONE_OF.get(kind, kind.removesuffix("s")), name, known)
+        return {"kind": kind, "name": name, "summary": known[name]}
+    options = {option: REQUIRED if default is inspect.Parameter.empty else default
+               for option, default in found.options(name).items()}
+    return {"kind": kind, "name": name, "summary": known.get(name, found.help(name)),
+            "options": options, "doc": _after_summary(inspect.getdoc(found.resolve(name)) or "")}
+
+
+def _after_summary(doc: str) -> str:
+    return doc.partition("\n")[2].strip()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import netsim as api
@@ -17,10 +19,44 @@ def test_list_has_a_line_on_each(netsim, kind) -> None:
     assert {name: line.strip() for name, line in lines} == catalogue(kind)
 
 
-def test_every_catalogue_can_be_listed() -> None:
+def test_list_alone_has_a_line_on_each_kind(netsim) -> None:
     from netsim.cli.listing import KINDS
 
-    assert set(KINDS) == set(CATALOGUES)
+    assert tuple(KINDS) == CATALOGUES
+    done = netsim("list")
+    assert [line.split("  ")[0] for line in done.stdout.splitlines()] == list(CATALOGUES)
+    assert json.loads(netsim("list", "--json").stdout) == KINDS
+
+
+def test_list_of_a_name_has_its_options_and_what_they_mean(netsim) -> None:
+    lines = netsim("list", "allocators", "sebf").stdout.splitlines()
+    assert lines[0].startswith("sebf: Smallest effective bottleneck first")
+    assert [line.split() for line in lines[3:6]] == [
+        ["work_conservation", "maxmin"], ["decisions", "flow"], ["key", "remaining"]]
+    assert 'key : {"remaining", "original"}' in lines
+
+
+@pytest.mark.parametrize(("kind", "name", "options"), [
+    ("topologies", "big-switch", {"hosts": "(to be given)", "capacity": "10Gbps"}),
+    ("allocators", "coflowsim-sebf", {"work_conservation": "coflowsim"}),
+    ("allocators", "netsim.allocators.maxmin:MaxMin", {"decisions": "flow"}),
+    ("executions", "fabric", {}),
+])
+def test_list_of_a_name_as_json(netsim, kind, name, options) -> None:
+    """Of a kind of network, a preset, a class of one's own, and what takes no options."""
+    found = json.loads(netsim("list", kind, name, "--json").stdout)
+    assert (found["kind"], found["name"]) == (kind, name)
+    assert options.items() <= found["options"].items()
+    assert found["summary"]
+
+
+def test_list_of_a_ready_made_network_has_its_summary(netsim) -> None:
+    assert netsim("list", "topologies", "parrot-fig2").stdout.startswith("parrot-fig2: 2 hosts at")
+
+
+def test_list_of_an_unknown_name(refused) -> None:
+    assert refused("list", "topologies", "nope").startswith(
+        "unknown topology 'nope'; choose from: ")
 
 
 def test_init_writes_the_template_and_says_how_to_run_it(netsim, here) -> None:
