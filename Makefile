@@ -1,11 +1,13 @@
-# make demo    set up, and compare Parrot with the other schemes on a ready-made workload
-# make test    set up, and run the tests
-# make fuzz    100,000 damaged files for all readers; or so many: make fuzz EXAMPLES=1000
-# make lint    ruff and mypy
-# make bench   the speed of the things that must be fast
-# make docs    the documentation as web pages, in docs/_build/html
-# make package the wheel and the source distribution, in dist; the wheel tried in a new environment
+# make demo    set up, and compare Parrot with the other schemes on a ready-made workload (1 min)
+# make test    set up, and run the tests (20 min)
+# make fuzz    100,000 damaged files for all readers (10 min); fewer: make fuzz EXAMPLES=1000
+# make lint    ruff and mypy (2 min the first time)
+# make bench   the speed of the things that must be fast (15 min)
+# make docs    the documentation as web pages, in docs/_build/html (3 min)
+# make package the wheel and the source distribution, in dist; the wheel in a new environment (2 min)
 # make clean   remove the environment, results and caches
+#
+# Times are on two cores. Setting up, the first time, takes another minute.
 #
 # PYTHON=python3.12 make demo   uses another Python than python3; 3.11 or newer.
 
