@@ -13,7 +13,8 @@ from pathlib import Path
 INSIDE = {"topologies": "netsim/topologies", "workloads": "netsim/workloads"}
 #: What the source distribution has of the checkout, and what building adds to it.
 WITH_SOURCES = ("netsim", "topologies", "workloads", "docs", "tests", "pyproject.toml", "README.md",
-                "Makefile", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", ".gitignore")
+                "Makefile", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE",
+                ".gitignore")
 ADDED = {"PKG-INFO"}
 
 
