@@ -20,8 +20,8 @@ from netsim.units import Quantity, parse_bytes, parse_seconds
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Columns", "Flow", "Flows", "GroupedFlows", "column_names", "flow_columns", "frozen",
-           "grouped"]
+__all__ = ["Columns", "Flow", "Flows", "GroupedFlows", "RowError", "column_names", "flow_columns",
+           "frozen", "grouped"]
 
 #: The largest size of a flow; larger ones are mistakes, and their sums could overflow.
 _MOST_BYTES = 1e100
@@ -31,6 +31,20 @@ _MOST_HOST, _MOST_S = 10_000_000, 1e100
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+class RowError(InputError):
+    """An invalid value in a row of a table; the message names the row, counted from 0.
+
+    Parameters
+    ----------
+    message : str
+    row : int
+    """
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class Flow(NamedTuple):
@@ -254,8 +268,8 @@ def _numbers(values: Any, what: str, of: str) -> NDArray[Any]:
     if given.size and given.dtype.kind not in "iuf":
         row, value = next((row, each) for row, each in enumerate(values)
                           if not is_number(plain(each)))
-        raise InputError(f"{what} of row {row} must be a number, not {reprlib.repr(plain(value))}; "
-                         f"columns hold {of} without units")
+        raise RowError(f"{what} of row {row} must be a number, not {reprlib.repr(plain(value))}; "
+                       f"columns hold {of} without units", row)
     return given
 
 
@@ -263,7 +277,7 @@ def _refuse_first(given: NDArray[Any], good: NDArray[np.bool_], what: str, allow
     """Raise an error about the first value that is not good, if there is one."""
     if not good.all():
         row = int(np.argmin(good))
-        raise InputError(f"{what} of row {row} must be {allowed}, not {given[row].item()!r}")
+        raise RowError(f"{what} of row {row} must be {allowed}, not {given[row].item()!r}", row)
 
 
 # --- tables -------------------------------------------------------------------------------
@@ -344,15 +358,15 @@ def grouped(df: pd.DataFrame, names: Mapping[str, str | None], start_s: Floats, 
     job, jobs = np.arange(len(first)), coflows
     for row, known in _differing(start_s, coflow, first):
         one, other = float(start_s[known]), float(start_s[row])
-        raise InputError(f"{owner}: coflow {plain(coflows[coflow[row]])!r} has two starts, {one!r} "
-                         f"s in row {known} and {other!r} s in row {row}; its flows must have "
-                         "the same")
+        raise RowError(f"{owner}: coflow {plain(coflows[coflow[row]])!r} has two starts, {one!r} "
+                       f"s in row {known} and {other!r} s in row {row}; its flows must have "
+                       "the same", row)
     if names["job"] is not None:
         of_row, jobs = _labels(df, names["job"], owner)
         for row, known in _differing(of_row, coflow, first):
-            raise InputError(f"{owner}: coflow {plain(coflows[coflow[row]])!r} is of two jobs, "
-                             f"{plain(jobs[of_row[known]])!r} in row {known} and "
-                             f"{plain(jobs[of_row[row]])!r} in row {row}")
+            raise RowError(f"{owner}: coflow {plain(coflows[coflow[row]])!r} is of two jobs, "
+                           f"{plain(jobs[of_row[known]])!r} in row {known} and "
+                           f"{plain(jobs[of_row[row]])!r} in row {row}", row)
         job = of_row[first]
     numbered = None if names["coflow"] is None else _ids(coflows, names["coflow"], owner)
     ids = (_ids(jobs, names["job"] or names["coflow"], owner)
@@ -370,8 +384,8 @@ def _labels(df: pd.DataFrame, name: str | None, owner: str) -> tuple[Ints, Any]:
     import pandas as pd
     codes, labels = pd.factorize(df[name])
     if (codes < 0).any():
-        raise InputError(f"{owner}: {name} of row {int(np.argmin(codes))} is missing; each flow "
-                         "must be of one")
+        row = int(np.argmin(codes))
+        raise RowError(f"{owner}: {name} of row {row} is missing; each flow must be of one", row)
     return codes.astype(np.int64), np.asarray(labels)
 
 

@@ -7,6 +7,7 @@ from netsim.traces.check import TraceReport, check_trace
 from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
 from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
 from netsim.traces.conversion import WRITERS, convert
+from netsim.traces.flows import read_flows
 from netsim.traces.formats import FORMATS, Format, format_of, read_workload
 from netsim.traces.hpcc import read_hpcc_flows
 from netsim.traces.htsim import read_htsim, read_htsim_failures
@@ -42,6 +43,7 @@ __all__ = [
     "history_of",
     "poisson_resample",
     "read_coflow_benchmark",
+    "read_flows",
     "read_hpcc_flows",
     "read_htsim",
     "read_htsim_failures",

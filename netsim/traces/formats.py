@@ -15,6 +15,7 @@ from netsim.plain import plain_numbers
 from netsim.plugins import Registry
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
+from netsim.traces.flows import has_flows
 from netsim.traces.htsim import htsim_facts
 from netsim.traces.library import load_workload_file, locate
 from netsim.traces.poisson import poisson_resample
@@ -26,7 +27,8 @@ __all__ = ["FORMATS", "SUFFIXES", "Format", "Request", "as_workload", "format_of
            "read_workload", "resolve"]
 
 _POISSON = {"poisson_jobs": "jobs", "poisson_mean": "mean_interarrival"}
-SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim"}
+SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim",
+            ".parquet": "flows"}
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
 
 
@@ -45,6 +47,7 @@ _OF_CLUSTERS = {
 FORMATS = Registry(
     "workload format", {
         "json": "netsim.traces.instances:read_instances",
+        "flows": "netsim.traces.flows:read_flows",
         "coflow-benchmark": "netsim.traces.coflow_benchmark:read_coflow_benchmark",
         "tiresias": "netsim.traces.tiresias:read_tiresias",
         "synthetic": "netsim.traces.synthetic:synthetic",
@@ -212,8 +215,9 @@ def read_workload(
         the ``format``, its options, and the data ``file``, relative to the ``.toml`` file. Not
         given for formats that generate a workload.
     format : str, optional
-        A name of `FORMATS`. By default ``.json`` is read as ``"json"``, ``.csv`` as
-        ``"tiresias"``, ``.txt`` as ``"coflow-benchmark"`` and ``.cm`` as ``"htsim"``.
+        A name of `FORMATS`. By default ``.json`` is read as ``"json"``, ``.csv`` with columns
+        ``src`` and ``dst`` as ``"flows"``, other ``.csv`` as ``"tiresias"``, ``.parquet`` as
+        ``"flows"``, ``.txt`` as ``"coflow-benchmark"`` and ``.cm`` as ``"htsim"``.
     seed : int, optional
         Seed of all random draws of the workload; by default the seed of the ``.toml`` file, or 0.
     **options
@@ -300,6 +304,8 @@ def _inferred(path: Path | None) -> str:
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: no format has the suffix {path.suffix!r}; give one of: "
                          f"{listed}")
+    if path.suffix.lower() == ".csv" and has_flows(path):
+        return "flows"
     return SUFFIXES[path.suffix.lower()]
 
 

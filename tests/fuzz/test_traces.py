@@ -31,7 +31,8 @@ FILES = {"tiresias": SAMPLES / "tiresias-sample.csv",
          "coflow-benchmark": SAMPLES / "coflow-sample.txt",
          "helios": SAMPLES / "helios-sample.csv", "pai-100k": CLUSTER / "pai100k.csv",
          "gpu-v2023": CLUSTER / "pods.csv", "philly": CLUSTER / "philly.json",
-         "tiresias-cluster": SAMPLES / "tiresias-sample.csv"}
+         "tiresias-cluster": SAMPLES / "tiresias-sample.csv",
+         "flows": HERE.parent / "traces" / "flows.csv"}
 
 #: Small instances in both forms, with every key that there is.
 JOBS = {"name": "j", "hosts": 4, "jobs": [

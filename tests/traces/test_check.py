@@ -113,14 +113,14 @@ def test_wrong_arguments_are_raised_by_both(sample) -> None:
         with pytest.raises(InputError, match=r"^seed must be .* not -1"):
             door("parrot-60", seed=-1)
         with pytest.raises(UnknownNameError, match="unknown workload format 'cvs'; choose from: "
-                           "coflow-benchmark, gpu-v2023, helios, hpcc, htsim, json"):
+                           "coflow-benchmark, flows, gpu-v2023, helios, hpcc, htsim, json"):
             door(sample, format="cvs")
 
 
 def test_formats() -> None:
-    assert sorted(FORMATS) == ["coflow-benchmark", "gpu-v2023", "helios", "hpcc", "htsim", "json",
-                               "pai", "pai-100k", "philly", "recurrent", "ring-jobs", "synthetic",
-                               "tiresias", "tiresias-cluster"]
+    assert sorted(FORMATS) == ["coflow-benchmark", "flows", "gpu-v2023", "helios", "hpcc", "htsim",
+                               "json", "pai", "pai-100k", "philly", "recurrent", "ring-jobs",
+                               "synthetic", "tiresias", "tiresias-cluster"]
     assert [name for name in FORMATS if not format_of(name).needs_file] == [
         "synthetic", "ring-jobs", "recurrent"]
     assert format_of("json").options == ("poisson_jobs", "poisson_mean")

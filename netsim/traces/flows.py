@@ -1,0 +1,168 @@
+"""Flows of one's own in a table (CSV or Parquet), a row for each."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim.checks import check_path
+from netsim.columns import RowError
+from netsim.errors import InputError, MissingExtraError, TraceError
+from netsim.reading import open_bytes, open_text
+from netsim.traces.files import read_text, require_file, split_lines
+from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.units import parse_bytes, parse_seconds
+from netsim.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["has_flows", "read_flows"]
+
+#: Columns that are used if the table has them, after the options that may name others.
+_USUAL = (("nbytes", "nbytes"), ("nbytes", "bytes"), ("start", "start_s"), ("coflow", "coflow"),
+          ("job", "job"))
+
+
+def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
+               nbytes: str | None = None, start: str | None = None, coflow: str | None = None,
+               job: str | None = None, seed: int = 0) -> Workload:
+    """Read a table of flows (CSV, Parquet): hosts, bytes, and, if it has them, starts and coflows.
+
+    The first line of a CSV file has the names of the columns. Columns that are not named are
+    ignored.
+
+    Parameters
+    ----------
+    path : path-like
+        ``.parquet`` is read as Parquet, which needs the extra ``parquet``; anything else as CSV.
+    src, dst : str
+        The columns of sources and destinations: numbers of hosts.
+    nbytes : str, optional
+        The column of sizes, in bytes or with a unit, as in ``10MB``; ``"nbytes"`` if there is one,
+        else ``"bytes"``.
+    start : str, optional
+        The column of starts, in seconds or with a unit; ``"start_s"`` if there is one, else all
+        start at 0.
+    coflow, job : str, optional
+        The columns of coflows, and of jobs; ``"coflow"`` and ``"job"`` if there are such. See
+        `netsim.Workload.from_frame`.
+    seed : int
+        The workload's seed.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read, a column is not there, or a value is none that a flow can have,
+        with its line.
+    MissingExtraError
+        If a Parquet file is given, and pyarrow is not installed.
+    """
+    check_path(path, "path")
+    path = require_file(path)
+    text = None if path.suffix.lower() == ".parquet" else read_text(path)
+    table = _parquet(path) if text is None else _csv(text, path)
+    columns: dict[str, Any] = {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
+                               "coflow": coflow, "job": job}
+    for option, usual in _USUAL:
+        if columns[option] is None and usual in table.columns:
+            columns[option] = usual
+    try:
+        table = _parsed(table, columns)
+        return Workload.from_frame(table, name=path.stem, seed=seed, **columns)
+    except InputError as error:
+        told = str(error).removeprefix(f"workload {path.stem!r}: ")
+        raise TraceProblemsError([Problem(_line(error, text, table), told)], path) from error
+
+
+def _parsed(table: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Convert columns of texts, as a column with one unit or typo is, to numbers.
+
+    Raises
+    ------
+    RowError
+        If a text cannot be read.
+    """
+    from pandas.api.types import is_numeric_dtype
+
+    for option, parse in (("src", None), ("dst", None), ("nbytes", parse_bytes),
+                          ("start", parse_seconds)):
+        name = columns[option]
+        if name in table.columns and not is_numeric_dtype(table[name]):
+            table = table.assign(**{name: [_number(value, f"{name} of row {row}", row, parse)
+                                           for row, value in enumerate(table[name])]})
+    return table
+
+
+def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float] | None) -> float:
+    """Read a number or, if there is a parser for it, a quantity with a unit."""
+    try:
+        return float(value)
+    except ValueError:
+        if parse is None:
+            raise RowError(f"{what} must be the number of a host, not {value!r}", row) from None
+    try:
+        return parse(value, what)
+    except InputError as error:
+        raise RowError(str(error), row) from error
+
+
+def _line(error: InputError, text: str | None, table: pd.DataFrame) -> int | None:
+    """Return the line that an error is about, if each row of the table is a line of the text."""
+    if text is None or not isinstance(error, RowError):
+        return None
+    return error.row + 2 if len(split_lines(text.rstrip())) == len(table) + 1 else None
+
+
+def has_flows(path: str | Path) -> bool:
+    """Whether the header of a CSV file names the columns of flows; False if it cannot be read."""
+    try:
+        with open_text(path) as file:
+            header = next(csv.reader(file), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return False
+    return {"src", "dst"} <= {name.strip() for name in header}
+
+
+def _csv(text: str, path: Path) -> pd.DataFrame:
+    """Read the text of a CSV file.
+
+    Raises
+    ------
+    TraceProblemsError
+        If it is no table, as where a line has more columns than the header.
+    """
+    import pandas as pd
+
+    try:
+        return pd.read_csv(io.StringIO(text), skipinitialspace=True)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        message = f"is not a table of comma-separated values: {str(error).strip()}"
+        raise TraceProblemsError([Problem(None, message)], path) from error
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    """Read a Parquet file.
+
+    Raises
+    ------
+    MissingExtraError
+        If pyarrow is not installed.
+    TraceError
+        If it is no Parquet file.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError("pyarrow", "parquet") from None
+    try:
+        with open_bytes(path) as file:
+            table: Any = parquet.read_table(file)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise TraceError(f"is not read as Parquet: {error}", path) from error
+    frame: pd.DataFrame = table.to_pandas()
+    return frame

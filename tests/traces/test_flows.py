@@ -1,0 +1,104 @@
+"""Tables of flows: CSV and Parquet."""
+
+import builtins
+
+import pytest
+
+import netsim
+from netsim.errors import InputError, MissingExtraError, TraceError
+
+#: Two flows of one shuffle, and a third that starts when they have ended.
+TABLE = """src,dst,bytes,start_s,coflow
+0,2,1e6,0,a
+1,2,1e6,0,a
+0,1,1000000,3,b
+"""
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Write a table, and return its path."""
+    def write(text, name="mine.csv"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+    return write
+
+
+def test_a_csv_file_with_sources_and_destinations_is_of_flows(table):
+    """At 1 MB/s host 2 receives the 2 MB of a until 2; b sends 1 MB from 3 to 4."""
+    workload = netsim.read_workload(table(TABLE))
+    assert workload.name == "mine"
+    jobs = netsim.simulate(netsim.big_switch(3, "8Mbps"), workload).jobs
+    assert jobs[["name", "finish_s"]].to_numpy().tolist() == [["a", 2.0], ["b", 4.0]]
+
+
+def test_columns_of_other_names(table):
+    """Each flow is a coflow of its own where no column of coflows is named, as `coflow` is not."""
+    path = table(TABLE.replace("src,dst,bytes,start_s,coflow", "from,to,size,at,shuffle"))
+    with pytest.raises(TraceError, match=r"mine.csv: .*tiresias|header|column"):
+        netsim.read_workload(path)
+    workload = netsim.read_workload(path, format="flows", src="from", dst="to", nbytes="size",
+                                    start="at")
+    assert [job.arrival_s for job in workload] == [0, 0, 3]
+    assert len(netsim.read_workload(path, format="flows", src="from", dst="to", nbytes="size",
+                                    start="at", coflow="shuffle")) == 2
+
+
+def test_sizes_and_starts_with_units(table):
+    """The same as without, in bytes and seconds."""
+    path = table(TABLE.replace("1000000,3", "1MB,3000ms").replace("1e6", "1000kB"))
+    job = netsim.read_workload(path).jobs[-1]
+    assert (job.arrival_s, job.stages[0].flows.nbytes.tolist()) == (3, [1e6])
+
+
+def test_parquet_is_as_csv(table, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    path = table(TABLE)
+    pandas.read_csv(path).to_parquet(tmp_path / "mine.parquet")
+    one, other = (netsim.simulate(netsim.big_switch(3, "8Mbps"), str(each)).coflows
+                  for each in (path, tmp_path / "mine.parquet"))
+    assert one.equals(other)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    (TABLE.replace("1000000", "-1"), r"mine.csv:4: bytes of row 2 must be bytes from 0 to "),
+    (TABLE.replace("1000000", "10 apples"), r"mine.csv:4: bytes of row 2 '10 apples'"),
+    (TABLE.replace("0,1,1000000", "x,1,1000000"),
+     r"mine.csv:4: src of row 2 must be the number of a host, not 'x'"),
+    (TABLE.replace("0,1,1000000", "0.5,1,1000000"), r"mine.csv:4: src of row 2 must be a whole"),
+    (TABLE.replace("1e6,0,a\n0", "1e6,1,a\n0"), r"mine.csv:3: coflow 'a' has two starts, 0.0 s in"),
+    (TABLE.replace("3,b", "3,"), r"mine.csv:4: coflow of row 2 is missing"),
+    (TABLE.replace("bytes", "size"), r"mine.csv: there is no column 'bytes' for nbytes; choose "),
+    (TABLE.replace("3,b", "3,b,4"), r"mine.csv: is not a table of comma-separated values: "),
+    ("src,dst,bytes\n", r"mine.csv: workload 'mine' has no flows"),
+    # A line that is passed over makes lines and rows differ.
+    (TABLE.replace("a\n0,1,1000000", "a\n\n0,1,-1"), r"mine.csv: bytes of row 2 must be"),
+])
+def test_what_is_wrong_has_its_line(table, text, message):
+    with pytest.raises(TraceError, match=message):
+        netsim.read_workload(table(text))
+
+
+def test_what_is_no_parquet_file(table):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(TraceError, match=r"mine.parquet: is not read as Parquet: "):
+        netsim.read_workload(table(TABLE, "mine.parquet"))
+
+
+def test_parquet_without_pyarrow(table, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest, **options):
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return real(name, *rest, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"pip install 'coflow-netsim\[parquet\]'"):
+        netsim.read_workload(table(TABLE, "mine.parquet"))
+
+
+def test_an_unknown_option(table):
+    with pytest.raises(InputError, match=r"unknown flows option 'sorce'"):
+        netsim.read_workload(table(TABLE), sorce="src")
