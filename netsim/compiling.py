@@ -18,7 +18,7 @@ from numba.core import event
 from netsim.reading import read_bytes
 from netsim.watching import watched
 
-__all__ = ["compiled", "in_place", "inlined", "summing", "tell_once_by"]
+__all__ = ["cache_folder", "compiled", "in_place", "inlined", "summing", "tell_once_by"]
 
 # Numba's type hints do not cover all arguments used here.
 _CONFIG: Any = numba.config
@@ -126,6 +126,11 @@ def _cached_with_its_callees() -> Iterator[None]:
         yield
     finally:
         _CONFIG.CACHE_DIR = before
+
+
+def cache_folder() -> Path:
+    """Return the folder in which this version of netsim keeps what can be made again."""
+    return Path(_folder(_CONFIG.CACHE_DIR))
 
 
 @cache

@@ -14,15 +14,18 @@ import sys
 import tomllib
 import types
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from netsim._version import __version__
+from netsim.atomic import atomic_write
 from netsim.cluster import Cluster
+from netsim.compiling import cache_folder
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.network import Topology
 from netsim.plugins import parse_named
-from netsim.reading import read_bytes
+from netsim.reading import read_bytes, read_text
 from netsim.workload import Workload
 
 __all__ = ["RESULT_DATA", "RESULT_PARTS", "code_version", "digest_of_files", "digest_of_package",
@@ -46,6 +49,9 @@ _NETSIM = Path(__file__).parents[1]
 
 #: A class or a function by name.
 _PLACE = re.compile(r"[\w.]+:[\w.]+")
+
+#: What a digest looks like.
+_DIGEST = re.compile("[0-9a-f]{16}")
 
 #: Packages that are not the user's own; what a script defines in ``__main__`` is sent whole.
 _NOT_OWN = ("netsim", "numpy", "pandas", "__main__")
@@ -144,7 +150,20 @@ def _is_own(module: str) -> bool:
 
 @functools.cache
 def _digest_of_netsim() -> str:
-    return digest_of_package(_NETSIM)
+    """Return the digest of this package, from a file if one with equal modules was parsed before.
+
+    To parse takes a second; to hash the bytes a hundredth of that.
+    """
+    python = ".".join(map(str, sys.version_info[:2]))
+    known = cache_folder() / f"code-{_digest_of_netsim_files().hex()[:16]}-{python}.txt"
+    with suppress(OSError, UnicodeDecodeError):
+        text = read_text(known)
+        if _DIGEST.fullmatch(text):
+            return text
+    found = digest_of_package(_NETSIM)
+    with suppress(OSError), atomic_write(known, folders=True) as temporary:
+        temporary.write_text(found, encoding="ascii")
+    return found
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import netsim
+from netsim.studies import code_version as versions
 from netsim.studies.code_version import (
     RESULT_DATA,
     RESULT_PARTS,
@@ -44,6 +45,34 @@ class Filler:
                 return link * 2
         return None
 '''
+
+
+# --- this package ----------------------------------------------------------------------
+
+
+def test_the_package_is_parsed_once(tmp_path, monkeypatch) -> None:
+    """The digest is kept by the bytes of the modules; what is damaged is made again."""
+    parsed = []
+
+    def digest(folder: Path) -> str:
+        parsed.append(folder)
+        return f"{len(parsed):016x}"
+
+    monkeypatch.setattr(versions, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(versions, "digest_of_package", digest)
+    found = versions._digest_of_netsim.__wrapped__
+    assert found() == found() == "0000000000000001"
+    assert parsed == [PACKAGE]
+    (kept,) = (tmp_path / "cache").iterdir()
+    kept.write_text("nonsense")
+    assert found() == found() == "0000000000000002"
+
+
+def test_where_nothing_can_be_kept_the_package_is_parsed_each_time(tmp_path, monkeypatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(versions, "cache_folder", lambda: tmp_path / "file" / "cache")
+    monkeypatch.setattr(versions, "digest_of_package", lambda folder: "0" * 16)
+    assert versions._digest_of_netsim.__wrapped__() == "0" * 16
 
 
 # --- one module ------------------------------------------------------------------------
