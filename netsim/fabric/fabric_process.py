@@ -504,7 +504,7 @@ class FabricProcess:
         return self.table.advance(max(now - start, 0.0), now, slack, _NOTHING)
 
     def _advance_in_step(self, start: float, now: float, slack: float) -> tuple[int, int]:
-        carried = np.zeros(self.network.links) if self._carries else _NOTHING
+        carried = np.zeros(len(self.table.capacity)) if self._carries else _NOTHING
         done = self.table.advance(max(now - start, 0.0), now, slack, carried)
         if self._observer is not None and now > start:
             self._observer.moved(start, now, carried)

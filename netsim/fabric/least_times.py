@@ -31,10 +31,11 @@ def least_times(coflows: NDArray[Any], flows: NDArray[Any], hops: NDArray[Any], 
     coflows, flows, hops, loads : ndarray of COFLOW, FLOW, HOP, LOAD
         As `netsim.fabric.kernels.binding.bind` makes them.
     capacity, latency : ndarray of float, shape (links,)
-        Where a capacity is inf, flows may avoid the link, and its latency does not count.
+        Where a capacity is inf, flows may avoid the link, and its latency does not count. There
+        may be capacities of further links, which the coflows do not cross.
     """
     gamma = bottlenecks(coflows, loads, capacity)
-    sure = np.isfinite(capacity)
+    sure = np.isfinite(capacity[:len(latency)])
     messages = np.maximum(coflows["arrives"], 0.0) if sure.all() else np.zeros(len(coflows))
     if not (coflows["reach"].any() or messages.any()):
         return gamma + coflows["overhead"]

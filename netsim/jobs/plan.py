@@ -65,7 +65,7 @@ class JobPlan:
         self._placed = placed
         # On ideal networks whose links are as they were, that is all there is to know.
         self._least = _alone_s
-        if network.wire.timed or not np.array_equal(capacity, network.usable):
+        if network.wire.timed or not np.array_equal(capacity[:network.links], network.usable):
             self._least = partial(RoutedCoflow.least_s, capacity=capacity,
                                   latency=network.wire.latency)
         self._fixed = None if spec.redraw else self._draw()

@@ -141,7 +141,7 @@ class SingleCoflows:
         rows["job"] = members
         rows["overhead"] = np.where(_have_paths(rows), self._overhead_s[which], 0.0)
         least = rows["gamma"] + rows["overhead"]
-        if wire.timed or not np.array_equal(self._most, network.usable):
+        if wire.timed or not np.array_equal(self._most[:network.links], network.usable):
             least = least_times(rows, flows, hops, loads, self._most, wire.latency)
         self._lower_bound_s[members] = least + self._before_s[which]
         rows["valid"] = rows["last"] = self._valid[which] + rows["overhead"]

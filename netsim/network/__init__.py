@@ -12,19 +12,21 @@ from netsim.network.builders import (
 )
 from netsim.network.describe import describe_network
 from netsim.network.files import TOPOLOGIES, make_network, read_network, ready_made
-from netsim.network.graph import GraphTopology, from_networkx
+from netsim.network.from_graph import from_networkx
+from netsim.network.graph import GraphTopology
 from netsim.network.hpcc import hpcc
 from netsim.network.htsim import htsim
 from netsim.network.nccl import NcclNetwork, nccl
 from netsim.network.nccl_server import NcclServer, read_nccl_server
+from netsim.network.spray import SprayedNetwork
 from netsim.network.topology import BigSwitch, Topology
 from netsim.network.wire import Packet, Wire
 from netsim.network.wired import Profile, profile, profiles, wired
 
 __all__ = ["TOPOLOGIES", "BigSwitch", "GraphTopology", "NcclNetwork", "NcclServer", "Packet",
-           "Profile", "Topology", "Wire", "big_switch", "describe_network", "edge_cloud",
-           "fat_tree", "from_networkx", "hpcc", "htsim", "leaf_spine", "make_network", "nccl",
-           "profile", "profiles", "rail_pod", "read_nccl_server", "read_network", "ready_made",
-           "ring", "torus", "wired"]
+           "Profile", "SprayedNetwork", "Topology", "Wire", "big_switch", "describe_network",
+           "edge_cloud", "fat_tree", "from_networkx", "hpcc", "htsim", "leaf_spine",
+           "make_network", "nccl", "profile", "profiles", "rail_pod", "read_nccl_server",
+           "read_network", "ready_made", "ring", "torus", "wired"]
 
 __getattr__ = loading(__name__)

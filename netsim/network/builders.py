@@ -11,7 +11,8 @@ import networkx as nx
 
 from netsim.checks import check_whole, is_number
 from netsim.errors import InputError
-from netsim.network.graph import GraphTopology, from_networkx
+from netsim.network.from_graph import from_networkx
+from netsim.network.graph import GraphTopology
 from netsim.network.topology import BigSwitch
 from netsim.network.wired import takes_wire
 from netsim.plain import plain_numbers
@@ -84,7 +85,7 @@ def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity
         Ratio of the capacity of a leaf's host links to that of its uplinks.
     uplink : quantity, optional
         Instead of `oversubscription`, the capacity of each link between a leaf and a spine.
-    routing : {"ecmp", "shortest"}
+    routing : {"ecmp", "shortest", "spray"}
         See `from_networkx`.
     name : str
         A label.
@@ -140,6 +141,10 @@ def fat_tree(k: int, capacity: Quantity = "10Gbps", *, routing: str = "ecmp",
     graph = _with_hosts([f"host-{host}" for host in range(k * half * half)])
     for host, node in enumerate(graph.graph["hosts"]):
         graph.add_edge(node, f"edge-{host // half}", capacity=port)
+    for pod, above in product(range(k), range(half)):
+        graph.add_node(f"agg-{pod * half + above}", layer=f"pod-{pod}")
+    for core in range(half * half):
+        graph.add_node(f"core-{core}", layer="cores")
     for pod, edge, above in product(range(k), range(half), range(half)):
         graph.add_edge(f"edge-{pod * half + edge}", f"agg-{pod * half + above}", capacity=port)
     for pod, above, core in product(range(k), range(half), range(half)):
@@ -338,13 +343,15 @@ def _with_hosts(names: list[str]) -> nx.Graph:
 
 def _join(graph: nx.Graph, below: str, count: int, spines: int, up: float) -> None:
     """Connect each leaf, or rail, to each spine."""
+    for spine in range(spines):
+        graph.add_node(f"spine-{spine}", layer="spines")
     for leaf, spine in product(range(count), range(spines)):
         graph.add_edge(f"{below}-{leaf}", f"spine-{spine}", capacity=up)
 
 
 def _built(graph: nx.Graph, bisection: float | None, **options: Any) -> GraphTopology:
     network = from_networkx(graph, hosts=graph.graph["hosts"], **options)
-    network.bisection = bisection
+    network.cables.bisection = bisection
     return network
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from netsim.errors import InputError
 from netsim.network.given import Paths
 from netsim.network.graph import GraphTopology
+from netsim.network.spray import sprayed
 from netsim.network.wire import Wire
 
 __all__ = ["MOST_CABLES", "Cable", "cabled"]
@@ -41,7 +42,8 @@ class Cable(NamedTuple):
 
 def cabled(name: str, nodes: Sequence[str], hosts: int, cables: Sequence[Cable], *,
            routing: str = "ecmp", paths: Paths | None = None, relay: bool = True,
-           loopback_uses_ports: bool = False) -> GraphTopology:
+           loopback_uses_ports: bool = False,
+           layers: Mapping[Any, str] | None = None) -> GraphTopology:
     """Make a network of cables.
 
     Parameters
@@ -54,6 +56,8 @@ def cabled(name: str, nodes: Sequence[str], hosts: int, cables: Sequence[Cable],
         Several between the same nodes are parallel links, ``a->b``, ``a->b#2`` and so on.
     routing, paths, relay, loopback_uses_ports
         See `from_networkx`.
+    layers : mapping of str to str, optional
+        See `netsim.network.SprayedNetwork`.
 
     Raises
     ------
@@ -75,5 +79,5 @@ def cabled(name: str, nodes: Sequence[str], hosts: int, cables: Sequence[Cable],
     made = GraphTopology(name, nodes, hosts, [row[:2] for row in rows], [row[2] for row in rows],
                          names, routing=routing, paths=paths, relay=relay,
                          loopback_uses_ports=loopback_uses_ports)
-    made.wire = Wire(made.links, np.array([row[3] for row in rows]), link_names=tuple(names))
-    return made
+    made.set_wire(Wire(made.links, np.array([row[3] for row in rows]), link_names=tuple(names)))
+    return sprayed(made, routing, layers or {})

@@ -44,12 +44,13 @@ def describe_network(network: Topology) -> dict[str, Any]:
     >>> found["hosts"], found["switches"], found["links"], found["oversubscription"]
     (32, 6, 80, 4.0)
     """
+    name, network = network.name, network.cables
     graph = network.to_networkx()
     layers = host_layers(graph)
     bandwidth, method = bisection_bandwidth(network)
     known = network.links > 0
     return {
-        "name": network.name, "hosts": network.hosts, "switches": len(graph) - network.hosts,
+        "name": name, "hosts": network.hosts, "switches": len(graph) - network.hosts,
         "layers": max(layers.values()), "links": network.links,
         "capacity_min": float(network.capacity.min()) if known else 0.0,
         "capacity_max": float(network.capacity.max()) if known else 0.0,

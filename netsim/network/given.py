@@ -85,6 +85,12 @@ class GivenPaths:
         other._ptr, other._links = _from_counts(hops[alive]), self._links[alive[path]]
         return other
 
+    def on_links(self, link_of: Ints) -> GivenPaths:
+        """Return the same paths over other links, given that for each link of now."""
+        other = copy(self)
+        other._links = link_of[self._links]
+        return other
+
     def choose(self, src: Ints, dst: Ints, hashes: Hashes | None) -> tuple[Ints, Ints]:
         """Choose a path for each flow, and return the links of all paths.
 

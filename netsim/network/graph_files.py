@@ -12,8 +12,9 @@ from xml.etree.ElementTree import ParseError
 import networkx as nx
 
 from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.network.from_graph import from_networkx
 from netsim.network.given import Paths
-from netsim.network.graph import GraphTopology, from_networkx
+from netsim.network.graph import GraphTopology
 from netsim.reading import read_text as text_of
 from netsim.units import Quantity
 

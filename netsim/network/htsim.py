@@ -54,12 +54,13 @@ def htsim(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
     plan = htsim_tiers(path)
     try:
         made = cabled(name or path.stem, plan.names(), plan.nodes, list(plan.cables()),
-                      routing=routing, relay=False, loopback_uses_ports=loopback_uses_ports)
+                      routing=routing, relay=False, loopback_uses_ports=loopback_uses_ports,
+                      layers=plan.layers())
     except TraceError:
         raise
     except InputError as error:
         raise TraceError(str(error), path) from error
-    made.bisection = plan.bisection()
+    made.cables.bisection = plan.bisection()
     return made
 
 
@@ -99,6 +100,14 @@ class Tiers:
         counts = (self.nodes, *self.switches)
         return [f"{kind}-{k}" for kind, count in zip(_NODES, counts, strict=False)
                 for k in range(count)]
+
+    def layers(self) -> dict[str, str]:
+        """Return the layer of each switch above the lowest tier; those of a pod are one layer."""
+        three = len(self.switches) == 3
+        per_pod = self.switches[1] // self.pods
+        of = {f"agg-{k}": f"pod-{k // per_pod}" if three else "aggs"
+              for k in range(self.switches[1])}
+        return of | {f"core-{k}": "cores" for k in range(self.switches[2] if three else 0)}
 
     def cables(self) -> Iterator[Cable]:
         """Yield all cables, from the bottom up."""

@@ -1,20 +1,48 @@
-"""Networks with dead links, which flows avoid if there is another path."""
+"""Networks with dead links: flows take other paths, and trunks lose a part of their capacity."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.errors import InputError
 from netsim.network.graph import GraphTopology
 from netsim.network.routing import Ints
+from netsim.network.spray import SprayedNetwork
 from netsim.network.topology import Topology
+from netsim.network.wire import Wire
 
-__all__ = ["LiveNetwork"]
+__all__ = ["LiveNetwork", "LiveTrunks", "live_network", "moves_flows", "parts_of"]
+
+
+def parts_of(network: Topology) -> Topology:
+    """Return the network whose links are those that events change: single ones, and no trunks.
+
+    Links that are both have the same numbers on both networks.
+    """
+    return LiveTrunks(network) if isinstance(network, SprayedNetwork) else network
+
+
+def live_network(network: GraphTopology) -> LiveNetwork:
+    """Return a network whose routes avoid the links that are dead at the time."""
+    return LiveTrunks(network) if isinstance(network, SprayedNetwork) else LiveNetwork(network)
+
+
+def moves_flows(network: Topology, capacity: Mapping[int, float]) -> bool:
+    """Return whether routes are not fixed any more once links have some capacities.
+
+    They are not if flows can avoid a dead link, or a member of a trunk changes.
+    """
+    if not isinstance(network, GraphTopology):
+        return False
+    dead = [link for link, rate in capacity.items() if rate == 0 and link < network.links]
+    return bool(network.avoidable[dead].any()) or max(capacity, default=-1) >= network.links
 
 
 class LiveNetwork(Topology):
@@ -54,25 +82,52 @@ class LiveNetwork(Topology):
         dead[list(links)] = True
         changed = not np.array_equal(dead, self._dead)
         if changed:
-            self._dead, self._others = dead, self._network.without(dead)
+            self._dead, self._others = dead, self._without(dead)
         return changed
+
+    def _without(self, dead: NDArray[np.bool_]) -> GraphTopology:
+        """Return the network on which flows go round dead links."""
+        return self._network.without(dead)
+
+    def with_trunks(self, capacity: Mapping[int, float], now: NDArray[np.float64]
+                    ) -> Mapping[int, float]:
+        """Return new capacities of links, with those that trunks have in consequence.
+
+        Parameters
+        ----------
+        capacity : mapping of int to float
+            In bytes per second.
+        now : ndarray of float, shape (links,)
+            The capacity of each link so far.
+        """
+        return capacity
 
     def routes(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
         """Return the current path of each flow; see `Topology.routes`."""
         ptr, links = self._network.routes(src, dst, key)
-        counts = np.diff(ptr)
-        owner = np.repeat(np.arange(len(src)), counts)
-        cut = np.bincount(owner, self._dead[links], len(src)) > 0
-        if not cut.any():
+        cut = np.flatnonzero(self._cut(ptr, links))
+        if not len(cut):
             return ptr, links
-        cut[cut] = self._others.reaches(src[cut], dst[cut])
-        rerouted = np.flatnonzero(cut)
-        other_ptr, others = self._others.routes(src[rerouted], dst[rerouted], key[rerouted])
-        counts[rerouted] = np.diff(other_ptr)
-        stays = ~cut[owner]
-        owner = np.concatenate((owner[stays], np.repeat(rerouted, counts[rerouted])))
-        found = np.concatenate((links[stays], others))
-        return np.concatenate(([0], np.cumsum(counts))), found[np.argsort(owner, kind="stable")]
+        goes = self._others.reaches(src[cut], dst[cut])
+        paths = ptr, links
+        for rows, route in ((cut[goes], self._go_round), (cut[~goes], self._wait)):
+            if len(rows):
+                paths = _replaced(*paths, rows, *route(src[rows], dst[rows], key[rows]))
+        return paths
+
+    def _cut(self, ptr: Ints, links: Ints) -> NDArray[np.bool_]:
+        """Return the mask of the paths on which no byte can pass."""
+        owner = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+        cut: NDArray[np.bool_] = np.bincount(owner, self._dead[links], len(ptr) - 1) > 0
+        return cut
+
+    def _go_round(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
+        """Return paths of flows whose usual one is cut."""
+        return self._others.routes(src, dst, key)
+
+    def _wait(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
+        """Return paths on which flows wait that have no way round."""
+        return self._network.routes(src, dst, key)
 
     def wire_bytes(self, nbytes: NDArray[np.float64], src: Ints, dst: Ints, key: Ints, ptr: Ints,
                    links: Ints) -> NDArray[np.float64]:
@@ -83,4 +138,133 @@ class LiveNetwork(Topology):
 
     def to_networkx(self) -> nx.DiGraph:
         """Return the graph of all links, including dead ones; see `Topology.to_networkx`."""
-        return self._network.to_networkx()
+        return self._network.cables.to_networkx()
+
+
+class LiveTrunks(LiveNetwork):
+    """A network of trunks, each of which has the capacity that its members have now.
+
+    Its links are those of the sprayed network, and after them the members of the trunks, as links
+    of their own; events change these. A flow takes its usual trunks if a path of live members leads
+    along them. Otherwise it takes the trunks of a path of live members that ECMP chooses. If there
+    is none, it waits on its path of single links, one of which is dead, whatever the trunks have.
+
+    Parameters
+    ----------
+    network : SprayedNetwork
+        The network with all links alive.
+
+    Attributes
+    ----------
+    row_of : ndarray of int, shape (cables,)
+        The link here that each cable is, as a member of a trunk or by itself.
+    """
+
+    _network: SprayedNetwork
+
+    def __init__(self, network: SprayedNetwork) -> None:
+        cables, trunks = network.cables, network.links
+        self._singles = network.singles
+        members = np.flatnonzero(~self._singles[network.trunk_of])
+        self._trunk = network.trunk_of[members]
+        self.row_of = network.trunk_of.copy()
+        self.row_of[members] = trunks + np.arange(len(members))
+        names = *network.link_names, *(cables.link_names[each] for each in members.tolist())
+        wire, under = network.wire, cables.wire
+        packets = {int(self.row_of[link]): each for link, each in under.link_packets.items()}
+        Topology.__init__(
+            self, network.name, network.hosts,
+            np.concatenate((network.capacity, cables.capacity[members])), names,
+            loopback_uses_ports=network.loopback_uses_ports,
+            wire=Wire(len(names), np.concatenate((wire.latency, under.latency[members])),
+                      np.concatenate((wire.efficiency, under.efficiency[members])), wire.packet,
+                      wire.link_packets | packets, wire.overhead, names))
+        self._network, self._others = network, cables
+        self._dead = np.zeros(self.links, np.bool_)
+        self._lives: dict[tuple[int, ...], bool] = {}
+
+    def link(self, name: str | int) -> int:
+        """Return the id of a single link; a trunk is refused."""
+        link = super().link(name)
+        if link < self._network.links and link in self._trunk:
+            member = self.link_names[self._network.links + int(np.argmax(self._trunk == link))]
+            raise InputError(f"network {self.name!r}: {self.link_names[link]!r} is a trunk; name "
+                             f"one of its members, such as {member!r}")
+        return link
+
+    def links_of_switch(self, name: str) -> Ints:
+        """Return the single links that lead from or to a switch."""
+        return self.row_of[self._network.cables.links_of_switch(name)]
+
+    @property
+    def _node_ids(self) -> Mapping[str, int]:
+        return self._network.cables._node_ids
+
+    def with_trunks(self, capacity: Mapping[int, float], now: NDArray[np.float64]
+                    ) -> Mapping[int, float]:
+        """Return new capacities of links and their trunks; see `LiveNetwork.with_trunks`."""
+        trunks, later = self._network.links, now.copy()
+        later[list(capacity)] = list(capacity.values())
+        touched = {int(self._trunk[link - trunks]) for link in capacity if link >= trunks}
+        sums = np.bincount(self._trunk, later[trunks:], trunks)
+        return {**capacity, **{trunk: float(sums[trunk]) for trunk in sorted(touched)}}
+
+    def _without(self, dead: NDArray[np.bool_]) -> GraphTopology:
+        self._lives = {}
+        return self._network.cables.without(dead[self.row_of])
+
+    def _cut(self, ptr: Ints, links: Ints) -> NDArray[np.bool_]:
+        """Return the mask of the paths of trunks along which no path of live members leads."""
+        hurt = np.zeros(self.links, np.bool_)
+        hurt[self._network.trunk_of[self._dead[self.row_of]]] = True
+        owner = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+        cut = np.zeros(len(ptr) - 1, np.bool_)
+        for flow in np.unique(owner[hurt[links]]).tolist():
+            cut[flow] = not self._is_live(links[ptr[flow]:ptr[flow + 1]], hurt)
+        return cut
+
+    def _is_live(self, path: Ints, hurt: NDArray[np.bool_]) -> bool:
+        """Return whether a path of live members leads along some trunks."""
+        places = np.flatnonzero(hurt[path] | ~self._singles[path])
+        part = tuple(path[places[0]:places[-1] + 1].tolist())  # many pairs of hosts have it
+        if part not in self._lives:
+            self._lives[part] = self._find_live(part)
+        return self._lives[part]
+
+    def _find_live(self, part: tuple[int, ...]) -> bool:
+        cables = self._network.cables
+        reached: NDArray[np.bool_] | None = None
+        for trunk in part:
+            live = self._members[trunk][~self._dead[self.row_of[self._members[trunk]]]]
+            if reached is not None:
+                live = live[reached[cables.tail[live]]]
+            reached = np.zeros(len(cables.nodes), np.bool_)
+            reached[cables.head[live]] = True
+        return reached is None or bool(reached.any())
+
+    @cached_property
+    def _members(self) -> list[Ints]:
+        """The cables of each trunk, or the one that a link is."""
+        trunk_of = self._network.trunk_of
+        order = np.argsort(trunk_of, kind="stable")
+        return np.split(order, np.searchsorted(trunk_of[order], np.arange(1, self._network.links)))
+
+    def _go_round(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
+        ptr, cables = self._others.routes(src, dst, key)
+        return ptr, self._network.trunk_of[cables]
+
+    def _wait(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
+        ptr, cables = self._network.cables.routes(src, dst, key)
+        return ptr, self.row_of[cables]
+
+
+def _replaced(ptr: Ints, links: Ints, rows: Ints, other_ptr: Ints, others: Ints
+              ) -> tuple[Ints, Ints]:
+    """Return paths in compressed rows of which some are replaced by others."""
+    counts = np.diff(ptr)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    counts[rows] = np.diff(other_ptr)
+    stays = ~np.isin(owner, rows)
+    owner = np.concatenate((owner[stays], np.repeat(rows, counts[rows])))
+    found = np.concatenate((links[stays], others))
+    return np.concatenate(([0], np.cumsum(counts))), found[np.argsort(owner, kind="stable")]

@@ -77,6 +77,15 @@ class Topology:
         self.wire = wire or Wire(self.links)
 
     @property
+    def cables(self) -> Topology:
+        """The network of single links, which a network of trunks is made of; otherwise itself."""
+        return self
+
+    def set_wire(self, wire: Wire) -> None:
+        """Set what links, those of `cables`, add to bytes on their way."""
+        self.wire = wire
+
+    @property
     def usable(self) -> NDArray[np.float64]:
         if (self.wire.efficiency == 1).all():
             return self.capacity

@@ -127,29 +127,31 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
     >>> net.wire.latency
     array([1.e-06, 1.e-06, 1.e-06, 1.e-06])
     """
-    old, owner = network.wire, f"network {network.name!r}"
+    cables, owner = network.cables, f"network {network.name!r}"
+    old = cables.wire
     seconds, part = old.latency.copy(), old.efficiency.copy()
-    formats = [old.link_packets.get(link, old.packet) for link in range(network.links)]
-    for links, name in _by_link(network, profile, "profile"):
+    formats = [old.link_packets.get(link, old.packet) for link in range(cables.links)]
+    for links, name in _by_link(cables, profile, "profile"):
         found = _profile_of(name)
         part[links] = found.efficiency
         for link in links.tolist():
             formats[link] = found.packet
-    for links, value in _by_link(network, latency, "latency"):
+    for links, value in _by_link(cables, latency, "latency"):
         seconds[links] = parse_seconds(value, f"{owner}: latency")
-    for links, value in _by_link(network, efficiency, "efficiency"):
+    for links, value in _by_link(cables, efficiency, "efficiency"):
         part[links] = _number(value, f"{owner}: efficiency")
-    for links, value in _by_link(network, packet, "packet", ("payload", "header")):
+    for links, value in _by_link(cables, packet, "packet", ("payload", "header")):
         for link in links.tolist():
             formats[link] = _packet(value, owner)
     alike = len(set(formats)) == 1
     own = {} if alike else {link: each for link, each in enumerate(formats) if each is not None}
     later = old.overhead if overhead is None else parse_seconds(overhead, f"{owner}: overhead")
     try:
-        network.wire = Wire(network.links, seconds, part, formats[0] if alike else None, own,
-                            later, network.link_names)
+        wire = Wire(cables.links, seconds, part, formats[0] if alike else None, own, later,
+                    cables.link_names)
     except InputError as error:
         raise InputError(f"{owner}: {error}") from None
+    network.set_wire(wire)
     return network
 
 

@@ -23,7 +23,7 @@ from netsim.fabric.view import FabricView
 from netsim.jobs.plan import ecmp_key
 from netsim.network import BigSwitch, GraphTopology, Topology
 from netsim.network.files import as_network
-from netsim.network.live import LiveNetwork
+from netsim.network.live import LiveNetwork, live_network, moves_flows
 from netsim.recording.link_recorder import RECORDS
 from netsim.results.result import Result
 from netsim.scripting.coflow import Coflow
@@ -33,7 +33,7 @@ from netsim.simulation.events import FaultEvent, changes_of
 from netsim.simulation.instant import active_coflows, active_flows, links_now
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.target import jobs_table, run_info
-from netsim.units import Quantity, parse_rate, parse_seconds
+from netsim.units import Quantity, parse_seconds
 from netsim.workload import Stage
 
 if TYPE_CHECKING:
@@ -310,8 +310,7 @@ class Fabric:
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
-        number, rate = self.network.link(link), parse_rate(capacity, "capacity")
-        self._set_capacities({number: float(rate * self.network.wire.efficiency[number])})
+        self._change(FaultEvent(self.env.now, link, capacity))
 
     def fail(self, *, link: str | int | None = None, host: str | int | None = None,
              switch: str | None = None) -> None:
@@ -321,7 +320,7 @@ class Fabric:
         that leave or reach the host fail with `netsim.Cancelled`; so do such that are submitted
         before it is repaired.
         """
-        self._set_capacities(dict.fromkeys(self._links_of(link, host, switch), 0.0))
+        self._change(FaultEvent(self.env.now, link, None, host, "fail", switch=switch))
         if host is not None:
             number = self.network.host(host)
             self._lost.add(number)
@@ -332,32 +331,30 @@ class Fabric:
     def repair(self, *, link: str | int | None = None, host: str | int | None = None,
                switch: str | None = None) -> None:
         """Give a link, or all links of a host or switch, the capacity that the network says."""
-        self._set_capacities({each: float(self.network.usable[each])
-                              for each in self._links_of(link, host, switch)})
+        self._change(FaultEvent(self.env.now, link, None, host, "repair", switch=switch))
         if host is not None:
             self._lost.discard(self.network.host(host))
 
-    def _links_of(self, link: str | int | None, host: str | int | None, switch: str | None
-                  ) -> list[int]:
-        event = FaultEvent(self.env.now, link, None, host, "fail", switch=switch)
-        return list(changes_of([event], self.network)[0].capacity)
-
-    def _set_capacities(self, capacities: Mapping[int, float]) -> None:
+    def _change(self, event: FaultEvent) -> None:
+        """Change links now, and the routes of flows if they may have others."""
         self._check_clock()
+        capacities, table = changes_of([event], self.network)[0].capacity, self._process.table
+        if self._routed is self.network and moves_flows(self.network, capacities):
+            assert isinstance(self.network, GraphTopology)
+            self._routed = live_network(self.network)
+            table.add_links(self._routed.usable)
+        if isinstance(self._routed, LiveNetwork):
+            capacities = self._routed.with_trunks(capacities, table.capacity)
         for link, capacity in capacities.items():
             self._process.set_capacity(link, capacity)
-            self._recorder.set_capacity(link, capacity)
-        self._reroute()
+            if link < self.network.links:
+                self._recorder.set_capacity(link, capacity)
+        if isinstance(self._routed, LiveNetwork):
+            self._reroute(self._routed)
 
-    def _reroute(self) -> None:
+    def _reroute(self, network: LiveNetwork) -> None:
         """Route flows around failed links, and back when these are repaired."""
-        dead = np.flatnonzero(self._process.table.capacity == 0)
-        if self._routed is self.network:
-            if not (isinstance(self.network, GraphTopology) and self.network.avoidable[dead].any()):
-                return
-            self._routed = LiveNetwork(self.network)
-        assert isinstance(self._routed, LiveNetwork)
-        if not self._routed.set_dead(dead):
+        if not network.set_dead(np.flatnonzero(self._process.table.capacity == 0)):
             return
         self._known.clear()
         demands = {coflow: self._demand(coflow.stage, coflow.job) for coflow in self._in_flight}

@@ -12,6 +12,7 @@ from netsim.checks import check_sequence, is_whole
 from netsim.errors import InputError
 from netsim.fabric.clock import LOSSES, call_at
 from netsim.network import Topology
+from netsim.network.live import parts_of
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate, parse_seconds, question_rates
 
@@ -96,15 +97,15 @@ class Change:
     ----------
     at : float
         Time in seconds.
-    capacity : dict of int to float
-        New capacity of each link that changes, in bytes per second.
+    capacity : mapping of int to float
+        New capacity of each link that changes, in bytes per second; links of `parts_of` a network.
     host : int or None
     kind : {"degrade", "fail", "repair"}
     restart : bool
     """
 
     at: float
-    capacity: dict[int, float]
+    capacity: Mapping[int, float]
     host: int | None
     kind: str
     restart: bool
@@ -120,7 +121,8 @@ def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topolo
         If an event is invalid, or its link or host does not exist.
     """
     given = check_sequence(events, FaultEvent | Mapping, "events", "FaultEvent or mappings")
-    return sorted((_resolve(event, network) for event in given), key=lambda change: change.at)
+    parts = parts_of(network) if given else network
+    return sorted((_resolve(event, parts) for event in given), key=lambda change: change.at)
 
 
 def capacities_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
@@ -132,8 +134,12 @@ def capacities_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Top
     InputError
         As `changes_of` does.
     """
-    return [(change.at, *item) for change in changes_of(events, network)
-            for item in change.capacity.items()]
+    changes = changes_of(events, network)
+    for change in changes:
+        if max(change.capacity, default=-1) >= network.links:
+            raise InputError(f"network {network.name!r}: a trunk cannot lose members on an "
+                             'edge-cloud, whose routes are fixed; take routing = "ecmp"')
+    return [(change.at, *item) for change in changes for item in change.capacity.items()]
 
 
 def _resolve(event: FaultEvent | Mapping[str, Any], network: Topology) -> Change:

@@ -20,7 +20,7 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.process import JobProcess
 from netsim.jobs.stragglers import factors_of
 from netsim.network import GraphTopology, Topology
-from netsim.network.live import LiveNetwork
+from netsim.network.live import LiveNetwork, live_network, moves_flows, parts_of
 from netsim.recording.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes_of
 from netsim.simulation.teller import Teller
@@ -70,10 +70,12 @@ class Faults:
     Attributes
     ----------
     given : Topology
+    parts : Topology
+        The network whose links events change: `given`, or its single links if it has trunks.
     network : Topology
         The network on which flows are routed. If links fail that routes can avoid, it routes
         around dead links.
-    most_capacity : ndarray of float, shape (links,)
+    most_capacity : ndarray of float, shape (parts.links,)
         The largest capacity that each link has during the run, in bytes per second, for lower
         bounds; inf for links that flows may avoid, since their routes are not known beforehand.
     restarts : bool
@@ -87,17 +89,15 @@ class Faults:
 
     def __init__(self, events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
                  ) -> None:
-        self.given = network
+        self.given, self.parts = network, parts_of(network)
         self._changes = changes_of(events, network)
         self.restarts = any(change.restart for change in self._changes)
-        self.most_capacity = network.usable.copy()
+        self.most_capacity = self.parts.usable.copy()
         for change in self._changes:
             for link, capacity in change.capacity.items():
                 self.most_capacity[link] = max(self.most_capacity[link], capacity)
-        dying = [link for change in self._changes for link, capacity in change.capacity.items()
-                 if capacity == 0]
         self.network = network
-        if isinstance(network, GraphTopology) and network.avoidable[dying].any():
+        if any(moves_flows(network, change.capacity) for change in self._changes):
             self._go_live()
 
     @property
@@ -130,13 +130,12 @@ class Faults:
         return change.at if self._seen is None else self._seen(change.at)
 
     def goes_live(self, change: Change) -> bool:
-        """Whether flows could avoid a link that dies now, and their routes are fixed so far.
+        """Whether a change moves flows, and their routes are fixed so far.
 
         From then on they are not, and `network` is another one.
         """
-        dead = [link for link, capacity in change.capacity.items() if capacity == 0]
-        live = (isinstance(self.given, GraphTopology) and not isinstance(self.network, LiveNetwork)
-                and bool(self.given.avoidable[dead].any()))
+        live = (not isinstance(self.network, LiveNetwork)
+                and moves_flows(self.given, change.capacity))
         if live:
             self._go_live()
         return live
@@ -144,8 +143,10 @@ class Faults:
     def _go_live(self) -> None:
         """Route around dead links; what paths may be like is not known beforehand then."""
         assert isinstance(self.given, GraphTopology)
-        self.network = LiveNetwork(self.given)
-        self.most_capacity[self.given.avoidable] = math.inf
+        self.network = live_network(self.given)
+        unknown = np.ones(self.parts.links, np.bool_)
+        unknown[:self.given.links] = self.given.avoidable
+        self.most_capacity[unknown] = math.inf
 
     def apply(self, change: Change) -> None:
         """Apply a change now, or when the run notices it."""
@@ -159,9 +160,13 @@ class Faults:
     def _happen(self, change: Change, _: Any = None) -> None:
         fabric, recorder, keeper = self._fabric, self._recorder, self._keeper
         if fabric is not None and recorder is not None:
-            for link, capacity in change.capacity.items():
+            capacities = change.capacity
+            if isinstance(self.network, LiveNetwork):
+                capacities = self.network.with_trunks(capacities, fabric.table.capacity)
+            for link, capacity in capacities.items():
                 fabric.set_capacity(link, capacity)
-                recorder.set_capacity(link, capacity)
+                if link < self.given.links:
+                    recorder.set_capacity(link, capacity)
             self._reroute(keeper, fabric)
         if change.host is not None and change.kind == "fail":
             keeper.lose(change.host, change.restart)
@@ -171,7 +176,7 @@ class Faults:
         if change.host is not None and change.kind == "repair":
             keeper.repair(change.host)
         if fabric is not None and self._teller is not None:
-            names = self.given.link_names
+            names = self.parts.link_names
             self._teller.capacities({names[link]: capacity
                                      for link, capacity in change.capacity.items()})
 

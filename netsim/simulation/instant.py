@@ -66,7 +66,7 @@ def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.
 
 
 def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
-    """Return a row per link; see `netsim.Fabric.links`."""
+    """Return a row per link; see `netsim.Fabric.links`. The table may have further ones."""
     import pandas as pd
 
     index, _ = table.open_flows()
@@ -74,10 +74,11 @@ def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
     first = table.flows["hop"][index]
     at = np.repeat(first - np.cumsum(hops) + hops, hops) + np.arange(hops.sum())
     crossed = table.hops["link"][at]
-    rate = np.bincount(crossed, np.repeat(rates, hops), network.links)
-    capacity = table.capacity
+    capacity = table.capacity[:network.links]
+    rate, flows = (np.bincount(crossed, each, len(table.capacity))[:network.links]
+                   for each in (np.repeat(rates, hops), None))
     with np.errstate(invalid="ignore"):
         used = np.where(capacity > 0, rate / capacity, np.nan)
     return pd.DataFrame({
         "link": np.array(network.link_names), "capacity": capacity.copy(), "rate": rate,
-        "utilisation": used, "flows": np.bincount(crossed, minlength=network.links)})
+        "utilisation": used, "flows": flows})

@@ -321,7 +321,8 @@ class OnCluster(Clocked):
         """
         jobs, fabric = self.workload.jobs, self._on_fabric
         rings = [] if self._timed is not None else [ring_of(job) for job in jobs]
-        most, usual = self.faults.most_capacity, self.cluster.network.usable
+        usual = self.cluster.network.usable
+        most = self.faults.most_capacity[:len(usual)]
         widened = (np.isfinite(most) & (most > usual)).any()
         if fabric is not None and (None in rings or widened or self.cluster.network.wire.timed):
             return np.array([fabric.processes[k].lower_bound_s if k in fabric.processes

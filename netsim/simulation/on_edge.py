@@ -201,8 +201,7 @@ class OnEdge:
 
     def links(self) -> pd.DataFrame:
         """See `Target.links`."""
-        links = self._links.fabric.network
-        return links_now(self._look()[0], links)[:self._system.network.links]
+        return links_now(self._look()[0], self._system.network)
 
     def view(self) -> FabricView:
         """See `Target.view`. Each flow crosses a link of its own beside those of the network."""

@@ -265,7 +265,7 @@ class OnNetwork(Clocked):
         for job in self.jobs:
             job.tell()
         self.recorder.pack()
-        tables: dict[str, Any] = {name: self.recorder.table(name, self.network.link_names)
+        tables: dict[str, Any] = {name: self.recorder.table(name, self.faults.given.link_names)
                                   for name in ("coflows", "flows", "links", "decisions")}
         return tables | {"jobs": self._jobs()}
 

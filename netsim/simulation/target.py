@@ -272,7 +272,7 @@ class Clocked:
 
     def links(self) -> pd.DataFrame:
         """See `Target.links`."""
-        return links_now(self._links.look()[0], self._links.network)
+        return links_now(self._links.look()[0], self.faults.given)
 
     def view(self) -> FabricView:
         """See `Target.view`."""
@@ -361,6 +361,7 @@ class Clocked:
     def _route_on(self, network: Topology) -> None:
         """Use the routes of a network with the same links from now on."""
         self._links.network = network
+        self._links.table.add_links(network.usable)
 
     @property
     def allocator(self) -> Allocator:

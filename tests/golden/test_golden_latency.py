@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import networkx as nx
 import numpy as np
 import pytest
 
 from netsim import JobSpec, Stage, Workload, lower_bounds, simulate
-from netsim.network import Packet, Topology, Wire, big_switch
+from netsim.network import Packet, Topology, Wire, big_switch, leaf_spine
 
 RTOL = 1e-9
 
@@ -68,7 +69,10 @@ class Case:
                 release_s=0 if stage["after"] else value(stage["arrival_s"]) - arrival,
                 overhead_s=value(stage["overhead_s"])))
         return JobSpec(number, arrival_s=arrival, stages=stages,
-                       hosts=range(first, 2 * len(self.given_routes)))
+                       hosts=self.hosts_from(first))
+
+    def hosts_from(self, first):
+        return range(first, 2 * len(self.given_routes))
 
     def ranks(self, route, first):
         """Ranks of the hosts before and after a route; the same one for a free loopback."""
@@ -85,13 +89,39 @@ class Case:
                         record=("coflows", "flows"))
 
 
+class SprayedCase(Case):
+    """A case on a leaf-spine whose hosts and trunks the routes name."""
+
+    def __init__(self, path):
+        self.given = json.loads(path.read_text())
+        names = {name for link in self.given["links"] for name in link["name"].split("->")}
+        members = {name: value(rate) for trunk in self.given["trunks"].values()
+                   for name, rate in trunk.items()}
+        spines = {name for member in members for name in member.split("->") if "spine" in name}
+        hosts = [name for name in names if name.startswith("host")]
+        leaves = len(names) - len(hosts) - 1
+        links = {link["name"]: link for link in self.given["links"]}
+        self.network = leaf_spine(
+            leaves, len(spines), len(hosts) // leaves, routing="spray",
+            capacity=value(links["host-0->leaf-0"]["capacity_bytes_per_s"]),
+            uplink=members["leaf-0->spine-0"],
+            latency={"*": value(links["leaf-0->spines"]["latency_s"]),
+                     "*host-*": value(links["host-0->leaf-0"]["latency_s"])})
+        self.given_routes = []
+        self.jobs = [self.job(number, names) for number, names in enumerate(self.components())]
+
+    def hosts_from(self, first):
+        return range(self.network.hosts)
+
+    def ranks(self, route, first):
+        return tuple(int(re.search(r"host-(\d+)", route[end])[1]) for end in (0, -1))
+
+
 @pytest.fixture
 def case(latency_case):
     if latency_case.stem == "host_fails_in_flight":
         pytest.skip("has a test of its own")
-    if latency_case.stem.startswith("spray"):
-        pytest.skip("networks that spray have a test of their own")
-    return Case(latency_case)
+    return (SprayedCase if latency_case.stem.startswith("spray") else Case)(latency_case)
 
 
 def near(values):
@@ -116,6 +146,17 @@ def test_instants(case):
 
 def flows_of(case, stage):
     return next(given["flows"] for given in case.given["stages"] if given["id"] == stage["id"])
+
+
+def test_trunks(latency_spray_case):
+    case = SprayedCase(latency_spray_case)
+    for link in case.given["links"]:
+        number = case.network.link(link["name"])
+        assert case.network.capacity[number] == near(value(link["capacity_bytes_per_s"]))
+        assert case.network.wire.latency[number] == near(value(link["latency_s"]))
+    for flow in (flow for stage in case.given["stages"] for flow in stage["flows"]):
+        path = case.network.route(*case.ranks(flow["route"], 0))
+        assert [case.network.link_names[link] for link in path] == flow["route"]
 
 
 def test_bounds(case):

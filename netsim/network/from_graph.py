@@ -1,0 +1,175 @@
+"""Networks from networkx graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+import networkx as nx
+
+from netsim.checks import check_name, check_sequence
+from netsim.errors import InputError
+from netsim.network.given import Paths
+from netsim.network.graph import GraphTopology
+from netsim.network.spray import sprayed
+from netsim.network.wire import Wire
+from netsim.network.wired import takes_wire
+from netsim.plain import plain_numbers
+from netsim.units import Quantity, parse_rate, parse_seconds
+
+__all__ = ["from_networkx"]
+
+
+@takes_wire
+@plain_numbers
+def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
+                  capacity: Quantity | None = None, routing: str = "ecmp",
+                  paths: Paths | None = None, relay: bool = True, name: str | None = None,
+                  loopback_uses_ports: bool = False) -> GraphTopology:
+    """Make a network of a networkx graph, which may be directed and may have parallel edges.
+
+    An undirected edge becomes two links, one in each direction, with its capacity each. A link is
+    named by the edge's attribute ``name``, followed by ``:from->to`` if the edge is undirected;
+    without this attribute, its name is ``from->to``.
+
+    Parameters
+    ----------
+    graph : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
+    hosts : iterable of nodes, optional
+        The nodes that are hosts; host i is the i-th of them. By default, the nodes with the
+        attribute ``host=True`` or ``kind="host"``, in the graph's order, or, if there are none,
+        the nodes with a single neighbour.
+    capacity : quantity, optional
+        Capacity of edges without the attribute ``capacity``, in bytes/s or such as ``"10Gbps"``.
+        The attributes ``latency`` and ``efficiency`` are read, too; see `wired`.
+    routing : {"ecmp", "shortest", "spray"}
+        Flows take shortest paths, in hops. With ``"ecmp"``, each node chooses among the next
+        links of shortest paths by a hash of (src, dst, key); with ``"shortest"``, it always
+        chooses the first of them. With ``"spray"``, all parallel links carry a part of it: those
+        between the same two nodes, and those from a node to all switches whose attribute ``layer``
+        is the same, are one *trunk*, a link with the sum of their capacities.
+    paths : mapping or iterable, optional
+        Paths that flows between some pairs of hosts take instead, as lists of nodes:
+        ``{(a, b): path}`` or ``{(a, b): [path, path]}``, of which the hash chooses one; or a list
+        of paths.
+    relay : bool
+        Whether paths may lead through hosts.
+    name : str, optional
+        A label; the graph's name if not given.
+    loopback_uses_ports : bool
+        Whether a flow from a host to itself uses the host's first link and the link back.
+
+    Raises
+    ------
+    InputError
+        If there is no host or an unknown one, an edge has no capacity or is a self-loop, a path is
+        invalid, or two hosts have no path between them.
+    UnitError
+        If a capacity cannot be read or is not positive.
+
+    Examples
+    --------
+    >>> net = from_networkx(nx.star_graph(4), capacity="10Gbps")
+    >>> [net.link_names[link] for link in net.route(0, 3)]
+    ['1->0', '0->4']
+    """
+    if not isinstance(graph, nx.Graph):
+        raise InputError(f"graph must be a networkx graph, not {graph!r}")
+    if name is not None:
+        check_name(name, "network: name")
+    label = str(name or graph.name or "graph")
+    chosen = _hosts(graph, hosts, label)
+    nodes = list(dict.fromkeys([*chosen, *graph]))
+    number = {node: i for i, node in enumerate(nodes)}
+    ends, capacities = [], []
+    names: list[str] = []
+    for start, end, place, edge in _edges(graph, nodes):
+        if start == end:
+            raise InputError(f"network {label!r}: an edge leads from {start!r} to itself")
+        ends.append((number[start], number[end]))
+        names.append(_link_name(graph, f"{start}->{end}", place, edge))
+        capacities.append(_capacity(edge, capacity, names[-1], label))
+    network = GraphTopology(label, nodes, len(chosen), ends, capacities, names, routing=routing,
+                            paths=paths, relay=relay, loopback_uses_ports=loopback_uses_ports)
+    edges = [edge for *_, edge in _edges(graph, nodes)]
+    if any({"latency", "efficiency"} & edge.keys() for edge in edges):
+        network.set_wire(_wire_of(edges, names))
+    layers = {node: layer for node, layer in graph.nodes(data="layer") if layer is not None}
+    return sprayed(network, routing, layers)
+
+
+def _wire_of(edges: Sequence[dict[str, Any]], names: Sequence[str]) -> Wire:
+    """Return the latencies and efficiencies that edges have as attributes."""
+    latency = [parse_seconds(edge.get("latency", 0.0), f"{name}: latency")
+               for name, edge in zip(names, edges, strict=True)]
+    return Wire(len(edges), latency, [edge.get("efficiency", 1.0) for edge in edges],
+                link_names=tuple(names))
+
+
+def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> list[Hashable]:
+    if hosts is not None:
+        chosen: list[Hashable] = list(check_sequence(
+            hosts, object, f"network {label!r}: hosts", "nodes"))
+        seen: set[Hashable] = set()
+        for node in chosen:
+            if not isinstance(node, Hashable) or node not in graph:
+                raise InputError(f"network {label!r}: the host {node!r} is not a node of the "
+                                 "graph")
+            if node in seen:
+                raise InputError(f"network {label!r}: the host {node!r} is listed twice")
+            seen.add(node)
+    else:
+        chosen = [node for node, attributes in graph.nodes.items()
+                  if _is_host(node, attributes, label)]
+        chosen = chosen or _leaf_nodes(graph, label)
+    if not chosen:
+        raise InputError(f"network {label!r} has no host: no node has host=True or kind='host', "
+                         "and none has a single neighbour")
+    return chosen
+
+
+def _leaf_nodes(graph: nx.Graph, label: str) -> list[Hashable]:
+    """Return the nodes with a single neighbour, which are the hosts if no node is marked."""
+    neighbours = {node: set(nx.all_neighbors(graph, node)) for node in graph}
+    for node, others in neighbours.items():
+        if not others:  # otherwise, a host whose edge was forgotten would be dropped silently
+            raise InputError(f"network {label!r}: node {node!r} has no edge; if it is not a host, "
+                             "give the hosts the attribute host=True")
+    return [node for node, others in neighbours.items() if len(others) == 1]
+
+
+def _is_host(node: Hashable, attributes: dict[str, Any], label: str) -> bool:
+    marked = attributes.get("host", attributes.get("kind") == "host")
+    if marked not in (True, False):  # GML writes them 1 and 0
+        raise InputError(f"network {label!r}: host of node {node!r} must be true or false, "
+                         f"not {marked!r}")
+    return bool(marked)
+
+
+def _edges(graph: nx.Graph, nodes: Iterable[Hashable]
+           ) -> Iterator[tuple[Hashable, Hashable, int, dict[str, Any]]]:
+    """Yield start, end, position among parallel edges, and attributes of each link.
+
+    Links are in order of `nodes`; undirected edges are yielded in both directions.
+    """
+    for start in nodes:
+        for end, between in graph.adj[start].items():
+            edges = between.values() if graph.is_multigraph() else (between,)
+            for place, edge in enumerate(edges):
+                yield start, end, place, edge
+
+
+def _link_name(graph: nx.Graph, arrow: str, place: int, edge: dict[str, Any]) -> str:
+    if edge.get("name") is not None:
+        return str(edge["name"]) if graph.is_directed() else f"{edge['name']}:{arrow}"
+    return f"{arrow}#{place + 1}" if place else arrow
+
+
+def _capacity(edge: dict[str, Any], default: Quantity | None, link: str, label: str) -> float:
+    value = edge.get("capacity")
+    if value is None:
+        value = default
+    if value is None:
+        raise InputError(f"network {label!r}: link {link!r} has no capacity; give the edge the "
+                         "attribute 'capacity', or a capacity for all edges without one")
+    return parse_rate(value, f"network {label!r}: the capacity of link {link!r}", strict=True)
