@@ -11,12 +11,12 @@ __all__ = ["data"]
 
 @click.group()
 def data() -> None:
-    """List and fetch public traces, which are not part of netsim."""
+    """List and fetch public traces and tables, which are not part of netsim."""
 
 
 @data.command("list")
 def listing() -> None:
-    """List the public traces, with source, licence and digest."""
+    """List the public traces and tables, with source, licence and digest."""
     from netsim.traces.public import PUBLIC_TRACES
 
     width = max(map(len, PUBLIC_TRACES))
@@ -30,13 +30,13 @@ def listing() -> None:
 @data.command()
 @click.argument("name")
 @click.option("--to", "folder", type=click.Path(), metavar="FOLDER",
-              help="Where the file goes; the user's cache by default.")
+              help="Where the files go; the user's cache by default.")
 @click.option("--from", "source", metavar="URL",
-              help="A mirror: a folder on the web that has the file, by the same name.")
+              help="A mirror: a folder on the web that has the files, by the same names.")
 def fetch(name: str, folder: str | None, source: str | None) -> None:
-    """Download a public trace, unless it is there already, and print its path.
+    """Download a public trace or a set of tables, unless it is there already, and print its path.
 
-    A file is taken only if it has the digest that netsim data list says. Needs the extra data.
+    Files are taken only if they have the digest that netsim data list says. Needs the extra data.
     """
     from netsim.traces.public import fetch as fetched
 

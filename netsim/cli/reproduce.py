@@ -18,16 +18,19 @@ __all__ = ["reproduce"]
 @click.option("--seeds", metavar="N", default="10", show_default=True,
               help="How many seeds; or which, as in 3,5,8.")
 @click.option("--trace", type=click.Path(), metavar="FILE",
-              help="The real trace; by default one drawn with its characteristics.")
+              help="The real trace; by default one drawn with its characteristics. Of accuracy-...,\
+ the folder with the table that it compares with.")
 @click.option("-j", "--workers", type=click.IntRange(min=1), default=1, show_default=True,
               help="How many processes.")
 @click.option("--resume/--no-resume", default=True, show_default=True,
               help="Keep the runs that are there, or remove them and start afresh.")
 @click.option("--out", type=click.Path(), metavar="FOLDER",
               help="reproductions/<name> by default.")
+@click.option("--page", type=click.Path(), metavar="FILE",
+              help="Write the tables into a page in Markdown, too, where it has places for them.")
 @click.pass_context
 def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, trace: str | None,
-              workers: int, resume: bool, out: str | None) -> None:
+              workers: int, resume: bool, out: str | None, page: str | None) -> None:
     """Reproduce a figure of a paper, and compare the results with the paper's claims.
 
     A second call computes only the runs that are missing. The exit code is 1 if a run failed.
@@ -35,6 +38,7 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, tr
     from netsim.cli.sweep_tables import print_claims, print_failures
     from netsim.plots.bars import check_plottable, save_plot
     from netsim.reproductions import REPRODUCTIONS, find_reproduction
+    from netsim.reproductions.page import fill_page
 
     if listed or name is None:
         for each in REPRODUCTIONS.values():
@@ -54,5 +58,8 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, tr
         for path in (figure, figure.with_suffix(".png")):
             save_plot(ax, path)
         echo(f"results: {folder}\npicture: {figure}")
+        if page is not None:
+            shown = done.claims[["claim", "paper", "measured", "verdict"]]
+            fill_page(page, name, {"claims": shown, **done.tables})
     failed = done.sweep is not None and len(done.sweep.failures)
     ctx.exit(EXIT_FAILED if failed else 0)

@@ -10,26 +10,31 @@ from netsim.reproductions import (
     a_online_links,
     a_srpt,
     a_srpt_mapping,
+    accuracy_allreduce,
+    accuracy_htsim,
+    accuracy_m3,
     joint,
     parrot,
     preemption,
     sjf_bco,
 )
+from netsim.reproductions.accuracy import Accuracy
 from netsim.reproductions.claims import Claim
 from netsim.reproductions.reproduction import Measurement, Reproduced, Reproduction
 
-__all__ = ["REPRODUCTIONS", "Claim", "Measurement", "Reproduced", "Reproduction",
+__all__ = ["REPRODUCTIONS", "Accuracy", "Claim", "Measurement", "Reproduced", "Reproduction",
            "find_reproduction"]
 
 #: All reproductions by name.
-REPRODUCTIONS: dict[str, Reproduction | Measurement] = {
+REPRODUCTIONS: dict[str, Reproduction | Measurement | Accuracy] = {
     each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES, *a_srpt.FIGURES,
                                  *a_srpt_mapping.FIGURES, *a_online.FIGURES,
                                  *a_online_edge.FIGURES, *a_online_links.FIGURES, *joint.FIGURES,
-                                 *preemption.FIGURES)}
+                                 *preemption.FIGURES, *accuracy_m3.FIGURES,
+                                 *accuracy_htsim.FIGURES, *accuracy_allreduce.FIGURES)}
 
 
-def find_reproduction(name: str) -> Reproduction | Measurement:
+def find_reproduction(name: str) -> Reproduction | Measurement | Accuracy:
     """Look up a reproduction by its name.
 
     Raises

@@ -99,7 +99,7 @@ class Runs:
         """
         if not len(self._table):
             return pd.Series(dtype=float)
-        rows = self._where(where)
+        rows = self.rows(**where)
         values = of_whole_runs(rows, metric).set_axis(rows["seed"])
         if values.index.has_duplicates:
             raise InputError(f"{where} selects several runs of one seed")
@@ -137,7 +137,7 @@ class Runs:
 
     def _cube(self, metric: str, axes: Mapping[str, Sequence[Any]], where: Mapping[str, Any]
               ) -> tuple[list[int], NDArray[np.float64]]:
-        rows = self._where(where)
+        rows = self.rows(**where)
         seeds = rows["seed"].unique().tolist()
         keys = pd.MultiIndex.from_product([seeds, *axes.values()], names=["seed", *axes])
         values = of_whole_runs(rows, metric).set_axis(pd.MultiIndex.from_frame(rows[keys.names]))
@@ -146,7 +146,8 @@ class Runs:
         shape = (len(seeds), *map(len, axes.values()))
         return seeds, values.reindex(keys).to_numpy(float).reshape(shape)
 
-    def _where(self, where: Mapping[str, Any]) -> pd.DataFrame:
+    def rows(self, **where: Any) -> pd.DataFrame:
+        """Return the selected runs; see `of`."""
         rows = self._table
         for name, value in where.items():
             column = next(each for each in rows.columns

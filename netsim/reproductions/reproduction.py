@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +23,7 @@ from netsim.studies.sweep_result import Sweep
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Measurement", "Reproduced", "Reproduction", "panels"]
+__all__ = ["Measurement", "Reproduced", "Reproduction", "panels", "write_tables"]
 
 
 #: A thing that a panel shows.
@@ -43,13 +43,16 @@ class Reproduced:
     draw : callable
         Draws the figure.
     sweep : Sweep, optional
-        The runs; None for a `Measurement`.
+        The runs, if there was a sweep.
+    tables : mapping of str to DataFrame
+        Tables for a page besides that of the claims, by name; see `netsim.reproductions.page`.
     """
 
     table: pd.DataFrame
     claims: pd.DataFrame
     draw: Callable[[], Axes]
     sweep: Sweep | None = None
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class Reproduction:
         sweep = self.derived(sweep)
         claims = table_of_claims(self.claims, sweep.table)
         if folder is not None:
-            _write(folder, claims=claims)
+            write_tables(folder, claims=claims)
         return Reproduced(sweep.table, claims, lambda: self.draw(sweep), sweep)
 
     def derived(self, sweep: Sweep) -> Sweep:
@@ -186,12 +189,18 @@ class Measurement:
         table = pd.concat(parts, ignore_index=True)
         claims = table_of_claims(self.claims, table)
         if folder is not None:
-            _write(folder, runs=table.drop(columns=list(self.unsteady)), claims=claims)
+            write_tables(folder, runs=table.drop(columns=list(self.unsteady)), claims=claims)
         return Reproduced(table, claims, lambda: self.draw(table))
 
 
-def _write(folder: str | Path, **tables: pd.DataFrame) -> None:
-    """Write tables to CSV files with their names."""
+def write_tables(folder: str | Path, **tables: pd.DataFrame) -> None:
+    """Write tables to CSV files with their names.
+
+    Raises
+    ------
+    OutputError
+        If the folder cannot be written.
+    """
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         text = io.StringIO()

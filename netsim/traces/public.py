@@ -6,7 +6,7 @@ import hashlib
 import io
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -37,25 +37,43 @@ class PublicTrace:
     summary : str
         One-line description.
     url : str
-        Address of the file; the last part is the file's name.
+        Address of the file; the last part is the file's name. Of a set of files, the address of
+        their folder.
     licence : str
         The licence that its publisher states, or ``"not stated"``.
     sha256 : str
-        Digest of the version that netsim is tested with.
+        Digest of the version that netsim is tested with. Of a set, the digest of what ``sha256sum``
+        prints for its files, in their order.
+    files : tuple of str
+        The paths of a set of files, relative to `url`; empty if it is one file.
     """
 
     summary: str
     url: str
     licence: str
     sha256: str
+    files: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
-        """The file's name."""
-        return self.url.rpartition("/")[2]
+        """The file's name; of a set, how many files it has."""
+        return f"{len(self.files)} files" if self.files else self.url.rpartition("/")[2]
 
 
-#: The public traces, by the name of the format that reads them.
+def _shards(count: int) -> tuple[str, ...]:
+    """Return the paths of the scenarios of m3: what `netsim.traces.measured.read_m3` reads."""
+    return tuple(f"shard{k}_nflows100_nhosts3_lr10Gbps/{name}" for k in range(count)
+                 for name in ("fat.npy", "fid_topo-pl-3_s0.npy", "fsd.npy", "fsize.npy",
+                              "fct_flowsim.npy", "fct_i_topo-pl-3_s0.npy", "fct_topo-pl-3_s0.npy",
+                              "param_topo-pl-3_s0.txt"))
+
+
+#: The results of the permutations of htsim.
+_PERMUTATIONS = tuple(f"results/{rate}g_{control}{ratio}.txt" for rate in (200, 400)
+                      for control in ("nscc", "rccc") for ratio in ("", "_4_to_1", "_8_to_1"))
+
+#: The public traces by the name of the format that reads them, and the tables that netsim is
+#: compared with by the name of the simulator or profiler.
 PUBLIC_TRACES: Mapping[str, PublicTrace] = {
     "coflow-benchmark": PublicTrace(
         "an hour of a MapReduce cluster at Facebook: 526 coflows on 150 ports",
@@ -65,28 +83,48 @@ PUBLIC_TRACES: Mapping[str, PublicTrace] = {
         "60 training jobs of a GPU cluster at Microsoft: the trace of the Parrot paper",
         "https://raw.githubusercontent.com/SymbioticLab/Tiresias/master/simulator/60_job.csv",
         "Apache-2.0", "17575949a6e570960db42bc5576739de9c334ed4c664859841c4f01ede38bd1b"),
+    "m3": PublicTrace(
+        "50 scenarios of flows on a path, with their times in ns-3 and under max-min",
+        "https://raw.githubusercontent.com/netiken/m3/"
+        "894cd492c38a2f8ae713381493c1ffea030db80d/data",
+        "not stated", "8931cfb2606942d353c67685e7b07a6dab17a2b7e5c53875189f99aec1a7cdac",
+        _shards(50)),
+    "htsim": PublicTrace(
+        "incasts and permutations on 8,192 hosts, and the times that htsim printed",
+        "https://raw.githubusercontent.com/spcl/HTSIM/"
+        "8a33f33ee20669387041429816a07af7614f1230/htsim/sim/datacenter",
+        "BSD-2-Clause", "3f8f9eb36ed66037f318158e70facb3201763cb9b2889d299e8b7171ce489702",
+        (*_PERMUTATIONS, "results/experiment2_out.txt",
+         *(f"connection_matrices/perm_8192n_8192c_{size}MB.cm" for size in (1, 16)))),
+    "vidur": PublicTrace(
+        "all-reduce and send/receive on a DGX H100, measured",
+        "https://raw.githubusercontent.com/microsoft/vidur/"
+        "7d47513363ec447a741ac5e47241580b47724fbf/data/profiling/network",
+        "MIT", "c330fedb4a1b3c6841d905c6291736acd03e24d3af5df5c775885031e8d63502",
+        ("h100_dgx/all_reduce.csv", "h100_dgx/send_recv.csv")),
 }
 
 
 def fetch(name: str, folder: str | Path | None = None, *, source: str | None = None,
           traces: Mapping[str, PublicTrace] = PUBLIC_TRACES) -> Path:
-    """Download a public trace, unless an unchanged copy exists already.
+    """Download a public trace or set of tables, unless an unchanged copy exists already.
 
     Parameters
     ----------
     name : str
         One of `PUBLIC_TRACES`.
     folder : path-like, optional
-        Folder for the file; the user's cache if not given.
+        Folder for the file or the set's files; the user's cache if not given, in which a set has a
+        folder of its own.
     source : str, optional
-        A mirror: the URL of a folder that has a file of the same name.
+        A mirror: the URL of a folder that has a file of the same name, or the set's files.
     traces : mapping of str to PublicTrace
         The traces to choose from.
 
     Returns
     -------
     Path
-        Absolute path of the file.
+        Absolute path of the file, or of the folder with a set's files.
 
     Raises
     ------
@@ -102,10 +140,30 @@ def fetch(name: str, folder: str | Path | None = None, *, source: str | None = N
     if name not in traces:
         raise UnknownNameError("public trace", name, traces)
     trace = traces[name]
+    if trace.files:
+        return _fetch_set(trace, _cache() / name if folder is None else folder, source)
     target = Path(os.path.abspath(_cache() if folder is None else folder)) / trace.file
     if not _has_digest(target, trace.sha256):
         url = trace.url if source is None else f"{source.rstrip('/')}/{trace.file}"
-        _write(_download(url, trace.sha256), target)
+        data = _download(url)
+        _check_digest(url, f"the sha256 of the {len(data):,} bytes received", _digest(data),
+                      trace.sha256)
+        _write(data, target)
+    return target
+
+
+def _fetch_set(trace: PublicTrace, folder: str | Path, source: str | None) -> Path:
+    """Download all files of a set before any is written, as only all of them have a digest."""
+    target = Path(os.path.abspath(folder))
+    found = [_digest_of(target / file) for file in trace.files]
+    if _digest_of_set(trace.files, found) == trace.sha256:
+        return target
+    url = (trace.url if source is None else source).rstrip("/")
+    data = {file: _download(f"{url}/{file}") for file in trace.files}
+    _check_digest(url, f"the sha256 of the digests of the {len(data):,} files received",
+                  _digest_of_set(data, map(_digest, data.values())), trace.sha256)
+    for file, content in data.items():
+        _write(content, target / file)
     return target
 
 
@@ -124,16 +182,33 @@ def _cache() -> Path:
 
 def _has_digest(path: Path, sha256: str) -> bool:
     """Whether the file exists and has this digest."""
+    return _digest_of(path) == sha256
+
+
+def _digest_of(path: Path) -> str | None:
+    """Return the digest of a file; None if it does not exist."""
     try:
-        return _digest(read_bytes(path)) == sha256
+        return _digest(read_bytes(path))
     except FileNotFoundError:
-        return False
+        return None
     except OSError as error:
         raise OutputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _digest_of_set(files: Iterable[str], digests: Iterable[str | None]) -> str:
+    """Return the digest of what ``sha256sum`` prints for files with these digests."""
+    lines = (f"{digest}  {file}\n" for file, digest in zip(files, digests, strict=True))
+    return _digest("".join(lines).encode())
+
+
+def _check_digest(url: str, what: str, found: str, expected: str) -> None:
+    if found != expected:
+        kind = "are not the expected files" if "files" in what else "is not the expected file"
+        raise FetchError(f"{url}: {kind}: {what} is {found}, not {expected}")
 
 
 class _Received(io.BytesIO):
@@ -159,18 +234,14 @@ class _Received(io.BytesIO):
         return count
 
 
-def _download(url: str, sha256: str) -> bytes:
+def _download(url: str) -> bytes:
     """Download a URL into memory, so that only checked bytes reach the disk."""
     received = _Received()
     try:
         _pooch().HTTPDownloader(chunk_size=_CHUNK, timeout=_WAIT_S)(url, received, None)
     except OSError as error:  # the exceptions of requests are subclasses of it
         raise FetchError(f"{url}: cannot be downloaded: {_reason(error)}") from error
-    data = received.getvalue()
-    if _digest(data) != sha256:
-        raise FetchError(f"{url}: is not the expected file: the sha256 of the "
-                         f"{len(data):,} bytes received is {_digest(data)}, not {sha256}")
-    return data
+    return received.getvalue()
 
 
 def _reason(error: BaseException) -> str:

@@ -92,9 +92,10 @@ def left(folder: Path) -> list[Path]:
 
 def test_each_has_a_reader_a_source_and_a_digest() -> None:
     for name, trace in PUBLIC_TRACES.items():
-        assert name in FORMATS
         assert trace.url.startswith("https://")
-        assert trace.file.endswith((".txt", ".csv"))
+        if not trace.files:
+            assert name in FORMATS
+            assert trace.file.endswith((".txt", ".csv"))
         assert re.fullmatch("[0-9a-f]{64}", trace.sha256)
         assert trace.licence
 
@@ -212,6 +213,48 @@ def test_without_pooch(get, tmp_path, monkeypatch) -> None:
     for folder in (None, tmp_path / "other"):
         with pytest.raises(MissingExtraError, match=r"pip install 'coflow-netsim\[data\]'"):
             get("tiresias", folder)
+
+
+SET = {"a.txt": b"one", "deep/b.txt": b"two"}
+SUMS = "".join(f"{hashlib.sha256(data).hexdigest()}  {file}\n" for file, data in SET.items())
+
+
+@pytest.fixture
+def get_set(server) -> Callable[..., Path]:
+    """Return `fetch` of a table whose one set of files is on the local server."""
+    server.files = {f"/{file}": data for file, data in SET.items()}
+    trace = PublicTrace("a set", server.url, "MIT", hashlib.sha256(SUMS.encode()).hexdigest(),
+                        tuple(SET))
+    return partial(fetch, traces={"set": trace})
+
+
+def test_a_set_of_files_is_fetched_once(server, get_set, tmp_path) -> None:
+    """Its digest is that of what sha256sum prints."""
+    folder = get_set("set", tmp_path / "here")
+    assert folder == tmp_path / "here"
+    assert {file: (folder / file).read_bytes() for file in SET} == SET
+    assert get_set("set", folder) == folder
+    assert server.asked == ["/a.txt", "/deep/b.txt"]
+    (folder / "a.txt").unlink()
+    assert (get_set("set", folder) / "a.txt").read_bytes() == b"one"
+
+
+def test_a_set_in_the_cache_has_a_folder_of_its_own(get_set, tmp_path, monkeypatch) -> None:
+    import pooch
+
+    monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / project)
+    assert get_set("set") == tmp_path / "netsim" / "set"
+
+
+def test_a_set_of_which_one_file_is_wrong_is_not_written(server, get_set, tmp_path) -> None:
+    server.files["/deep/b.txt"] = b"another"
+    with pytest.raises(FetchError, match=r"are not the expected files: the sha256 of the digests "
+                                         r"of the 2 files received is [0-9a-f]{64}, not "):
+        get_set("set", tmp_path / "new")
+    del server.files["/deep/b.txt"]
+    with pytest.raises(FetchError, match=r"deep/b\.txt: cannot be downloaded: the server says 404"):
+        get_set("set", tmp_path / "new")
+    assert left(tmp_path) == []
 
 
 # --- the command ----------------------------------------------------------------------------

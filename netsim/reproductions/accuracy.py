@@ -1,0 +1,162 @@
+"""A comparison of netsim with times that were measured, or simulated packet by packet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from netsim._version import __version__
+from netsim.errors import InputError
+from netsim.reproductions.claims import PLAIN, Claim, Runs, table_of_claims
+from netsim.reproductions.fitting import fitted, fitted_text
+from netsim.reproductions.reproduction import Reproduced, write_tables
+from netsim.simulation.progress import show_runs
+from netsim.studies.run_store import RunStore
+from netsim.traces.public import PUBLIC_TRACES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Accuracy", "errors_by", "refitted_claim"]
+
+#: Relative: parameters are written with four digits, and other processors may round otherwise.
+_SAME = 2e-3
+
+#: Parameters by their names, for each table that they were fitted to.
+Parameters = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """A comparison with a public table of times.
+
+    Attributes
+    ----------
+    name, title : str
+        As of `Reproduction`.
+    data : str
+        Name of the table in `PUBLIC_TRACES`.
+    compare : callable
+        Simulates all points of the table in a folder or file: a row per point.
+    summarise : callable
+        Makes tables of errors, by name, of the points.
+    claims : sequence of Claim
+        About the tables of errors one below the other, in which the column ``table`` has the name.
+    draw : callable
+        Draws the figure from the points.
+    fit : callable, optional
+        Fits the parameters to the points at odd positions. Those that `compare` uses are part of
+        netsim, `netsim/reproductions/fitted.toml`.
+    """
+
+    name: str
+    title: str
+    data: str
+    compare: Callable[[Path], pd.DataFrame]
+    summarise: Callable[[pd.DataFrame], Mapping[str, pd.DataFrame]]
+    claims: Sequence[Claim]
+    draw: Callable[[pd.DataFrame], Axes]
+    fit: Callable[[Path], Parameters] | None = None
+
+    def run(self, *, seeds: int | Sequence[int] = 1, trace: str | Path | None = None,
+            workers: int = 1, folder: str | Path | None = None, resume: bool = True,
+            progress: bool | Callable[[int, int, int], None] = False) -> Reproduced:
+        """Simulate the points of the table, and check the claims.
+
+        Parameters
+        ----------
+        seeds, workers, resume
+            Without effect: nothing is random, and all is simulated in one process.
+        trace : path-like
+            The folder with the table's files; what `netsim data fetch` prints.
+        folder : path-like, optional
+            Folder for the files: ``runs.csv`` with the points, ``errors.csv``, ``claims.csv``, and
+            ``fitted.toml`` with the parameters that this table gives.
+        progress
+            As for `Reproduction.run`.
+
+        Raises
+        ------
+        InputError
+            If the table is not given, or cannot be read.
+        OutputError
+            If the folder cannot be written.
+        """
+        if trace is None:
+            raise InputError(f"{self.name} needs the table that it compares with: "
+                             f"--trace \"$(netsim data fetch {self.data})\"")
+        found: Parameters = {}
+        with show_runs(progress, 1, 0) as report:
+            points = self.compare(Path(trace))
+            if self.fit is not None:
+                found = self.fit(Path(trace))
+            report(False)
+        tables = {**self.summarise(points), **self._parameters(found)}
+        errors = pd.concat([each.assign(table=name) for name, each in tables.items()])
+        claims = table_of_claims(self.claims, errors.assign(seed=0))
+        if folder is not None:
+            write_tables(folder, runs=points, errors=errors, claims=claims)
+            if found:
+                RunStore(folder).write("fitted.toml", fitted_text(self.name, found))
+        return Reproduced(points, claims, lambda: self.draw(points),
+                          tables={"source": self._source(), **tables, "claims": claims[
+                              ["claim", "paper", "measured", "verdict"]
+                          ].rename(columns={"paper": "expected"})})
+
+    def _parameters(self, found: Parameters) -> dict[str, pd.DataFrame]:
+        """Return a table of the parameters in use, and of those that the points give."""
+        rows = [{"fitted to": table, "parameter": key, "in use": fitted(self.name)[table][key],
+                 "refitted": value} for table, values in found.items()
+                for key, value in values.items()]
+        return {"parameters": pd.DataFrame(rows)} if rows else {}
+
+    def _source(self) -> pd.DataFrame:
+        """Return a table that says with what which version was compared."""
+        public = PUBLIC_TRACES[self.data]
+        return pd.DataFrame({"netsim": [__version__], "compared with": [public.url],
+                             "licence": [public.licence]})
+
+
+def refitted_claim() -> Claim:
+    """Return the claim that a table gives the parameters that are part of netsim."""
+    return Claim("Largest relative difference of a parameter from its fit", "0", _refitted,
+                 lambda off: off < _SAME, scale=PLAIN)
+
+
+def _refitted(runs: Runs) -> pd.Series:
+    own = runs.rows(table="parameters")
+    return pd.Series([float((own["in use"] / own["refitted"] - 1).abs().max())], [0])
+
+
+def errors_by(points: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Summarise the errors of points by class.
+
+    Parameters
+    ----------
+    points : DataFrame
+        With the columns ``measured_s`` and ``simulated_s``.
+    by : sequence of str
+        Columns whose values make a class.
+
+    Returns
+    -------
+    DataFrame
+        A row per class: the columns of `by`; ``points``; ``simulated / measured``, its geometric
+        mean; ``geometric mean error``, exp(mean of |log(simulated / measured)|) - 1; ``mean error``
+        and ``worst error`` of |simulated / measured - 1|.
+    """
+    return pd.DataFrame([{**dict(zip(by, names, strict=True)), **_errors(own)}
+                         for names, own in points.groupby(list(by), sort=False)])
+
+
+def _errors(points: pd.DataFrame) -> dict[str, float]:
+    ratio = (points["simulated_s"] / points["measured_s"]).to_numpy(np.float64)
+    logs, off = np.log(ratio), np.abs(ratio - 1)
+    return {"points": len(ratio), "simulated / measured": float(np.exp(logs.mean())),
+            "geometric mean error": float(np.expm1(np.abs(logs).mean())),
+            "mean error": float(off.mean()), "worst error": float(off.max())}

@@ -1,0 +1,101 @@
+"""Pages with tables of reproductions, between two comments that say which table it is."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from netsim.errors import InputError
+from netsim.reading import read_text
+from netsim.traces.files import write_text
+
+__all__ = ["fill_page", "filled", "markdown"]
+
+#: Columns of counts. Errors and shares are percentages, other numbers have three digits or more.
+_COUNTS = ("points", "flows", "scenarios", "senders", "gbps", "MB", "oversubscription")
+
+_BLOCK = ("<!-- {name} {table}: written by netsim reproduce --page -->\n", "<!-- end -->")
+
+
+def fill_page(path: str | Path, name: str, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Write tables of a reproduction into a page.
+
+    Parameters
+    ----------
+    path : path-like
+        A file in Markdown.
+    name : str
+        Of the reproduction.
+    tables : mapping of str to DataFrame
+        By name.
+
+    Raises
+    ------
+    InputError
+        If the page cannot be read, or has no place for any of the tables.
+    OutputError
+        If it cannot be written.
+    """
+    try:
+        page = read_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: the page cannot be read: {error}") from error
+    done = filled(page, name, tables)
+    if done is None:
+        first, last = _BLOCK
+        raise InputError(
+            f"{path}: the page has no place for a table of {name}: two lines such as\n"
+            f"{first.format(name=name, table=next(iter(tables)))}{last}\n"
+            f"its tables are: {', '.join(tables)}")
+    write_text(done, path)
+
+
+def filled(page: str, name: str, tables: Mapping[str, pd.DataFrame]) -> str | None:
+    """Return a page with the tables of a reproduction in their places; None if it has none.
+
+    Examples
+    --------
+    >>> page = '''<!-- mine errors: written by netsim reproduce --page -->
+    ... <!-- end -->'''
+    >>> print(filled(page, "mine", {"errors": pd.DataFrame({"points": [3], "error": [0.5]})}))
+    <!-- mine errors: written by netsim reproduce --page -->
+    | points | error |
+    |---|---|
+    | 3 | 50.0 % |
+    <!-- end -->
+    """
+    found = False
+    for table, rows in tables.items():
+        first, last = (part.format(name=name, table=table) for part in _BLOCK)
+        place = re.compile(f"{re.escape(first)}.*?{re.escape(last)}", re.DOTALL)
+        text = f"{first}{markdown(rows)}{last}"
+        page, count = place.subn(text.replace("\\", r"\\"), page)
+        found |= count > 0
+    return page if found else None
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return a table in Markdown, its numbers rounded by the names of their columns."""
+    lines = [f"| {' | '.join(map(str, table.columns))} |", "|---" * table.shape[1] + "|"]
+    for row in table.itertuples(index=False):
+        cells = (_cell(name, value) for name, value in zip(table.columns, row, strict=True))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(column: str, value: object) -> str:
+    if isinstance(value, str):
+        return value.replace("|", "\\|")
+    number = float(value)  # type: ignore[arg-type]
+    if math.isnan(number):
+        return "-"
+    if column in _COUNTS:
+        return f"{number:,.0f}"
+    if "error" in column or "resent" in column:
+        return f"{number:.1%}".replace("%", " %")
+    digits = 0 if abs(number) >= 1e3 else 1 if abs(number) >= 10 else 3
+    return f"{number:,.{digits}f}" if abs(number) >= 0.01 else f"{number:.4g}"

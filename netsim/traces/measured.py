@@ -1,0 +1,280 @@
+"""Tables of times that others measured or simulated packet by packet, to compare netsim with.
+
+Each reader takes what its publisher ships; `netsim data list` says where that is.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from netsim.errors import TraceError
+from netsim.network.lines import Line, lines_of
+from netsim.reading import read_bytes
+from netsim.traces.files import read_text, require_file
+
+__all__ = ["HtsimRun", "M3Scenario", "find_file", "read_htsim_results", "read_m3", "read_vidur"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class M3Scenario(NamedTuple):
+    """Flows on a path of three hosts, and the times that they took in two simulators.
+
+    Attributes
+    ----------
+    control : str
+        Congestion control of the packet-level simulation, such as ``"dctcp"``.
+    start_s : ndarray of float
+        Start of each flow.
+    src, dst : ndarray of int
+        Its ends, from 0 to 2.
+    nbytes : ndarray of float
+        Its payload.
+    observed : ndarray of int
+        Flows that the times are of.
+    maxmin_s : ndarray of float
+        Under max-min sharing, without latency.
+    alone_s : ndarray of float
+        In an empty network, with latency.
+    packets_s : ndarray of float
+        In ns-3.
+    """
+
+    control: str
+    start_s: Floats
+    src: Ints
+    dst: Ints
+    nbytes: Floats
+    observed: Ints
+    maxmin_s: Floats
+    alone_s: Floats
+    packets_s: Floats
+
+
+#: Arrays of a scenario: name in an archive, file in a folder, and the columns of each.
+_ARRAYS = {"start_ns": ("fat", 0), "hosts": ("fsd", 2), "bytes": ("fsize", 0),
+           "observed": ("fid_topo-pl-3_s0", 0), "flowsim_ns": ("fct_flowsim", 0),
+           "ideal_ns": ("fct_i_topo-pl-3_s0", 0), "ns3_ns": ("fct_topo-pl-3_s0", 0)}
+_SHARD = re.compile(r"shard(\d+)_\w+")
+
+
+def read_m3(path: str | Path) -> list[M3Scenario]:
+    """Read the scenarios of m3, in order of their numbers.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder ``data`` of m3, with a folder ``shard<number>_...`` per scenario; or an archive
+        (``.npz``) of their arrays, named ``<number>/start_ns`` and so on; or the only such archive
+        in a folder.
+
+    Raises
+    ------
+    TraceError
+        If there is no scenario, or one lacks something or is invalid.
+    """
+    path = Path(path)
+    archives = sorted(path.glob("*.npz")) if path.is_dir() else [path]
+    shards = {int(found[1]): folder for folder in sorted(path.glob("shard*"))
+              if (found := _SHARD.fullmatch(folder.name))}
+    if shards:
+        return [_of_shard(shards[number]) for number in sorted(shards)]
+    if len(archives) != 1:
+        raise TraceError("has neither folders shard<number>_... nor one archive (.npz)", path)
+    return _of_archive(require_file(archives[0]))
+
+
+def _of_shard(folder: Path) -> M3Scenario:
+    param = folder / "param_topo-pl-3_s0.txt"
+    lines = list(lines_of(require_file(param)))
+    if len(lines) < 2:
+        raise TraceError("has no second line, whose fifth word is the congestion control", param)
+    arrays = {name: _array(read_bytes(require_file(folder / f"{file}.npy")), folder / file)
+              for name, (file, _) in _ARRAYS.items()}
+    return _scenario(folder, lines[1].word(4, "the congestion control"), arrays)
+
+
+def _of_archive(path: Path) -> list[M3Scenario]:
+    """Read the scenarios of an archive; without pickles, which could run code."""
+    parts: dict[int, dict[str, NDArray[np.generic]]] = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(read_bytes(path))) as archive:
+            for member in archive.namelist():
+                found = re.fullmatch(r"(\d{1,9})/(\w+)\.npy", member)
+                if found is None:
+                    raise TraceError(f"{member!r} is not <number>/<name>.npy", path)
+                parts.setdefault(int(found[1]), {})[found[2]] = _array(
+                    archive.read(member), path / member)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+        raise TraceError(f"is no archive that can be read: {error}", path) from error
+    return [_scenario(path / str(number), str(parts[number].pop("control", "unknown")),
+                      parts[number]) for number in sorted(parts)]
+
+
+def _array(data: bytes, path: Path) -> NDArray[np.generic]:
+    try:
+        found: NDArray[np.generic] = np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise TraceError(f"is no array that can be read: {error}", path) from error
+    return found
+
+
+def _scenario(path: Path, control: str, arrays: dict[str, NDArray[np.generic]]) -> M3Scenario:
+    """Check the arrays of a scenario, and convert nanoseconds to seconds."""
+    for name, (file, columns) in _ARRAYS.items():
+        if name not in arrays:
+            raise TraceError(f"{name} ({file}) is missing", path)
+        each = arrays[name]
+        shape = (len(each), columns) if columns and each.ndim else each.shape[:1]
+        if each.shape != shape or not each.size or each.dtype.kind not in "iuf":
+            wanted = f"(flows, {columns})" if columns else "(flows,)"
+            raise TraceError(f"{name} ({file}) must be numbers of shape {wanted}, not "
+                             f"{each.dtype} of shape {each.shape}", path)
+        if not np.isfinite(values := each.astype(np.float64)).all() or (values < 0).any():
+            raise TraceError(f"{name} ({file}) must be finite and not negative", path)
+    flows, observed = len(arrays["bytes"]), arrays["observed"].astype(np.int64)
+    for name, count in (("start_ns", flows), ("hosts", flows), *(
+            (each, len(observed)) for each in ("flowsim_ns", "ideal_ns", "ns3_ns"))):
+        if len(arrays[name]) != count:
+            raise TraceError(f"{name} has {len(arrays[name])} flows, not {count}", path)
+    src, dst = arrays["hosts"].astype(np.int64).T
+    if max(src.max(), dst.max()) > 2 or (src == dst).any():
+        raise TraceError("hosts must be two different ones from 0 to 2", path)
+    if observed.max() >= flows:
+        raise TraceError(f"observed has flow {observed.max()}; there are {flows}", path)
+    start, maxmin, alone, packets = (arrays[name].astype(np.float64) for name in (
+        "start_ns", "flowsim_ns", "ideal_ns", "ns3_ns"))
+    return M3Scenario(control, (start - start.min()) * 1e-9, src, dst,
+                      arrays["bytes"].astype(np.float64), observed, maxmin * 1e-9, alone * 1e-9,
+                      packets * 1e-9)
+
+
+class HtsimRun(NamedTuple):
+    """A run of htsim as its scripts print it.
+
+    Attributes
+    ----------
+    title : str
+        What the script says of it.
+    last_s : float
+        The time of the last flow.
+    resent : float
+        Packets that were sent again, per packet.
+    """
+
+    title: str
+    last_s: float
+    resent: float
+
+
+_TITLE = "Experiment:"
+_TAIL = re.compile(r"\[(?:PASS|FAIL)\] Tail FCT (\d+\.?\d*) us .*")
+_SUMMARY = re.compile(r"Summary: New: (\d+) Rtx: (\d+) .*")
+
+
+def read_htsim_results(path: str | Path) -> list[HtsimRun]:
+    """Read what the scripts of htsim print: for each run a title, times and counts of packets.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read, has no runs, or one of them has no time or no summary.
+    """
+    path = require_file(path)
+    blocks: list[list[Line]] = []
+    for line in lines_of(path):
+        if line.words[0] == _TITLE:
+            blocks.append([])
+        if blocks:
+            blocks[-1].append(line)
+    if not blocks:
+        raise TraceError(f"has no line '{_TITLE} ...', which begins a run", path)
+    return [_run(block) for block in blocks]
+
+
+def _run(block: list[Line]) -> HtsimRun:
+    title = block[0]
+    found = {}
+    for what in (_TAIL, _SUMMARY):
+        found[what] = next(filter(None, (what.fullmatch(" ".join(line.words)) for line in block)),
+                           None)
+    tail, summary = found[_TAIL], found[_SUMMARY]
+    if tail is None:
+        title.refuse("the run has no line '[PASS] Tail FCT ... us ...'")
+    if summary is None or not int(summary[1]):
+        title.refuse("the run has no line 'Summary: New: ... Rtx: ...' with packets")
+    return HtsimRun(" ".join(title.words[1:]), float(tail[1]) * 1e-6,
+                    int(summary[2]) / int(summary[1]))
+
+
+def read_vidur(path: str | Path) -> pd.DataFrame:
+    """Read a table of a collective that vidur has profiled.
+
+    Parameters
+    ----------
+    path : path-like
+        A file such as ``all_reduce.csv``, with times in milliseconds.
+
+    Returns
+    -------
+    DataFrame
+        A row per number of GPUs, GPUs per server and size, in this order: ``gpus``,
+        ``per_server``, ``bytes``, and ``measured_s``, the least time of rank 0 over repetitions;
+        the median if there are several.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read, lacks a column or has an invalid value, with the line.
+    """
+    path = require_file(path)
+    rows = pd.DataFrame(_rows_of_vidur(path), columns=["gpus", "per_server", "bytes", "measured_s"])
+    if rows.empty:
+        raise TraceError("has no rows of rank 0", path)
+    return rows.groupby(["gpus", "per_server", "bytes"])["measured_s"].median().reset_index()
+
+
+def _rows_of_vidur(path: Path) -> Iterator[tuple[float, ...]]:
+    table = csv.reader(io.StringIO(read_text(path)))
+    head = next(table)
+    least = next((name for name in head if re.fullmatch(r"time_stats\.\w+\.min", name)),
+                 "time_stats.<collective>.min")
+    names = ("rank", "num_workers", "devices_per_node", "size", least)
+    for name in names:
+        if name not in head:
+            raise TraceError(f"has no column {name}", path, 1)
+    places = [head.index(name) for name in names]
+    for row in table:
+        if len(row) != len(head):
+            raise TraceError(f"has {len(row)} values, not {len(head)}", path, table.line_num)
+        line = Line(path, table.line_num, [row[place] for place in places])
+        if line.whole(0, "rank") == 0:
+            yield (line.whole(1, "num_workers", 1), line.whole(2, "devices_per_node", 1),
+                   line.whole(3, "size", 1), line.real(4, least, strict=True) * 1e-3)
+
+
+def find_file(folder: str | Path, *names: str) -> Path:
+    """Return the first file of some names in a folder, or below it.
+
+    Raises
+    ------
+    TraceError
+        If there is none.
+    """
+    for name in names:
+        if (Path(folder) / name).is_file():
+            return Path(folder) / name
+        if found := sorted(Path(folder).rglob(name)):
+            return found[0]
+    raise TraceError(f"has no file {' or '.join(names)}", folder)
