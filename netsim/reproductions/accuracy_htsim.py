@@ -59,9 +59,8 @@ def network_of(gbps: int, oversubscription: int) -> Topology:
         Ratio of the capacity of a leaf's host links to that of its uplinks.
     """
     found = fitted(_NAME)["incast"]
-    # One spine, with links of the capacity of all: what the sprayed packets of a flow can use.
-    made = leaf_spine(_LEAVES, 1, _HOSTS_PER_LEAF, f"{gbps}Gbps",
-                      oversubscription=oversubscription)
+    made = leaf_spine(_LEAVES, _HOSTS_PER_LEAF // oversubscription, _HOSTS_PER_LEAF,
+                      f"{gbps}Gbps", oversubscription=oversubscription, routing="spray")
     return wired(made, _LINK_S, found["efficiency"], overhead=found["overhead_s"])
 
 

@@ -16,12 +16,13 @@ from click.testing import CliRunner
 from netsim import __version__
 from netsim.cli.main import main
 from netsim.errors import InputError
+from netsim.network import read_network
 from netsim.reproductions import Accuracy, accuracy_allreduce, accuracy_htsim, find_reproduction
 from netsim.reproductions.accuracy import errors_by
 from netsim.reproductions.accuracy_m3 import path_of_three, simulate_scenario
 from netsim.reproductions.fitting import at_odd_positions, fit_times, fitted, fitted_text
 from netsim.reproductions.page import filled
-from netsim.traces.measured import read_m3
+from netsim.traces.measured import find_file, read_m3
 from tests.traces.test_measured import shard
 
 ROOT = Path(__file__).parents[2]
@@ -285,18 +286,28 @@ def _eight(read, folder):
 
 @pytest.mark.parametrize("folder", [data("htsim")])
 def test_the_page_says_what_8192_hosts_give(folder, monkeypatch):
-    """Permutations, with 1 and 16 MB, on the networks of 200 Gbps; incasts are in the fit."""
+    """Permutations of 1 and 16 MB on one of the networks; incasts are what the fit is of."""
     monkeypatch.setattr(accuracy_htsim, "_permutations", partial(
-        _of_200g, accuracy_htsim._permutations))
+        _on_one, accuracy_htsim._permutations))
     points = accuracy_htsim._compare_permutations(folder)
     text = accuracy_htsim._each_permutation(points)
     page = "<!-- x runs: written by netsim reproduce --page -->\n<!-- end -->"
-    assert len(text) == 6
+    assert len(text) == 2
     assert rows_of(filled(page, "x", {"runs": text})) <= rows_of(PAGE)
 
 
-def _of_200g(read, folder):
-    return (row for row in read(folder) if row["gbps"] == 200)
+def _on_one(read, folder):
+    return (row for row in read(folder) if (row["gbps"], row["oversubscription"]) == (200, 8))
+
+
+@pytest.mark.parametrize("folder", [data("htsim")])
+def test_the_network_is_that_of_the_public_file(folder):
+    """Four times oversubscribed: as many trunks, of the same capacities and latencies."""
+    public = read_network(find_file(folder, "leaf_spine_8192_200g_4_to_1.topo"), routing="spray")
+    for network in (accuracy_htsim.network_of(200, 4), public):
+        rates, count = np.unique(network.capacity / 25e9, return_counts=True)
+        assert (network.hosts, rates.tolist(), count.tolist()) == (8192, [1, 16], [16384, 256])
+        np.testing.assert_allclose(network.wire.latency, 1e-6)
 
 
 @pytest.mark.parametrize("folder", [data("m3")])
