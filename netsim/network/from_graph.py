@@ -13,7 +13,7 @@ from netsim.network.given import Paths
 from netsim.network.graph import GraphTopology
 from netsim.network.spray import sprayed
 from netsim.network.wire import Wire
-from netsim.network.wired import takes_wire
+from netsim.network.wired import parse_efficiency, takes_wire
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate, parse_seconds
 
@@ -102,8 +102,9 @@ def _wire_of(edges: Sequence[dict[str, Any]], names: Sequence[str]) -> Wire:
     """Return the latencies and efficiencies that edges have as attributes."""
     latency = [parse_seconds(edge.get("latency", 0.0), f"{name}: latency")
                for name, edge in zip(names, edges, strict=True)]
-    return Wire(len(edges), latency, [edge.get("efficiency", 1.0) for edge in edges],
-                link_names=tuple(names))
+    part = [parse_efficiency(edge.get("efficiency", 1.0), f"{name}: efficiency")
+            for name, edge in zip(names, edges, strict=True)]
+    return Wire(len(edges), latency, part, link_names=tuple(names))
 
 
 def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> list[Hashable]:

@@ -13,6 +13,7 @@ from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.network.cables import MOST_CABLES, Cable, cabled
 from netsim.network.graph import GraphTopology
 from netsim.network.lines import Line, lines_of
+from netsim.network.wired import takes_wire
 from netsim.units import parse_rate, parse_seconds
 
 __all__ = ["host_numbers", "hpcc", "rest_of"]
@@ -22,6 +23,7 @@ _BYTES = re.compile(r"Bps$")
 _SHORT = {"ps": 1e-12, "fs": 1e-15}
 
 
+@takes_wire
 def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
          loopback_uses_ports: bool = False) -> GraphTopology:
     """Read a network from a ``topology.txt`` of the HPCC simulator (ns-3), or of SimAI.

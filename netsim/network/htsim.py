@@ -13,6 +13,7 @@ from netsim.errors import InputError, TraceError
 from netsim.network.cables import MOST_CABLES, Cable, cabled
 from netsim.network.graph import GraphTopology
 from netsim.network.lines import Line, lines_of
+from netsim.network.wired import takes_wire
 
 __all__ = ["htsim", "htsim_tiers"]
 
@@ -28,6 +29,7 @@ _OF_TIER = (*_WHOLE, *_REAL)
 _NODES = ("host", "tor", "agg", "core")
 
 
+@takes_wire
 def htsim(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
           loopback_uses_ports: bool = False) -> GraphTopology:
     """Read a leaf-spine or a three-tier fat-tree from a ``.topo`` file of htsim.

@@ -18,6 +18,7 @@ from netsim.network.cables import MOST_CABLES
 from netsim.network.nccl_server import NcclServer, read_nccl_server
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
+from netsim.network.wired import takes_wire
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate
 
@@ -29,6 +30,7 @@ Ints = NDArray[np.int64]
 _FABRIC = "fabric"
 
 
+@takes_wire
 @plain_numbers
 def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
          nic: Quantity | None = None, xgmi: Quantity | None = None,

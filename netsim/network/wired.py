@@ -20,7 +20,8 @@ from netsim.plain import plain
 from netsim.reading import read_text
 from netsim.units import parse_bytes, parse_seconds
 
-__all__ = ["WIRE_OPTIONS", "Profile", "profile", "profiles", "takes_wire", "wired"]
+__all__ = ["WIRE_OPTIONS", "Profile", "parse_efficiency", "profile", "profiles", "takes_wire",
+           "wired"]
 
 #: Options that `takes_wire` adds to a builder.
 WIRE_OPTIONS = ("latency", "efficiency", "packet", "overhead", "profile")
@@ -139,7 +140,7 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
     for links, value in _by_link(cables, latency, "latency"):
         seconds[links] = parse_seconds(value, f"{owner}: latency")
     for links, value in _by_link(cables, efficiency, "efficiency"):
-        part[links] = _number(value, f"{owner}: efficiency")
+        part[links] = parse_efficiency(value, f"{owner}: efficiency")
     for links, value in _by_link(cables, packet, "packet", ("payload", "header")):
         for link in links.tolist():
             formats[link] = _packet(value, owner)
@@ -166,7 +167,7 @@ def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = (
     if given is None:
         return []
     everything = np.arange(network.links)
-    if not isinstance(given, Mapping) or set(given) <= set(keys):
+    if not isinstance(given, Mapping) or set(given) & set(keys):
         return [(everything, given)]
     found = []
     for pattern, value in given.items():
@@ -180,7 +181,20 @@ def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = (
     return found
 
 
-def _number(value: Any, owner: str) -> float:
+def parse_efficiency(value: Any, owner: str) -> float:
+    """Return an efficiency as a float; `Wire` checks its range.
+
+    Parameters
+    ----------
+    value : float
+    owner : str
+        What the message of an error begins with.
+
+    Raises
+    ------
+    InputError
+        If it is not a number.
+    """
     value = plain(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{owner} must be a number above 0 and at most 1, not {value!r}")
@@ -193,5 +207,9 @@ def _packet(value: Any, owner: str) -> Packet:
     if not isinstance(value, Mapping) or set(value) != {"payload", "header"}:
         raise InputError(f"{owner}: packet must be a Packet or have the keys payload and header, "
                          f"not {value!r}")
-    return Packet(*(parse_bytes(value[name], f"{owner}: packet: {name}")
-                    for name in ("payload", "header")))
+    sizes = (parse_bytes(value[name], f"{owner}: packet: {name}")
+             for name in ("payload", "header"))
+    try:
+        return Packet(*sizes)
+    except InputError as error:
+        raise InputError(f"{owner}: {error}") from None

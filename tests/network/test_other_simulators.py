@@ -78,6 +78,20 @@ def test_a_fat_tree_in_tiers(written):
     assert (net.capacity == 12.5e9).all()
 
 
+@pytest.mark.parametrize("routing", ["ecmp", "spray"])
+def test_files_take_what_they_do_not_say(tmp_path, routing):
+    """Efficiency and overhead, besides the latencies of the file, which stay."""
+    path = tmp_path / "net.topo"
+    path.write_text(TIERS)
+    plain = netsim.read_network(path, routing=routing)
+    net = netsim.read_network(path, routing=routing, efficiency=0.5, overhead="1us")
+    np.testing.assert_array_equal(net.wire.latency, plain.wire.latency)
+    np.testing.assert_array_equal(net.usable, plain.usable / 2)
+    assert net.wire.overhead == 1e-6
+    with pytest.raises(InputError, match="latency must be at least 0, not -1"):
+        netsim.read_network(path, latency=-1)
+
+
 @pytest.mark.parametrize(("old", "new", "said"), [
     ("Podsize 8", "Podsize 5", "Nodes 16 is no multiple of Podsize 5"),
     ("tiers 3", "tiers 4", "3: Tiers must be 2 or 3, not 4"),

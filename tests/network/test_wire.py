@@ -114,6 +114,18 @@ def test_a_graph_has_them_as_attributes():
     assert net.usable[path].tolist() == [1e6, 5e5]
 
 
+@pytest.mark.parametrize(("name", "value", "message"), [
+    ("latency", -1, "a->s: latency must be at least 0, not -1"),
+    ("efficiency", 1.5, "a->s: efficiency must be above 0 and at most 1, not 1.5"),
+    ("efficiency", "most", "a->s: efficiency must be a number above 0 and at most 1, not 'most'")])
+def test_attributes_that_cannot_be_are_refused(name, value, message):
+    graph = nx.Graph()
+    graph.add_edge("a", "s", capacity=1e6, **{name: value})
+    graph.add_edge("b", "s", capacity=1e6)
+    with pytest.raises(InputError, match=re.escape(message)):
+        netsim.from_networkx(graph, hosts=["a", "b"])
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ({"latency": -1}, "latency must be at least 0"),
     ({"latency": {"*": "inf"}}, "latency 'inf' is not a number"),
@@ -121,6 +133,7 @@ def test_a_graph_has_them_as_attributes():
     ({"efficiency": 0}, "host-0->host-1: efficiency must be above 0 and at most 1"),
     ({"efficiency": "most"}, "efficiency must be a number"),
     ({"packet": {"payload": 0, "header": 1}}, "payload must be positive"),
+    ({"packet": {"payload": 1, "header": 0, "gap": 12}}, "must be a Packet or have the keys"),
     ({"packet": {"payload": 1}}, "must be a Packet or have the keys payload and header"),
     ({"overhead": -1}, "overhead must be at least 0"),
     ({"profile": "tcp"}, "unknown profile 'tcp'; choose from: ethernet-1500, ideal"),

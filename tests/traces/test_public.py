@@ -138,7 +138,7 @@ def test_a_mirror(server, get, tmp_path, slash) -> None:
 
 def test_an_unknown_name() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown public trace 'tiresia' \(did you mean "
-                                               r"'tiresias'\?\); choose from: coflow-benchmark, t"):
+                                               r"'tiresias'\?\); choose from: coflow-benchmark, h"):
         fetch("tiresia")
 
 
