@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.checks import check_name, check_sequence, check_whole, is_whole
 from netsim.errors import InputError
@@ -29,24 +30,26 @@ _SAME = 1e-9
 class Cluster:
     """Servers with GPUs, connected by a network.
 
-    GPUs are numbered consecutively, server by server.
+    GPUs are numbered consecutively, server by server. The hosts of the network are the servers, or,
+    if the network knows its GPUs (`netsim.gpu_cluster`), these.
 
     Parameters
     ----------
     servers : int, optional
         Number of servers. By default the length of `gpus`, or the number of hosts of the topology.
-    gpus : int or sequence of int
-        GPUs per server: one number for all, or one for each.
+    gpus : int or sequence of int, optional
+        GPUs per server: one number for all, or one for each. By default as the topology says, or 8.
     nic : quantity, optional
-        Rate at which each server can send, and receive. By default that of the ports of the
-        topology's hosts, or ``"10Gbps"`` without a topology. It must be given if these ports
-        differ, or if a host has several; plans and models then use it, while the fabric uses the
-        links of the topology.
-    intra : quantity
-        Rate between two GPUs of the same server, such as ``"300GB/s"``.
+        Rate at which each server can send, and receive. By default that of all NICs of a server of
+        the topology, or of the ports of the topology's hosts, or ``"10Gbps"`` without a topology.
+        It must be given if these ports differ, or if a host has several; plans and models then use
+        it, while the fabric uses the links of the topology.
+    intra : quantity, optional
+        Rate between two GPUs of the same server. By default that of NVLink on the topology, or
+        ``"300GB/s"``. Where hosts are GPUs, only plans and models use it, and `nic`.
     topology : Topology, str or path, optional
-        Network whose hosts are the servers, or an argument of `netsim.read_network`. By default a
-        big switch with ports of `nic`.
+        Network whose hosts are the servers, or their GPUs, or an argument of
+        `netsim.read_network`. By default a big switch with ports of `nic`.
     name : str
 
     Attributes
@@ -60,6 +63,8 @@ class Cluster:
     nic, intra : float
         Rates in bytes per second.
     network : Topology
+    by_gpu : bool
+        Whether the hosts of the network are GPUs, and not servers.
 
     Raises
     ------
@@ -73,21 +78,24 @@ class Cluster:
     <Cluster 'cluster': 2 servers, 6 GPUs>
     """
 
-    def __init__(self, servers: int | None = None, gpus: int | Sequence[int] = 8,
-                 nic: Quantity | None = None, intra: Quantity = "300GB/s",
+    def __init__(self, servers: int | None = None, gpus: int | Sequence[int] | None = None,
+                 nic: Quantity | None = None, intra: Quantity | None = None,
                  topology: Topology | str | Path | None = None, name: str = "cluster") -> None:
         if isinstance(topology, str | Path):
             topology = read_network(topology)
         if not isinstance(topology, Topology | None):
             raise InputError(f"topology must be a Topology, a name or a path, not {topology!r}")
         check_name(name, "cluster: name")
+        inside = None if topology is None else topology.gpu_servers
+        self.by_gpu = inside is not None
         counts = _counts(servers, gpus, topology)
         self.name = name
         self.gpus = np.array(counts, dtype=np.int64)
         self.first = np.concatenate(([0], np.cumsum(self.gpus)))
         self.server_of = np.repeat(np.arange(len(counts)), self.gpus)
         self.nic = _nic_of(nic, topology)
-        self.intra = parse_rate(intra, "intra", strict=True)
+        usual: Quantity = "300GB/s" if inside is None else inside.nvlink
+        self.intra = parse_rate(usual if intra is None else intra, "intra", strict=True)
         self.network = big_switch(len(counts), self.nic) if topology is None else topology
         for array in (self.gpus, self.first, self.server_of):
             array.setflags(write=False)
@@ -102,13 +110,29 @@ class Cluster:
         """Number of GPUs."""
         return len(self.server_of)
 
+    def hosts_of(self, gpus: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the host of each of some GPUs: its server, or the GPU itself."""
+        return gpus if self.by_gpu else self.server_of[gpus]
+
+    def server_at(self, host: int) -> int:
+        """Return the server that a host is, or belongs to."""
+        return int(self.server_of[host]) if self.by_gpu else host
+
     def __repr__(self) -> str:
         return f"<Cluster {self.name!r}: {self.servers} servers, {self.total} GPUs>"
 
 
-def _counts(servers: int | None, gpus: int | Sequence[int], topology: Topology | None
+def _counts(servers: int | None, gpus: int | Sequence[int] | None, topology: Topology | None
             ) -> Sequence[int]:
     """Return the GPUs of each server, after checking that all numbers of servers agree."""
+    inside = None if topology is None else topology.gpu_servers
+    hosts = None if topology is None else topology.hosts
+    if topology is not None and inside is not None:
+        hosts = topology.hosts // inside.gpus
+        if gpus is not None and set(np.ravel(gpus).tolist()) != {inside.gpus}:
+            raise InputError(f"gpus: servers of network {topology.name!r} have {inside.gpus} GPUs "
+                             f"each, not {gpus!r}; leave gpus out, or change the network")
+    gpus = (8 if inside is None else inside.gpus) if gpus is None else gpus
     if servers is not None:
         check_whole(servers, "servers", 1, _MOST_GPUS)
     one = is_whole(gpus)
@@ -116,7 +140,7 @@ def _counts(servers: int | None, gpus: int | Sequence[int], topology: Topology |
         raise InputError(f"gpus must be a whole number, or one per server, not {gpus!r}")
     listed = None if one else check_sequence(gpus, int | np.integer, "gpus", "whole numbers")
     given = {"servers": servers, "the list of gpus": None if listed is None else len(listed),
-             "the hosts of the topology": None if topology is None else topology.hosts}
+             f"the {'hosts' if inside is None else 'servers'} of the topology": hosts}
     known = {name: count for name, count in given.items() if count is not None}
     if not known:
         raise InputError("a cluster needs servers, a list of gpus, or a topology")
@@ -142,7 +166,8 @@ def _nic_of(nic: Quantity | None, topology: Topology | None) -> float:
     given = None if nic is None else parse_rate(nic, "nic", strict=True)
     if topology is None:
         return parse_rate("10Gbps") if given is None else given
-    rates = _port_rates(topology)
+    inside = topology.gpu_servers
+    rates = _port_rates(topology) if inside is None else [inside.nic * inside.nics]
     if len(rates) != 1:
         if given is None:
             raise InputError(

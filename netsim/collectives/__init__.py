@@ -8,7 +8,15 @@ from netsim.collectives.algorithms import (
     schedule,
 )
 from netsim.collectives.bandwidth import Bandwidths, bandwidths
-from netsim.collectives.choice import Choice, NcclCosts, SwitchCosts, auto, costs_of, fastest
+from netsim.collectives.choice import (
+    GENERATIONS,
+    Choice,
+    NcclCosts,
+    SwitchCosts,
+    auto,
+    costs_of,
+    fastest,
+)
 from netsim.collectives.closed_forms import closed_form_s
 from netsim.collectives.messages import Edges, Messages, Round, Schedule
 from netsim.collectives.msccl import Program, is_program, read_msccl
@@ -17,9 +25,10 @@ from netsim.collectives.times import aggregated_s, stepwise_s
 from netsim.collectives.waiting import waits
 from netsim.lazy import loading
 
-__all__ = ["ALGORITHMS", "COLLECTIVES", "Bandwidths", "Choice", "Edges", "Messages", "NcclCosts",
-           "Program", "Round", "Schedule", "Sizes", "SwitchCosts", "aggregated_s", "algorithms_of",
-           "auto", "bandwidths", "check_algorithm", "closed_form_s", "costs_of", "fastest",
-           "is_program", "read_msccl", "schedule", "split", "stepwise_s", "waits"]
+__all__ = ["ALGORITHMS", "COLLECTIVES", "GENERATIONS", "Bandwidths", "Choice", "Edges",
+           "Messages", "NcclCosts", "Program", "Round", "Schedule", "Sizes", "SwitchCosts",
+           "aggregated_s", "algorithms_of", "auto", "bandwidths", "check_algorithm",
+           "closed_form_s", "costs_of", "fastest", "is_program", "read_msccl", "schedule", "split",
+           "stepwise_s", "waits"]
 
 __getattr__ = loading(__name__)

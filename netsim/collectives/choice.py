@@ -25,7 +25,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate, parse_seconds
 
-__all__ = ["Choice", "NcclCosts", "SwitchCosts", "auto", "costs_of", "fastest"]
+__all__ = ["GENERATIONS", "Choice", "NcclCosts", "SwitchCosts", "auto", "costs_of", "fastest"]
 
 _TREE, _RING = "double-tree", "ring"
 _PROTOCOLS = ("LL", "LL128", "Simple")
@@ -54,6 +54,9 @@ _GENERATIONS = {
     "ampere": _Generation(87.7, (20, 20, 20), (20, 20, 20), (24.0, 23.6, 17.8), 24, 1.4),
     "hopper": _Generation(87.7, (36.7, 36.7, 36.7), (36.7, 36.7, 29.0), (38.7, 41.4, 36.0), 16,
                           1.4)}
+
+#: Generations of GPUs of which the rates are known.
+GENERATIONS = tuple(_GENERATIONS)
 
 #: By CPU: the rate of LL on 2 and on more servers in GB/s, and microseconds between servers.
 _CPUS = {"intel": (39.0, 20.4, 1.0), "amd": (22.5, 19.0, 2.0)}

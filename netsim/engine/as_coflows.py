@@ -38,7 +38,9 @@ class CoflowExecution(Execution):
     """Jobs compute, and send traffic between servers over the network; see `Execution`.
 
     Rings connect one server to the next. In other jobs, rank i is on the i-th GPU of the job,
-    except that the GPUs of each stage of a model are taken server by server.
+    except that the GPUs of each stage of a model are taken server by server. If the hosts of the
+    network are GPUs, this goes for rings, too, and traffic inside servers is on links like all
+    other.
 
     Parameters
     ----------
@@ -142,7 +144,8 @@ class CoflowExecution(Execution):
     def send_state(self, job: int, nbytes: float, source: int, targets: NDArray[np.int64],
                    there: Callable[[], None]) -> None:
         """Send the state of a job to servers, as one coflow; see `Execution`."""
-        flows = Flows(np.full(len(targets), source), targets, np.full(len(targets), nbytes))
+        ends = self._cluster.hosts_of(self._cluster.first[np.append(targets, source)])
+        flows = Flows(np.full(len(targets), ends[-1]), ends[:-1], np.full(len(targets), nbytes))
         demand = RoutedCoflow.of(flows, self._fabric.network,
                                  key=ecmp_key(self._jobs[job].id, "state"))
         order = self.processes[job].next_order
@@ -163,7 +166,7 @@ class CoflowExecution(Execution):
         """Return the plan of a job on its GPUs, from now on."""
         servers = self._cluster.server_of[gpus]
         factors = self._factors[servers]
-        if job.model is None and ring_of(job) is not None:
+        if job.model is None and ring_of(job) is not None and not self._cluster.by_gpu:
             layout = RingLayout(zip(servers.tolist(),
                                     (gpus - self._cluster.first[servers]).tolist(), strict=True))
             slowed = replace(job, compute_s=job.compute_s * float(factors.max()))
@@ -171,6 +174,9 @@ class CoflowExecution(Execution):
                                  pattern=None, ranks=len(layout.servers), compute_s=0.0,
                                  redraw=False)
         job, slow = slowed_job(job, factors)
+        if self._cluster.by_gpu:
+            hosts = gpus if job.model is None else servers_of_model(job.model, gpus)
+            return self._plan_of(job, hosts.tolist(), slow)
         model, intra, shared = job.model, self._cluster.intra, self._shared
         if model is None:
             return self._plan_of(job, servers.tolist(), partial(

@@ -389,6 +389,8 @@ class Experiment(Table):
         tables = {name: getattr(self, name).resolved() for name in _RESOLVED
                   if getattr(self, name) is not None
                   and not (name == "allocator" and not self.shares_links)}
+        if self.cluster is not None:
+            tables["cluster"] = self.cluster.resolved(_built(self.network))
         if compared := {name: [table.resolved() for table in getattr(self.compare, name)]
                         for name in ("allocators", "schedulers") if getattr(self.compare, name)}:
             tables["compare"] = compared

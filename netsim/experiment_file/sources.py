@@ -233,11 +233,19 @@ class ClusterTable(Table):
         Problems
             If the table is invalid; names the keys.
         """
-        table = self.model_dump(exclude_none=True)
-        return build(partial(_cluster, network), table, ("gpus", "servers"))
+        return build(partial(_cluster, network), self._given(network), ("gpus", "servers"))
 
-    def resolved(self) -> dict[str, Any]:
-        """Return the table completed with all defaults."""
+    def _given(self, network: networks.Topology | None) -> dict[str, Any]:
+        """Return the options; where the network knows its GPUs, only those that are given."""
+        known = network is not None and network.gpu_servers is not None
+        return self.model_dump(exclude_none=True, exclude_unset=known)
+
+    def resolved(self, network: networks.Topology | None = None) -> dict[str, Any]:
+        """Return the table completed with all defaults, on a given network."""
+        if network is not None and network.gpu_servers is not None:
+            made = self.on(network)
+            return {"gpus": made.gpus.tolist(), "nic": made.nic, "intra": made.intra,
+                    "name": self.name, **self._given(network)}
         usual = {} if self.draw_gpus is not None or self.gpus is not None else {"gpus": 8}
         return self.model_dump(exclude_none=True) | usual
 
@@ -252,7 +260,7 @@ def _cluster(network: networks.Topology | None, *, servers: int | None = None,
         if count is None:
             raise InputError("draw_gpus needs servers, or a network whose hosts they are")
         gpus = drawn(count, draw_gpus, seed)
-    return Cluster(servers, 8 if gpus is None else gpus, topology=network, **options)
+    return Cluster(servers, gpus, topology=network, **options)
 
 
 def _ready_made(kind: str, name: str | None, known: Collection[str]) -> str:

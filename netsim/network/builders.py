@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import networkx as nx
 
 from netsim.checks import check_whole, is_number
-from netsim.errors import InputError
+from netsim.collectives import GENERATIONS
+from netsim.errors import InputError, UnknownNameError
 from netsim.network.from_graph import from_networkx
+from netsim.network.gpu_servers import GpuServers
 from netsim.network.graph import GraphTopology
 from netsim.network.topology import BigSwitch
 from netsim.network.wired import takes_wire
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate
 
-__all__ = ["big_switch", "edge_cloud", "fat_tree", "leaf_spine", "rail_pod", "ring", "torus"]
+__all__ = ["big_switch", "edge_cloud", "fat_tree", "gpu_cluster", "leaf_spine", "rail_pod", "ring",
+           "torus"]
 
 #: The most hosts of a big switch; more would end in a MemoryError.
 _MOST_HOSTS = 10_000_000
 
 #: The most cables of a network; more would take hours to build and tens of gigabytes.
 _MOST_CABLES = 10_000_000
+
+#: Ways from a GPU to one on another rail.
+_ACROSS = ("spine", "nvlink")
 
 
 @takes_wire
@@ -111,7 +117,7 @@ def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity
     graph = _with_hosts([f"host-{host}" for host in range(leaves * hosts_per_leaf)])
     for host, node in enumerate(graph.graph["hosts"]):
         graph.add_edge(node, f"leaf-{host // hosts_per_leaf}", capacity=port)
-    _join(graph, "leaf", leaves, spines, up)
+    _join(graph, "leaf", range(leaves), spines, up)
     return _built(graph, _leaf_spine_bisection(leaves, hosts_per_leaf, port, up * spines),
                   routing=routing, name=name, loopback_uses_ports=loopback_uses_ports)
 
@@ -204,12 +210,113 @@ def rail_pod(servers: int, gpus_per_server: int = 8, spines: int = 4,
         graph.add_edge(f"gpu-{server}.{rail}", f"rail-{rail}", capacity=port)
         if inside is not None:
             graph.add_edge(f"gpu-{server}.{rail}", f"server-{server}", capacity=inside)
-    _join(graph, "rail", gpus_per_server, spines, up)
+    _join(graph, "rail", range(gpus_per_server), spines, up)
     # With links inside servers, which carry some of the traffic across a cut, no formula is known.
     bisection = (None if inside is not None else
                  _leaf_spine_bisection(gpus_per_server, servers, port, up * spines))
     return _built(graph, bisection, relay=spines == 0, routing=routing, name=name,
                   loopback_uses_ports=loopback_uses_ports)
+
+
+@takes_wire
+@plain_numbers
+def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
+                nic: Quantity = "400Gbps", *, gpus_per_nic: int = 1, pcie: Quantity | None = None,
+                rails: int | None = None, leaf: int | None = None, spine: int | None = None,
+                oversubscription: float = 1.0, uplink: Quantity | None = None,
+                across: str = "spine", generation: str = "hopper", routing: str = "ecmp",
+                name: str = "gpu-cluster", loopback_uses_ports: bool = False) -> GraphTopology:
+    """Build servers of GPUs, with NVLink inside and NICs on rails across them.
+
+    Each GPU is a host, ``gpu-s.r``, numbered server by server. Its NVLink port leads to the switch
+    of its server, ``server-s``, and its NIC, ``nic-s.k``, to a switch of rail k, ``rail-k``. The
+    network is also the cluster of these servers, which schedulers give to jobs by the GPU: see
+    `netsim.Cluster`.
+
+    Parameters
+    ----------
+    servers, gpus : int
+        Numbers of servers, and of the GPUs of each.
+    nvlink : quantity
+        Rate of a GPU's NVLink port, in each direction.
+    nic : quantity
+        Rate of a NIC, in each direction.
+    gpus_per_nic : int
+        How many GPUs share a NIC.
+    pcie : quantity, optional
+        Rate between a GPU and its NIC, if it is less than that of the NIC.
+    rails : int, optional
+        Number of rails; NIC k of each server is on rail ``k % rails``. By default one per NIC of a
+        server; with 1, all NICs of a server lead to the same switch.
+    leaf : int, optional
+        Servers per switch of a rail: rail k then has the switches ``rail-k.0``, ``rail-k.1`` and
+        so on. By default a single one for all servers.
+    spine : int, optional
+        Number of switches that connect those of the rails; 4 by default, none if there is only one.
+    oversubscription : float
+        Ratio of the rates of the NICs on a switch of a rail to that of its uplinks.
+    uplink : quantity, optional
+        Instead of `oversubscription`, the capacity of each link between a rail and a spine.
+    across : {"spine", "nvlink"}
+        How flows reach a GPU on another rail: over the spines, or by NVLink to the GPU of their own
+        server that is on that rail, and from there on the rail, as NCCL's PXN does. Without
+        spines it is by NVLink.
+    generation : {"hopper", "ampere", "volta"}
+        Of the GPUs, for algorithms of collectives that ``"auto"`` chooses.
+    routing, name, loopback_uses_ports
+        See `leaf_spine`.
+
+    Examples
+    --------
+    >>> net = gpu_cluster(2, 4, across="nvlink")
+    >>> [net.link_names[link] for link in net.route(0, 2)]
+    ['gpu-0.0->server-0', 'server-0->gpu-0.2']
+    >>> [net.link_names[link] for link in net.route(1, 5)]
+    ['gpu-0.1->nic-0.1', 'nic-0.1->rail-1', 'rail-1->nic-1.1', 'nic-1.1->gpu-1.1']
+    >>> [net.link_names[link] for link in net.route(1, 4)][:3]
+    ['gpu-0.1->server-0', 'server-0->gpu-0.0', 'gpu-0.0->nic-0.0']
+    """
+    _check_counts(servers=servers, gpus=gpus, gpus_per_nic=gpus_per_nic)
+    nics = _divided(gpus, gpus_per_nic, "gpus", "gpus_per_nic")
+    rails, leaf = nics if rails is None else rails, servers if leaf is None else leaf
+    _check_counts(rails=rails, leaf=leaf)
+    nics_on_leaf = leaf * _divided(nics, rails, "NICs of a server", "rails")
+    pods = _divided(servers, leaf, "servers", "leaf")
+    spines = (4 if rails * pods > 1 else 0) if spine is None else spine
+    _check_counts(least=0, spine=spines)
+    _check_cables(servers * (2 * gpus + nics) + rails * pods * spines)
+    if across not in _ACROSS:
+        raise UnknownNameError("across", across, _ACROSS)
+    if generation not in GENERATIONS:
+        raise UnknownNameError("generation", generation, GENERATIONS)
+    if not spines and pods > 1:
+        raise InputError(f"spine = 0 leaves the {pods} switches of each rail disconnected: give "
+                         "spine, or leave leaf out")
+    inside, port = (parse_rate(each, what, strict=True)
+                    for each, what in ((nvlink, "nvlink"), (nic, "nic")))
+    lane = port if pcie is None else parse_rate(pcie, "pcie", strict=True)
+    up = _uplink(uplink, oversubscription, port * nics_on_leaf, spines) if spines else 0.0
+    graph = _with_hosts([f"gpu-{server}.{gpu}" for server, gpu in
+                         product(range(servers), range(gpus))])
+    for server, gpu in product(range(servers), range(gpus)):
+        graph.add_edge(f"gpu-{server}.{gpu}", f"server-{server}", capacity=inside)
+        graph.add_edge(f"gpu-{server}.{gpu}", f"nic-{server}.{gpu // gpus_per_nic}", capacity=lane)
+    of_rail = [f"{rail}" if pods == 1 else f"{rail}.{pod}" for rail in range(rails)
+               for pod in range(pods)]
+    for server, k in product(range(servers), range(nics)):
+        switch = of_rail[k % rails * pods + server // leaf]
+        graph.add_edge(f"nic-{server}.{k}", f"rail-{switch}", capacity=port)
+    _join(graph, "rail", of_rail, spines, up)
+    # GPUs that share a NIC must not take that for NVLink, which is as near.
+    beside = [(f"gpu-{server}.{one}", f"server-{server}", f"gpu-{server}.{other}")
+              for server, k in product(range(servers), range(nics))
+              for one, other in permutations(range(k * gpus_per_nic, (k + 1) * gpus_per_nic), 2)]
+    network = _built(graph, None, relay=not spines, routing=routing, name=name,
+                     paths=beside or None, loopback_uses_ports=loopback_uses_ports)
+    network.gpu_servers = GpuServers(gpus, inside, port, nics, rails, generation)
+    if across == "nvlink" or not spines:
+        network.relay_by(network.gpu_servers.relays)
+    return network
 
 
 @takes_wire
@@ -341,11 +448,11 @@ def _with_hosts(names: list[str]) -> nx.Graph:
     return graph
 
 
-def _join(graph: nx.Graph, below: str, count: int, spines: int, up: float) -> None:
-    """Connect each leaf, or rail, to each spine."""
+def _join(graph: nx.Graph, below: str, numbers: Iterable[Any], spines: int, up: float) -> None:
+    """Connect each leaf, or switch of a rail, to each spine."""
     for spine in range(spines):
         graph.add_node(f"spine-{spine}", layer="spines")
-    for leaf, spine in product(range(count), range(spines)):
+    for leaf, spine in product(numbers, range(spines)):
         graph.add_edge(f"{below}-{leaf}", f"spine-{spine}", capacity=up)
 
 
@@ -376,6 +483,13 @@ def _leaf_spine_bisection(leaves: int, hosts: int, port: float, up: float) -> fl
     or their hosts' links; with an odd number of leaves, one costs half of its hosts' links.
     """
     return leaves // 2 * min(hosts * port, up) + leaves % 2 * (hosts // 2) * port
+
+
+def _divided(number: int, by: int, what: str, of: str) -> int:
+    """Divide whole numbers that must go into each other."""
+    if number % by:
+        raise InputError(f"{of} must divide the number of {what}, {number}, not be {by}")
+    return number // by
 
 
 def _check_counts(least: int = 1, **counts: Any) -> None:

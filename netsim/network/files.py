@@ -26,6 +26,7 @@ TOPOLOGIES = Registry(
         "big-switch": "netsim.network.builders:big_switch",
         "leaf-spine": "netsim.network.builders:leaf_spine",
         "fat-tree": "netsim.network.builders:fat_tree",
+        "gpu-cluster": "netsim.network.builders:gpu_cluster",
         "rail-pod": "netsim.network.builders:rail_pod",
         "ring": "netsim.network.builders:ring",
         "torus": "netsim.network.builders:torus",

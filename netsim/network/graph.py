@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 
@@ -61,6 +61,7 @@ class GraphTopology(Topology):
     """
 
     bisection: float | None = None
+    _relays: Callable[[Ints, Ints], Ints] | None = None
 
     def __init__(self, name: str, nodes: Sequence[Hashable], hosts: int, ends: ArrayLike,
                  capacity: ArrayLike, link_names: Sequence[str], *, routing: str = "ecmp",
@@ -168,6 +169,7 @@ class GraphTopology(Topology):
         other = copy(self)
         other._shortest = self._shortest.without(dead)
         other._alive = None if self.given is None else self.given.without(dead)
+        other._relays = None
         return other
 
     def reaches(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
@@ -196,12 +198,27 @@ class GraphTopology(Topology):
         left = np.flatnonzero(rest)
         for first in range(0, len(left), _BLOCK):
             flow = left[first:first + _BLOCK]
-            lost = np.flatnonzero(self._shortest.hops(src[flow], dst[flow]) < 0)
-            if len(lost):
-                self._refuse_pair(int(src[flow][lost[0]]), int(dst[flow][lost[0]]))
-            for part, link in self._shortest.walk(src[flow], dst[flow],
-                                                  None if hashes is None else hashes[flow]):
-                yield flow[part], link
+            via = src[flow] if self._relays is None else self._relays(src[flow], dst[flow])
+            relayed = via != src[flow]
+            yield from self._walk(flow[relayed], src[flow][relayed], via[relayed], hashes)
+            yield from self._walk(flow, via, dst[flow], hashes)
+
+    def _walk(self, flow: Ints, start: Ints, end: Ints, hashes: NDArray[np.uint64] | None
+              ) -> Iterator[tuple[Ints, Ints]]:
+        """Yield arrays of flows with a link of each on shortest paths from `start` to `end`."""
+        lost = np.flatnonzero(self._shortest.hops(start, end) < 0)
+        if len(lost):
+            self._refuse_pair(int(start[lost[0]]), int(end[lost[0]]))
+        own = None if hashes is None else hashes[flow]
+        for part, link in self._shortest.walk(start, end, own):
+            yield flow[part], link
+
+    def relay_by(self, relays: Callable[[Ints, Ints], Ints]) -> None:
+        """Lead flows through the hosts that a function gives for sources and destinations.
+
+        Where it gives the source, flows take a shortest path; and so they do round dead links.
+        """
+        self._relays = self.cables._relays = relays
 
     def to_networkx(self) -> nx.DiGraph:
         """Return the network as a graph; see `Topology.to_networkx`.

@@ -76,6 +76,7 @@ class SprayedNetwork(GraphTopology):
             relay=cables.relay, loopback_uses_ports=cables.loopback_uses_ports)
         if cables.given is not None:
             self.given = self._alive = cables.given.on_links(self.trunk_of)
+        self._relays = cables._relays
         self.set_wire(cables.wire)
 
     def _check_layers(self, layers: Mapping[Hashable, Hashable]) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.checks import check_name, check_whole, is_whole
 from netsim.errors import InputError
+from netsim.network.gpu_servers import GpuServers
 from netsim.network.wire import Wire
 from netsim.plain import plain, plain_numbers
 
@@ -50,7 +51,11 @@ class Topology:
     ----------
     usable : ndarray of float, shape (links,)
         What flows can use of the capacity: `capacity` times the efficiency of each link.
+    gpu_servers : GpuServers or None
+        The servers whose GPUs the hosts are, if the network knows them; see `netsim.gpu_cluster`.
     """
+
+    gpu_servers: GpuServers | None = None
 
     def __init__(self, name: str, hosts: int, capacity: ArrayLike, link_names: Sequence[str], *,
                  loopback_uses_ports: bool = False, wire: Wire | None = None) -> None:

@@ -89,12 +89,13 @@ def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, 
     if isinstance(what, EdgeCloud):
         refuse_arguments("edge-cloud", args.given)
         return _on_edge(what, as_edge_workload(workload), args)
+    what = _as_cluster(what, args)
     check_whole(args.seed, "seed")
     refuse_arguments("cluster" if isinstance(what, Cluster) else "network", args.given)
     jobs = as_workload(workload, args.seed)
     if isinstance(what, Cluster):
         return _on_cluster(what, jobs, args)()
-    return OnNetwork(as_network(what), jobs, make_allocator(args.allocator), args.interval,
+    return OnNetwork(what, jobs, make_allocator(args.allocator), args.interval,
                      args.seed, args.record, args.events, args.check,
                      TIMELINE if args.timeline else (), args.stragglers)
 
@@ -108,6 +109,7 @@ def check_call(what: Topology | Cluster | EdgeCloud, workload: Workload | EdgeWo
     InputError
         As `simulate` does.
     """
+    what = what if isinstance(what, EdgeCloud) else _as_cluster(what, args)
     if isinstance(what, Cluster) and isinstance(workload, Workload):
         refuse_arguments("cluster", args.given)
         _on_cluster(what, workload, args)
@@ -115,6 +117,17 @@ def check_call(what: Topology | Cluster | EdgeCloud, workload: Workload | EdgeWo
         target_of(what, workload, args)
     if args.until is not None:
         parse_seconds(args.until, "until", strict=True)
+
+
+def _as_cluster(what: Topology | Cluster | str | Path, args: Arguments) -> Topology | Cluster:
+    """Return a network, or the cluster that it is if it knows its GPUs and there is a scheduler."""
+    if isinstance(what, Cluster):
+        return what
+    network = as_network(what)
+    if network.gpu_servers is None or not {"scheduler", "placement", "execution",
+                                           "preemption"}.intersection(args.given):
+        return network
+    return Cluster(topology=network, name=network.name)
 
 
 def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callable[[], OnCluster]:

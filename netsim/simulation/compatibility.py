@@ -135,6 +135,8 @@ def _kind(job: JobSpec) -> str:
 
 
 def _slow_servers(run: ClusterRun) -> str | None:
+    if run.context.cluster.by_gpu and run.context.model.uses_links:
+        return None  # rings are on links inside servers, too
     problem = _refusal(check_rates, run.context.cluster)
     if problem and any(ring_of(job) is not None for job in run.context.jobs):
         return problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import simpy
@@ -36,7 +36,8 @@ class FaultEvent:
         New capacity of the link, or of each link of the host or switch, if `kind` is ``"degrade"``:
         ``"1Gbps"``, or a number of bytes per second. 0 is a failure.
     host : str or int, optional
-        Name or number of the host, or number of the server of a cluster.
+        Name or number of the host, or number of the server of a cluster. On networks of
+        `netsim.gpu_cluster`, the name of a server, ``"server-3"``, stands for all of its GPUs.
     kind : {"degrade", "fail", "repair"}
         Failed links carry nothing; repaired links get back the capacity that they had when the
         run began.
@@ -122,7 +123,8 @@ def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topolo
     """
     given = check_sequence(events, FaultEvent | Mapping, "events", "FaultEvent or mappings")
     parts = parts_of(network) if given else network
-    return sorted((_resolve(event, parts) for event in given), key=lambda change: change.at)
+    return sorted((_resolve(each, parts) for event in given for each in _on_hosts(event, network)),
+                  key=lambda change: change.at)
 
 
 def capacities_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
@@ -142,7 +144,8 @@ def capacities_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Top
     return [(change.at, *item) for change in changes for item in change.capacity.items()]
 
 
-def _resolve(event: FaultEvent | Mapping[str, Any], network: Topology) -> Change:
+def _on_hosts(event: FaultEvent | Mapping[str, Any], network: Topology) -> list[FaultEvent]:
+    """Return an event, or one for each GPU of a server that is named as a host."""
     if isinstance(event, Mapping):
         try:
             event = FaultEvent(**event)
@@ -150,6 +153,15 @@ def _resolve(event: FaultEvent | Mapping[str, Any], network: Topology) -> Change
             allowed = ", ".join(field.name for field in fields(FaultEvent))
             raise InputError(f"an event has the keys {allowed}, of which at is required, not "
                              + ", ".join(map(str, event))) from None  # type: ignore[arg-type]
+    servers = network.gpu_servers
+    gpus = {} if servers is None or not isinstance(event.host, str) else {
+        f"server-{host // servers.gpus}": range(host, host + servers.gpus)
+        for host in range(0, network.hosts, servers.gpus)}
+    return ([replace(event, host=gpu) for gpu in gpus[event.host]] if event.host in gpus
+            else [event])
+
+
+def _resolve(event: FaultEvent, network: Topology) -> Change:
     host = None if event.host is None else network.host(event.host)
     links = _links_of(event, network)
     usual = network.usable

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.cluster.cluster import Cluster
 from netsim.engine.as_coflows import CoflowExecution
 from netsim.engine.engine import Engine
 from netsim.errors import InputError
@@ -284,12 +285,16 @@ class JobsOnServers:
     Parameters
     ----------
     engine : Engine
+    cluster : Cluster
+        A host that is a GPU takes its server with it.
     on_fabric : CoflowExecution, optional
         The execution, if jobs run as coflows on the fabric.
     """
 
-    def __init__(self, engine: Engine, on_fabric: CoflowExecution | None = None) -> None:
-        self._engine, self._on_fabric = engine, on_fabric
+    def __init__(self, engine: Engine, cluster: Cluster,
+                 on_fabric: CoflowExecution | None = None) -> None:
+        self._engine, self._cluster, self._on_fabric = engine, cluster, on_fabric
+        self._lost: set[int] = set()
 
     def processes(self) -> Iterable[JobProcess]:
         """Return the jobs on the fabric; see `JobHost`."""
@@ -301,15 +306,24 @@ class JobsOnServers:
 
     def lose(self, host: int, restart: bool) -> None:
         """Give no more GPUs of a server to jobs."""
-        self._engine.lose(host)
+        server = self._cluster.server_at(host)
+        if not self._lost_on(server):
+            self._engine.lose(server)
+        self._lost.add(host)
 
     def stop(self, host: int) -> None:
         """Stop the jobs that have GPUs of a server, and put them back into the queue."""
-        self._engine.evict(host)
+        self._engine.evict(self._cluster.server_at(host))
 
     def repair(self, host: int) -> None:
-        """Give GPUs of a server to jobs again."""
-        self._engine.repair(host)
+        """Give GPUs of a server to jobs again, once all of its hosts are repaired."""
+        self._lost.discard(host)
+        server = self._cluster.server_at(host)
+        if not self._lost_on(server):
+            self._engine.repair(server)
+
+    def _lost_on(self, server: int) -> bool:
+        return any(self._cluster.server_at(host) == server for host in self._lost)
 
 
 def dead_links(fabric: FabricProcess) -> list[str]:

@@ -116,6 +116,11 @@ class OnCluster(Clocked):
     def _on_network(self, allocator: Allocator, interval: float, check: bool) -> None:
         """Set up an engine in which jobs run as coflows on the network."""
         recorder = self.recorder
+        if allocator.reserves_gpus and self.cluster.by_gpu:
+            raise InputError(
+                f"allocator {allocator.title} gives jobs their part of a server's NIC, and hosts "
+                f"of network {self.cluster.network.name!r} are GPUs, with ports of their own; "
+                "choose another one")
         self.fabric = FabricProcess(
             self.env, self.faults.network, allocator, self.arrival_s.tolist(),
             observe_interval=interval, check=check,
@@ -134,8 +139,8 @@ class OnCluster(Clocked):
         self.engine = Engine(self.env, self.cluster, jobs, self.decider, execution, self.placement,
                              SCHEDULERS.to_dict(self.scheduler)["name"], self.preemption)
         self.teller = Teller(self.env, self.recorder, self.fabric, starts=False)
-        self.faults.begin(self.env, JobsOnServers(self.engine, self._on_fabric), self.fabric,
-                          self.recorder, self.teller, seen)
+        self.faults.begin(self.env, JobsOnServers(self.engine, self.cluster, self._on_fabric),
+                          self.fabric, self.recorder, self.teller, seen)
 
     @property
     def _context(self) -> RunContext:
@@ -316,15 +321,17 @@ class OnCluster(Clocked):
     def _lower_bounds(self) -> NDArray[np.float64]:
         """Return a lower bound on the running time of each job, in seconds.
 
-        If jobs on the fabric are not all rings, events raise the capacity of links, or these have
-        a latency, the bound is for the servers that each job got; NaN for jobs that got none.
+        If jobs on the fabric are not all rings, events raise the capacity of links, these have a
+        latency, or hosts are GPUs, the bound is for the servers that each job got; NaN for jobs
+        that got none.
         """
         jobs, fabric = self.workload.jobs, self._on_fabric
         rings = [] if self._timed is not None else [ring_of(job) for job in jobs]
         usual = self.cluster.network.usable
         most = self.faults.most_capacity[:len(usual)]
         widened = (np.isfinite(most) & (most > usual)).any()
-        if fabric is not None and (None in rings or widened or self.cluster.network.wire.timed):
+        if fabric is not None and (None in rings or widened or self.cluster.network.wire.timed
+                                   or self.cluster.by_gpu):
             return np.array([fabric.processes[k].lower_bound_s if k in fabric.processes
                              else math.nan for k in range(len(jobs))])
         least = (self.model.of(self.cluster, list(filter(None, rings))).least

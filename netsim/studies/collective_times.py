@@ -58,14 +58,19 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
     hosts : sequence of int, optional
         The host of each rank; by default rank r is host r.
     servers : int, optional
-        Over how many servers the ranks are spread, for ``"auto"``; by default each has its own.
+        Over how many servers the ranks are spread, for ``"auto"``; by default as the network says
+        (`netsim.gpu_cluster`), or each has its own.
     costs : mapping, optional
-        What ``"auto"`` or ``"fastest"`` knows, in place of what follows from the network: the rate
-        of the slowest port of the hosts.
+        What ``"auto"`` or ``"fastest"`` knows, in place of what follows from the network. For
+        ``"auto"`` that is the rate of the slowest port of the hosts; among GPUs of servers, that of
+        NVLink on one server, and on several the least of that and all NICs of a server, with the
+        generation of the GPUs. For ``"fastest"`` it is the slowest port, the largest latency of a
+        path, and the overhead.
     allocator : str, mapping or Allocator
         As for `netsim.simulate`.
     **options
-        Other options of the pattern, such as ``chunks`` or ``group``.
+        Other options of the pattern, such as ``chunks`` or ``group``, which is by default the ranks
+        of a server, if the network says which servers there are.
 
     Returns
     -------
@@ -96,6 +101,8 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
     check_whole(ranks, "ranks", 1)
     places = _places(network, ranks, hosts)
     given = {"name": collective, "form": form, **options}
+    if "group" not in given:
+        given |= _grouped(network, places, algorithm)
     if algorithm is not None:
         given["algorithm"] = algorithm
     if algorithm in ("auto", "fastest") or costs is not None:
@@ -146,12 +153,53 @@ def sizes_between(first: Quantity, last: Quantity, factor: float = 2.0) -> list[
 
 def costs_on(network: Topology, hosts: Sequence[int], algorithm: str, servers: int | None
              ) -> NcclCosts | SwitchCosts:
-    """Return what a rule knows of a network: the rate of the slowest port of some hosts."""
-    ports = np.unique(np.concatenate([network.links_of(host) for host in hosts]))
-    rate = float(network.capacity[ports].min())
-    if algorithm == "fastest":
-        return SwitchCosts(rate)
-    return NcclCosts(rate, servers=len(hosts) if servers is None else servers)
+    """Return what a rule knows of a network on which the ranks have some hosts."""
+    machines, places = network.gpu_servers, np.array(hosts)
+    if algorithm == "fastest" or machines is None:
+        ports = np.unique(np.concatenate([network.links_of(host) for host in hosts]))
+        rate = float(network.usable[ports].min())
+        if algorithm == "fastest":
+            return SwitchCosts(rate, _longest_s(network, places), network.wire.overhead)
+        return NcclCosts(rate, servers=len(hosts) if servers is None else servers)
+    own = len(np.unique(machines.server_of(places))) if servers is None else servers
+    efficiency = network.wire.efficiency[_links_of_first_gpu(network, int(places[0]))]
+    nvlink = machines.nvlink * float(efficiency[0])
+    nics = machines.nic * machines.nics * float(efficiency[1])
+    return NcclCosts(nvlink if own == 1 else min(nvlink, nics), servers=own,
+                     generation=machines.generation)
+
+
+def _links_of_first_gpu(network: Topology, host: int) -> list[int]:
+    """Return the NVLink of the first GPU on a host's server, and the link of the first NIC."""
+    assert network.gpu_servers is not None
+    server = host // network.gpu_servers.gpus
+    up = next(name for name in network.link_names if name.startswith(f"nic-{server}.0->rail-"))
+    return [network.link(f"gpu-{server}.0->server-{server}"), network.link(up)]
+
+
+def _longest_s(network: Topology, hosts: NDArray[np.int64]) -> float:
+    """Return the largest latency of a path between some hosts, in seconds."""
+    if not network.wire.latency.any():
+        return 0.0
+    longest = 0.0
+    for host in hosts.tolist():
+        ptr, links = network.routes(np.full_like(hosts, host), hosts, np.zeros_like(hosts))
+        longest = max(longest, float(network.wire.latency_of(ptr, links).max()))
+    return longest
+
+
+def _grouped(network: Topology, hosts: Sequence[int], algorithm: str | None) -> dict[str, Any]:
+    """Return the groups of a hierarchical collective: the ranks of each server."""
+    if algorithm != "hierarchical" or network.gpu_servers is None:
+        return {}
+    on = network.gpu_servers.server_of(np.array(hosts))
+    first = np.flatnonzero(np.diff(on, prepend=-1))
+    sizes = np.unique(np.diff(first, append=len(on)))
+    if len(sizes) > 1 or len(np.unique(on[first])) < len(first):
+        raise InputError("hierarchical: ranks of a server must follow each other, equally many of "
+                         f"each, not {np.diff(first, append=len(on)).tolist()[:8]} of servers "
+                         f"{on[first].tolist()[:8]}; give group")
+    return {"group": int(sizes[0])}
 
 
 def _places(network: Topology, ranks: int, hosts: Sequence[int] | None) -> list[int]:

@@ -251,7 +251,7 @@ class _Trial:
         env, engine = timed_engine(context, watched, self.placed,
                                    [job.takes_s for job in case.jobs],
                                    type(self.instance).__name__, case.preemption)
-        Faults(case.events, case.cluster.network).begin(env, JobsOnServers(engine))
+        Faults(case.events, case.cluster.network).begin(env, JobsOnServers(engine, case.cluster))
         trial = replace(self, case=case)
         try:
             run_to_end(env, engine)

@@ -65,6 +65,7 @@ NETWORKS = {
     "leaf-spine": netsim.leaf_spine(2, 2, 2, "1MB/s", oversubscription=2),
     "fat-tree": netsim.fat_tree(4, "1MB/s", loopback_uses_ports=True),
     "rail-pod": netsim.rail_pod(2, 2, 1, "1MB/s", intra="4MB/s"),
+    "gpu-cluster": netsim.gpu_cluster(2, 2, "4MB/s", "1MB/s", spine=1, routing="spray"),
     "ring": netsim.ring(5, "1MB/s"),
     "torus": netsim.torus([3, 2], "1MB/s"),
     "edge-cloud": netsim.edge_cloud(2, 2, "1MB/s", "0.25MB/s", cloud="4MB/s"),

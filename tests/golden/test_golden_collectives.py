@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from netsim import JobSpec, big_switch, simulate
+from netsim import JobSpec, big_switch, gpu_cluster, simulate
 from netsim.collectives import (
     NcclCosts,
     SwitchCosts,
@@ -99,22 +99,40 @@ def test_times_on_an_idle_switch(listed):
                 assert value == pytest.approx(told, rel=RTOL, nan_ok=True)
 
 
+def switch(given, instance):
+    """A big switch whose ports have half of a path's latency each."""
+    network = big_switch(instance["ranks"], given["port_bytes_per_s"]["value"])
+    network.wire = Wire(network.links, latency=given["path_latency_s"]["value"] / 2,
+                        overhead=given["overhead_s"]["value"])
+    return network
+
+
+def two_level(given, instance):
+    """Servers of GPUs, each with a leaf of its own, and an uplink for all of its NICs."""
+    servers, gpus = (instance["two_level"][name] for name in ("servers", "gpus"))
+    nic, inside = (given[f"{name}_bytes_per_s"]["value"] for name in ("nic", "nvlink"))
+    latency = {name: given[f"{name}_latency_s"]["value"] for name in ("nic", "nvlink", "uplink")}
+    return gpu_cluster(
+        servers, gpus, inside, nic, rails=1, leaf=1, spine=1,
+        uplink=nic * gpus * given["uplink_share"]["value"], overhead=given["overhead_s"]["value"],
+        latency={"*server-*": latency["nvlink"], "nic-*->rail-*": latency["nic"],
+                 "rail-*->nic-*": latency["nic"], "*spine-*": latency["uplink"]})
+
+
 @pytest.mark.parametrize(("form", "told"), [("steps", "stepwise_s"), ("messages", "per_message_s"),
                                             ("aggregate", "aggregated_s")])
-def test_runs_on_an_idle_switch(listed, form, told):
-    """Max-min fair, on a big switch whose ports have half of a path's latency each."""
-    rate, latency, overhead = (listed["switch"][name]["value"] for name in
-                               ("port_bytes_per_s", "path_latency_s", "overhead_s"))
+@pytest.mark.parametrize("network_of", [switch, two_level])
+def test_runs_alone(listed, network_of, form, told):
+    """Max-min fair, on a switch and on servers of GPUs."""
+    kind = network_of.__name__
     for instance in listed["instances"]:
         if instance["ranks"] == 1:
             continue
         made, sizes, _ = made_of(listed, instance)
-        network = big_switch(instance["ranks"], rate)
-        network.wire = Wire(network.links, latency=latency / 2, overhead=overhead)
         job = JobSpec(0, stages=stages_of(made, sizes, form), hosts=range(instance["ranks"]))
-        result = simulate(network, [job], allocator="maxmin")
+        result = simulate(network_of(listed[kind], instance), [job], allocator="maxmin")
         assert float(result.jobs["jct_s"].iloc[0]) == pytest.approx(
-            instance["switch"][told]["value"], rel=RTOL)
+            instance[kind][told]["value"], rel=RTOL)
 
 
 def test_auto(collectives_auto_case):
