@@ -1,0 +1,11 @@
+"""Training of large language models: from a model and its parallelism to what ranks do."""
+
+from netsim.lazy import loading
+from netsim.llm.job import llm_job, llm_operations
+from netsim.llm.setup import TrainingSetup
+from netsim.llm.transformer import TRANSFORMERS, Transformer, make_transformer
+
+__all__ = ["TRANSFORMERS", "TrainingSetup", "Transformer", "llm_job", "llm_operations",
+           "make_transformer"]
+
+__getattr__ = loading(__name__)

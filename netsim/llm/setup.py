@@ -1,0 +1,272 @@
+"""How a transformer is trained: parallelism, batches, and what overlaps; and what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from netsim.brief import brief
+from netsim.checks import check_sequence, check_whole, is_number
+from netsim.errors import InputError, UnknownNameError
+from netsim.forking import same
+from netsim.llm.transformer import Transformer
+from netsim.plain import plain_numbers
+from netsim.units import parse_seconds
+
+__all__ = ["ORDERS", "TrainingSetup"]
+
+#: The orders in which ranks are numbered; the first name changes fastest.
+ORDERS = ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")
+
+_CHOICES = {"schedule": ("gpipe", "1f1b", "interleaved"), "tensors": ("fused", "split"),
+            "bucket_stages": ("first", "all"), "recompute": ("none", "selective", "full"),
+            "order": ORDERS}
+_FLAGS = ("sequence_parallel", "overlap_grad_reduce", "overlap_param_gather", "tp_overlap",
+          "pp_overlap", "step_barrier")
+_COUNTS = ("tp", "cp", "ep", "dp", "pp", "vpp", "micro_batch", "global_batch", "dtype_bytes",
+           "grad_bytes", "allgather_bucket_size")
+
+
+@plain_numbers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSetup:
+    """How a transformer is trained.
+
+    Parameters
+    ----------
+    model : Transformer
+    tp, cp, ep, dp, pp : int
+        Ranks of tensor, context, expert, data and pipeline parallelism. There are ``tp cp dp pp``
+        ranks; `ep` divides ``dp cp``.
+    vpp : int
+        Chunks of layers on each stage of an interleaved pipeline.
+    micro_batch, global_batch : int
+        Sequences of a micro-batch, and of an iteration.
+    schedule : {"1f1b", "gpipe", "interleaved"}
+    group : int, optional
+        Micro-batches that an interleaved pipeline takes together; `pp` by default.
+    sequence_parallel : bool
+        Whether norms and dropout are divided among the ranks of tensor parallelism.
+    zero : {0, 1, 2, 3}
+        0: all-reduce of gradients. 1: Megatron's distributed optimizer. 2, 3: DeepSpeed's ZeRO.
+    dtype_bytes, grad_bytes : int
+        Bytes of a parameter or activation, and of a gradient as it is reduced.
+    vocab_multiple : int
+        The vocabulary is rounded up to a multiple of ``vocab_multiple tp``; 0: it is not.
+    tensors : {"fused", "split"}
+        Whether QKV, and gate and up, are one tensor each, as in Megatron.
+    bucket_size : int, optional
+        Elements of a bucket of gradients; ``max(40e6, 1e6 dp)`` by default, with `zero` 2 and 3
+        5e8.
+    bucket_stages : {"first", "all"}
+        Which virtual stages have several buckets.
+    allgather_bucket_size : int
+        Elements that `zero` 2 gathers at a time.
+    overlap_grad_reduce : bool
+        Whether gradients are reduced bucket by bucket under the last backward passes.
+    overlap_param_gather : bool
+        Of `zero` 1: whether parameters are gathered under the next forward passes.
+    prefetch : int
+        Of `zero` 3: units that are gathered ahead.
+    tp_overlap, pp_overlap : bool
+        Whether tensor parallelism communicates under backward computation, and whether stages of
+        the pipeline go on while they send.
+    recompute : {"none", "selective", "full"}
+        What backward passes compute again: nothing, the core of attention, whole layers.
+    order : {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"}
+        How ranks are numbered; the first name changes fastest.
+    peak_flops, utilisation : float
+        Operations per second of a GPU, and the share of them that is reached.
+    forward_s : sequence of three quantities, optional
+        Seconds of an attention block, an MLP block and the head, per micro-batch, instead of
+        operations; backward takes twice as long.
+    optimizer_s : quantity
+    step_barrier : bool
+        Whether all ranks wait for each other before the optimizer.
+
+    Raises
+    ------
+    InputError
+        If something does not fit; the message lists all that does not.
+    """
+
+    model: Transformer
+    tp: int = 1
+    cp: int = 1
+    ep: int = 1
+    dp: int = 1
+    pp: int = 1
+    vpp: int = 1
+    micro_batch: int = 1
+    global_batch: int = 1
+    schedule: str = "1f1b"
+    group: int | None = None
+    sequence_parallel: bool = False
+    zero: int = 0
+    dtype_bytes: int = 2
+    grad_bytes: int = 4
+    vocab_multiple: int = 128
+    tensors: str = "fused"
+    bucket_size: int | None = None
+    bucket_stages: str = "first"
+    allgather_bucket_size: int = 500_000_000
+    overlap_grad_reduce: bool = True
+    overlap_param_gather: bool = False
+    prefetch: int = 1
+    tp_overlap: bool = False
+    pp_overlap: bool = True
+    recompute: str = "none"
+    order: str = ORDERS[0]
+    peak_flops: float = 312e12
+    utilisation: float = 0.5
+    forward_s: tuple[float, float, float] | None = None
+    optimizer_s: float = 0.0
+    step_barrier: bool = True
+
+    __repr__ = brief
+    __deepcopy__ = same
+
+    def __post_init__(self) -> None:
+        self._check_values()
+        if problems := list(self._problems()):
+            raise InputError(f"llm: {'; '.join(problems)}")
+
+    def _check_values(self) -> None:
+        for name in _COUNTS:
+            check_whole(getattr(self, name), f"llm: {name}", 1)
+        check_whole(self.zero, "llm: zero", 0, 3)
+        for name in ("vocab_multiple", "prefetch"):
+            check_whole(getattr(self, name), f"llm: {name}", 0)
+        for name in ("group", "bucket_size"):
+            if getattr(self, name) is not None:
+                check_whole(getattr(self, name), f"llm: {name}", 1)
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise UnknownNameError(f"llm: {name}", getattr(self, name), choices)
+        for name in _FLAGS:
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"llm: {name} must be true or false, not {getattr(self, name)!r}")
+        for name, most in (("peak_flops", 1e30), ("utilisation", 1.0)):
+            value = getattr(self, name)
+            if not (is_number(value) and 0 < value <= most):
+                raise InputError(f"llm: {name} must be a number above 0, at most {most:g}, not "
+                                 f"{value!r}")
+        object.__setattr__(self, "optimizer_s", parse_seconds(self.optimizer_s, "llm: optimizer_s"))
+        if self.forward_s is not None:
+            given = check_sequence(self.forward_s, object, "llm: forward_s", "durations")
+            if len(given) != 3:
+                raise InputError("llm: forward_s must be three durations, of attention, MLP and "
+                                 f"head, not {self.forward_s!r}")
+            object.__setattr__(self, "forward_s", tuple(
+                parse_seconds(each, "llm: forward_s") for each in given))
+
+    # --- what does not fit ----------------------------------------------------------------
+
+    def _problems(self) -> Iterator[str]:
+        model, tp = self.model, self.tp
+        for name, value, of, divisor in (
+                ("global_batch", self.global_batch, "micro_batch dp", self.micro_batch * self.dp),
+                ("layers", model.layers, "pp vpp", self.pp * self.vpp),
+                ("heads", model.heads, "tp", tp), ("kv_heads", model.kv_heads, "tp", tp),
+                ("ffn", model.ffn, "tp", tp), ("moe_ffn", model.moe_ffn, "tp", tp),
+                ("shared_ffn", model.shared_ffn, "tp", tp),
+                ("the padded vocabulary", self.padded_vocab, "tp", tp),
+                ("sequence", model.sequence, "cp", self.cp),
+                ("experts", model.experts, "ep", self.ep),
+                ("dp cp", self.dp * self.cp, "ep", self.ep)):
+            if value % divisor:
+                raise_of = f"{of}, {divisor:,}" if " " in of else f"{of} = {divisor:,}"
+                yield f"{name}, {value:,}, is not a multiple of {raise_of}"
+        if (self.sequence_parallel and not model.sequence % self.cp
+                and (model.sequence // self.cp) % tp):
+            yield (f"with sequence_parallel, sequence/cp, {model.sequence // self.cp:,}, must be a "
+                   f"multiple of tp = {tp}")
+        yield from self._problems_of_experts()
+        yield from self._problems_of_pipelines()
+        yield from self._problems_of_zero()
+
+    def _problems_of_experts(self) -> Iterator[str]:
+        if not self.model.experts:
+            if self.ep > 1:
+                yield f"ep = {self.ep} needs a model with experts"
+            return
+        if self.tp > 1 and not self.sequence_parallel:
+            yield "experts with tp > 1 need sequence_parallel, as in Megatron"
+        if self.forward_s is not None and self.model.shared_ffn:
+            yield "forward_s has no time for shared experts"
+        if (self.pp > 1 and not self.order.endswith("pp")
+                and self.dp * self.cp // self.ep != self.dp):
+            yield (f"experts with pp > 1 and dp cp/ep = {self.dp * self.cp // self.ep} other than "
+                   f"dp = {self.dp} need an order that ends in pp, not {self.order!r}")
+
+    def _problems_of_pipelines(self) -> Iterator[str]:
+        if (self.schedule == "interleaved") != (self.vpp > 1):
+            yield (f"schedule must be 'interleaved' exactly if vpp > 1; it is {self.schedule!r}, "
+                   f"and vpp = {self.vpp}")
+        if self.vpp > 1 and self.pp == 1:
+            yield f"vpp = {self.vpp} needs pp > 1"
+        elif self.vpp > 1:
+            group, batches = self.group_size, self.micro_batches
+            if not self.pp <= group <= batches:
+                yield (f"group must be from pp = {self.pp} to the number of micro-batches, "
+                       f"{batches}, not {group}")
+            elif 0 < batches % group < self.pp:
+                yield (f"the last group has {batches % group} of {batches} micro-batches, fewer "
+                       f"than pp = {self.pp}; group is {group}")
+        elif self.group is not None:
+            yield "group is for schedule = 'interleaved'"
+
+    def _problems_of_zero(self) -> Iterator[str]:
+        if self.zero >= 2:
+            if self.pp > 1:
+                yield f"zero = {self.zero} and pp > 1 are incompatible, as in DeepSpeed"
+            if self.model.experts:
+                yield f"zero = {self.zero} is not for models with experts"
+            if not self.overlap_grad_reduce:
+                yield f"zero = {self.zero} needs overlap_grad_reduce"
+        if self.overlap_param_gather and self.zero != 1:
+            yield f"overlap_param_gather needs zero = 1, not {self.zero}"
+
+    # --- what follows -----------------------------------------------------------------------
+
+    @property
+    def world(self) -> int:
+        """Number of ranks."""
+        return self.tp * self.cp * self.dp * self.pp
+
+    @property
+    def micro_batches(self) -> int:
+        """Number of micro-batches of each replica in an iteration."""
+        return self.global_batch // (self.micro_batch * self.dp)
+
+    @property
+    def group_size(self) -> int:
+        """Micro-batches that an interleaved pipeline takes together."""
+        return self.group or self.pp
+
+    @property
+    def virtual_stages(self) -> int:
+        """Number of parts into which layers are divided."""
+        return self.pp * self.vpp
+
+    @property
+    def padded_vocab(self) -> int:
+        """Size of the vocabulary after padding."""
+        multiple = self.vocab_multiple * self.tp
+        return -(-self.model.vocab // multiple) * multiple if multiple else self.model.vocab
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a micro-batch on a rank of context parallelism."""
+        return self.micro_batch * self.model.sequence // self.cp
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes of the activations between two layers, of all ranks of a tensor group."""
+        return self.tokens * self.model.hidden * self.dtype_bytes
+
+    @property
+    def bucket_limit(self) -> int:
+        """Elements of a bucket of gradients."""
+        usual = 500_000_000 if self.zero >= 2 else max(40_000_000, 1_000_000 * self.dp)
+        return self.bucket_size or usual

@@ -1,0 +1,222 @@
+"""Transformers: their shape, and ready-made ones by name."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from netsim.brief import brief
+from netsim.checks import check_options, check_whole
+from netsim.errors import InputError, UnknownNameError
+from netsim.forking import same
+from netsim.plain import plain_numbers
+from netsim.reading import read_text
+
+__all__ = ["TRANSFORMERS", "Transformer", "make_transformer", "summary_of"]
+
+#: The values of options that are words.
+_CHOICES = {"mlp": ("gelu", "swiglu"), "norm": ("layer", "rms"), "positions": ("rope", "learned")}
+
+
+@plain_numbers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transformer:
+    """The shape of a decoder-only transformer.
+
+    Parameters
+    ----------
+    layers, hidden, ffn, heads, vocab, sequence : int
+        Number of layers, width, width of the MLP, attention heads, size of the vocabulary, and
+        tokens of a sequence.
+    kv_heads, head_dim : int, optional
+        Heads of keys and values, fewer than `heads` with grouped-query attention, and the width of
+        a head; by default `heads` and ``hidden / heads``.
+    mlp : {"gelu", "swiglu"}
+        MLPs of two or of three matrices.
+    norm : {"layer", "rms"}
+        Norms with a weight and a bias, or with a weight.
+    bias : bool
+        Whether linear layers have a bias; the output layer, the router and routed experts have
+        none.
+    positions : {"rope", "learned"}
+        Without and with parameters.
+    tied : bool
+        Whether the output layer and the word embedding are the same matrix.
+    experts, top_k, moe_ffn, shared_ffn : int
+        A mixture of experts, if there are any: their number, how many a token goes to, the width of
+        each, and that of all shared experts together.
+    dense_first : int
+        Number of layers at the start that have the dense MLP.
+
+    Raises
+    ------
+    InputError
+        If a value is not possible.
+
+    Examples
+    --------
+    >>> make_transformer("llama-7b").parameters
+    6738415616
+    """
+
+    layers: int
+    hidden: int
+    ffn: int
+    heads: int
+    vocab: int
+    sequence: int
+    kv_heads: int = 0
+    head_dim: int = 0
+    mlp: str = "gelu"
+    norm: str = "layer"
+    bias: bool = False
+    positions: str = "rope"
+    tied: bool = False
+    experts: int = 0
+    top_k: int = 0
+    moe_ffn: int = 0
+    shared_ffn: int = 0
+    dense_first: int = 0
+
+    __repr__ = brief
+    __deepcopy__ = same
+
+    def __post_init__(self) -> None:
+        owner = "transformer"
+        for name in ("layers", "hidden", "ffn", "heads", "vocab", "sequence"):
+            check_whole(getattr(self, name), f"{owner}: {name}", 1)
+        for name in ("kv_heads", "head_dim", "experts", "top_k", "moe_ffn", "shared_ffn",
+                     "dense_first"):
+            check_whole(getattr(self, name), f"{owner}: {name}", 0)
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise UnknownNameError(f"{owner}: {name}", getattr(self, name), choices)
+        for name in ("bias", "tied"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{owner}: {name} must be true or false, not "
+                                 f"{getattr(self, name)!r}")
+        if not self.head_dim and self.hidden % self.heads:
+            raise InputError(f"{owner}: hidden, {self.hidden}, is not a multiple of the "
+                             f"{self.heads} heads; give head_dim")
+        object.__setattr__(self, "kv_heads", self.kv_heads or self.heads)
+        object.__setattr__(self, "head_dim", self.head_dim or self.hidden // self.heads)
+        if self.heads % self.kv_heads:
+            raise InputError(f"{owner}: heads, {self.heads}, must be a multiple of kv_heads, "
+                             f"{self.kv_heads}")
+        self._check_experts(owner)
+
+    def _check_experts(self, owner: str) -> None:
+        if not self.experts:
+            given = [name for name in ("top_k", "moe_ffn", "shared_ffn", "dense_first")
+                     if getattr(self, name)]
+            if given:
+                raise InputError(f"{owner}: {given[0]} is for a mixture of experts, and there are "
+                                 "no experts")
+            return
+        check_whole(self.top_k, f"{owner}: top_k", 1, self.experts)
+        check_whole(self.moe_ffn, f"{owner}: moe_ffn", 1)
+        check_whole(self.dense_first, f"{owner}: dense_first", 0, self.layers)
+
+    @property
+    def mlp_matrices(self) -> int:
+        """Number of matrices of an MLP."""
+        return 3 if self.mlp == "swiglu" else 2
+
+    def is_dense(self, layer: int) -> bool:
+        """Whether a layer has the dense MLP."""
+        return not self.experts or layer < self.dense_first
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters."""
+        return self._parameters(self.experts)
+
+    @property
+    def active_parameters(self) -> int:
+        """Number of parameters that a token uses: `top_k` experts, and all of the router."""
+        return self._parameters(self.top_k)
+
+    def _parameters(self, experts: int) -> int:
+        h, norm = self.hidden, self.hidden * (2 if self.norm == "layer" else 1)
+        qkv, out = (self.heads + 2 * self.kv_heads) * self.head_dim, self.heads * self.head_dim
+        attention = norm + h * qkv + out * h + (qkv + h if self.bias else 0)
+        moe = (norm + h * self.experts + experts * self.mlp_matrices * h * self.moe_ffn
+               + (self._dense(self.shared_ffn) if self.shared_ffn else 0))
+        mlps = sum(norm + self._dense(self.ffn) if self.is_dense(layer) else moe
+                   for layer in range(self.layers))
+        embedding = self.vocab * h + (self.sequence * h if self.positions == "learned" else 0)
+        return (self.layers * attention + mlps + embedding + norm
+                + (0 if self.tied else self.vocab * h))
+
+    def _dense(self, width: int) -> int:
+        """Return the parameters of a dense MLP of a width, without its norm."""
+        n, h = self.mlp_matrices, self.hidden
+        return n * h * width + ((n - 1) * width + h if self.bias else 0)
+
+
+@cache
+def _catalogue() -> dict[str, dict[str, Any]]:
+    table = tomllib.loads(read_text(Path(__file__).with_name("catalogue.toml")))
+    return {name: table["forms"][model["form"]] | {key: value for key, value in model.items()
+                                                   if key != "form"}
+            for name, model in table["models"].items()}
+
+
+#: The names of ready-made transformers.
+TRANSFORMERS = tuple(_catalogue())
+
+
+def make_transformer(model: str | Mapping[str, Any] | Transformer, **changes: Any) -> Transformer:
+    """Make a transformer by name, or from its parameters.
+
+    Parameters
+    ----------
+    model : str, mapping or Transformer
+        One of `TRANSFORMERS`; parameters of a `Transformer`, or a ``name`` and parameters that
+        differ from those of that transformer.
+    **changes
+        Parameters that differ.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such transformer or parameter.
+    InputError
+        If a value is not possible.
+
+    Examples
+    --------
+    >>> make_transformer("llama-7b", sequence=4096) == make_transformer("llama2-7b")
+    True
+    """
+    if isinstance(model, Transformer):
+        given = {each.name: getattr(model, each.name) for each in fields(model)}
+    elif isinstance(model, str):
+        given = _named(model)
+    elif isinstance(model, Mapping):
+        given = dict(model)
+        given = (_named(given.pop("name")) if "name" in given else {}) | given
+    else:
+        raise InputError(f"model must be a name, a mapping or a Transformer, not {model!r}")
+    given |= changes
+    check_options(Transformer, given, "transformer")
+    return Transformer(**given)
+
+
+def _named(name: Any) -> dict[str, Any]:
+    known = _catalogue()
+    if name not in known:
+        raise UnknownNameError("llm", name, known)
+    return dict(known[name])
+
+
+def summary_of(name: str) -> str:
+    """Describe a ready-made transformer in a line."""
+    model = make_transformer(name)
+    active = f", {model.active_parameters / 1e9:.1f} active" if model.experts else ""
+    return (f"{model.parameters / 1e9:.1f} billion parameters{active}; {model.layers} layers, "
+            f"width {model.hidden}, sequences of {model.sequence}")

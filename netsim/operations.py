@@ -1,0 +1,219 @@
+"""What the ranks of a job compute and send in an iteration, as columns.
+
+An *operation* is a computation on a rank, a coflow, or a point at which others meet. It begins when
+those that it waits for are complete, in its own iteration and in the one before, so that iterations
+are one graph without a begin and an end of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netsim.brief import brief
+from netsim.columns import Flows
+from netsim.errors import InputError
+from netsim.forking import same
+
+__all__ = ["Operations", "Relation", "Sending"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Sending(NamedTuple):
+    """A coflow that operations emit, perhaps several times.
+
+    Attributes
+    ----------
+    flows : Flows
+        Between ranks.
+    steps : tuple of (ndarray of int, int)
+        The steps of a collective for which it stands; see `netsim.Stage`.
+    weight : float
+    deadline_s, overhead_s : float or None
+        See `netsim.Stage`.
+    """
+
+    flows: Flows
+    steps: tuple[tuple[Ints, int], ...] = ()
+    weight: float = 1.0
+    deadline_s: float | None = None
+    overhead_s: float | None = None
+
+
+class Relation(NamedTuple):
+    """Pairs of operations, the first of which must be complete before the second begins.
+
+    Operation k is related to ``others[first[k]:first[k + 1]]``, in ascending order.
+
+    Attributes
+    ----------
+    first : ndarray of int, shape (operations + 1,)
+    others : ndarray of int, shape (pairs,)
+    """
+
+    first: Ints
+    others: Ints
+
+    @classmethod
+    def of(cls, operation: ArrayLike, other: ArrayLike, count: int) -> Relation:
+        """Make a relation of pairs, which may be repeated, between `count` operations."""
+        codes = np.unique(np.asarray(operation, np.int64) * count + np.asarray(other, np.int64))
+        operations, others = np.divmod(codes, max(count, 1))
+        first = np.zeros(count + 1, np.int64)
+        np.cumsum(np.bincount(operations, minlength=count), out=first[1:])
+        for array in (first, others):
+            array.setflags(write=False)
+        return cls(first, others)
+
+    @property
+    def counts(self) -> Ints:
+        """Number of others of each operation."""
+        return np.diff(self.first)
+
+    def inverse(self) -> Relation:
+        """Return the relation of the others to the operations."""
+        count = len(self.first) - 1
+        return Relation.of(self.others, np.repeat(np.arange(count), self.counts), count)
+
+    def lists(self) -> list[list[int]]:
+        """Return the others of each operation as lists."""
+        others, first = self.others.tolist(), self.first.tolist()
+        return [others[a:b] for a, b in zip(first[:-1], first[1:], strict=True)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operations:
+    """What the ranks of a job compute and send in an iteration.
+
+    Attributes
+    ----------
+    rank : ndarray of int, shape (operations,)
+        The rank that computes; -1 for an operation on no rank.
+    compute_s : ndarray of float, shape (operations,)
+        Seconds of computation.
+    sends : ndarray of int, shape (operations,)
+        Which of `sendings` is emitted after the computation; -1 for none.
+    stream, name : ndarray of int, shape (operations,)
+        Place of the stream in `streams`, and of the name in `names`. Computations of a stream on
+        the same rank take turns, in the order in which they could begin; those of other streams run
+        beside them.
+    after, after_previous : Relation
+        For each operation, those that it waits for in its iteration, and in the one before. One
+        without the former must have some of the latter.
+    sendings : tuple of Sending
+    streams, names : tuple of str
+    ranks : int
+        Number of ranks.
+
+    Raises
+    ------
+    InputError
+        If columns differ in length, a rank or a reference does not exist, operations of an
+        iteration wait for each other in a circle, or one waits for nothing.
+    """
+
+    rank: Ints
+    compute_s: Floats
+    sends: Ints
+    stream: Ints
+    name: Ints
+    after: Relation
+    after_previous: Relation
+    sendings: tuple[Sending, ...]
+    streams: tuple[str, ...]
+    names: tuple[str, ...]
+    ranks: int
+    sequence: Ints = field(init=False)
+    __repr__ = brief
+    __deepcopy__ = same
+
+    def __post_init__(self) -> None:
+        count = len(self.rank)
+        for name in ("rank", "compute_s", "sends", "stream", "name"):
+            column = getattr(self, name)
+            if len(column) != count:
+                raise InputError(f"operations: {name} has {len(column):,} entries, and rank has "
+                                 f"{count:,}")
+            column.setflags(write=False)
+        for name, column, least, most in (
+                ("rank", self.rank, -1, self.ranks), ("sends", self.sends, -1, len(self.sendings)),
+                ("stream", self.stream, 0, len(self.streams)),
+                ("name", self.name, 0, len(self.names)),
+                ("after", self.after.others, 0, count),
+                ("after_previous", self.after_previous.others, 0, count)):
+            if len(column) and not least <= column.min() <= column.max() < most:
+                raise InputError(f"operations: {name} must be from {least} to {most - 1}, not "
+                                 f"{column.min()} to {column.max()}")
+        if not ((self.compute_s >= 0) & np.isfinite(self.compute_s)).all():
+            raise InputError("operations: compute_s must be finite and at least 0")
+        lost = np.flatnonzero((self.after.counts == 0) & (self.after_previous.counts == 0))
+        if len(lost):
+            raise InputError(f"operation {self.names[self.name[lost[0]]]!r} waits for no other, in "
+                             "its iteration or the one before; it could begin at any time")
+        object.__setattr__(self, "sequence", self._in_order())
+
+    def _in_order(self) -> Ints:
+        """Return the operations in an order in which all come after those they wait for."""
+        left, children = self.after.counts.tolist(), self.after.inverse().lists()
+        order = [k for k, count in enumerate(left) if not count]
+        for k in order:  # the list grows in the loop
+            for child in children[k]:
+                left[child] -= 1
+                if not left[child]:
+                    order.append(child)
+        if len(order) < len(left):
+            stuck = next(k for k, count in enumerate(left) if count)
+            raise InputError(f"operation {self.names[self.name[stuck]]!r} is in a circle, or after "
+                             "one, of operations that wait for each other")
+        return np.array(order, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.rank)
+
+    def name_of(self, operation: int) -> str:
+        """Return the name of an operation."""
+        return self.names[self.name[operation]]
+
+    @classmethod
+    def make(cls, rows: Sequence[tuple[int, float, int, str, str]],
+             after: Iterable[tuple[int, int]], after_previous: Iterable[tuple[int, int]],
+             sendings: Sequence[Sending], ranks: int) -> Operations:
+        """Make operations of rows ``(rank, seconds, sending, stream, name)``.
+
+        Parameters
+        ----------
+        rows : sequence of tuple
+            -1 for no rank and for no sending.
+        after, after_previous : iterable of (int, int)
+            Pairs of an operation and one that it waits for.
+        sendings : sequence of Sending
+        ranks : int
+
+        Examples
+        --------
+        Rank 0 computes and sends; its next iteration begins while it sends.
+
+        >>> sent = Sending(Flows.of([(0, 1, "1MB")]))
+        >>> made = Operations.make([(0, 1.0, -1, "compute", "work"), (-1, 0.0, 0, "net", "push")],
+        ...                        [(1, 0)], [(0, 0), (1, 1)], [sent], ranks=2)
+        >>> len(made), made.name_of(1)
+        (2, 'push')
+        """
+        columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True))
+        rank, seconds, sends, streams, names = columns
+        count = len(rows)
+        of_stream = {each: k for k, each in enumerate(dict.fromkeys(streams))}
+        of_name = {each: k for k, each in enumerate(dict.fromkeys(names))}
+        pairs = [np.array(list(each), np.int64).reshape(-1, 2) for each in (after, after_previous)]
+        return cls(np.array(rank, np.int64), np.array(seconds, np.float64),
+                   np.array(sends, np.int64),
+                   np.array([of_stream[each] for each in streams], np.int64),
+                   np.array([of_name[each] for each in names], np.int64),
+                   *(Relation.of(each[:, 0], each[:, 1], count) for each in pairs),
+                   tuple(sendings), tuple(of_stream), tuple(of_name), ranks)
