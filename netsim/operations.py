@@ -8,6 +8,7 @@ are one graph without a begin and an end of each.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -175,6 +176,19 @@ class Operations:
 
     def __len__(self) -> int:
         return len(self.rank)
+
+    def slowed(self, factors: Floats) -> Operations:
+        """Return the operations where the computation of each rank takes a factor longer.
+
+        Parameters
+        ----------
+        factors : ndarray of float, shape (ranks,)
+        """
+        other = copy(self)
+        slow = self.compute_s * np.where(self.rank < 0, 1.0, factors[self.rank])
+        slow.setflags(write=False)
+        object.__setattr__(other, "compute_s", slow)
+        return other
 
     def name_of(self, operation: int) -> str:
         """Return the name of an operation."""

@@ -35,9 +35,10 @@ from netsim.columns import (
     frozen,
     grouped,
 )
-from netsim.errors import InputError
+from netsim.errors import InputError, UnknownNameError
 from netsim.forking import same
 from netsim.models import ParallelModel
+from netsim.operations import Operations
 from netsim.plain import plain, plain_numbers
 from netsim.plugins import parse_named
 from netsim.units import Quantity, parse_bytes, parse_seconds
@@ -94,6 +95,15 @@ class Stage:
     overhead_s : float or None
         Seconds of software and launch between the stage being valid and its first byte, in which
         it takes no bandwidth; None for the network's. Stages without flows over links have none.
+    ranks : tuple of int
+        The ranks that compute for `compute_s`, each in its turn, before the coflow becomes valid.
+        Empty if the computation is on no rank in particular.
+    stream : str
+        Computations on the same stream of a rank take turns, in the order in which they could
+        begin, then that of stages; different streams run side by side.
+    after_previous : tuple of str
+        Stages of the previous iteration that must complete before this one starts. A stage with
+        neither `after` nor this waits for the whole previous iteration.
     """
 
     name: str
@@ -108,6 +118,9 @@ class Stage:
     intra_server: bool
     steps: tuple[tuple[NDArray[np.int64], int], ...]
     overhead_s: float | None
+    ranks: tuple[int, ...]
+    stream: str
+    after_previous: tuple[str, ...]
     __repr__ = brief
     __deepcopy__ = same
 
@@ -117,7 +130,8 @@ class Stage:
                  weight: float = 1.0, coflow_id: int | None = None,
                  deadline_s: Quantity | None = None, *, intra_server: bool = False,
                  steps: tuple[tuple[NDArray[np.int64], int], ...] = (),
-                 overhead_s: Quantity | None = None) -> None:
+                 overhead_s: Quantity | None = None, ranks: Iterable[int] = (),
+                 stream: str = "compute", after_previous: Iterable[str] = ()) -> None:
         owner = f"stage {name!r}"
         if flows is not None and not isinstance(flows, Flows):
             flows = Flows.of(flows)
@@ -140,7 +154,11 @@ class Stage:
                       deadline_s, f"{owner}: deadline_s", strict=True),
                   "intra_server": intra_server, "steps": steps,
                   "overhead_s": None if overhead_s is None else parse_seconds(
-                      overhead_s, f"{owner}: overhead_s")}
+                      overhead_s, f"{owner}: overhead_s"),
+                  "ranks": _ranks(ranks, f"{owner}: ranks"), "stream": stream,
+                  "after_previous": check_sequence(after_previous, str,
+                                                   f"{owner}: after_previous", "names")}
+        check_name(stream, f"{owner}: stream")
         if intra_server and flows is not None:
             raise InputError(f"{owner}: sends flows, which stages inside servers cannot")
         for field_name, value in values.items():
@@ -156,13 +174,22 @@ class Stage:
         return other
 
 
+def _ranks(given: Iterable[int], what: str) -> tuple[int, ...]:
+    """Check the ranks of a stage."""
+    ranks = check_sequence(given, int | np.integer, what, "whole numbers")
+    for rank in ranks:
+        check_whole(plain(rank), what, most=MOST_ID)
+    refuse_twice(list(ranks), f"{what} has twice the rank")
+    return tuple(map(int, ranks))
+
+
 @plain_numbers
 @dataclass(frozen=True, slots=True, eq=False)
 class JobSpec:
     """A training job: when it arrives, and what it computes and sends in its iterations.
 
-    Exactly one of `stages`, `pattern` and `model` describes an iteration. Quantities may be given
-    with units, such as ``"5s"``.
+    Exactly one of `stages`, `pattern`, `model` and `operations` describes an iteration. Quantities
+    may be given with units, such as ``"5s"``.
 
     Attributes
     ----------
@@ -171,7 +198,8 @@ class JobSpec:
     arrival_s : float
         When the job arrives, in seconds.
     iterations : int
-        Number of iterations; each starts when the previous one has ended.
+        Number of iterations; each starts when the previous one has ended, unless stages say for
+        which they wait.
     stages : tuple of Stage
         The stages of an iteration, with flows between ranks.
     pattern : str, mapping or object, optional
@@ -197,6 +225,8 @@ class JobSpec:
         predictors use both.
     model : ParallelModel, optional
         The model that is trained, with a rank for each slice of each replica, stage by stage.
+    operations : Operations, optional
+        What ranks compute and send, as columns; see `netsim.operations.Operations`.
     state_bytes : float, optional
         Bytes that the job moves if it is preempted and comes back on other servers; by default
         what the run says.
@@ -218,6 +248,7 @@ class JobSpec:
     user: int | None = None
     model: ParallelModel | None = None
     state_bytes: float | None = None
+    operations: Operations | None = None
     __repr__ = brief
     __deepcopy__ = same
 
@@ -227,9 +258,10 @@ class JobSpec:
                                                      "Stage"))
         if isinstance(self.pattern, str) and "=" in self.pattern:  # so that its name can be read
             object.__setattr__(self, "pattern", parse_named(self.pattern))
-        given = bool(self.stages) + (self.pattern is not None) + (self.model is not None)
+        given = (bool(self.stages) + (self.pattern is not None) + (self.model is not None)
+                 + (self.operations is not None))
         if given != 1:
-            raise InputError(f"{owner}: give either stages, a pattern or a model")
+            raise InputError(f"{owner}: give either stages, a pattern, a model or operations")
         check_whole(self.id, f"{owner}: id", most=MOST_ID)
         check_name(self.name, f"{owner}: name")
         check_whole(self.iterations, f"{owner}: iterations", 1)
@@ -252,7 +284,13 @@ class JobSpec:
 
     def _check_ranks(self, owner: str) -> None:
         check_whole(self.ranks, f"{owner}: ranks", 0 if self.pattern is None else 1)
-        needed = max((s.flows.ranks for s in self.stages if s.flows is not None), default=0)
+        needed = max([s.flows.ranks for s in self.stages if s.flows is not None]
+                     + [max(s.ranks) + 1 for s in self.stages if s.ranks], default=0)
+        if self.operations is not None:
+            if not isinstance(self.operations, Operations):
+                raise InputError(f"{owner}: operations must be Operations, not "
+                                 f"{self.operations!r}")
+            needed = self.operations.ranks
         if self.model is not None:
             if not isinstance(self.model, ParallelModel):
                 raise InputError(f"{owner}: model must be a ParallelModel, as made by "
@@ -265,10 +303,29 @@ class JobSpec:
     def _check_stages(self, owner: str) -> None:
         parents_first([stage.name for stage in self.stages],
                       [(*stage.after, *stage.finishes_before) for stage in self.stages], owner)
+        self._check_ranked(owner)
         own = next((stage for stage in self.stages if stage.coflow_id is not None), None)
         if own is not None and self.iterations > 1:
             raise InputError(f"{owner}: stage {own.name!r} has the coflow_id {own.coflow_id}, "
                              f"which {self.iterations} iterations would repeat; leave it out")
+
+    def _check_ranked(self, owner: str) -> None:
+        """Check stages that say on which ranks they compute, or what they wait for before."""
+        ranked = any(stage.ranks or stage.after_previous for stage in self.stages)
+        if not (ranked or self.operations is not None):
+            return
+        if self.compute_s:
+            raise InputError(f"{owner}: compute_s is on no rank; its stages say what ranks compute")
+        names = {stage.name for stage in self.stages}
+        for stage in self.stages:
+            if unknown := [name for name in stage.after_previous if name not in names]:
+                raise UnknownNameError(f"{owner}: after_previous of stage {stage.name!r}",
+                                       unknown[0], names)
+            for key in ("finishes_before", "release_s", "coflow_id", "intra_server"):
+                if getattr(stage, key):
+                    raise InputError(f"{owner}: stage {stage.name!r} has {key}, which stages of a "
+                                     "job whose ranks compute, or whose iterations overlap, cannot "
+                                     "have")
 
     def _check_hosts(self, owner: str) -> None:
         what = f"{owner}: hosts"

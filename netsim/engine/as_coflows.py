@@ -216,13 +216,19 @@ class CoflowExecution(Execution):
         """Pass a completed coflow on to the recorder."""
         self._recorder.coflow_finished(job, done)
 
-    def coflow_begun(self, job: JobProcess, stage: int) -> None:
+    def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
         """Pass a coflow that is submitted on to the recorder."""
-        self._recorder.coflow_begun(job, stage)
+        self._recorder.coflow_begun(job, iteration, stage)
 
-    def coflow_ended(self, job: JobProcess, stage: int, transfer: CoflowEvent | None) -> None:
+    def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
+                     transfer: CoflowEvent | None) -> None:
         """Pass a coflow that has ended on to the recorder."""
-        self._recorder.coflow_ended(job, stage, transfer)
+        self._recorder.coflow_ended(job, iteration, stage, transfer)
+
+    def computed(self, job: JobProcess, iteration: int, stage: int, start: float, end: float
+                 ) -> None:
+        """Pass a computation on to the recorder."""
+        self._recorder.computed(job, iteration, stage, start, end)
 
     def job_finished(self, job: JobProcess) -> None:
         """Pass a completed job on to the recorder, and return its GPUs."""

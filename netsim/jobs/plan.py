@@ -7,6 +7,7 @@ import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -16,8 +17,11 @@ from netsim.checks import check_sequence
 from netsim.errors import InputError
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import Dag, StageGraph
+from netsim.jobs.operation_graph import OperationGraph
 from netsim.jobs.patterns import make_pattern, model_stages
+from netsim.jobs.ranked_stages import operations_of
 from netsim.network import Topology
+from netsim.operations import Sending
 from netsim.streams import stream
 from netsim.workload import JobColumns, JobSpec, Stage
 
@@ -70,8 +74,8 @@ class JobPlan:
                                   latency=network.wire.latency)
         self._fixed = None if spec.redraw else self._draw()
 
-    def graph(self, iteration: int) -> StageGraph:
-        """Return the stage graph of an iteration, which is always the same unless redrawn."""
+    def graph(self, iteration: int) -> Any:
+        """Return the graph of an iteration, which is always the same unless redrawn."""
         return self._draw(iteration) if self._fixed is None else self._fixed
 
     def reroute(self) -> None:
@@ -79,7 +83,10 @@ class JobPlan:
         if self._fixed is not None:
             self._fixed = self._draw()
 
-    def _draw(self, *iteration: int) -> StageGraph:
+    def _draw(self, *iteration: int) -> StageGraph | OperationGraph:
+        if (operations := operations_of(self.spec)) is not None:
+            return OperationGraph(operations, tuple(
+                self._routed(each, f"sending {k}") for k, each in enumerate(operations.sendings)))
         stages = self._placed(timed_stages(self.spec, self._seed, *iteration))
         routed: dict[int, RoutedCoflow] = {}  # by the flows that many stages may share
         return StageGraph(stages, tuple(self._demand(stage, routed) for stage in stages),
@@ -88,13 +95,20 @@ class JobPlan:
     def _demand(self, stage: Stage, routed: dict[int, RoutedCoflow]) -> RoutedCoflow | None:
         if stage.flows is None:
             return None
-        key = ecmp_key(self.spec.id, stage.name)
-        deadline_s = math.inf if stage.deadline_s is None else stage.deadline_s
-        made = RoutedCoflow.of(stage.flows, self.network, self.hosts, key=key, weight=stage.weight,
-                               deadline_s=deadline_s, overhead_s=stage.overhead_s,
-                               steps=stage.steps, like=routed.get(id(stage.flows)))
+        sending = Sending(stage.flows, stage.steps, stage.weight, stage.deadline_s,
+                          stage.overhead_s)
+        made = self._routed(sending, stage.name, routed.get(id(stage.flows)))
         routed[id(stage.flows)] = made
         return made
+
+    def _routed(self, sending: Sending, name: str, like: RoutedCoflow | None = None
+                ) -> RoutedCoflow:
+        """Route a coflow; the name decides which of several paths its flows take."""
+        deadline_s = math.inf if sending.deadline_s is None else sending.deadline_s
+        return RoutedCoflow.of(sending.flows, self.network, self.hosts,
+                               key=ecmp_key(self.spec.id, name), weight=sending.weight,
+                               deadline_s=deadline_s, overhead_s=sending.overhead_s,
+                               steps=sending.steps, like=like)
 
     def lower_bound(self) -> float:
         """Compute the least possible JCT, of the job alone on the network; in seconds.
@@ -104,6 +118,8 @@ class JobPlan:
         through them.
         """
         iterations, fixed = self.spec.iterations, self._fixed
+        if isinstance(fixed, OperationGraph):
+            return fixed.lower_bound(iterations, self._least)
         if fixed is None:
             return sum(self._draw(iteration).length(released=iteration == 0, least=self._least)
                        for iteration in range(iterations))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,11 +41,16 @@ class JobRecorder(Protocol):
     def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
         """Record the completion of a coflow."""
 
-    def coflow_begun(self, job: JobProcess, stage: int) -> None:
+    def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
         """Hear of a coflow that is submitted."""
 
-    def coflow_ended(self, job: JobProcess, stage: int, transfer: CoflowEvent | None) -> None:
+    def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
+                     transfer: CoflowEvent | None) -> None:
         """Hear of the completion of a stage at once; `coflow_finished` follows when it is final."""
+
+    def computed(self, job: JobProcess, iteration: int, stage: int, start: float, end: float
+                 ) -> None:
+        """Record a computation on a rank."""
 
     def job_finished(self, job: JobProcess) -> None:
         """Record the completion of a job."""
@@ -255,9 +260,10 @@ class JobProcess:
         """Whether the job has arrived and waits for `resume`."""
         return not self.over and hasattr(self, "plan") and not self.running
 
-    def stage_of(self, transfer: CoflowEvent) -> int:
-        """Return the stage whose coflow is in flight."""
-        return next(stage for stage, each in self._sending.items() if each is transfer)
+    def place_of(self, transfer: CoflowEvent) -> tuple[int, int]:
+        """Return the iteration and the stage whose coflow is in flight."""
+        return self.iteration, next(stage for stage, each in self._sending.items()
+                                    if each is transfer)
 
     @property
     def hosts(self) -> NDArray[np.int64]:
@@ -384,9 +390,14 @@ class JobProcess:
         if not self.running:
             return {}
         self.graph = self.plan.graph(self.iteration)
-        demands = {transfer: self.graph.demands[stage]
-                   for stage, transfer in self._sending.items()}
-        return {transfer: demand for transfer, demand in demands.items()
+        return self._on_new_routes((transfer, self.graph.demands[stage])
+                                   for stage, transfer in self._sending.items())
+
+    @staticmethod
+    def _on_new_routes(demands: Iterable[tuple[CoflowEvent, RoutedCoflow | None]]
+                       ) -> dict[CoflowEvent, RoutedCoflow]:
+        """Return the coflows whose routes are others now."""
+        return {transfer: demand for transfer, demand in demands
                 if demand is not None
                 and not np.array_equal(demand.hops["link"], transfer.demand.hops["link"])}
 
@@ -458,7 +469,7 @@ class JobProcess:
         order = self.iteration * len(self.graph.stages) + self.graph.dag.order[stage]
         self._sending[stage] = self._fabric.submit(self.index, demand, order,
                                                    partial(self._sent, stage))
-        self._recorder.coflow_begun(self, stage)
+        self._recorder.coflow_begun(self, self.iteration, stage)
 
     def _sent(self, stage: int, transfer: CoflowEvent) -> None:
         if self._sending.pop(stage, None) is not transfer:
@@ -489,7 +500,7 @@ class JobProcess:
         if transfer is not None:
             self._completed.append(CompletedCoflow(self.iteration, self.graph.stages, stage,
                                                    transfer, finish))
-        self._recorder.coflow_ended(self, stage, transfer)
+        self._recorder.coflow_ended(self, self.iteration, stage, transfer)
         self.finish_s = max(self.finish_s, finish)
         at.left -= 1
         for child in self.graph.dag.children[stage]:
@@ -534,7 +545,10 @@ class JobProcess:
         self.iteration += 1
         if self.iteration < self.plan.spec.iterations:
             self._begin_iteration()
-            return
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
         self.tell()
         self.done, self.running = True, False
         if self._fabric.allocator.sees_running:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from netsim.columns import Columns
 from netsim.forking import same
 from netsim.jobs.plan import ecmp_key, ecmp_keys
+from netsim.jobs.ranked_stages import is_ranked
 from netsim.workload import Flows, JobColumns, JobSpec, Stage
 
 __all__ = ["Sent", "SingleColumns", "is_single", "of_columns", "of_specs"]
@@ -78,7 +79,7 @@ class SingleColumns:
 def is_single(job: JobSpec) -> bool:
     """Whether a job consists of a single coflow."""
     return (job.iterations == 1 and len(job.stages) == 1 and job.stages[0].flows is not None
-            and not job.stages[0].steps)
+            and not job.stages[0].steps and not is_ranked(job.stages))
 
 
 def of_columns(jobs: JobColumns) -> SingleColumns:

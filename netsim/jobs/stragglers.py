@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from netsim.checks import is_whole
 from netsim.errors import InputError
+from netsim.jobs.ranked_stages import operations_of
 from netsim.models import ParallelModel
 from netsim.plain import plain
 from netsim.workload import JobSpec, Stage
@@ -111,13 +112,16 @@ def slowed_job(job: JobSpec, factors: Floats
     Returns
     -------
     job : JobSpec
-        The job; with its model scaled by `slowed_model` if it has one.
+        The job; with its model scaled by `slowed_model` if it has one, and where ranks compute,
+        each of them as slow as its host.
     slowed : callable
         Function to apply to the stages of each iteration: `slowed_stages` for jobs without a
         model, otherwise the identity.
     """
     if (factors == 1).all():
         return job, tuple
+    if (operations := operations_of(job)) is not None:
+        return replace(job, stages=(), operations=operations.slowed(factors)), tuple
     if job.model is None:
         return job, partial(slowed_stages, factors=factors)
     return replace(job, model=slowed_model(job.model, factors),

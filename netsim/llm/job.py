@@ -1,3 +1,72 @@
 """Jobs that train large language models."""
-def llm_job():...
-def llm_operations():...
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from netsim.checks import check_options
+from netsim.llm.assembly import assemble
+from netsim.llm.setup import TrainingSetup
+from netsim.llm.transformer import Transformer, make_transformer
+from netsim.operations import Operations
+from netsim.units import Quantity
+from netsim.workload import JobSpec
+
+__all__ = ["llm_job", "llm_operations"]
+
+
+def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: int = 0,
+            arrival_s: Quantity = 0.0, iterations: int = 1, hosts: Sequence[int] | None = None,
+            name: str | None = None, **setup: Any) -> JobSpec:
+    """Make a job that trains a large language model, as Megatron-LM and DeepSpeed do it.
+
+    Parameters
+    ----------
+    model : str, mapping or Transformer
+        A ready-made transformer (``netsim list llms``), or its parameters, perhaps with a ``name``
+        whose other parameters it has; see `netsim.llm.Transformer`.
+    id, arrival_s, iterations
+        As of a `netsim.JobSpec`.
+    hosts : sequence of int, optional
+        The host of each rank; by default rank r runs on host r.
+    name : str, optional
+        A label; by default that of the model.
+    **setup
+        Parallelism, batches and so on; see `netsim.llm.TrainingSetup`.
+
+    Returns
+    -------
+    JobSpec
+
+    Raises
+    ------
+    InputError
+        If a value is not possible or does not go with others; the message says all that is wrong.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> job = netsim.llm_job("llama-7b", tp=2, pp=2, dp=2, global_batch=8)
+    >>> job.ranks, len(job.operations)
+    (8, 3283)
+    """
+    made = TrainingSetup(model=make_transformer(model), **_known(setup))
+    label = model if isinstance(model, str) else "llm"
+    if isinstance(model, Mapping):
+        label = str(model.get("name", label))
+    return JobSpec(id, arrival_s, iterations, name=label if name is None else name,
+                   hosts=range(made.world) if hosts is None else hosts,
+                   operations=llm_operations(made))
+
+
+def _known(setup: dict[str, Any]) -> dict[str, Any]:
+    check_options(TrainingSetup, ("model", *setup), "llm")
+    return setup
+
+
+@lru_cache(maxsize=8)
+def llm_operations(setup: TrainingSetup) -> Operations:
+    """Return what the ranks of a setup do in an iteration; the same for jobs alike."""
+    return assemble(setup)

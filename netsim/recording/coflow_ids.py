@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.jobs.plan import drawn_stages
+from netsim.jobs.ranked_stages import operations_of
 from netsim.workload import JobColumns, JobSpec, Stage, Workload, column
 
 __all__ = ["CoflowNumbers"]
@@ -52,7 +53,7 @@ class CoflowNumbers:
         count = int(self.coflows[:jobs].sum())
         return int(self._numbered(np.int64(count - 1))) if count else -1
 
-    def number(self, job: int, iteration: int, stages: tuple[Stage, ...], stage: int) -> int:
+    def number(self, job: int, iteration: int, stages: Sequence[Stage], stage: int) -> int:
         """Return the id of a coflow.
 
         Parameters
@@ -61,7 +62,7 @@ class CoflowNumbers:
             Index of the job in order of (arrival, id).
         iteration : int
             Counted from 0.
-        stages : tuple of Stage
+        stages : sequence of Stage
             All stages of the iteration.
         stage : int
             Index of the coflow's stage.
@@ -116,7 +117,14 @@ def _stage_counts(jobs: Sequence[JobSpec]) -> Sequence[int]:
     if isinstance(jobs, JobColumns):
         return [1] * len(jobs)
     known: dict[Any, int] = {}
-    return [len(job.stages) or _drawn_count(job, known) for job in jobs]
+    return [_count(job, known) for job in jobs]
+
+
+def _count(job: JobSpec, known: dict[Any, int]) -> int:
+    operations = operations_of(job)
+    if operations is not None:
+        return len(operations)
+    return len(job.stages) or _drawn_count(job, known)
 
 
 def _drawn_count(job: JobSpec, known: dict[Any, int]) -> int:

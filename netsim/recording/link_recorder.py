@@ -22,12 +22,13 @@ from netsim.results.spill import SpilledNotes, SpillingTable
 __all__ = ["MOST_NOTED", "OF_LINKS", "RECORDS", "LinkRecorder", "categories"]
 
 #: Names of the tables that can be recorded; jobs always are.
-RECORDS = ("coflows", "decisions", "flows", "jobs", "links")
+RECORDS = ("coflows", "computations", "decisions", "flows", "jobs", "links")
 
 #: Tables on links, which do not exist if rates are constant.
 OF_LINKS = ("links", "decisions")
 
-_SORT_BY = {"coflows": ("coflow", "valid_s"), "flows": ("coflow", "flow")}
+_SORT_BY = {"coflows": ("coflow", "valid_s"), "flows": ("coflow", "flow"),
+            "computations": ("start_s", "job", "rank")}
 
 #: Numbers of buffered rows, and of buffered decisions, at which they are packed into arrays.
 MOST_NOTED, _MOST_DECISIONS = 1 << 17, 1 << 13

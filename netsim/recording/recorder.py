@@ -18,7 +18,7 @@ from netsim.network import Topology
 from netsim.recording.chain_log import ChainLog
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.link_recorder import MOST_NOTED, LinkRecorder, categories
-from netsim.recording.tables import Coflows, Ended, packed
+from netsim.recording.tables import DTYPES, Coflows, Ended, packed
 from netsim.workload import Stage
 
 __all__ = ["Listener", "Recorder"]
@@ -30,10 +30,11 @@ _OF_COFLOW = 32
 class Listener(Protocol):
     """Is told of what a `Recorder` records when that happens."""
 
-    def coflow_valid(self, job: JobProcess, stage: int) -> None:
+    def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
         """See `Recorder.coflow_begun`."""
 
-    def coflow_done(self, job: JobProcess, stage: int, transfer: CoflowEvent | None) -> None:
+    def coflow_done(self, job: JobProcess, iteration: int, stage: int,
+                    transfer: CoflowEvent | None) -> None:
         """See `Recorder.coflow_ended`."""
 
     def chains_done(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
@@ -102,6 +103,8 @@ class Recorder(LinkRecorder):
         self._numbers = numbers
         self._chains = ChainLog(numbers)
         self._stages: dict[str, int] = {}
+        self._streams: dict[str, int] = {}
+        self._computed: list[tuple[Any, ...]] = []
         self._ended: list[Ended] = []
         self._flows_of: dict[CoflowEvent, bytes] = {}
         self._of_chains: list[tuple[NDArray[Any], list[bytes]]] = []
@@ -156,23 +159,35 @@ class Recorder(LinkRecorder):
     def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
         """Record a completed coflow."""
         self._coflows_done += 1
-        self._ended.append((job.index, done.iteration, tuple(done.stages), done.stage,
+        self._ended.append((job.index, done.iteration, done.stages, done.stage,
                             self._name(done.stages[done.stage]), done.transfer, done.finish))
         self._note(_OF_COFLOW + len(done.transfer.demand.flows))
 
-    def coflow_begun(self, job: JobProcess, stage: int) -> None:
+    def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
         """Hear of a coflow that a job submits."""
         if self.told is not None:
-            self.told.coflow_valid(job, stage)
+            self.told.coflow_valid(job, iteration, stage)
 
-    def coflow_ended(self, job: JobProcess, stage: int, transfer: CoflowEvent | None) -> None:
+    def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
+                     transfer: CoflowEvent | None) -> None:
         """Hear of a coflow that a job has seen to its end, though it may have to be repeated."""
         if self.told is not None:
-            self.told.coflow_done(job, stage, transfer)
+            self.told.coflow_done(job, iteration, stage, transfer)
 
-    def number(self, job: JobProcess, stage: int) -> int:
-        """Return the id of the coflow of a stage of a job's current iteration."""
-        return self._numbers.number(job.index, job.iteration, job.graph.stages, stage)
+    def computed(self, job: JobProcess, iteration: int, stage: int, start: float, end: float
+                 ) -> None:
+        """Record a computation on a rank."""
+        if "computations" in self._rows:
+            made = job.graph.operations
+            self._computed.append((self._numbers.job_ids[job.index], iteration, made.rank[stage],
+                                   self._name(job.graph.stages[stage]),
+                                   self._streams.setdefault(made.streams[made.stream[stage]],
+                                                            len(self._streams)), start, end))
+            self._note(1)
+
+    def number(self, job: JobProcess, iteration: int, stage: int) -> int:
+        """Return the id of the coflow of a stage of an iteration of a job that runs."""
+        return self._numbers.number(job.index, iteration, job.graph.stages, stage)
 
     @property
     def job_ids(self) -> NDArray[np.int64]:
@@ -277,6 +292,9 @@ class Recorder(LinkRecorder):
     def _pack_coflows(self) -> None:
         """Move buffered coflows to their tables."""
         self._noted = 0
+        if self._computed:
+            self._rows["computations"].extend(np.array(self._computed, DTYPES["computations"]))
+            self._computed = []
         ended, self._ended = self._ended, []
         of_chains, self._of_chains = self._of_chains, []
         if ended:
@@ -335,9 +353,12 @@ class Recorder(LinkRecorder):
 
     def _conversions(self, name: str, link_names: Sequence[str]
                      ) -> dict[str, Callable[[NDArray[Any]], Any]]:
-        if name != "coflows":
-            return super()._conversions(name, link_names)
-        return {"stage": partial(categories, list(self._stages)), "deadline_s": _finite}
+        stage = partial(categories, list(self._stages))
+        if name == "computations":
+            return {"stage": stage, "stream": partial(categories, list(self._streams))}
+        if name == "coflows":
+            return {"stage": stage, "deadline_s": _finite}
+        return super()._conversions(name, link_names)
 
 
 def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:

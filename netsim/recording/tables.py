@@ -26,6 +26,8 @@ DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(columns) for name, columns in
               ("bytes", "f8"), ("valid_s", "f8"), ("finish_s", "f8")],
     "links": [("start_s", "f8"), ("end_s", "f8"), ("link", "i8"), ("bytes", "f8"),
               ("capacity", "f8")],
+    "computations": [("job", "i8"), ("iteration", "i8"), ("rank", "i8"), ("stage", "i4"),
+                     ("stream", "i4"), ("start_s", "f8"), ("finish_s", "f8")],
     "decisions": [("time_s", "f8"), ("jobs", "i8"), ("coflows", "i8"), ("flows", "i8")],
 }.items()}
 
@@ -35,7 +37,7 @@ WITH_WIRE = DTYPES | {name: np.dtype([*DTYPES[name].descr, ("begin_s", "f8"), ("
 
 #: A coflow that a job process has completed: the job's index, the iteration and its stages, the
 #: index of the stage, the number of its name, the event of the fabric, the finish time.
-Ended = tuple[int, int, tuple[Stage, ...], int, int, CoflowEvent, float]
+Ended = tuple[int, int, Sequence[Stage], int, int, CoflowEvent, float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,9 @@ class Result:
         link carried bytes, with its capacity in bytes per second during the interval; one row per
         decision, with values that the policy inferred. If only a timeline was asked for, they are
         coarser: see `timeline` of `netsim.simulate`.
+    computations : DataFrame
+        If recorded, of jobs whose ranks compute: one row per computation, with its job, iteration,
+        rank, stage, stream, start_s and finish_s.
     run : mapping
         Identity of the run: allocator, network, workload, seed, version, platform, and on a cluster
         also cluster, scheduler, placement, execution, gpus and gpus_per_server; on an edge-cloud
@@ -112,6 +115,7 @@ class Result:
     decisions: pd.DataFrame
     run: Mapping[str, Any]
     spec: Mapping[str, Any] | None = field(default=None)
+    computations: pd.DataFrame = _NONE
     gpus: pd.DataFrame = _NONE
     chunks: pd.DataFrame = _NONE
     training: pd.DataFrame = _NONE
@@ -229,7 +233,7 @@ class _Table:
 
 
 # Set after the class is made: in its body, a dataclass would take descriptors for defaults.
-_TABLES = ("coflows", "flows", "links", "decisions", "gpus", *EDGE_TABLES)
+_TABLES = ("coflows", "flows", "links", "decisions", "computations", "gpus", *EDGE_TABLES)
 for _name in _TABLES:
     setattr(Result, _name, _Table(_name))
 

@@ -28,11 +28,11 @@ from netsim.results.summary import summarise
 __all__ = ["LARGE", "MARKS", "TABLES", "TRACE", "Records", "check_writable", "folder_names",
            "naming", "save_comparison", "save_records", "whole_folder", "write_records"]
 
-TABLES = ("jobs", "coflows", "flows", "links", "decisions", "gpus", "chunks", "training", "workers",
-          "servers", "ps")
+TABLES = ("jobs", "coflows", "flows", "links", "decisions", "computations", "gpus", "chunks",
+          "training", "workers", "servers", "ps")
 
 #: Tables that may be large, and that need not be read back.
-LARGE = TABLES[2:5]
+LARGE = TABLES[2:6]
 
 #: Files by which the finished results of a run, and of a comparison, are recognised.
 MARKS = ("summary.json", "comparison.csv")

@@ -20,12 +20,15 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.arrivals import Arrivals
 from netsim.jobs.plan import JobPlan, check_all_fit, check_fits, place_randomly
 from netsim.jobs.process import JobProcess
+from netsim.jobs.rank_process import RankProcess
+from netsim.jobs.ranked_stages import operations_of
 from netsim.jobs.single import SingleCoflows
 from netsim.jobs.single_columns import SingleColumns, is_single, of_columns, of_specs
 from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.network import Topology
 from netsim.network.live import LiveNetwork
 from netsim.recording.coflow_ids import CoflowNumbers
+from netsim.recording.link_recorder import RECORDS
 from netsim.recording.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
@@ -94,8 +97,10 @@ class OnNetwork(Clocked):
 
     def _arrive(self, index: int) -> None:
         """Start a job that has a process."""
-        job = JobProcess(self.env, self.fabric, index, float(self.arrival_s[index]), self.recorder,
-                         self.faults.touch_jobs, self.on_hosts.may_run)
+        ranked = operations_of(self.workload.jobs[index]) is not None
+        job = (RankProcess if ranked else JobProcess)(
+            self.env, self.fabric, index, float(self.arrival_s[index]), self.recorder,
+            self.faults.touch_jobs, self.on_hosts.may_run)
         self.jobs.append(job)
         job.arrive(self._plan(index))
 
@@ -266,7 +271,7 @@ class OnNetwork(Clocked):
             job.tell()
         self.recorder.pack()
         tables: dict[str, Any] = {name: self.recorder.table(name, self.faults.given.link_names)
-                                  for name in ("coflows", "flows", "links", "decisions")}
+                                  for name in RECORDS if name != "jobs"}
         return tables | {"jobs": self._jobs()}
 
     def _overdue(self) -> int:

@@ -19,6 +19,7 @@ from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
 from netsim.network import Topology
 from netsim.plain import plain, plain_numbers
+from netsim.recording.link_recorder import RECORDS
 from netsim.results.result import Result
 from netsim.simulation.arguments import Arguments, target_of
 from netsim.simulation.events import FaultEvent
@@ -228,7 +229,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
                        workload_seed=target.workload_seed,
                        stopped_at_s=None if target.ended else target.now, steps=self._steps,
                        wall_s=self._wall_s)
-        always = dict.fromkeys(("coflows", "flows", "links", "decisions"))
+        always = dict.fromkeys(RECORDS)
         return Result(**{**always, **tables}, run=run)
 
     # --- to change --------------------------------------------------------------------

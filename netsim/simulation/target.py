@@ -291,8 +291,8 @@ class Clocked:
         for k, event in enumerate(events):
             if event is not None:
                 process = self._process_of(event.job)
-                stage = process.stage_of(event)
-                numbers[k] = recorder.number(process, stage)
+                iteration, stage = process.place_of(event)
+                numbers[k] = recorder.number(process, iteration, stage)
                 names[k] = process.graph.stages[stage].name
         return table, numbers, names
 

@@ -93,19 +93,21 @@ class Teller:
 
     # --- what processes of jobs do, now ------------------------------------------------
 
-    def coflow_valid(self, job: JobProcess, stage: int) -> None:
+    def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
         """Tell of a coflow that a process submits."""
         demand = job.graph.demands[stage]
-        coflow = self._recorder.number(job, stage)
+        coflow = self._recorder.number(job, iteration, stage)
         if demand is not None and demand.overhead_s:
             self._say_at(self._env.now + demand.overhead_s, "coflow-valid", job.index, coflow)
         else:
             self.say("coflow-valid", job.index, coflow=coflow)
 
-    def coflow_done(self, job: JobProcess, stage: int, transfer: CoflowEvent | None) -> None:
+    def coflow_done(self, job: JobProcess, iteration: int, stage: int,
+                    transfer: CoflowEvent | None) -> None:
         """Tell of a coflow that a process has seen to its end."""
         if transfer is not None:
-            self.say("coflow-done", job.index, coflow=self._recorder.number(job, stage))
+            self.say("coflow-done", job.index,
+                     coflow=self._recorder.number(job, iteration, stage))
 
     def job_done(self, job: int) -> None:
         """Tell of a job that has ended."""

@@ -1,0 +1,53 @@
+"""The longest path through the operations of all iterations, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.compiling import compiled
+from netsim.operations import Operations
+
+__all__ = ["longest_path"]
+
+Floats = NDArray[np.float64]
+
+
+def longest_path(operations: Operations, seconds: Floats, iterations: int) -> Iterator[Floats]:
+    """Yield the end of each operation, iteration by iteration, if each takes a given time.
+
+    They are what a run takes if no operations slow each other down or take turns, and a lower
+    bound otherwise.
+
+    Parameters
+    ----------
+    operations : Operations
+    seconds : ndarray of float, shape (operations,)
+    iterations : int
+
+    Yields
+    ------
+    ndarray of float, shape (operations,)
+        Seconds after the job's start.
+    """
+    before = np.zeros(len(operations))
+    for _ in range(iterations):
+        ends = np.empty(len(operations))
+        propagate(operations.sequence, *operations.after, *operations.after_previous, seconds, before,
+              ends)
+        yield ends
+        before = ends
+
+
+@compiled
+def propagate(sequence, first, others, first_previous, previous, seconds, before, ends):  # type: ignore[no-untyped-def]
+    """Compute the ends of an iteration from those of the one before."""
+    for k in sequence:
+        start = 0.0
+        for at in range(first[k], first[k + 1]):
+            start = max(start, ends[others[at]])
+        for at in range(first_previous[k], first_previous[k + 1]):
+            start = max(start, before[previous[at]])
+        ends[k] = start + seconds[k]

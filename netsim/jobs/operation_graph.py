@@ -1,0 +1,126 @@
+"""The operations of a job, routed on a network: what its ranks do in every iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.forking import same
+from netsim.jobs.longest_path import longest_path
+from netsim.operations import Operations
+from netsim.workload import Stage
+
+__all__ = ["OperationGraph"]
+
+
+class _Named(Sequence[Stage]):
+    """The operations as stages, which have their names alone, for tables and messages."""
+
+    __deepcopy__ = same
+
+    def __init__(self, operations: Operations) -> None:
+        self._name = operations.name
+        self._stages = tuple(map(Stage, operations.names))
+
+    def __len__(self) -> int:
+        return len(self._name)
+
+    @overload
+    def __getitem__(self, which: int) -> Stage: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> tuple[Stage, ...]: ...
+
+    def __getitem__(self, which: int | slice) -> Stage | tuple[Stage, ...]:
+        if isinstance(which, slice):
+            return tuple(self._stages[name] for name in self._name[which])
+        return self._stages[self._name[which]]
+
+
+class _Demands(Sequence[RoutedCoflow | None]):
+    """The coflow of each operation; None if it sends nothing."""
+
+    __deepcopy__ = same
+
+    def __init__(self, sends: NDArray[np.int64], routed: Sequence[RoutedCoflow]) -> None:
+        self._sends, self._routed = sends, routed
+
+    def __len__(self) -> int:
+        return len(self._sends)
+
+    def __getitem__(self, which):  # type: ignore[no-untyped-def]
+        sends = self._sends[which]
+        return None if sends < 0 else self._routed[sends]
+
+    def __iter__(self) -> Iterator[RoutedCoflow | None]:
+        return (self[k] for k in range(len(self)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperationGraph:
+    """What the ranks of a job do in an iteration, routed on a network.
+
+    It has what a `StageGraph` has; numbers of stages are those of operations.
+
+    Attributes
+    ----------
+    operations : Operations
+    routed : tuple of RoutedCoflow
+        The coflow of each of the operations' sendings.
+    stages, demands : sequence
+        By operation.
+    children, children_next : list of list of int
+        For each operation, those that wait for it, in its iteration and in the next.
+    blockers, blockers_first : list of int
+        For each operation, how many it waits for, and how many of them are in its own iteration.
+    turn : list of int
+        The number of the rank and stream of each computation; -1 of other operations.
+    """
+
+    operations: Operations
+    routed: tuple[RoutedCoflow, ...]
+    stages: Sequence[Stage] = field(init=False)
+    demands: Sequence[RoutedCoflow | None] = field(init=False)
+    children: list[list[int]] = field(init=False)
+    children_next: list[list[int]] = field(init=False)
+    blockers: list[int] = field(init=False)
+    blockers_first: list[int] = field(init=False)
+    turn: list[int] = field(init=False)
+    sends: list[int] = field(init=False)
+    compute_s: list[float] = field(init=False)
+    __deepcopy__ = same
+
+    def __post_init__(self) -> None:
+        made = self.operations
+        first = made.after.counts
+        for name, value in (
+                ("stages", _Named(made)), ("demands", _Demands(made.sends, self.routed)),
+                ("children", made.after.inverse().lists()),
+                ("children_next", made.after_previous.inverse().lists()),
+                ("blockers", (first + made.after_previous.counts).tolist()),
+                ("blockers_first", first.tolist()),
+                ("turn", np.where(made.rank < 0, -1,
+                                  made.rank * len(made.streams) + made.stream).tolist()),
+                ("sends", made.sends.tolist()), ("compute_s", made.compute_s.tolist())):
+            object.__setattr__(self, name, value)
+
+    def is_chain(self) -> bool:
+        """Whether `FabricProcess.run_chain` can run an iteration: it cannot."""
+        return False
+
+    @property
+    def gamma_s(self) -> float:
+        """Sum of the effective bottlenecks of all coflows, in seconds."""
+        gamma = np.array([*(demand.gamma for demand in self.routed), 0.0])
+        return float(gamma[self.operations.sends].sum())
+
+    def lower_bound(self, iterations: int, least: Callable[[RoutedCoflow], float]) -> float:
+        """Return the seconds that iterations take at least: the longest path through them."""
+        alone = np.array([*map(least, self.routed), 0.0])
+        seconds = self.operations.compute_s + alone[self.operations.sends]
+        return max(float(ends.max()) for ends in longest_path(self.operations, seconds, iterations))

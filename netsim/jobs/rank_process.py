@@ -1,0 +1,200 @@
+"""The process that runs a job whose ranks compute, and whose iterations may overlap."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from typing import Any
+
+from netsim.errors import InputError
+from netsim.fabric.clock import call_at
+from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.jobs.operation_graph import OperationGraph
+from netsim.jobs.process import CompletedCoflow, JobProcess
+
+__all__ = ["RankProcess"]
+
+#: An operation of an iteration.
+_At = tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Who computes on which stream of which rank, and who waits for that.
+
+    Attributes
+    ----------
+    busy : set of int
+        The numbers of the streams of ranks that compute.
+    waiting : dict of int to list
+        For each of them, a heap of (when it could begin, iteration, operation).
+    """
+
+    busy: set[int] = field(default_factory=set)
+    waiting: dict[int, list[tuple[float, int, int]]] = field(default_factory=dict)
+
+
+class RankProcess(JobProcess):
+    """Runs a job operation by operation; see `netsim.operations.Operations`.
+
+    An operation begins when all that it waits for is complete; a computation also waits for its
+    turn on its rank's stream. The parameters are those of `JobProcess`.
+    """
+
+    graph: OperationGraph  # type: ignore[assignment]
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._turns = _Turns()
+        self._left: dict[int, int] = {}
+        self._blockers: dict[int, list[int]] = {}
+        self._ready_now: deque[_At] = deque()
+        self._in_flight: dict[CoflowEvent, _At] = {}
+
+    # --- operations -------------------------------------------------------------------------
+
+    def _begin_iteration(self) -> None:
+        """Begin, or begin again, with the first iteration that is not complete."""
+        self.graph = self.plan.graph(self.iteration)  # type: ignore[assignment]
+        self._began_s = self._env.now
+        self._turns, self._left, self._blockers = _Turns(), {}, {}
+        blockers = self._open(self.iteration, self.graph.blockers_first)
+        self._ready_now.extend((self.iteration, k) for k, count in enumerate(blockers) if not count)
+        self._go_through()
+
+    def _open(self, iteration: int, blockers: list[int]) -> list[int]:
+        """Make the state of an iteration, of which an operation may begin."""
+        self._left[iteration] = len(blockers)
+        self._blockers[iteration] = blockers.copy()
+        return self._blockers[iteration]
+
+    def _go_through(self) -> None:
+        """Start all operations that can begin now, and those that can when they are complete."""
+        begun: dict[float, list[_At]] = {}
+        while self._ready_now:
+            at = self._ready_now.popleft()
+            turn = self.graph.turn[at[1]]
+            if turn >= 0 and turn in self._turns.busy:
+                heappush(self._turns.waiting.setdefault(turn, []), (self._env.now, *at))
+            else:
+                self._start_at(at, turn, begun)
+        for seconds, operations in begun.items():
+            call_at(self._env, self._env.now + seconds,
+                    partial(self._computed_all, operations, self._env.now, self._attempt))
+
+    def _start_at(self, at: _At, turn: int, begun: dict[float, list[_At]]) -> None:
+        """Start an operation; a computation joins those that take as long."""
+        seconds = self.graph.compute_s[at[1]]
+        if turn >= 0:
+            self._turns.busy.add(turn)
+        if seconds:
+            begun.setdefault(seconds, []).append(at)
+        else:
+            self._computed_one(at, self._env.now)
+
+    def _computed_all(self, operations: list[_At], begun_s: float, attempt: int, _: Any) -> None:
+        """Go on after computations that ended at one instant."""
+        if attempt != self._attempt:
+            return
+        for at in operations:
+            self._computed_one(at, begun_s)
+        self._go_through()
+
+    def _computed_one(self, at: _At, begun_s: float) -> None:
+        """Go on after a computation: the next one takes its turn, and its coflow is emitted."""
+        iteration, k = at
+        turn, sends = self.graph.turn[k], self.graph.sends[k]
+        if turn >= 0:
+            self._recorder.computed(self, iteration, k, begun_s, self._env.now)
+            self._turns.busy.discard(turn)
+            if waiting := self._turns.waiting.get(turn):
+                _, *following = heappop(waiting)
+                self._ready_now.appendleft((following[0], following[1]))
+        if sends < 0:
+            self._completed_one(at, self._env.now)
+            return
+        order = iteration * len(self.graph.turn) + k
+        transfer = self._fabric.submit(self.index, self.graph.routed[sends], order, self._sent_all)
+        self._in_flight[transfer] = at
+        self._recorder.coflow_begun(self, iteration, k)
+
+    def _sent_all(self, transfer: CoflowEvent) -> None:
+        """Go on after a coflow."""
+        at = self._in_flight.pop(transfer, None)
+        if at is None:
+            return  # a coflow without bytes of an iteration that was stopped at this instant
+        iteration, k = at
+        if not self.start_s <= transfer.start_s:
+            self.start_s = transfer.start_s
+        self._completed.append(CompletedCoflow(iteration, self.graph.stages, k, transfer,
+                                               transfer.finish_s))
+        self._recorder.coflow_ended(self, iteration, k, transfer)
+        self._completed_one(at, transfer.finish_s)
+        self._go_through()
+
+    def _completed_one(self, at: _At, finish_s: float) -> None:
+        """Complete an operation: others may wait for it no more."""
+        iteration, k = at
+        self.finish_s = max(self.finish_s, finish_s)
+        self._unblock(iteration, self.graph.children[k])
+        if self.graph.children_next[k] and iteration + 1 < self.plan.spec.iterations:
+            if iteration + 1 not in self._left:
+                self._open(iteration + 1, self.graph.blockers)
+            self._unblock(iteration + 1, self.graph.children_next[k])
+        self._left[iteration] -= 1
+        while self._left.get(self.iteration) == 0:
+            self._end_iteration()
+
+    def _unblock(self, iteration: int, operations: Iterable[int]) -> None:
+        blockers = self._blockers[iteration]
+        for k in operations:
+            blockers[k] -= 1
+            if not blockers[k]:
+                self._ready_now.append((iteration, k))
+
+    def _end_iteration(self) -> None:
+        del self._left[self.iteration], self._blockers[self.iteration]
+        self._tell_before(self.iteration + 1)
+        self._made += 1
+        self._made_s += self.in_iteration_s
+        self._began_s = self._env.now
+        self.iteration += 1
+        if self.iteration == self.plan.spec.iterations:
+            self._finish()
+
+    # --- faults -------------------------------------------------------------------------------
+
+    def place_of(self, transfer: CoflowEvent) -> tuple[int, int]:
+        """Return the iteration and the operation whose coflow is in flight."""
+        return self._in_flight[transfer]
+
+    def stop(self, back: bool = False) -> float:
+        """Stop the job, which repeats all iterations that are not complete; see `JobProcess`."""
+        sent = sum(self._withdraw(transfer)[1] for transfer in self._in_flight)
+        self.lost_bytes += sent + sum(done.transfer.demand.nbytes for done in self._completed)
+        self._completed.clear()
+        self._in_flight.clear()
+        lost_s = self._env.now - self._began_s
+        self.lost_s += lost_s
+        self.restarts += 1
+        self._halt()
+        return lost_s
+
+    def pause(self) -> None:
+        """Refuse: what ranks compute is not kept."""
+        raise InputError("jobs whose ranks compute cannot be paused within an iteration")
+
+    def rerouted(self) -> dict[CoflowEvent, RoutedCoflow]:
+        """Recompute the routes; return the active coflows whose routes change, with new ones."""
+        if not hasattr(self, "plan"):
+            return {}
+        self.plan.reroute()
+        if not self.running:
+            return {}
+        self.graph = self.plan.graph(self.iteration)  # type: ignore[assignment]
+        return self._on_new_routes(
+            (transfer, self.graph.demands[k]) for transfer, (_, k) in self._in_flight.items())

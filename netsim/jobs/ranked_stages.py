@@ -1,0 +1,61 @@
+"""The operations of stages that say on which ranks they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from netsim.operations import Operations, Sending
+from netsim.workload import JobSpec, Stage
+
+__all__ = ["is_ranked", "operations_of"]
+
+
+def is_ranked(stages: Sequence[Stage]) -> bool:
+    """Whether stages say on which ranks they compute, or what they wait for in the iteration before."""
+    return any(stage.ranks or stage.after_previous for stage in stages)
+
+
+def operations_of(job: JobSpec) -> Operations | None:
+    """Return what the ranks of a job do; None if its iterations begin when those before have ended."""
+    if job.operations is not None:
+        return job.operations
+    return _converted(tuple(job.stages), job.ranks) if is_ranked(job.stages) else None
+
+
+@lru_cache(maxsize=64)
+def _converted(stages: tuple[Stage, ...], ranks: int) -> Operations:
+    """Make operations of stages: a computation on each rank of a stage, then its coflow.
+
+    A stage without `after` waits for all that others of the iteration before have not waited for,
+    unless it says for which it does.
+    """
+    rows: list[tuple[int, float, int, str, str]] = []
+    sendings: list[Sending] = []
+    begins: dict[str, list[int]] = {}
+    ends: dict[str, list[int]] = {}
+    after: list[tuple[int, int]] = []
+    for stage in stages:
+        first = len(rows)
+        rows += [(rank, stage.compute_s, -1, stage.stream, stage.name) for rank in stage.ranks]
+        begins[stage.name] = ends[stage.name] = list(range(first, len(rows)))
+        if stage.flows is None and stage.ranks:
+            continue
+        sends = -1
+        if stage.flows is not None:
+            sends = len(sendings)
+            sendings.append(Sending(stage.flows, stage.steps, stage.weight, stage.deadline_s,
+                                    stage.overhead_s))
+        own = len(rows)
+        rows.append((-1, 0.0 if stage.ranks else stage.compute_s, sends, stage.stream, stage.name))
+        after += [(own, computed) for computed in begins[stage.name]]
+        begins[stage.name], ends[stage.name] = begins[stage.name] or [own], [own]
+    waited = {parent for stage in stages for parent in stage.after}
+    last = [stage.name for stage in stages if stage.name not in waited]
+    after_previous: list[tuple[int, int]] = []
+    for stage in stages:
+        previous = stage.after_previous or (() if stage.after else last)
+        for pairs, parents in ((after, stage.after), (after_previous, previous)):
+            pairs += [(begin, end) for begin in begins[stage.name] for parent in parents
+                      for end in ends[parent]]
+    return Operations.make(rows, after, after_previous, sendings, ranks)
