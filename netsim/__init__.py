@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from netsim.fabric.service import PriorityService
     from netsim.fabric.view import FabricView
     from netsim.jobs.patterns import PATTERNS, Pattern
+    from netsim.llm import llm_job
     from netsim.models import ModelStage, ParallelModel
     from netsim.models.catalogue import make_model, models_for, parallel_models
     from netsim.network import (
@@ -120,6 +121,7 @@ _HOME = {
     "netsim.fabric.service": ("PriorityService",),
     "netsim.fabric.view": ("FabricView",),
     "netsim.jobs.patterns": ("PATTERNS", "Pattern"),
+    "netsim.llm": ("llm_job",),
     "netsim.models": ("ModelStage", "ParallelModel"),
     "netsim.models.catalogue": ("make_model", "models_for", "parallel_models"),
     "netsim.network": ("BigSwitch", "Topology", "big_switch", "edge_cloud", "fat_tree",

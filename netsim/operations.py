@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +86,7 @@ class Relation(NamedTuple):
     def lists(self) -> list[list[int]]:
         """Return the others of each operation as lists."""
         others, first = self.others.tolist(), self.first.tolist()
-        return [others[a:b] for a, b in zip(first[:-1], first[1:], strict=True)]
+        return [others[begin:end] for begin, end in pairwise(first)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,10 +225,13 @@ class Operations:
         count = len(rows)
         of_stream = {each: k for k, each in enumerate(dict.fromkeys(streams))}
         of_name = {each: k for k, each in enumerate(dict.fromkeys(names))}
-        pairs = [np.array(list(each), np.int64).reshape(-1, 2) for each in (after, after_previous)]
+        relations = []
+        for pairs in (after, after_previous):
+            listed = np.array(list(pairs), np.int64).reshape(-1, 2)
+            relations.append(Relation.of(listed[:, 0], listed[:, 1], count))
         return cls(np.array(rank, np.int64), np.array(seconds, np.float64),
                    np.array(sends, np.int64),
                    np.array([of_stream[each] for each in streams], np.int64),
                    np.array([of_name[each] for each in names], np.int64),
-                   *(Relation.of(each[:, 0], each[:, 1], count) for each in pairs),
-                   tuple(sendings), tuple(of_stream), tuple(of_name), ranks)
+                   relations[0], relations[1], tuple(sendings), tuple(of_stream), tuple(of_name),
+                   ranks)

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from netsim.errors import InputError
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan, check_fits, place_randomly
+from netsim.jobs.ranked_stages import operations_of
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.recording.coflow_ids import CoflowNumbers
@@ -78,6 +80,9 @@ def emitted(network: Topology | str | Path, workload: Workload | str | Path, see
     numbers = CoflowNumbers(workload)
     for job, spec in enumerate(workload):
         check_fits(spec, network)
+        if operations_of(spec) is not None:
+            raise InputError(f"job {spec.id}: its ranks compute, or its iterations overlap; which "
+                             "coflows it emits, and when, is known of other jobs alone")
         plan = JobPlan(spec, network, place_randomly(spec, network, seed), workload.seed,
                        network.usable)
         whole = _Span(spec.arrival_s, spec.arrival_s, True, True)

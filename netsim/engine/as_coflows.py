@@ -26,6 +26,7 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.plan import JobPlan, delayed, ecmp_key
 from netsim.jobs.process import CompletedCoflow, JobProcess, JobRecorder
 from netsim.jobs.stragglers import slowed_job
+from netsim.operations import Operations
 from netsim.workload import Flows, JobSpec, Stage
 
 __all__ = ["CoflowExecution"]
@@ -225,10 +226,10 @@ class CoflowExecution(Execution):
         """Pass a coflow that has ended on to the recorder."""
         self._recorder.coflow_ended(job, iteration, stage, transfer)
 
-    def computed(self, job: JobProcess, iteration: int, stage: int, start: float, end: float
-                 ) -> None:
+    def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
+                 start: float, end: float) -> None:
         """Pass a computation on to the recorder."""
-        self._recorder.computed(job, iteration, stage, start, end)
+        self._recorder.computed(job, operations, iteration, operation, start, end)
 
     def job_finished(self, job: JobProcess) -> None:
         """Pass a completed job on to the recorder, and return its GPUs."""

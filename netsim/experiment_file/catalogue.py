@@ -19,6 +19,7 @@ from netsim.engine.registry import EXECUTIONS
 from netsim.errors import UnknownNameError
 from netsim.experiment_file.load import ready_made_experiments
 from netsim.jobs.patterns import PATTERNS
+from netsim.llm import LLMS
 from netsim.models.catalogue import MODELS
 from netsim.network import TOPOLOGIES
 from netsim.placements.registry import PLACEMENTS
@@ -43,6 +44,7 @@ REGISTRIES: dict[str, dict[str, Registry]] = {
     "patterns": {"": PATTERNS},
     "formats": {"": FORMATS, "of edge-clouds: ": EDGE_FORMATS},
     "models": {"": MODELS},
+    "llms": {"": LLMS},
     "topologies": {"kind: ": TOPOLOGIES, "kind of edge-cloud: ": EDGE_KINDS},
     "workloads": {},
 }
@@ -76,7 +78,8 @@ def catalogue(kind: str) -> Summaries:
     ----------
     kind : str
         A name of `CATALOGUES`. ``"topologies"`` has kinds of networks and ready-made ones,
-        ``"workloads"`` ready-made workloads and experiments, ``"models"`` neural networks.
+        ``"workloads"`` ready-made workloads and experiments, ``"models"`` neural networks, and
+        ``"llms"`` transformers.
 
     Raises
     ------

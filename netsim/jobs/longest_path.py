@@ -35,8 +35,8 @@ def longest_path(operations: Operations, seconds: Floats, iterations: int) -> It
     before = np.zeros(len(operations))
     for _ in range(iterations):
         ends = np.empty(len(operations))
-        propagate(operations.sequence, *operations.after, *operations.after_previous, seconds, before,
-              ends)
+        propagate(operations.sequence, *operations.after, *operations.after_previous, seconds,
+                  before, ends)
         yield ends
         before = ends
 

@@ -19,7 +19,7 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.operation_graph import OperationGraph
 from netsim.jobs.patterns import make_pattern, model_stages
-from netsim.jobs.ranked_stages import operations_of
+from netsim.jobs.ranked_stages import is_ranked, operations_of
 from netsim.network import Topology
 from netsim.operations import Sending
 from netsim.streams import stream
@@ -121,8 +121,9 @@ class JobPlan:
         if isinstance(fixed, OperationGraph):
             return fixed.lower_bound(iterations, self._least)
         if fixed is None:
-            return sum(self._draw(iteration).length(released=iteration == 0, least=self._least)
-                       for iteration in range(iterations))
+            return float(sum(self.graph(iteration).length(released=iteration == 0,
+                                                          least=self._least)
+                             for iteration in range(iterations)))
         first = fixed.length(released=True, least=self._least)
         if iterations == 1:
             return first
@@ -178,8 +179,12 @@ def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
     Raises
     ------
     InputError
-        If the pattern is invalid or draws invalid stages, or the model cannot run as coflows.
+        If the pattern is invalid or draws invalid stages, the model cannot run as coflows, or the
+        job's ranks compute.
     """
+    if operations_of(spec) is not None:
+        raise InputError(f"job {spec.id}: its ranks compute, or its iterations overlap, which "
+                         "stages of an iteration cannot say")
     if spec.model is not None:
         return model_stages(spec.model)
     if spec.pattern is None:
@@ -202,9 +207,9 @@ def drawn_stages(spec: JobSpec, rng: np.random.Generator) -> tuple[Stage, ...]:
     except InputError as error:
         raise InputError(f"job {spec.id}: {error}") from error
     stages = check_sequence(drawn, Stage, what, "Stage")
-    if not stages or any(stage.coflow_id is not None for stage in stages):
-        raise InputError(f"{what} must be one or more stages without a coflow_id, "
-                         f"not {reprlib.repr(stages)}")
+    if not stages or any(stage.coflow_id is not None for stage in stages) or is_ranked(stages):
+        raise InputError(f"{what} must be one or more stages without a coflow_id, ranks and "
+                         f"after_previous, not {reprlib.repr(stages)}")
     return stages
 
 

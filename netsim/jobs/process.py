@@ -20,6 +20,7 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.plan import JobPlan
 from netsim.network import Topology
+from netsim.operations import Operations
 from netsim.workload import Stage
 
 __all__ = ["CompletedCoflow", "JobProcess", "JobRecorder"]
@@ -48,8 +49,8 @@ class JobRecorder(Protocol):
                      transfer: CoflowEvent | None) -> None:
         """Hear of the completion of a stage at once; `coflow_finished` follows when it is final."""
 
-    def computed(self, job: JobProcess, iteration: int, stage: int, start: float, end: float
-                 ) -> None:
+    def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
+                 start: float, end: float) -> None:
         """Record a computation on a rank."""
 
     def job_finished(self, job: JobProcess) -> None:

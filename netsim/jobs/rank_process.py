@@ -59,7 +59,7 @@ class RankProcess(JobProcess):
 
     def _begin_iteration(self) -> None:
         """Begin, or begin again, with the first iteration that is not complete."""
-        self.graph = self.plan.graph(self.iteration)  # type: ignore[assignment]
+        self.graph = self.plan.graph(self.iteration)
         self._began_s = self._env.now
         self._turns, self._left, self._blockers = _Turns(), {}, {}
         blockers = self._open(self.iteration, self.graph.blockers_first)
@@ -109,7 +109,8 @@ class RankProcess(JobProcess):
         iteration, k = at
         turn, sends = self.graph.turn[k], self.graph.sends[k]
         if turn >= 0:
-            self._recorder.computed(self, iteration, k, begun_s, self._env.now)
+            self._recorder.computed(self, self.graph.operations, iteration, k, begun_s,
+                                    self._env.now)
             self._turns.busy.discard(turn)
             if waiting := self._turns.waiting.get(turn):
                 _, *following = heappop(waiting)
@@ -195,6 +196,6 @@ class RankProcess(JobProcess):
         self.plan.reroute()
         if not self.running:
             return {}
-        self.graph = self.plan.graph(self.iteration)  # type: ignore[assignment]
+        self.graph = self.plan.graph(self.iteration)
         return self._on_new_routes(
             (transfer, self.graph.demands[k]) for transfer, (_, k) in self._in_flight.items())

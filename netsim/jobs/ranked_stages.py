@@ -12,12 +12,12 @@ __all__ = ["is_ranked", "operations_of"]
 
 
 def is_ranked(stages: Sequence[Stage]) -> bool:
-    """Whether stages say on which ranks they compute, or what they wait for in the iteration before."""
+    """Whether stages say on which ranks they compute, or which of the last iteration they await."""
     return any(stage.ranks or stage.after_previous for stage in stages)
 
 
 def operations_of(job: JobSpec) -> Operations | None:
-    """Return what the ranks of a job do; None if its iterations begin when those before have ended."""
+    """Return what the ranks of a job do; None if its iterations follow one another."""
     if job.operations is not None:
         return job.operations
     return _converted(tuple(job.stages), job.ranks) if is_ranked(job.stages) else None

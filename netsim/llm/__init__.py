@@ -3,9 +3,9 @@
 from netsim.lazy import loading
 from netsim.llm.job import llm_job, llm_operations
 from netsim.llm.setup import TrainingSetup
-from netsim.llm.transformer import TRANSFORMERS, Transformer, make_transformer
+from netsim.llm.transformer import LLMS, Transformer, make_transformer
 
-__all__ = ["TRANSFORMERS", "TrainingSetup", "Transformer", "llm_job", "llm_operations",
+__all__ = ["LLMS", "TrainingSetup", "Transformer", "llm_job", "llm_operations",
            "make_transformer"]
 
 __getattr__ = loading(__name__)

@@ -126,8 +126,10 @@ class _Assembly:
                     pairs += [(own[place], own[other]) for other in others]
                 found[0].extend((own[place], self._of[sender][places[sender][name]])
                                 for sender, name in step.receives)
-        made = [Relation.of(*(np.concatenate(each) for each in zip(*pairs, strict=True)),
-                            self._count) for pairs in found]
+        made = []
+        for pairs in found:
+            operation, other = (np.concatenate(each) for each in zip(*pairs, strict=True))
+            made.append(Relation.of(operation, other, self._count))
         return made[0], made[1]
 
 

@@ -49,7 +49,9 @@ def buckets_of(setup: TrainingSetup, virtual: int, expert: bool) -> list[Bucket]
 
 def _closed_after(tensors: Sequence[Tensor], limit: float) -> list[Bucket]:
     """Close a bucket when it has reached the limit."""
-    made, own, count = [], [], 0
+    made: list[Bucket] = []
+    own: list[Tensor] = []
+    count = 0
     for tensor in tensors:
         own.append(tensor)
         count += tensor.elements
@@ -61,7 +63,9 @@ def _closed_after(tensors: Sequence[Tensor], limit: float) -> list[Bucket]:
 
 def _closed_before(tensors: Sequence[Tensor], limit: float) -> list[Bucket]:
     """Close a bucket before a tensor that would exceed the limit."""
-    made, own, count = [], [], 0
+    made: list[Bucket] = []
+    own: list[Tensor] = []
+    count = 0
     for tensor in tensors:
         if own and count + tensor.elements > limit:
             made.append(_bucket(count, own))

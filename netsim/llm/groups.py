@@ -48,7 +48,7 @@ class Grid(NamedTuple):
 
     def of_stage(self, kind: str, stage: int) -> Ints:
         """Return the groups of a kind within a stage; shape (groups, members)."""
-        pp, dp, cp, tp = self.dense.shape
+        _, dp, cp, tp = self.dense.shape
         dense, expert = self.dense[stage], self.expert[stage]
         return {"tp": lambda: dense.reshape(-1, tp),
                 "cp": lambda: np.moveaxis(dense, 1, -1).reshape(-1, cp),

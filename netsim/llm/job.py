@@ -11,7 +11,7 @@ from netsim.llm.assembly import assemble
 from netsim.llm.setup import TrainingSetup
 from netsim.llm.transformer import Transformer, make_transformer
 from netsim.operations import Operations
-from netsim.units import Quantity
+from netsim.units import Quantity, parse_seconds
 from netsim.workload import JobSpec
 
 __all__ = ["llm_job", "llm_operations"]
@@ -56,7 +56,8 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
     label = model if isinstance(model, str) else "llm"
     if isinstance(model, Mapping):
         label = str(model.get("name", label))
-    return JobSpec(id, arrival_s, iterations, name=label if name is None else name,
+    return JobSpec(id, parse_seconds(arrival_s, "llm: arrival_s"), iterations,
+                   name=label if name is None else name,
                    hosts=range(made.world) if hosts is None else hosts,
                    operations=llm_operations(made))
 

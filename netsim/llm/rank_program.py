@@ -160,8 +160,7 @@ class _Rank:
         if 0 <= source < setup.virtual_stages:
             sender = Pass(each.forward, each.batch, source // setup.pp)
             self._receives.append((source % setup.pp, f"{sender}/{_sent(each)}"))
-        for part, own in _parts(units if each.forward else units[::-1]):
-            del part
+        for _, own in _parts(units if each.forward else units[::-1]):
             self._begin_use()
             self._units(each, own)
             self._end_use()
@@ -282,7 +281,7 @@ class _Rank:
 
     def _overlapped_gradients(self, unit: Unit, input_s: float, weight_s: float) -> None:
         """Gather under the gradients of inputs, and reduce those under the ones of weights."""
-        setup, begin = self._setup, set(self._front)
+        begin = set(self._front)
         waits, receives = set(self._waits), list(self._receives)
         self._in()
         again = self._front - begin
@@ -292,7 +291,6 @@ class _Rank:
         back = self._front - {inputs}
         weights = self._issue("compute", "compute", "compute", {inputs, *again}, seconds=weight_s)
         self._front = {weights, *back}
-        del setup
 
     # --- gradients, the step, and parameters --------------------------------------------------
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from netsim.checks import check_options, check_whole
 from netsim.errors import InputError, UnknownNameError
 from netsim.forking import same
 from netsim.plain import plain_numbers
+from netsim.plugins import Registry, parse_policy
 from netsim.reading import read_text
 
-__all__ = ["TRANSFORMERS", "Transformer", "make_transformer", "summary_of"]
+__all__ = ["LLMS", "Transformer", "make_transformer"]
 
 #: The values of options that are words.
 _CHOICES = {"mlp": ("gelu", "swiglu"), "norm": ("layer", "rms"), "positions": ("rope", "learned")}
@@ -158,7 +159,27 @@ class Transformer:
         return n * h * width + ((n - 1) * width + h if self.bias else 0)
 
 
-@cache
+class _Published:
+    """A transformer of the catalogue, which is called to make it, perhaps with changes."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self.facts, model = facts, Transformer(**facts)
+        active = f", {_billions(model.active_parameters)} active" if model.experts else ""
+        self.__doc__ = (f"{_billions(model.parameters)} parameters{active}; {model.layers} layers, "
+                        f"width {model.hidden}, sequences of {model.sequence}")
+        usual = inspect.signature(Transformer)
+        self.__signature__ = usual.replace(parameters=[
+            each.replace(default=facts.get(name, each.default))
+            for name, each in usual.parameters.items()])
+
+    def __call__(self, **changes: Any) -> Transformer:
+        return Transformer(**{**self.facts, **changes})
+
+
+def _billions(number: int) -> str:
+    return f"{number / 1e9:.1f} billion"
+
+
 def _catalogue() -> dict[str, dict[str, Any]]:
     table = tomllib.loads(read_text(Path(__file__).with_name("catalogue.toml")))
     return {name: table["forms"][model["form"]] | {key: value for key, value in model.items()
@@ -166,8 +187,10 @@ def _catalogue() -> dict[str, dict[str, Any]]:
             for name, model in table["models"].items()}
 
 
-#: The names of ready-made transformers.
-TRANSFORMERS = tuple(_catalogue())
+#: Ready-made transformers; each is called with parameters that differ.
+LLMS = Registry("llm", {name: _Published(facts) for name, facts in _catalogue().items()},
+                accepts=lambda made: isinstance(made, Transformer),
+                refusal="is not a netsim.llm.Transformer")
 
 
 def make_transformer(model: str | Mapping[str, Any] | Transformer, **changes: Any) -> Transformer:
@@ -176,7 +199,7 @@ def make_transformer(model: str | Mapping[str, Any] | Transformer, **changes: An
     Parameters
     ----------
     model : str, mapping or Transformer
-        One of `TRANSFORMERS`; parameters of a `Transformer`, or a ``name`` and parameters that
+        A name of `LLMS`; parameters of a `Transformer`, or a ``name`` and parameters that
         differ from those of that transformer.
     **changes
         Parameters that differ.
@@ -194,29 +217,13 @@ def make_transformer(model: str | Mapping[str, Any] | Transformer, **changes: An
     True
     """
     if isinstance(model, Transformer):
-        given = {each.name: getattr(model, each.name) for each in fields(model)}
-    elif isinstance(model, str):
-        given = _named(model)
-    elif isinstance(model, Mapping):
-        given = dict(model)
-        given = (_named(given.pop("name")) if "name" in given else {}) | given
-    else:
+        return replace(model, **changes)
+    if not isinstance(model, str | Mapping):
         raise InputError(f"model must be a name, a mapping or a Transformer, not {model!r}")
-    given |= changes
-    check_options(Transformer, given, "transformer")
-    return Transformer(**given)
-
-
-def _named(name: Any) -> dict[str, Any]:
-    known = _catalogue()
-    if name not in known:
-        raise UnknownNameError("llm", name, known)
-    return dict(known[name])
-
-
-def summary_of(name: str) -> str:
-    """Describe a ready-made transformer in a line."""
-    model = make_transformer(name)
-    active = f", {model.active_parameters / 1e9:.1f} active" if model.experts else ""
-    return (f"{model.parameters / 1e9:.1f} billion parameters{active}; {model.layers} layers, "
-            f"width {model.hidden}, sequences of {model.sequence}")
+    if isinstance(model, Mapping) and "name" not in model:
+        given = {**model, **changes}
+        check_options(Transformer, given, "transformer")
+        return Transformer(**given)
+    name, given = parse_policy(model, "model")
+    made: Transformer = LLMS.make(name, given | changes)
+    return made

@@ -15,6 +15,7 @@ from netsim.fabric.grid import HasClock
 from netsim.fabric.records import COFLOW, FLOW
 from netsim.jobs.process import CompletedCoflow, JobProcess
 from netsim.network import Topology
+from netsim.operations import Operations
 from netsim.recording.chain_log import ChainLog
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.link_recorder import MOST_NOTED, LinkRecorder, categories
@@ -174,15 +175,17 @@ class Recorder(LinkRecorder):
         if self.told is not None:
             self.told.coflow_done(job, iteration, stage, transfer)
 
-    def computed(self, job: JobProcess, iteration: int, stage: int, start: float, end: float
-                 ) -> None:
+    def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
+                 start: float, end: float) -> None:
         """Record a computation on a rank."""
         if "computations" in self._rows:
-            made = job.graph.operations
-            self._computed.append((self._numbers.job_ids[job.index], iteration, made.rank[stage],
-                                   self._name(job.graph.stages[stage]),
-                                   self._streams.setdefault(made.streams[made.stream[stage]],
-                                                            len(self._streams)), start, end))
+            stage = operations.name_of(operation)
+            stream = operations.streams[operations.stream[operation]]
+            self._computed.append((self._numbers.job_ids[job.index], iteration,
+                                   operations.rank[operation],
+                                   self._stages.setdefault(stage, len(self._stages)),
+                                   self._streams.setdefault(stream, len(self._streams)),
+                                   start, end))
             self._note(1)
 
     def number(self, job: JobProcess, iteration: int, stage: int) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.llm import TrainingSetup
 from netsim.plain import plain_numbers
 from netsim.plugins import Registry
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
@@ -52,10 +53,16 @@ FORMATS = Registry(
         "tiresias": "netsim.traces.tiresias:read_tiresias",
         "synthetic": "netsim.traces.synthetic:synthetic",
         "ring-jobs": "netsim.traces.ring_jobs:ring_jobs",
+        "llm": "netsim.traces.llm:llm",
         "htsim": "netsim.traces.htsim:read_htsim",
         "hpcc": "netsim.traces.hpcc:read_hpcc_flows",
         **_OF_CLUSTERS,
     }, noun="format")
+
+#: What readers with ``**options`` hand them to.
+_KEYWORDS: dict[str, type[Any]] = {**dict.fromkeys(("synthetic", "tiresias"), Construction),
+                                   "llm": TrainingSetup,
+                                   **dict.fromkeys(_OF_CLUSTERS, ClusterConstruction)}
 
 _FACTS = {"coflow-benchmark": coflow_benchmark_facts, "htsim": htsim_facts,
           **dict.fromkeys(_OF_CLUSTERS, cluster_facts)}
@@ -92,8 +99,8 @@ class Format:
         found: dict[str, Any] = {}
         for name, each in inspect.signature(self.read).parameters.items():
             if each.kind is each.VAR_KEYWORD and self.name in FORMATS:
-                kind = ClusterConstruction if self.name in _OF_CLUSTERS else Construction
-                found |= {field.name: field.default for field in fields(kind)}
+                found |= {field.name: field.default for field in fields(_KEYWORDS[self.name])
+                          if field.name not in found}
             elif each.kind is not each.VAR_KEYWORD and name not in ("path", "seed"):
                 found[name] = each.default
         return found

@@ -87,6 +87,8 @@ def _check(job: JobSpec, hosts: int) -> None:
     _refuse_if(job, {
         "names a pattern; draw its stages first": job.pattern is not None,
         "has a model; draw its stages first": job.model is not None,
+        "has ranks that compute, or iterations that overlap": job.operations is not None or any(
+            stage.ranks or stage.after_previous for stage in job.stages),
         "does not say the hosts of its ranks, and there is no network to place them on":
             job.hosts is None,
         f"has a host that is not from 0 to {hosts - 1}": max(job.hosts or (0,)) >= hosts,

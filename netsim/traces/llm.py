@@ -1,0 +1,43 @@
+"""A job that trains a large language model, as a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from netsim.llm import llm_job
+from netsim.plain import plain_numbers
+from netsim.workload import Workload
+
+__all__ = ["llm"]
+
+
+@plain_numbers
+def llm(*, model: str | Mapping[str, Any], iterations: int = 1,
+        hosts: Sequence[int] | None = None, seed: int = 0, **setup: Any) -> Workload:
+    """Train a large language model: one job, as Megatron-LM and DeepSpeed run it.
+
+    Parameters
+    ----------
+    model : str or mapping
+        A ready-made transformer (``netsim list llms``), or its parameters; see `netsim.llm_job`.
+    iterations : int
+        Number of iterations.
+    hosts : sequence of int, optional
+        The host of each rank; by default rank r runs on host r.
+    seed : int
+        The workload's seed; nothing is drawn here.
+    **setup
+        Parallelism, batches and so on; see `netsim.llm.TrainingSetup`.
+
+    Raises
+    ------
+    InputError
+        If a value is not possible or does not go with others.
+
+    Examples
+    --------
+    >>> [job.ranks for job in llm(model="llama-7b", tp=2, dp=2, global_batch=2)]
+    [4]
+    """
+    return Workload([llm_job(model, iterations=iterations, hosts=hosts, **setup)], "llm", seed=seed)
