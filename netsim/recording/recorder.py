@@ -104,6 +104,7 @@ class Recorder(LinkRecorder):
         self._numbers = numbers
         self._chains = ChainLog(numbers)
         self._stages: dict[str, int] = {}
+        self._computing: dict[str, int] = {}  # names of stages, and of streams
         self._streams: dict[str, int] = {}
         self._computed: list[tuple[Any, ...]] = []
         self._ended: list[Ended] = []
@@ -183,7 +184,7 @@ class Recorder(LinkRecorder):
             stream = operations.streams[operations.stream[operation]]
             self._computed.append((self._numbers.job_ids[job.index], iteration,
                                    operations.rank[operation],
-                                   self._stages.setdefault(stage, len(self._stages)),
+                                   self._computing.setdefault(stage, len(self._computing)),
                                    self._streams.setdefault(stream, len(self._streams)),
                                    start, end))
             self._note(1)
@@ -356,11 +357,11 @@ class Recorder(LinkRecorder):
 
     def _conversions(self, name: str, link_names: Sequence[str]
                      ) -> dict[str, Callable[[NDArray[Any]], Any]]:
-        stage = partial(categories, list(self._stages))
         if name == "computations":
-            return {"stage": stage, "stream": partial(categories, list(self._streams))}
+            return {"stage": partial(categories, list(self._computing)),
+                    "stream": partial(categories, list(self._streams))}
         if name == "coflows":
-            return {"stage": stage, "deadline_s": _finite}
+            return {"stage": partial(categories, list(self._stages)), "deadline_s": _finite}
         return super()._conversions(name, link_names)
 
 
