@@ -23,7 +23,8 @@ LAYERS = ("collectives", "fabric", "allocators", "predictors", "edge", "recordin
 #: The rooms of each group, and its colour.
 GROUPS = {
     "ground": ("#d9d9d9", (GROUND,)),
-    "what a run is given": ("#fdd49e", ("collectives", "models", "workload", "network", "traces")),
+    "what a run is given": (
+        "#fdd49e", ("collectives", "models", "workload", "llm", "network", "traces")),
     "fabric, jobs, clusters, edge-clouds": (
         "#a6cee3", ("fabric", "jobs", "cluster", "engine", "edge")),
     "policies": ("#b2df8a", ("allocators", "predictors", "placements", "schedulers")),

@@ -19,10 +19,11 @@ PACKAGE = Path(netsim.__file__).parent
 ROOMS = (
     "_version", "text", "errors", "plain", "reading", "xml_tree", "units", "checks", "streams",
     "ties", "brief", "lazy", "forking", "watching", "plugins", "compiling", "atomic", "columns",
-    "collectives", "models", "operations", "workload", "llm", "network", "results", "fabric",
-    "allocators", "traces", "jobs", "predictors", "cluster", "placements", "engine", "edge",
-    "schedulers", "recording", "simulation", "gym", "scripting", "analysis", "experiment_file", "studies", "plots",
-    "reproductions", "reference", "testing", "cli", "__main__")
+    "collectives", "models", "operations", "stage", "workload", "llm", "network", "results",
+    "fabric", "allocators", "traces", "jobs", "predictors", "cluster", "placements", "engine",
+    "edge", "schedulers", "recording", "simulation", "gym", "scripting", "analysis",
+    "experiment_file", "studies", "plots", "reproductions", "reference", "testing", "cli",
+    "__main__")
 
 #: Policies decide; they know nothing of runs, of results or of other kinds of policies.
 POLICIES = {"allocators", "placements", "predictors", "schedulers"}

@@ -207,9 +207,12 @@ def drawn_stages(spec: JobSpec, rng: np.random.Generator) -> tuple[Stage, ...]:
     except InputError as error:
         raise InputError(f"job {spec.id}: {error}") from error
     stages = check_sequence(drawn, Stage, what, "Stage")
-    if not stages or any(stage.coflow_id is not None for stage in stages) or is_ranked(stages):
-        raise InputError(f"{what} must be one or more stages without a coflow_id, ranks and "
-                         f"after_previous, not {reprlib.repr(stages)}")
+    if not stages or any(stage.coflow_id is not None for stage in stages):
+        raise InputError(f"{what} must be one or more stages without a coflow_id, "
+                         f"not {reprlib.repr(stages)}")
+    if is_ranked(stages):
+        raise InputError(f"{what} must be stages without ranks and after_previous, which jobs "
+                         f"with explicit stages may have, not {reprlib.repr(stages)}")
     return stages
 
 

@@ -1,4 +1,4 @@
-"""Training of large language models: worked cases of the generator, to the integer, and of times."""
+"""Training of language models: worked cases of the generator, to the integer, and of times."""
 
 import json
 from fractions import Fraction
@@ -109,7 +109,7 @@ def test_traffic(llm_traffic_case):
 
 
 def sent_by(setup, stage):
-    """Count, payload and ring bytes of what a rank of a stage sends, by stream or group and kind."""
+    """Count, payload and ring bytes of what a rank sends, by stream or group and kind."""
     members = {"tp": setup.tp, "cp": setup.cp, "ep": setup.ep, "dp-cp": setup.dp * setup.cp,
                "edp": setup.dp * setup.cp // setup.ep, "embedding": 2, "pp": 2}
     found = {}

@@ -31,7 +31,7 @@ def spans(result):
 
 
 def test_stages_on_a_rank_take_turns_in_order_of_readiness():
-    """c is ready at 1, b at 2; both wait for a on rank 0, until 3. Then c has it, then b."""
+    """C is ready at 1, b at 2; both wait for a on rank 0, until 3. Then c has it, then b."""
     result = run([Stage("a", compute_s=3, ranks=[0]), Stage("x", compute_s=2, ranks=[1]),
                   Stage("y", compute_s=1, ranks=[2]),
                   Stage("b", compute_s=1, ranks=[0], after=["x"]),
@@ -56,7 +56,8 @@ def test_a_coflow_waits_for_all_ranks_of_its_stage():
     """Rank 1 is busy until 4, so that its part ends at 6; then 5 bytes at 1 byte/s."""
     result = run([Stage("other", compute_s=4, ranks=[1]),
                   Stage("s", [(0, 1, 5.0)], compute_s=2, ranks=[0, 1])])
-    assert spans(result)[0, 0, "s"] == (0, 2) and spans(result)[0, 1, "s"] == (4, 6)
+    assert spans(result)[0, 0, "s"] == (0, 2)
+    assert spans(result)[0, 1, "s"] == (4, 6)
     assert result.coflows[["valid_s", "finish_s"]].iloc[0].tolist() == [6, 11]
 
 
@@ -163,7 +164,8 @@ def test_a_run_can_be_held_forked_and_looked_at():
     other = sim.fork()
     for each in (sim, other):
         result = each.run().result()
-        assert result.coflows.equals(whole.coflows) and result.jobs.equals(whole.jobs)
+        assert result.coflows.equals(whole.coflows)
+        assert result.jobs.equals(whole.jobs)
         assert result.computations.equals(whole.computations)
 
 

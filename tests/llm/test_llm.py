@@ -43,7 +43,7 @@ def computed(setup):
 @pytest.mark.parametrize(("schedule", "chunks"), [("gpipe", 1), ("1f1b", 1), ("interleaved", 2)])
 @pytest.mark.parametrize(("stages", "batches"), [(2, 4), (4, 8)])
 def test_the_bubble_of_pipelines(schedule, chunks, stages, batches):
-    """m + (p-1)/v passes of f + b = 3 (8/p) s each: a bubble of (p-1)/(v m + p - 1)."""
+    """M + (p-1)/v passes of f + b = 3 (8/p) s each: a bubble of (p-1)/(v m + p - 1)."""
     setup = setup_of(pp=stages, vpp=chunks, global_batch=batches, schedule=schedule,
                      forward_s=(0.25, 0.75, 0))
     ideal = batches * 3 * 8 / stages
@@ -71,7 +71,7 @@ def test_sequence_parallelism_sends_the_same_forward():
 
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_bytes_of_pipelines(interleaved):
-    """m passes of A each way over each of p - 1 boundaries, of v p - 1 with v chunks."""
+    """M passes of A each way over each of p - 1 boundaries, of v p - 1 with v chunks."""
     given = {"vpp": 2, "schedule": "interleaved"} if interleaved else {}
     setup = setup_of(pp=4, global_batch=8, **given)
     total = sum(sum(sent(setup, "pp", stage).values()) for stage in range(4))
@@ -120,8 +120,9 @@ def setups(draw):
     zero = draw(st.integers(0, 1 if stages > 1 or experts else 3))
     copies = draw(st.integers(1, 2))
     return setup_of(
-        MOE if experts else TINY, tp=draw(st.sampled_from([1, 2])), cp=draw(st.sampled_from([1, 2])),
-        dp=copies, pp=stages, vpp=chunks, zero=zero, global_batch=4 * copies, sequence_parallel=True,
+        MOE if experts else TINY, tp=draw(st.sampled_from([1, 2])),
+        cp=draw(st.sampled_from([1, 2])), dp=copies, pp=stages, vpp=chunks, zero=zero,
+        global_batch=4 * copies, sequence_parallel=True,
         schedule="interleaved" if chunks > 1 else draw(st.sampled_from(["1f1b", "gpipe"])),
         recompute=draw(st.sampled_from(["none", "selective", "full"])), bucket_size=30_000,
         tp_overlap=draw(st.booleans()), pp_overlap=draw(st.booleans()),
@@ -221,7 +222,9 @@ def test_a_file_says_it_too(tmp_path):
                     "iterations = 2\n")
     job, = netsim.read_workload(path)
     other = netsim.llm_job(TINY, dp=2, pp=2, global_batch=8, iterations=2)
-    assert job.ranks == 4 and job.hosts == (0, 1, 2, 3) and job.iterations == 2
+    assert job.ranks == 4
+    assert job.hosts == (0, 1, 2, 3)
+    assert job.iterations == 2
     assert job.operations is other.operations  # jobs alike share them
 
 
@@ -244,4 +247,5 @@ def test_exchange_of_a_run_is_what_operations_say():
         2 * nbytes[made.sends[made.sends >= 0]].sum())
     assert len(result.computations) == 2 * np.count_nonzero(made.rank >= 0)
     plain = netsim.simulate(switch, [job])
-    assert plain.jobs.equals(result.jobs) and plain.coflows.equals(result.coflows)
+    assert plain.jobs.equals(result.jobs)
+    assert plain.coflows.equals(result.coflows)
