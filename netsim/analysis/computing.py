@@ -13,6 +13,7 @@ from netsim.errors import InputError
 from netsim.fabric.grid import Grid
 from netsim.jobs.graph import Dag
 from netsim.jobs.plan import timed_stages
+from netsim.jobs.ranked_stages import operations_of
 from netsim.results.lazy_table import columns_of
 from netsim.results.not_recorded import not_recorded
 from netsim.results.result import table_of
@@ -63,7 +64,9 @@ _NEVER = _Sent(math.inf, math.inf, 0)
 
 
 def computations(result: Result, workload: Workload) -> Iterator[Computation]:
-    """Yield the computations of all jobs, job by job and iteration by iteration.
+    """Yield the computations of jobs, job by job and iteration by iteration.
+
+    Those of jobs whose ranks compute are not among them, but a table of the result.
 
     A computation ends when the coflow after it becomes valid; it is unknown if that coflow has not
     completed. A computation without a coflow begins when all stages that it waits for have ended.
@@ -88,6 +91,8 @@ def computations(result: Result, workload: Workload) -> Iterator[Computation]:
     known_until = math.inf if stopped_at_s is None else stopped_at_s
     coflows: _Coflows | None = None
     for place, job in enumerate(workload):
+        if operations_of(job) is not None:  # whose computations are a table of the result
+            continue
         fixed = None if job.redraw else timed_stages(job, workload.seed)
         if fixed is not None and not any(stage.compute_s for stage in fixed):
             continue

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["HATCHES", "IDLE", "ROW", "WAITING", "gantt", "job_rows"]
+__all__ = ["HATCHES", "IDLE", "ROW", "WAITING", "gantt", "job_rows",
+           "merge_close"]
 
 ROW = 0.84  # height of a row, as a share of the distance between two
 
@@ -153,9 +154,9 @@ def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], sp
         lane, stage = key
         place = (y - ROW / 2 + lane * height, height)
         waits = own[own["start_s"] > own["valid_s"]]
-        ax.broken_barh(list(_merge_close(waits["valid_s"], waits["start_s"], span / _SPOTS)), place,
+        ax.broken_barh(list(merge_close(waits["valid_s"], waits["start_s"], span / _SPOTS)), place,
                        facecolor=WAITING, linewidth=0)
-        spells = list(_merge_close(own["start_s"], own["finish_s"], span / _SPOTS))
+        spells = list(merge_close(own["start_s"], own["finish_s"], span / _SPOTS))
         style = _stage_style(stages.index(str(stage)))
         ax.broken_barh([spell for spell in spells if spell[1] >= span * _NARROW], place, **style)
         # White edges would hide narrow bars completely.
@@ -181,7 +182,7 @@ def _lanes(coflows: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
     return lanes
 
 
-def _merge_close(starts: pd.Series, ends: pd.Series, least: float) -> Iterator[tuple[float, float]]:
+def merge_close(starts: pd.Series, ends: pd.Series, least: float) -> Iterator[tuple[float, float]]:
     """Yield (start, length) of bars, merging those so close that the gap could not be seen.
 
     Bars that are long enough to be seen are not merged, even if they touch: the edge between them

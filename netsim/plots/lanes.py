@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from netsim.results.result import Result
     from netsim.workload import Workload
 
-__all__ = ["MOST_GPUS", "SPAN", "GpuSpans", "JobSpans", "gpu_spans", "job_spans"]
+__all__ = ["MOST_GPUS", "SPAN", "GpuSpans", "JobSpans", "RankSpans", "gpu_spans", "job_spans",
+           "rank_spans"]
 
 _RUNNING = [*STATES].index("running")
 
@@ -88,6 +89,24 @@ class GpuSpans:
     names: list[str]
     noun: str = "GPUs"
     shown: str = "gpus"
+
+
+@dataclass(frozen=True, slots=True)
+class RankSpans:
+    """What ranks compute over time.
+
+    Attributes
+    ----------
+    spans : ndarray of SPAN
+        The first spans, in order of their start. ``which`` is the row of `computed`.
+    computed : DataFrame
+    names : list of str
+        Names of the ranks.
+    """
+
+    spans: NDArray[np.void]
+    computed: pd.DataFrame
+    names: list[str]
 
 
 def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
@@ -158,6 +177,28 @@ def _edge_job_spans(result: Result, most: int) -> JobSpans:
     spans["owner"], spans["which"] = _places(result, does["job"]), np.arange(len(does))
     spans["start"], spans["end"] = nanoseconds(does["start_s"]), nanoseconds(does["end_s"])
     return JobSpans(_packed(spans[spans["end"] > spans["start"]], most), does, [])
+
+
+def rank_spans(result: Result, most: int) -> RankSpans:
+    """Return what ranks compute over time as spans; none if that was not recorded.
+
+    Parameters
+    ----------
+    result : Result
+    most : int
+        Largest number of spans: the first ones are returned.
+    """
+    table = columns_of(table_of(result, "computations"),
+                       ["job", "rank", "iteration", "stage", "start_s", "finish_s"])
+    if table is None:
+        return RankSpans(np.zeros(0, SPAN), pd.DataFrame(columns=["stage", "iteration"]), [])
+    table = table[table["finish_s"] > table["start_s"]].reset_index(drop=True)
+    known, owner = np.unique(np.stack((table["job"], table["rank"])), axis=1, return_inverse=True)
+    spans = np.zeros(len(table), SPAN)
+    spans["owner"], spans["which"] = owner.ravel(), np.arange(len(table))
+    spans["start"], spans["end"] = nanoseconds(table["start_s"]), nanoseconds(table["finish_s"])
+    return RankSpans(_packed(spans, most) if len(spans) else spans, table,
+                     [f"job {job}, rank {rank}" for job, rank in known.T.tolist()])
 
 
 def _edge_spans(result: Result, most: int) -> GpuSpans:

@@ -21,7 +21,7 @@ from netsim.analysis.gpus import STATES
 from netsim.atomic import atomic_write
 from netsim.errors import InputError, NetsimWarning
 from netsim.plots.counters import LinkRates, counters_of, link_rates
-from netsim.plots.lanes import GpuSpans, JobSpans, gpu_spans, job_spans
+from netsim.plots.lanes import GpuSpans, JobSpans, RankSpans, gpu_spans, job_spans, rank_spans
 from netsim.plots.nanoseconds import microseconds, nanoseconds
 from netsim.results.lazy_table import LazyTable, columns_of
 from netsim.results.not_recorded import on_edge, shares_links
@@ -39,7 +39,7 @@ __all__ = ["MOST_EVENTS", "MOST_LINKS", "save_with_timeline", "timeline", "write
 MOST_EVENTS, MOST_LINKS = 200_000, 16
 
 #: Groups of tracks are processes of the format, and tracks are threads. Their ids are distinct.
-_JOBS, _POLICY, _LINKS, _GPUS, _DECISIONS, _FIRST_LANE = 1, 2, 3, 4, 5, 6
+_JOBS, _POLICY, _LINKS, _GPUS, _DECISIONS, _RANKS, _FIRST_LANE = 1, 2, 3, 4, 5, 6, 7
 
 #: What is said of a coflow, or of what a job on an edge-cloud does.
 _ARGUMENTS = ("coflow", "iteration", "stage", "bytes", "width", "gamma_s", "cct_s", "start_s",
@@ -47,7 +47,7 @@ _ARGUMENTS = ("coflow", "iteration", "stage", "bytes", "width", "gamma_s", "cct_
 
 #: Number of events that name and order the groups, name the decisions' track, and mark and label
 #: the place where a timeline ends early.
-_FIXED = 2 * 4 + 4
+_FIXED = 2 * 5 + 4
 
 Json = dict[str, Any]
 
@@ -60,9 +60,9 @@ def timeline(result: Result, workload: Workload | str | Path | None = None, *,
     ----------
     result : Result
         A result with coflows recorded, or of a run on a `netsim.Cluster`, of which the GPUs are
-        shown, or on a `netsim.EdgeCloud`, of which the workers are. Coflows, links and decisions
-        are shown if they were recorded; `netsim.simulate` records all of them with
-        ``timeline=True``.
+        shown, or on a `netsim.EdgeCloud`, of which the workers are. Coflows, computations of ranks,
+        links and decisions are shown if they were recorded; `netsim.simulate` records all of them
+        with ``timeline=True``.
     workload : Workload, str or path, optional
         The simulated workload, which is needed to show the computations of jobs. By default,
         that of the result's experiment; if there is none, no computations are shown. On a cluster
@@ -166,6 +166,7 @@ class _Timeline:
     result: Result
     jobs: JobSpans
     gpus: GpuSpans
+    ranks: RankSpans
     links: LinkRates
     counters: list[str]
     counts: NDArray[np.void]
@@ -180,10 +181,12 @@ class _Timeline:
         _check_whole("most_links", most_links, 0)
         jobs = job_spans(result, _workload(result, workload), most_events)
         gpus = gpu_spans(result, most_events)
+        ranks = rank_spans(result, most_events)
         links = link_rates(result, most_links, most_events)
         counters, counts = counters_of(result)
         decisions = _first_decisions(result, most_events)
-        kinds = [*((each.spans["start"], 1 + 2 * each.spans["opens"]) for each in (jobs, gpus)),
+        spans = (jobs.spans, gpus.spans, ranks.spans)
+        kinds = [*((each["start"], 1 + 2 * each["opens"]) for each in spans),
                  *((at, np.ones(len(at), np.int64)) for at in (
                      nanoseconds(decisions["time_s"]), links.changes["at"], counts["at"]))]
         kept, cut = _earliest(kinds, most_events - _FIXED, links.until)
@@ -192,8 +195,9 @@ class _Timeline:
             kept, cut = _earliest(kinds, room, links.until)
         made = cls(result, JobSpans(jobs.spans[kept[0]], jobs.coflows, jobs.computations),
                    replace(gpus, spans=gpus.spans[kept[1]]),
-                   LinkRates(links.names, links.used, links.changes[kept[3]], links.until),
-                   counters, counts[kept[4]], decisions[kept[2]], cut)
+                   replace(ranks, spans=ranks.spans[kept[2]]),
+                   LinkRates(links.names, links.used, links.changes[kept[4]], links.until),
+                   counters, counts[kept[5]], decisions[kept[3]], cut)
         if cut is not None:
             warnings.warn(NetsimWarning(made.notice()), stacklevel=3)
         return made
@@ -241,9 +245,12 @@ class _Timeline:
         tracks, after = _tracks(self.jobs.spans, len(names), _FIRST_LANE)
         yield from _lanes(_JOBS, self.jobs.spans, names, tracks)
         yield from self._spans(tracks)
-        tracks, _ = _tracks(self.gpus.spans, len(self.gpus.names), after)
+        tracks, after = _tracks(self.gpus.spans, len(self.gpus.names), after)
         yield from _lanes(_GPUS, self.gpus.spans, self.gpus.names, tracks)
         yield from self._held(tracks)
+        tracks, _ = _tracks(self.ranks.spans, len(self.ranks.names), after)
+        yield from _lanes(_RANKS, self.ranks.spans, self.ranks.names, tracks)
+        yield from self._computed(tracks)
         yield from self._marks()
         yield from self._counters()
 
@@ -254,6 +261,8 @@ class _Timeline:
                   _POLICY: f"policy: {run['allocator']['name']}", _LINKS: "links"}
         if not shares_links(run):
             groups = {_JOBS: groups[_JOBS]}
+        if self.ranks.names:
+            groups[_RANKS] = "ranks"
         if self.counters:
             groups[_GPUS] = f"{self.gpus.noun}: {run['scheduler']['name']}"
         return groups
@@ -299,6 +308,17 @@ class _Timeline:
             ended = {"ended": reason} if isinstance(reason, str) else {}
             yield {"name": name, "cat": states[each], "ph": "X", "pid": _GPUS, "tid": thread,
                    "ts": start, "dur": long, "args": {"job": job, self.gpus.shown: shown} | ended}
+
+    def _computed(self, tracks: NDArray[np.int64]) -> Iterator[Json]:
+        """Yield an event per computation of a rank, given the first track of each."""
+        spans = self.ranks.spans
+        computed = self.ranks.computed.iloc[spans["which"]]
+        for name, iteration, thread, start, long in zip(
+                computed["stage"].astype(str), computed["iteration"].tolist(),
+                (tracks[spans["owner"]] + spans["lane"]).tolist(), microseconds(spans["start"]),
+                microseconds(spans["end"] - spans["start"]), strict=True):
+            yield {"name": name, "cat": "compute", "ph": "X", "pid": _RANKS, "tid": thread,
+                   "ts": start, "dur": long, "args": {"iteration": iteration}}
 
     def _marks(self) -> Iterator[Json]:
         """Yield an event per decision, and one where the timeline ends early."""

@@ -15,6 +15,7 @@ from netsim.plots.edge_usage import worker_curves
 from netsim.plots.gantt import gantt
 from netsim.plots.gpu_gantt import gpu_gantt
 from netsim.plots.gpu_usage import COUNTS, usage_areas, usage_curves
+from netsim.plots.rank_gantt import rank_gantt
 from netsim.plots.sweeps import METRICS, mean_bars, sweep_lines
 from netsim.results.not_recorded import on_edge, shares_links
 from netsim.results.result import EDGE_TABLES
@@ -47,7 +48,7 @@ class Picture(NamedTuple):
 
 
 _TIMES = {"jct": "jobs", "cct": "coflows"}
-_ROWS = {"coflows": "coflows", "training": "training"}
+_ROWS = {"coflows": "coflows", "training": "training", "ranks": "computations"}
 _USED = {"links": "links", "workers": "training"}
 
 #: Tables that need not be asked for.
@@ -59,8 +60,8 @@ PICTURES: dict[str, dict[str, Picture]] = {
     "run": {
         "timeline": Picture(lambda run, _: timeline(_alone(run))[0], {"": "jobs"},
                             ("coflows", "training", "decisions")),
-        "gantt": Picture(lambda run, of: {"coflows": gantt, "training": edge_gantt}[of](run),
-                         _ROWS),
+        "gantt": Picture(lambda run, of: {"coflows": gantt, "training": edge_gantt,
+                                          "ranks": rank_gantt}[of](run), _ROWS),
         "cdf": Picture(lambda run, of: cdf_curves(_alone(run), of), _TIMES),
         "slowdown": Picture(lambda run, _: slowdown_bars(_alone(run)), {"": "coflows"}),
         "utilisation": Picture(lambda run, of: _utilisation(_alone(run), of), _USED),
@@ -170,7 +171,9 @@ def lacking_on(target: str, shares_links: bool = True) -> dict[str, str]:
     shares_links : bool
         On an edge-cloud, whether chunks move over links, whose bandwidth an allocator shares.
     """
-    lacking = {} if target == "cluster" else {"gpus": "only runs on a cluster have them"}
+    lacking = ({"computations": "ranks of jobs on a network alone have them"} if target != "network"
+               else {})
+    lacking |= {} if target == "cluster" else {"gpus": "only runs on a cluster have them"}
     if target != "edge-cloud":
         return lacking | dict.fromkeys(EDGE_TABLES, "only runs on an edge-cloud have it")
     lacking |= dict.fromkeys(("coflows", "flows"), "a run on an edge-cloud has none")

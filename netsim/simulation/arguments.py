@@ -34,7 +34,7 @@ from netsim.workload import Workload
 __all__ = ["Arguments", "check_call", "target_of"]
 
 #: What a timeline shows beside the jobs.
-TIMELINE = ("coflows", "links", "decisions")
+TIMELINE = ("coflows", "computations", "links", "decisions")
 
 
 class Arguments(NamedTuple):

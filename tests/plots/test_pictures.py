@@ -58,6 +58,9 @@ def on_edge():
 
 def thing_of(things, on_edge, what, kind, of):
     """Return the thing that has what a picture needs."""
+    if PICTURES[what][kind].of[of] == "computations":
+        ranked = netsim.Stage("s", [(0, 1, MB)], compute_s=1, ranks=[0, 1])
+        return netsim.simulate(NET, [JobSpec(0, stages=[ranked])], record=["computations"])
     if PICTURES[what][kind].of[of] not in EDGE_TABLES:
         return things[what]
     return on_edge if what == "comparison" else on_edge.results["a-online"]
@@ -104,7 +107,7 @@ def test_what_there_is_no_picture_of(things):
         things["comparison"].plot("gantt")
     with pytest.raises(InputError, match=r"'slowdown' has no choice of quantity; leave out 'cct'"):
         things["run"].plot("slowdown", of="cct")
-    with pytest.raises(UnknownNameError, match=r"unknown table 'cct'.*: coflows, training"):
+    with pytest.raises(UnknownNameError, match=r"unknown table 'cct'.*: coflows, ranks, training"):
         things["run"].plot("gantt", of="cct")
     with pytest.raises(InputError, match=r"'utilisation' needs training: only runs on an edge-cl.*"
                                          r"; choose from: cdf, gantt \(of coflows\), gpus, "
@@ -134,7 +137,7 @@ def test_pictures_of_gpus_are_of_clusters():
     for kind in ("gpus", "usage"):
         with pytest.raises(InputError, match=re.escape(
                 f"the plot '{kind}' needs gpus: only runs on a cluster have them; choose from: "
-                "cdf, gantt (of coflows), slowdown, timeline, utilisation (of links)")):
+                "cdf, gantt (of coflows or ranks), slowdown, timeline, utilisation (of links)")):
             compared.results["maxmin"].plot(kind)
     with pytest.raises(InputError, match="'usage' needs gpus: only runs on a cluster"):
         compared.plot("usage")

@@ -119,10 +119,10 @@ def test_wrong_arguments_are_raised_by_both(sample) -> None:
 
 def test_formats() -> None:
     assert sorted(FORMATS) == ["coflow-benchmark", "flows", "gpu-v2023", "helios", "hpcc", "htsim",
-                               "json", "pai", "pai-100k", "philly", "recurrent", "ring-jobs",
+                               "json", "llm", "pai", "pai-100k", "philly", "recurrent", "ring-jobs",
                                "synthetic", "tiresias", "tiresias-cluster"]
     assert [name for name in FORMATS if not format_of(name).needs_file] == [
-        "synthetic", "ring-jobs", "recurrent"]
+        "synthetic", "ring-jobs", "llm", "recurrent"]
     assert format_of("json").options == ("poisson_jobs", "poisson_mean")
     assert "redraw" in format_of("tiresias").options
     assert set(format_of("synthetic").options) - set(format_of("tiresias").options) == {

@@ -1,0 +1,130 @@
+"""A Gantt chart of what ranks compute, a row per rank; it needs the extra ``plot``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from netsim.checks import check_sequence
+from netsim.errors import InputError
+from netsim.plots.gantt import HATCHES, IDLE, ROW, merge_close
+from netsim.plots.style import (
+    COLOURS,
+    add_legend,
+    drawable,
+    dress,
+    name_axes,
+    new_axes,
+    require_matplotlib,
+    time_axis,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from netsim.results.result import Result
+
+__all__ = ["rank_gantt"]
+
+_ROWS = 16  # ranks drawn by default
+_ROW_IN = 0.16  # distance between two rows, in inches
+_SPOTS = 2000  # resolution of the axis
+
+#: What the passes of a language model's training are called.
+_PASSES = {"F": "forward", "B": "backward"}
+
+_ANY = "computation"  # name of the only entry if there are too many kinds to tell apart
+
+
+def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] | None = None
+               ) -> Axes:
+    """Draw what ranks compute over time: a row per rank, grey where it is idle.
+
+    Colours are those of kinds of stages: their names up to a digit, a dot or a slash, so that the
+    forward passes of all micro-batches are one.
+
+    Parameters
+    ----------
+    result : Result
+        A result with computations recorded.
+    ax : Axes, optional
+        Axes to draw on; by default those of a new figure, one paper column wide.
+    ranks : sequence of int, optional
+        The ranks to draw; by default 16 at equal distances, such as one or two of each stage of a
+        pipeline. The label of the axis says how many there are in all.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If computations were not recorded, or there is nothing to draw.
+    """
+    require_matplotlib()
+    table = result.computations
+    table = table[table["finish_s"] > table["start_s"]]
+    rows = list(dict.fromkeys(zip(table["job"], table["rank"], strict=True)))
+    shown = _chosen(sorted(rows), ranks)
+    if not shown:
+        raise InputError("there is nothing to draw: no rank that is asked for has computed")
+    if ax is None:
+        ax = new_axes(height_in=0.75 + max(_ROW_IN * len(shown), 0.4))
+    kinds = table["stage"].astype(str).map(_kind)
+    listed = list(dict.fromkeys(kinds))
+    if len(listed) > len(COLOURS):
+        kinds, listed = pd.Series(_ANY, table.index), [_ANY]
+    begin, end = float(table["start_s"].min()), float(table["finish_s"].max())
+    for y, (job, rank) in enumerate(shown):
+        ax.broken_barh([(begin, end - begin)], (y - ROW / 2, ROW), facecolor=IDLE)
+        own = table[(table["job"] == job) & (table["rank"] == rank)].sort_values("start_s")
+        for k, kind in enumerate(listed):
+            bars = own[kinds[own.index] == kind]
+            ax.broken_barh(list(merge_close(bars["start_s"], bars["finish_s"],
+                                            (end - begin) / _SPOTS)),
+                           (y - ROW / 2, ROW), facecolor=COLOURS[k], edgecolor="white",
+                           linewidth=0.2, hatch=HATCHES[k])
+    _finish(ax, shown, len(rows), listed)
+    ax.set_xlim(begin - 0.01 * (end - begin), end + 0.01 * (end - begin))
+    return ax
+
+
+def _kind(stage: str) -> str:
+    """Return the kind of a stage; see `rank_gantt`."""
+    kind = re.split(r"[\d./]", stage, maxsplit=1)[0].rstrip("-_ ") or stage
+    return _PASSES.get(kind, kind)
+
+
+def _chosen(rows: list[tuple[int, int]], ranks: Sequence[int] | None) -> list[tuple[int, int]]:
+    """Return the rows to draw, each a job and a rank."""
+    if ranks is not None:
+        wanted = set(check_sequence(ranks, int | np.integer, "ranks", "whole numbers"))
+        return [row for row in rows if row[1] in wanted]
+    if len(rows) <= _ROWS:
+        return rows
+    return [rows[k * len(rows) // _ROWS] for k in range(_ROWS)]
+
+
+def _finish(ax: Axes, shown: list[tuple[int, int]], count: int, kinds: list[str]) -> None:
+    """Label the rows, say on the axis how many there are, and explain the colours."""
+    from matplotlib.patches import Patch
+
+    one = len({job for job, _ in shown}) == 1
+    ax.set_yticks(range(len(shown)),
+                  [str(rank) if one else f"{job}: {rank}" for job, rank in shown])
+    ax.set_ylim(len(shown) - 0.4, -0.6)
+    name_axes(ax, y="rank" if one else "job: rank")
+    time_axis(ax, f"; {len(shown):,} of {count:,} ranks" if len(shown) < count else "")
+    dress(ax, "both")
+    ax.tick_params(axis="y", length=0, labelsize=6.5)
+    ax.spines["left"].set_visible(False)
+    entries = [Patch(label=drawable(kind), facecolor=COLOURS[k], hatch=HATCHES[k],
+                     edgecolor="white", linewidth=0.2) for k, kind in enumerate(kinds)]
+    add_legend(ax, [*entries, Patch(label="idle", facecolor=IDLE)])
