@@ -49,6 +49,8 @@ class Picture(NamedTuple):
 
 _TIMES = {"jct": "jobs", "cct": "coflows"}
 _ROWS = {"coflows": "coflows", "training": "training", "ranks": "computations"}
+_GANTTS: dict[str, Callable[[Any], Axes]] = {
+    "coflows": gantt, "training": edge_gantt, "ranks": rank_gantt}
 _USED = {"links": "links", "workers": "training"}
 
 #: Tables that need not be asked for.
@@ -60,8 +62,7 @@ PICTURES: dict[str, dict[str, Picture]] = {
     "run": {
         "timeline": Picture(lambda run, _: timeline(_alone(run))[0], {"": "jobs"},
                             ("coflows", "training", "decisions")),
-        "gantt": Picture(lambda run, of: {"coflows": gantt, "training": edge_gantt,
-                                          "ranks": rank_gantt}[of](run), _ROWS),
+        "gantt": Picture(lambda run, of: _GANTTS[of](run), _ROWS),
         "cdf": Picture(lambda run, of: cdf_curves(_alone(run), of), _TIMES),
         "slowdown": Picture(lambda run, _: slowdown_bars(_alone(run)), {"": "coflows"}),
         "utilisation": Picture(lambda run, of: _utilisation(_alone(run), of), _USED),
