@@ -35,7 +35,8 @@ def test_each_name_is_found_and_explained(registry: Registry, name: str) -> None
     assert callable(found)
     line = registry.help(name)
     assert 10 < len(line) < 120
-    assert line.endswith((".", "none")) or name in registry.presets or registry.kind == "model"
+    assert (line.endswith((".", "none")) or name in registry.presets
+            or registry.kind in ("llm", "model"))
     options = registry.options(name)
     own = {option for option, each in inspect.signature(found).parameters.items()
            if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
