@@ -84,9 +84,10 @@ def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] |
     begin, end = float(table["start_s"].min()), float(table["finish_s"].max())
     for y, (job, rank) in enumerate(shown):
         ax.broken_barh([(begin, end - begin)], (y - ROW / 2, ROW), facecolor=IDLE)
-        own = table[(table["job"] == job) & (table["rank"] == rank)].sort_values("start_s")
+        own = table[(table["job"] == job) & (table["rank"] == rank)]
+        own = _joined(own.assign(kind=kinds[own.index]).sort_values("start_s"))
         for k, kind in enumerate(listed):
-            bars = own[kinds[own.index] == kind]
+            bars = own[own["kind"] == kind]
             ax.broken_barh(list(merge_close(bars["start_s"], bars["finish_s"],
                                             (end - begin) / _SPOTS)),
                            (y - ROW / 2, ROW), facecolor=COLOURS[k], edgecolor="white",
@@ -94,6 +95,16 @@ def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] |
     _finish(ax, shown, len(rows), listed)
     ax.set_xlim(begin - 0.01 * (end - begin), end + 0.01 * (end - begin))
     return ax
+
+
+def _joined(computed: pd.DataFrame) -> pd.DataFrame:
+    """Join computations of a rank that follow each other at once in one pass."""
+    part = computed["stage"].astype(str).str.partition("/")[0]
+    # Sums of times may differ in their last bits.
+    gap = (computed["start_s"] - computed["finish_s"].shift()).abs()
+    follows = (part == part.shift()) & (gap <= 1e-9 * computed["finish_s"])
+    return computed.groupby((~follows).cumsum(), sort=False).agg(
+        {"start_s": "first", "finish_s": "last", "kind": "first"})
 
 
 def _kind(stage: str) -> str:
