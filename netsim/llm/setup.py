@@ -21,6 +21,9 @@ ORDERS = ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")
 _CHOICES = {"schedule": ("gpipe", "1f1b", "interleaved"), "tensors": ("fused", "split"),
             "bucket_stages": ("first", "all"), "recompute": ("none", "selective", "full"),
             "order": ORDERS}
+#: Most passes of a layer on a rank in an iteration; more are mistakes, and would not fit in memory.
+_MOST_LAYERS = 10**8
+
 _FLAGS = ("sequence_parallel", "overlap_grad_reduce", "overlap_param_gather", "tp_overlap",
           "pp_overlap", "step_barrier")
 _COUNTS = ("tp", "cp", "ep", "dp", "pp", "vpp", "micro_batch", "global_batch", "dtype_bytes",
@@ -164,6 +167,9 @@ class TrainingSetup:
 
     def _problems(self) -> Iterator[str]:
         model, tp = self.model, self.tp
+        if (size := self.world // self.pp * self.micro_batches * model.layers) > _MOST_LAYERS:
+            yield (f"an iteration has {size:,} passes of a layer on a rank, more than "
+                   f"{_MOST_LAYERS:,}")
         for name, value, of, divisor in (
                 ("global_batch", self.global_batch, "micro_batch dp", self.micro_batch * self.dp),
                 ("layers", model.layers, "pp vpp", self.pp * self.vpp),

@@ -181,6 +181,7 @@ def test_all_that_does_not_fit_is_said_at_once():
     (TINY, {"group": 2}, "group is for"),
     (TINY, {"forward_s": [1, 1]}, "three durations"),
     (TINY, {"utilisation": 1.5}, "utilisation must be"),
+    (TINY, {"global_batch": 10**30}, "passes of a layer"),
     (TINY, {"tp": 0}, "tp must be a whole number"),
     (TINY, {"tp_overlap": 1}, "tp_overlap must be true or false"),
 ])
