@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.forking import same
 from netsim.jobs.longest_path import longest_path
-from netsim.operations import Operations
+from netsim.operations import Operations, Relation
 from netsim.workload import Stage
 
 __all__ = ["OperationGraph"]
@@ -61,6 +61,25 @@ class _Demands(Sequence[RoutedCoflow | None]):
         return (self[k] for k in range(len(self)))
 
 
+def _in_order(made: Operations, turn: NDArray[np.int64]) -> bool:
+    """Whether each computation waits for the one before it on its rank's stream."""
+    place = np.empty(len(made), np.int64)
+    place[made.sequence] = np.arange(len(made))
+    computed = np.flatnonzero(turn >= 0)
+    order = computed[np.lexsort((place[computed], turn[computed]))]
+    follows = turn[order[1:]] == turn[order[:-1]]
+    first, last = np.append(True, ~follows), np.append(~follows, True)
+    return (_related(made.after, order[1:][follows], order[:-1][follows])
+            and _related(made.after_previous, order[first], order[last])) if len(order) else True
+
+
+def _related(relation: Relation, operations: NDArray[np.int64], others: NDArray[np.int64]) -> bool:
+    """Whether a relation has all of some pairs."""
+    count = len(relation.first) - 1
+    pairs = np.repeat(np.arange(count), relation.counts) * count + relation.others
+    return bool(np.isin(operations * count + others, pairs).all())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OperationGraph:
     """What the ranks of a job do in an iteration, routed on a network.
@@ -80,6 +99,9 @@ class OperationGraph:
         For each operation, how many it waits for, and how many of them are in its own iteration.
     turn : list of int
         The number of the rank and stream of each computation; -1 of other operations.
+    in_order : bool
+        Whether computations on a stream of a rank wait for each other in any case, one after the
+        other, so that none has to wait for its turn.
     """
 
     operations: Operations
@@ -91,6 +113,7 @@ class OperationGraph:
     blockers: list[int] = field(init=False)
     blockers_first: list[int] = field(init=False)
     turn: list[int] = field(init=False)
+    in_order: bool = field(init=False)
     sends: list[int] = field(init=False)
     compute_s: list[float] = field(init=False)
     __deepcopy__ = same
@@ -98,14 +121,14 @@ class OperationGraph:
     def __post_init__(self) -> None:
         made = self.operations
         first = made.after.counts
+        turn = np.where(made.rank < 0, -1, made.rank * len(made.streams) + made.stream)
         for name, value in (
                 ("stages", _Named(made)), ("demands", _Demands(made.sends, self.routed)),
                 ("children", made.after.inverse().lists()),
                 ("children_next", made.after_previous.inverse().lists()),
                 ("blockers", (first + made.after_previous.counts).tolist()),
                 ("blockers_first", first.tolist()),
-                ("turn", np.where(made.rank < 0, -1,
-                                  made.rank * len(made.streams) + made.stream).tolist()),
+                ("turn", turn.tolist()), ("in_order", _in_order(made, turn)),
                 ("sends", made.sends.tolist()), ("compute_s", made.compute_s.tolist())):
             object.__setattr__(self, name, value)
 

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from netsim.errors import InputError
-from netsim.fabric.clock import call_at
+from netsim.fabric.clock import DECISIONS, call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.operation_graph import OperationGraph
@@ -32,9 +32,12 @@ class _Turns:
         The numbers of the streams of ranks that compute.
     waiting : dict of int to list
         For each of them, a heap of (when it could begin, iteration, operation).
+    due : set of int
+        Those of which the next computation may begin at the end of this instant.
     """
 
     busy: set[int] = field(default_factory=set)
+    due: set[int] = field(default_factory=set)
     waiting: dict[int, list[tuple[float, int, int]]] = field(default_factory=dict)
 
 
@@ -78,19 +81,43 @@ class RankProcess(JobProcess):
         while self._ready_now:
             at = self._ready_now.popleft()
             turn = self.graph.turn[at[1]]
-            if turn >= 0 and turn in self._turns.busy:
-                heappush(self._turns.waiting.setdefault(turn, []), (self._env.now, *at))
+            if turn < 0 or self.graph.in_order:
+                self._start_at(at, begun)
             else:
-                self._start_at(at, turn, begun)
+                heappush(self._turns.waiting.setdefault(turn, []), (self._env.now, *at))
+                self._ask_for_turn(turn)
+        self._end_together(begun)
+
+    def _ask_for_turn(self, turn: int) -> None:
+        """Give a stream of a rank to its next computation when all of this instant has happened."""
+        if not self._turns.due:
+            call_at(self._env, self._env.now, partial(self._give_turns, self._attempt), DECISIONS)
+        self._turns.due.add(turn)
+
+    def _give_turns(self, attempt: int, _: Any) -> None:
+        if attempt != self._attempt:
+            return
+        due = sorted(self._turns.due)
+        begun: dict[float, list[_At]] = {}
+        self._turns.due.clear()
+        for turn in due:
+            waiting = self._turns.waiting.get(turn)
+            if waiting and turn not in self._turns.busy:
+                _, iteration, k = heappop(waiting)
+                self._turns.busy.add(turn)
+                self._start_at((iteration, k), begun)
+        self._end_together(begun)
+        self._go_through()
+
+    def _end_together(self, begun: dict[float, list[_At]]) -> None:
+        """Wait for the ends of computations that have begun, by the seconds that they take."""
         for seconds, operations in begun.items():
             call_at(self._env, self._env.now + seconds,
                     partial(self._computed_all, operations, self._env.now, self._attempt))
 
-    def _start_at(self, at: _At, turn: int, begun: dict[float, list[_At]]) -> None:
+    def _start_at(self, at: _At, begun: dict[float, list[_At]]) -> None:
         """Start an operation; a computation joins those that take as long."""
         seconds = self.graph.compute_s[at[1]]
-        if turn >= 0:
-            self._turns.busy.add(turn)
         if seconds:
             begun.setdefault(seconds, []).append(at)
         else:
@@ -111,10 +138,9 @@ class RankProcess(JobProcess):
         if turn >= 0:
             self._recorder.computed(self, self.graph.operations, iteration, k, begun_s,
                                     self._env.now)
-            self._turns.busy.discard(turn)
-            if waiting := self._turns.waiting.get(turn):
-                _, *following = heappop(waiting)
-                self._ready_now.appendleft((following[0], following[1]))
+            if not self.graph.in_order:
+                self._turns.busy.discard(turn)
+                self._ask_for_turn(turn)
         if sends < 0:
             self._completed_one(at, self._env.now)
             return

@@ -45,6 +45,17 @@ def test_ties_go_by_the_order_of_stages():
     assert spans(result) == {(0, 0, "a"): (0, 1), (0, 0, "b"): (1, 3)}
 
 
+def test_ties_go_by_the_order_of_stages_whatever_ends_first():
+    """Stages b and c could both begin at 2, when x, and y and z, have ended; b stands first."""
+    for first, second in (("x", "z"), ("z", "x")):
+        result = run([Stage("x", compute_s=2, ranks=[1]), Stage("y", compute_s=1, ranks=[2]),
+                      Stage("z", compute_s=1, ranks=[2], after=["y"]),
+                      Stage("b", compute_s=1, ranks=[0], after=[first]),
+                      Stage("c", compute_s=1, ranks=[0], after=[second])])
+        assert spans(result)[0, 0, "b"] == (2, 3)
+        assert spans(result)[0, 0, "c"] == (3, 4)
+
+
 def test_streams_run_side_by_side():
     result = run([Stage("a", compute_s=3, ranks=[0]),
                   Stage("b", compute_s=2, ranks=[0], stream="copy")])
