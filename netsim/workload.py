@@ -32,11 +32,11 @@ from netsim.columns import (
     GroupedFlows,
     column_names,
     flow_columns,
-    frozen,
     grouped,
 )
 from netsim.errors import InputError, UnknownNameError
 from netsim.forking import same
+from netsim.history import UNKNOWN, History, joined
 from netsim.models import ParallelModel
 from netsim.operations import Operations
 from netsim.plain import plain_numbers
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["UNKNOWN", "Flow", "Flows", "History", "JobColumns", "JobSpec", "Stage", "Workload",
            "column", "delays_stages", "history_of", "split_history"]
-
-#: The group or the user of a job without one; ids are not negative.
-UNKNOWN = -1
 
 #: Tolerance for a share times a number of jobs, as 0.29 * 100 is slightly less than 29.
 _ROUNDING = 1e-9
@@ -320,52 +317,6 @@ def delays_stages(jobs: Sequence[Any]) -> bool:
         stage.overhead_s for job in jobs for stage in job.stages)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class History:
-    """Past jobs, which ended before a workload begins, for predictors to learn from.
-
-    Attributes
-    ----------
-    group, user : ndarray of int, shape (jobs,)
-        Group and user of each job; `UNKNOWN` if it has none.
-    iterations : ndarray of float, shape (jobs,)
-        Number of iterations that each job ran.
-    gpu_s : ndarray of float, shape (jobs,), optional
-        GPU-seconds that each job ran, if they are known.
-
-    Raises
-    ------
-    InputError
-        If the shapes differ, values are not numbers, or iterations are negative.
-    """
-
-    group: NDArray[np.int64]
-    user: NDArray[np.int64]
-    iterations: NDArray[np.float64]
-    gpu_s: NDArray[np.float64] | None = None
-    __repr__ = brief
-    __deepcopy__ = same
-
-    def __post_init__(self) -> None:
-        for name, dtype in (("group", np.int64), ("user", np.int64), ("iterations", np.float64)):
-            object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
-        bad = np.flatnonzero(~((self.iterations >= 0) & np.isfinite(self.iterations)))
-        if len(bad):
-            raise InputError(f"iterations of past job {bad[0]} must be finite and at least 0, not "
-                             f"{self.iterations[bad[0]]!r}")
-        if not self.group.shape == self.user.shape == self.iterations.shape:
-            raise InputError("group, user and iterations of past jobs must have one length, not "
-                             f"{len(self.group)}, {len(self.user)} and {len(self.iterations)}")
-        if self.gpu_s is not None:
-            object.__setattr__(self, "gpu_s", frozen(self.gpu_s, np.float64, "gpu_s"))
-            if self.gpu_s.shape != self.iterations.shape or not (self.gpu_s >= 0).all():
-                raise InputError("gpu_s of past jobs must be as many numbers as there are jobs, at "
-                                 "least 0")
-
-    def __len__(self) -> int:
-        return len(self.group)
-
-
 @plain_numbers
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
@@ -615,10 +566,5 @@ def split_history(workload: Workload, share: float = 0.8) -> Workload:
                          f"share of {share:g} leaves none as history, or none to run")
     known = history_of(workload.jobs[:count])
     if workload.history is not None:
-        known = _concatenate(workload.history, known)
+        known = joined(workload.history, known)
     return replace(workload, jobs=workload.jobs[count:], history=known)
-
-
-def _concatenate(earlier: History, later: History) -> History:
-    return History(*(np.concatenate((getattr(earlier, name), getattr(later, name)))
-                     for name in ("group", "user", "iterations")))

@@ -44,8 +44,8 @@ def test_flows_are_triples(flows):
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"stages": ()}, "give either stages, a pattern or a model"),
-    ({"pattern": "all-to-all"}, "give either stages, a pattern or a model"),
+    ({"stages": ()}, "give either stages, a pattern, a model or operations"),
+    ({"pattern": "all-to-all"}, "give either stages, a pattern, a model or operations"),
     ({"iterations": 0}, "iterations must be a whole number of at least 1, not 0"),
     ({"iterations": 1.5}, "not 1.5"),
     ({"iterations": True}, "not True"),
