@@ -132,7 +132,9 @@ class WorkloadTable(_SourceTable):
         self._of_edge = is_of_edge(self.given)
         if self._of_edge:
             return self  # they are made on their edge-cloud
-        self._request, self._built = build(_workload, self.given, ("name", "file", "format"))
+        needed = () if self.format is None else _required_options(self.format)
+        self._request, self._built = build(_workload, self.given,
+                                           (*needed, "name", "file", "format"))
         return self
 
     @property
@@ -278,6 +280,13 @@ def _required(kind: str) -> list[str]:
         return [name for name, default in networks.TOPOLOGIES.options(kind).items()
                 if default is inspect.Parameter.empty]
     return []
+
+
+def _required_options(format: str) -> tuple[str, ...]:
+    """List the required options of a format; empty if it does not exist."""
+    with suppress(InputError):
+        return traces.format_of(format).required
+    return ()
 
 
 def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:

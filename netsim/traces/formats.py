@@ -106,6 +106,12 @@ class Format:
         return found
 
     @property
+    def required(self) -> tuple[str, ...]:
+        """The options that must be given."""
+        return tuple(name for name, default in self.defaults.items()
+                     if default is inspect.Parameter.empty)
+
+    @property
     def options(self) -> tuple[str, ...]:
         """The names of all options: the reader's own, and those that every format has."""
         return (*self.defaults, *_POISSON)
@@ -300,6 +306,8 @@ def _request(
     for option in options:
         if option not in form.options:
             raise UnknownNameError(f"{name} option", option, form.options)
+    if missing := [option for option in form.required if option not in options]:
+        raise InputError(f"the format {name!r} needs: {', '.join(missing)}")
     return Request(format=name, path=path, options=options,
                    seed=whole_option(0 if seed is None else seed, "seed", 0))
 

@@ -229,6 +229,21 @@ def test_a_file_says_it_too(tmp_path):
     assert job.operations is other.operations  # jobs alike share them
 
 
+def test_errors_of_experiments_name_the_key():
+    table = {"format": "llm", "model": TINY, "dp": 2, "global_batch": 2}
+    network = {"kind": "big-switch", "hosts": 2}
+    for change, message in (({"global_batch": 3}, "workload.dp: llm: global_batch, 3"),
+                            ({"zero": 4}, "workload.zero: llm: zero must be"),
+                            ({"model": "gpt5"}, "workload.model: unknown llm 'gpt5'")):
+        with pytest.raises(netsim.SpecError, match=message):
+            netsim.Experiment(network=network, workload=table | change)
+    del table["model"]
+    with pytest.raises(netsim.SpecError, match="the format 'llm' needs: model"):
+        netsim.Experiment(network=network, workload=table)
+    with pytest.raises(InputError, match="needs: model"):
+        netsim.read_workload(format="llm", dp=2)
+
+
 def test_a_placement_says_where_ranks_run():
     """Two ranks that reduce 2 gradients of N bytes, over the links of the hosts that are named."""
     job = netsim.llm_job(TINY, dp=2, global_batch=2, hosts=[3, 1])
