@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-LINES = """
+CHAINS = """
 jobs = netsim.read_workload("parrot-60", seed=1, iterations=int(sys.argv[1]))
 netsim.simulate("big-switch-128-10g", jobs, allocator="parrot", record=["jobs"])
 """
@@ -22,7 +22,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-@pytest.mark.parametrize("run", [LINES, PROCESSES], ids=["lines", "processes"])
+@pytest.mark.parametrize("run", [CHAINS, PROCESSES], ids=["chains", "processes"])
 def test_iterations_cost_no_memory(run):
     """100 times the iterations, nothing kept but jobs: the same peak within a tenth."""
     peak = [int(subprocess.run([sys.executable, "-c", RUN.format(run), iterations], check=True,

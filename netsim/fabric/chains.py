@@ -9,30 +9,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels.lines import follow, next_due
+from netsim.fabric.kernels.chains import follow, next_due
 from netsim.fabric.pools import Pools
-from netsim.fabric.records import COFLOW, LINE
+from netsim.fabric.records import CHAIN, COFLOW
 from netsim.fabric.routed_coflow import RoutedCoflow
 
 __all__ = ["Chains"]
 
 
 class Chains:
-    """The lines that run, and what their stages send.
+    """The chains that run, and what each of their stages sends.
 
     Parameters
     ----------
     jobs : int
-        How many there are, lines or not.
+        Number of all jobs, chains or not.
 
     Attributes
     ----------
-    of_jobs : ndarray of LINE, shape (jobs,)
+    of_jobs : ndarray of CHAIN, shape (jobs,)
     running : ndarray of int
         The numbers of those that have not come to their end, in order.
     stages : ndarray of COFLOW
-        What each stage sends, line by line; segments of the table's pools are theirs. Only those
-        of lines that run count.
+        What each stage sends, chain by chain; segments of the table's pools are theirs. Only those
+        of chains that run count.
     pauses : ndarray of float
         The seconds before each begins, once the one before it has arrived.
     next_due : float
@@ -40,7 +40,7 @@ class Chains:
     """
 
     def __init__(self, jobs: int) -> None:
-        self.of_jobs = np.zeros(jobs, LINE)
+        self.of_jobs = np.zeros(jobs, CHAIN)
         self.of_jobs["due"] = math.inf
         self.running = self._jobs = np.empty(0, np.int64)
         self.stages = np.empty(0, COFLOW)
@@ -58,20 +58,20 @@ class Chains:
         self.running = self._jobs[:state["running"]]
 
     def make_room(self, jobs: int) -> None:
-        """Grow the array of lines to a number of jobs."""
-        more = np.zeros(jobs - len(self.of_jobs), LINE)
+        """Grow the array of chains to a number of jobs."""
+        more = np.zeros(jobs - len(self.of_jobs), CHAIN)
         more["due"] = math.inf
         self.of_jobs = np.concatenate((self.of_jobs, more))
 
     def insert(self, job: int) -> None:
-        """Insert a line for a job; later lines, none of which runs, are renumbered."""
-        row = np.zeros(1, LINE)
+        """Insert a chain for a job; later chains, none of which runs, are renumbered."""
+        row = np.zeros(1, CHAIN)
         row["due"] = math.inf
         self.of_jobs = np.concatenate((self.of_jobs[:job], row, self.of_jobs[job:]))
 
     def begin(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float], total: int,
               due: float, pools: Pools) -> None:
-        """Take in a line; there is room in the pools. See `FabricProcess.run_chain`."""
+        """Add a chain; there is room in the pools. See `FabricProcess.run_chain`."""
         self._begun += 1
         if 2 * self._begun > len(self.running):
             self._forget_ended()
@@ -86,10 +86,10 @@ class Chains:
         self.next_due = min(self.next_due, due)
 
     def reroute(self, job: int, demands: Sequence[RoutedCoflow], pools: Pools) -> None:
-        """Reroute the coflows that a line has yet to emit; the pools have room."""
-        line = self.of_jobs[job]
-        if line["emitted"] < line["total"]:
-            self.stages[line["first"]:line["first"] + line["stages"]] = _rows_of(demands, pools)
+        """Reroute the coflows that a chain has yet to emit; the pools have room."""
+        chain = self.of_jobs[job]
+        if chain["emitted"] < chain["total"]:
+            self.stages[chain["first"]:chain["first"] + chain["stages"]] = _rows_of(demands, pools)
 
     def _add_running(self, job: int) -> None:
         """Insert a job among those that run, in order; most come last, for which there is room."""
@@ -112,22 +112,22 @@ class Chains:
         return self.stages[_places_of(self.of_jobs[self._unended()])]
 
     def _unended(self) -> NDArray[np.int64]:
-        """Return the jobs whose lines have more to send."""
-        lines = self.of_jobs[self.running]
-        return self.running[lines["emitted"] < lines["total"]]
+        """Return the jobs whose chains have more to send."""
+        chains = self.of_jobs[self.running]
+        return self.running[chains["emitted"] < chains["total"]]
 
     def _forget_ended(self) -> None:
         """Drop chains that have ended, and their stages if at least half of the rows are unused."""
         self._begun = 0
         self.running = self._jobs = self._unended()
-        lines = self.of_jobs[self.running]
-        if 2 * lines["stages"].sum() >= self._used:
+        chains = self.of_jobs[self.running]
+        if 2 * chains["stages"].sum() >= self._used:
             return
-        kept = _places_of(lines)
+        kept = _places_of(chains)
         self._keep(kept, 2 * len(kept))
         self._used = len(kept)
-        lines["first"] = np.cumsum(lines["stages"]) - lines["stages"]
-        self.of_jobs[self.running] = lines
+        chains["first"] = np.cumsum(chains["stages"]) - chains["stages"]
+        self.of_jobs[self.running] = chains
 
     def _keep(self, kept: Any, size: int) -> None:
         """Keep some stages alone, in arrays of a size."""
@@ -136,9 +136,9 @@ class Chains:
             setattr(self, name, np.concatenate((array, np.zeros(size - len(array), kind))))
 
     def follow(self, gone: NDArray[Any], now: float, interval: float) -> None:
-        """Let the next coflows of lines become due, after the rows in `gone` have completed.
+        """Make the next coflows of chains due, after the rows in `gone` have completed.
 
-        See `netsim.fabric.kernels.lines.follow`.
+        See `netsim.fabric.kernels.chains.follow`.
         """
         self.next_due = min(self.next_due,
                             follow(gone, self.of_jobs, self.pauses, now, interval))
@@ -156,21 +156,21 @@ class Chains:
         """Return the flows, hops and loads of the coflows that are due by then."""
         if self.next_due > until:
             return 0, 0, 0
-        lines = self.of_jobs[self.running]
-        lines = lines[lines["due"] <= until]
-        rows = self.stages[lines["first"] + lines["emitted"] % lines["stages"]]
+        chains = self.of_jobs[self.running]
+        chains = chains[chains["due"] <= until]
+        rows = self.stages[chains["first"] + chains["emitted"] % chains["stages"]]
         flows, hops, loads = (int(rows[name].sum()) for name in ("flows", "hops", "loads"))
         return flows, hops, loads
 
 
-def _places_of(lines: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the places of the stages of some lines."""
+def _places_of(chains: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the places of the stages of some chains."""
     return np.concatenate([np.empty(0, np.int64), *(
-        np.arange(line["first"], line["first"] + line["stages"]) for line in lines)])
+        np.arange(chain["first"], chain["first"] + chain["stages"]) for chain in chains)])
 
 
 def _rows_of(demands: Sequence[RoutedCoflow], pools: Pools) -> NDArray[Any]:
-    """Return a row for each stage of a line, with segments of the pools, in which there is room."""
+    """Return a row for each stage of a chain, with segments of the pools, which have room."""
     rows = np.empty(len(demands), COFLOW)
     for k, demand in enumerate(demands):
         rows[k] = demand.coflows[0]

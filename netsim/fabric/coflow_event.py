@@ -50,7 +50,7 @@ class CoflowEvent(simpy.Event):
     def complete_at_once(self) -> None:
         """As `complete`, but tell whoever waits in a step of its own.
 
-        Otherwise a long line of coflows without bytes would be as many calls deep.
+        Otherwise a long chain of coflows without bytes would be as many calls deep.
         """
         if self._done is not None:
             self.callbacks.append(self._done)

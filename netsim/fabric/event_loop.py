@@ -152,7 +152,7 @@ class EventLoop:
         """As `serve`, with an engine that nobody keeps unless the loop is held."""
         self._make_room()
         carried = self._carried()
-        args = (self._state, self._table.kernel_view, self._table.lines.kernel_view, _NO_COFLOWS,
+        args = (self._state, self._table.kernel_view, self._table.chains.kernel_view, _NO_COFLOWS,
                 self._finished, self._done, self._table.capacity, carried)
         if service.flow_by_flow:
             engine = serve_greedily(service.order, service.by_size, *args)
@@ -211,7 +211,7 @@ class EventLoop:
             state = self._state
             state["until"], state["bound"], state["stepwise"] = until, bound, self.stepwise
             if state["goes_on"]:
-                state["due"] = self._table.lines.next_due  # chains may have begun
+                state["due"] = self._table.chains.next_due  # chains may have begun
         return self.held
 
     def _begin(self, now: float, until: float, bound: float, *, notice: float,
@@ -220,7 +220,7 @@ class EventLoop:
         table = self._table
         self.now = now
         self._state[0] = (now, 0.0, now, np.inf, until, self.interval, notice,
-                          table.lines.next_due if goes_on else np.inf, now, self._pause,
+                          table.chains.next_due if goes_on else np.inf, now, self._pause,
                           len(table.coflows), table.last_key + 1, 0, 0, 0, 0, 0, 0, goes_on, drops,
                           only_moves, together, False, WAITS, -1, bound, not only_moves,
                           self.stepwise)
@@ -244,7 +244,7 @@ class EventLoop:
 
     def _call(self, engine: Any, coming: NDArray[Any], table: FlowTable, state: NDArray[Any],
               carried: NDArray[np.float64]) -> None:
-        run(engine, state, table.kernel_view, table.lines.kernel_view, coming, self._finished,
+        run(engine, state, table.kernel_view, table.chains.kernel_view, coming, self._finished,
             self._done, table.capacity, carried)
 
     def _keep_held(self, engine: Any, why: int) -> None:
@@ -264,7 +264,7 @@ class EventLoop:
         self.crossing = crossing if why == WAITS else math.inf
         self.ended += ended
         if goes_on:
-            table.lines.next_due = due
+            table.chains.next_due = due
             table.went_on(count, key - 1, idle)
         # Those are frequent; completions are reported in batches.
         if gone and why not in (POLICY, PAUSED):

@@ -20,7 +20,7 @@ from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.event_loop import EventLoop
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.grid import Grid
-from netsim.fabric.kernels.lines import arrive
+from netsim.fabric.kernels.chains import arrive
 from netsim.fabric.kernels.loop import AT_ENDS, NEVER
 from netsim.fabric.kernels.rules import SOUND
 from netsim.fabric.policy import Policy
@@ -72,7 +72,7 @@ class FabricProcess:
     source : Source, optional
         Has coflows that become valid at times known beforehand, besides those submitted.
     completed : callable, optional
-        Called with the COFLOW rows of some that nobody has submitted, of lines or from the source,
+        Called with the COFLOW rows of some that nobody has submitted, of chains or from the source,
         when they have completed, and with all FLOW rows.
 
     Attributes
@@ -305,7 +305,7 @@ class FabricProcess:
     def look(self) -> tuple[FlowTable, list[CoflowEvent | None]]:
         """Return a copy of the table as of now, and its coflows; the run does not feel it.
 
-        Coflows that nobody has submitted, of lines or from the source, are None.
+        Coflows that nobody has submitted, of chains or from the source, are None.
         What has been submitted at this instant is in it, and has no rates yet.
         """
         table = self._loop.settled()
@@ -529,7 +529,7 @@ class FabricProcess:
             else:
                 transfer.complete()
         if alone:
-            self.table.lines.follow(rows[alone], self._env.now, self._grid.interval)
+            self.table.chains.follow(rows[alone], self._env.now, self._grid.interval)
             if len(untold := rows[alone][rows["waited"][alone] != TOLD]):
                 self._completed(untold, self.table.flows)
         # What nobody waits for, a decision that stands has been carried on from already.

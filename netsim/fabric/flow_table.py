@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.chains import Chains
 from netsim.fabric.kernels import blocks, progress
-from netsim.fabric.kernels.lines import emit
+from netsim.fabric.kernels.chains import emit
 from netsim.fabric.kernels.maxmin import maxmin
 from netsim.fabric.kernels.pools import add, admit
 from netsim.fabric.kernels.rules import NO_ORDER
@@ -50,7 +50,7 @@ class FlowTable:
         Theirs, and room for more.
     pools : Pools
     jobs : ndarray of JOB, shape (jobs,)
-    lines : Chains
+    chains : Chains
     last_key : int
         The key of the coflow that came last.
     active_jobs : int
@@ -71,7 +71,7 @@ class FlowTable:
         self.in_step = True
         self.rows = np.zeros(16, COFLOW)
         self.pools = Pools()
-        self.lines = Chains(len(self.jobs))
+        self.chains = Chains(len(self.jobs))
         self.last_key = 0
         self.coming = _NO_COFLOWS
         self.next_coming = math.inf
@@ -96,7 +96,7 @@ class FlowTable:
     @property
     def next_arrival(self) -> float:
         """When the next coflow becomes valid of which that is known; inf if there is none."""
-        return min(self.next_coming, self.lines.next_due)
+        return min(self.next_coming, self.chains.next_due)
 
     @property
     def kernel_view(self) -> tuple[Any, ...]:
@@ -105,7 +105,7 @@ class FlowTable:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FlowTable:
         """Copy the segments of what is active or to come: pools are as large as they had to be."""
-        memo[id(self.pools)] = self.pools.copied(self.coflows, self.coming, self.lines.coming)
+        memo[id(self.pools)] = self.pools.copied(self.coflows, self.coming, self.chains.coming)
         other = memo[id(self)] = FlowTable.__new__(FlowTable)
         other.__setstate__(deepcopy(self.__getstate__(), memo))
         return other
@@ -124,7 +124,7 @@ class FlowTable:
         """See that there is a row for a job that was not known before; jobs come in order."""
         if index >= len(self.jobs):
             self.jobs = np.concatenate((self.jobs, np.zeros(len(self.jobs) + 16, JOB)))
-            self.lines.make_room(len(self.jobs))
+            self.chains.make_room(len(self.jobs))
         self.jobs["arrival"][index] = arrival
 
     def insert_job(self, index: int, arrival: float) -> None:
@@ -132,7 +132,7 @@ class FlowTable:
         row = np.zeros(1, JOB)
         row["arrival"] = arrival
         self.jobs = np.concatenate((self.jobs[:index], row, self.jobs[index:]))
-        self.lines.insert(index)
+        self.chains.insert(index)
         self.coming["job"] += self.coming["job"] >= index
 
     def add_links(self, capacity: NDArray[np.float64]) -> None:
@@ -168,7 +168,7 @@ class FlowTable:
                   total: int, due: float) -> None:
         """Expect the coflows of a chain; see `FabricProcess.run_chain`."""
         self._make_room(0, *demands)
-        self.lines.begin(job, demands, pauses, total, due, self.pools)
+        self.chains.begin(job, demands, pauses, total, due, self.pools)
 
     def admit(self, until: float, before: float = math.inf) -> None:
         """Let the coflows become active that are valid by then, of jobs before a certain one.
@@ -205,26 +205,26 @@ class FlowTable:
         self.next_coming = float(self.coming["valid"][0]) if len(self.coming) else math.inf
 
     def _emit(self, until: float, before: int) -> None:
-        lines, count = self.lines, len(self.coflows)
-        if lines.next_due > until:
+        chains, count = self.chains, len(self.coflows)
+        if chains.next_due > until:
             return
         self.make_room_for_lines(until)
-        emitted, idle = emit(self.rows, count, self.jobs, lines.of_jobs, lines.running,
-                             lines.stages, *self.kernel_view[2:], until, before, self.last_key + 1)
-        self.lines.look()
+        emitted, idle = emit(self.rows, count, self.jobs, chains.of_jobs, chains.running,
+                             chains.stages, *self.kernel_view[2:], until, before, self.last_key + 1)
+        self.chains.look()
         self.went_on(count + emitted, self.last_key + emitted, idle)
 
     def make_room_for_lines(self, until: float, rows: int = 0) -> None:
-        """See that there is room for the coflows of lines that are due by then, and more rows."""
-        self._make_room(rows + len(self.lines.running), wanted=self.lines.wanted(until))
+        """See that there is room for the coflows of chains that are due by then, and more rows."""
+        self._make_room(rows + len(self.chains.running), wanted=self.chains.wanted(until))
 
     def make_room_to_join(self, until: float) -> None:
         """As `make_room_for_lines`, with room for many coflows that join later."""
         self.make_room_for_lines(until, _AHEAD)
 
     def make_room_for_rows(self) -> None:
-        """See that there is a row for the next coflow of each line."""
-        self._make_room(len(self.lines.running))
+        """See that there is a row for the next coflow of each chain."""
+        self._make_room(len(self.chains.running))
 
     def have_room(self, demands: Sequence[RoutedCoflow]) -> bool:
         """Whether the flows, hops and loads of some coflows fit into the pools as they are."""
@@ -252,7 +252,7 @@ class FlowTable:
         if not self.pools.have_room(wanted):
             self.serving.end()
             before = self.coflows["flow"].copy()
-            self.pools.make_room(wanted, self.coflows, self.coming, self.lines.live)
+            self.pools.make_room(wanted, self.coflows, self.coming, self.chains.live)
             # Sharing anew has other roundings, and must not depend on the room that there is.
             self.sharing.move(self.coflows, before, len(self.flows))
 
@@ -298,8 +298,8 @@ class FlowTable:
 
     def alone(self) -> NDArray[np.int64]:
         """Return the jobs that nobody follows and that have something to send, in order."""
-        lines, rows = self.lines.of_jobs[self.lines.running], self.coflows
-        sends = self.lines.running[lines["emitted"] < lines["total"]]
+        chains, rows = self.chains.of_jobs[self.chains.running], self.coflows
+        sends = self.chains.running[chains["emitted"] < chains["total"]]
         return np.union1d(sends, rows["job"][(rows["waited"] != WAITED) & (rows["open"] > 0)])
 
     def reroute_alone(self, job: int, demands: Sequence[RoutedCoflow]) -> None:
@@ -313,7 +313,7 @@ class FlowTable:
         """
         self.leave_standing()
         self._make_room(0, *demands, *demands)
-        self.lines.reroute(job, demands, self.pools)
+        self.chains.reroute(job, demands, self.pools)
         for place in np.flatnonzero((self.coflows["job"] == job) & (self.coflows["open"] > 0)):
             row = self.coflows[place:place + 1]
             demand = demands[int(row["order"][0]) % len(demands)]
@@ -408,7 +408,7 @@ class FlowTable:
         self._spread()
         self._fresh = False
         longest = max([1, *(int(rows["crosses"].max(initial=1))
-                            for rows in (self.coflows, coming, self.lines.stages))])
+                            for rows in (self.coflows, coming, self.chains.stages))])
         return self.sharing.take_in(self.rows, len(self.coflows), self.pools.arrays, self.capacity,
                                     longest)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from netsim.fabric.kernels.lines import GRID_SLACK
+from netsim.fabric.kernels.chains import GRID_SLACK
 from netsim.fabric.kernels.loop import NOTICE_SLACK
 
 __all__ = ["Grid", "HasClock"]

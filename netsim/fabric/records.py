@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["COFLOW", "DUST", "FLOW", "HOP", "JOB", "LEAST_BYTES", "LINE", "LOAD", "LOOP",
-           "NEXT_IN_LINE", "ROUNDINGS", "TOLD", "WAITED"]
+__all__ = ["CHAIN", "COFLOW", "DUST", "FLOW", "HOP", "JOB", "LEAST_BYTES", "LOAD", "LOOP",
+           "NEXT_IN_CHAIN", "ROUNDINGS", "TOLD", "WAITED"]
 
 #: Relative tolerance: of a flow's size, of a link's capacity, of a share. Less is nothing.
 DUST = 1e-9
@@ -34,9 +34,9 @@ HOP = np.dtype([("link", "i8"), ("slot", "i8")], align=True)
 #: The bytes that a coflow has to send over one link, all its flows together.
 LOAD = np.dtype([("link", "i8"), ("nbytes", "f8")], align=True)
 
-#: The next coflow of a line, at once or after a pause; or whoever has submitted it. Or nobody, and
+#: The next coflow of a chain, at once or after a pause; or whoever has submitted it. Or nobody, and
 #: of its completion has been told.
-NEXT_IN_LINE, WAITED, TOLD = 1, 2, 3
+NEXT_IN_CHAIN, WAITED, TOLD = 1, 2, 3
 
 #: An active coflow. What is left to send is ``left`` times what its FLOW and LOAD rows
 #: say: policies that keep a coflow's flows in step change one number here (``left``, at
@@ -48,7 +48,7 @@ NEXT_IN_LINE, WAITED, TOLD = 1, 2, 3
 #: whoever added it knows it by, ``alone`` gamma of all its bytes at nominal capacities, ``order``
 #: its place in its job, ``deadline`` the instant by which it is to finish (inf: none), ``crosses``
 #: the most links that one of its flows crosses, ``longest`` the bytes of its longest flow,
-#: ``waited`` says who goes on when it has completed: nobody if 0 or `TOLD`, else `NEXT_IN_LINE` or
+#: ``waited`` says who goes on when it has completed: nobody if 0 or `TOLD`, else `NEXT_IN_CHAIN` or
 #: `WAITED`; ``split`` the weight that its unfinished flows have together, 0 if each has its own,
 #: ``thinner`` 1 if one has ended since that was split, ``unit`` where `sharing` keeps what each of
 #: them has of it. The coflow begins, and is ``valid`` for policies, ``overhead`` seconds after its
@@ -72,11 +72,11 @@ COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"
 JOB = np.dtype([("arrival", "f8"), ("attained", "f8"), ("sent", "f8"), ("ahead", "f8"),
                 ("longest", "f8"), ("completed", "i8"), ("active", "i8")], align=True)
 
-#: A job that sends one coflow after the other. Its ``stages``, from ``first`` on among the rows
-#: that say what stages send, follow each other, round and round, until ``total`` coflows have been
-#: ``emitted``; the next is ``due`` then, inf while one is active.
-LINE = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total", "i8"),
-                 ("due", "f8")], align=True)
+#: A chain: a job that sends one coflow after the other. Its ``stages``, from ``first`` on among the
+#: rows that say what stages send, follow each other, round and round, until ``total`` coflows have
+#: been ``emitted``; the next is ``due`` then, inf while one is active.
+CHAIN = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total", "i8"),
+                  ("due", "f8")], align=True)
 
 #: Where the event loop is. Bytes are as of ``now``; at the rates in force the next flow ends at
 #: ``end``, ``dt`` from then, and a coflow crosses its limit at ``crossing``. The loop stops before

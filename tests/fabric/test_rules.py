@@ -50,7 +50,7 @@ def assert_same_in_python(policy, network, jobs, **options):
     assert fast.run["decisions"] == slow.run["decisions"]
 
 
-def lines(seed, count=12, hosts=8):
+def chains(seed, count=12, hosts=8):
     rng = np.random.default_rng(seed)
     jobs = []
     for k in range(count):
@@ -68,7 +68,7 @@ def lines(seed, count=12, hosts=8):
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("interval", [0, 0.5])
 def test_bit_for_bit(policy, interval):
-    assert_same_in_python(policy, netsim.big_switch(8, 1.0, loopback_uses_ports=True), lines(5),
+    assert_same_in_python(policy, netsim.big_switch(8, 1.0, loopback_uses_ports=True), chains(5),
                           observe_interval=interval)
 
 
@@ -81,7 +81,7 @@ class AtEachEvent(InPython):
 @pytest.mark.parametrize("policy", ["parrot", "aalo-lbsf", "lccf:work_conservation=capped"])
 @pytest.mark.parametrize("interval", [0, 0.5])
 def test_asked_ahead_of_the_clock_or_not(policy, interval):
-    network, jobs = netsim.big_switch(8, 1.0, loopback_uses_ports=True), lines(5)
+    network, jobs = netsim.big_switch(8, 1.0, loopback_uses_ports=True), chains(5)
     ahead, not_ahead = (netsim.simulate(network, jobs, allocator=each(policy),
                                         observe_interval=interval)
                         for each in (InPython, AtEachEvent))
@@ -118,7 +118,7 @@ def test_bit_for_bit_with_dead_links(policy):
     events = [{"at": at, "link": link, "capacity": capacity} for at, link, capacity in (
         (50.3, "egress-0", 0), (170.1, "egress-0", 1), (100.7, "ingress-3", 0),
         (300.2, "ingress-3", 1))]
-    assert_same_in_python(policy, network, lines(7), events=events)
+    assert_same_in_python(policy, network, chains(7), events=events)
 
 
 @pytest.mark.parametrize("policy", ["parrot", "aalo-lbsf", "lccf", "srpt", *BY_FLOW])
@@ -126,19 +126,19 @@ def test_several_coflows_of_a_job(policy):
     """Where a job has two coflows at once, Parrot has another rule."""
     stages = [netsim.Stage("a", [(0, 1, 2.0)]), netsim.Stage("b", [(1, 0, 1.0)]),
               netsim.Stage("c", [(2, 0, 1.0)], release_s=1.5)]
-    jobs = [netsim.JobSpec(99, hosts=[0, 1, 2], stages=stages, iterations=5), *lines(6, 3)]
+    jobs = [netsim.JobSpec(99, hosts=[0, 1, 2], stages=stages, iterations=5), *chains(6, 3)]
     assert_same_in_python(policy, netsim.big_switch(8, 1.0), jobs)
 
 
 @pytest.mark.parametrize("policy", BY_FLOW)
 @pytest.mark.parametrize("interval", [0, 0.5])
 def test_flows_one_by_one(policy, interval):
-    assert_same_in_python(policy, netsim.big_switch(8, 1.0, loopback_uses_ports=True), lines(8),
+    assert_same_in_python(policy, netsim.big_switch(8, 1.0, loopback_uses_ports=True), chains(8),
                           observe_interval=interval)
 
 
 def test_notes_are_those_of_the_policy():
-    fast, slow = (netsim.simulate(netsim.big_switch(8, 1.0), lines(5), allocator=each,
+    fast, slow = (netsim.simulate(netsim.big_switch(8, 1.0), chains(5), allocator=each,
                                   record=["decisions"]).decisions
                   for each in ("parrot", InPython("parrot")))
     assert fast.equals(slow)
@@ -176,7 +176,7 @@ class LeastAttained(netsim.Allocator):
 
 def finishes(jobs=None, network=None, **options):
     return netsim.simulate(netsim.big_switch(8, 1.0) if network is None else network,
-                           lines(5) if jobs is None else jobs,
+                           chains(5) if jobs is None else jobs,
                            **options).jobs["finish_s"].to_numpy()
 
 
@@ -324,7 +324,7 @@ def test_columns_are_found_however_they_are_named(key):
 def test_options_are_the_same_at_each_decision():
     counts = of("order.options[0] += 1; order.note[0] = order.options[0]",
                 options={"count": 1.0}, notes={"count": int})
-    found = netsim.simulate(netsim.big_switch(8, 1.0), lines(5), allocator=counts,
+    found = netsim.simulate(netsim.big_switch(8, 1.0), chains(5), allocator=counts,
                             record=["decisions"]).decisions
     assert set(found["count"]) == {2}
 

@@ -75,7 +75,7 @@ def test_who_goes_at_the_instant_another_comes_is_gone():
 @settings(deadline=None, max_examples=60)
 @given(workloads(4))
 def test_being_told_changes_nothing_else(workload):
-    """Jobs in line, of single coflows and of all other kinds end when they end otherwise."""
+    """Chains, jobs of single coflows and of all other kinds end when they end otherwise."""
     told, deaf, usual = (netsim.simulate(NET, workload, allocator=policy, seed=3)
                          for policy in (Watcher, Deaf, "maxmin"))
     for other in (deaf, usual):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.network import Packet, Wire
-from tests.jobs.test_line import HOSTS, TURNS, alike, both, draw
+from tests.jobs.test_chain import HOSTS, TURNS, alike, both, draw
 from tests.jobs.test_single import draw as draw_singles
 from tests.jobs.test_single import same
 from tests.jobs.test_single import with_process as single_with_process

@@ -15,10 +15,10 @@ import numpy as np
 from numba.extending import overload
 
 from netsim.fabric.kernels import in_place, inlined
-from netsim.fabric.kernels.lines import GRID_SLACK, arrive, emit, follow, next_due, observed
+from netsim.fabric.kernels.chains import GRID_SLACK, arrive, emit, follow, next_due, observed
 from netsim.fabric.kernels.pools import admit
 from netsim.fabric.kernels.progress import drop_finished
-from netsim.fabric.records import NEXT_IN_LINE, WAITED
+from netsim.fabric.records import NEXT_IN_CHAIN, WAITED
 
 __all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "FULL", "HELD", "NEVER",
            "NOTICE_SLACK", "PAUSED", "POLICY", "REDO", "REFUSED", "SHOWS", "WAITS", "Engine",
@@ -133,7 +133,7 @@ def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
         Where the loop is, and how far it may go.
     table : (ndarray of COFLOW, ndarray of JOB, tuple of ndarray, ndarray of int)
         Rows, jobs, pools and what of these is in use.
-    chains : (ndarray of LINE, ndarray of int, ndarray of COFLOW, ndarray of float)
+    chains : (ndarray of CHAIN, ndarray of int, ndarray of COFLOW, ndarray of float)
         Chains by job, the jobs that are some, what their stages send, the pauses before these.
     coming : ndarray of COFLOW
         Coflows that become valid at times known beforehand, in order of these.
@@ -293,7 +293,7 @@ def end_flow(coflows, at, flow, now, state, finished):
 
 @inlined
 def _follow(rows, flows, finished, state, chains):
-    """Let the next coflows of chains become due; return whether a process waits for one."""
+    """Make the next coflows of chains due; return whether a process waits for one."""
     of_jobs, _, _, pauses = chains
     waits = False
     for c in finished:
@@ -301,7 +301,7 @@ def _follow(rows, flows, finished, state, chains):
         waits |= row.waited == WAITED
         if row.waited != WAITED:
             arrive(rows[c:c + 1], flows)
-        if row.waited == NEXT_IN_LINE:
+        if row.waited == NEXT_IN_CHAIN:
             state.due = min(state.due, follow(rows[c:c + 1], of_jobs, pauses, state.now,
                                               state.interval))
             row.waited = 0

@@ -19,7 +19,7 @@ TURNS = ["parrot", "parrot:work_conservation=none", "parrot:work_conservation=un
 
 
 def draw(seed, count=6, ties=True):
-    """Jobs of one to three stages in line, times on a grid of 1/4 s, some listed backwards.
+    """Chains of one to three stages, times on a grid of 1/4 s, some listed backwards.
 
     Without ties, flows end at times of their own.
     """
@@ -45,15 +45,15 @@ def _stages(rng, ties):
 
 
 def with_process(job):
-    """The same job, with a stage beside its first that sends nothing: it is no line."""
+    """The same job, with a stage beside its first that sends nothing: it is no chain."""
     return replace(job, stages=[*job.stages, netsim.Stage("idle")])
 
 
 def both(network, jobs, **options):
     for job in jobs:
-        for each, line in ((job, True), (with_process(job), False)):
+        for each, chain in ((job, True), (with_process(job), False)):
             plan = JobPlan(each, network, range(HOSTS), 0, network.capacity)
-            assert plan.graph(0).is_chain() == line
+            assert plan.graph(0).is_chain() == chain
     options = {"record": ("coflows", "flows")} | options
     return [netsim.simulate(network, each, **options)
             for each in (jobs, list(map(with_process, jobs)))]
@@ -146,7 +146,7 @@ def test_a_pattern_that_draws_another_number_of_stages(more):
 
 @pytest.mark.parametrize("policy", ["maxmin", "sebf", *TURNS])
 def test_among_others(policy):
-    """Some jobs are lines, some single, some neither; a link fails and is repaired."""
+    """Some jobs are chains, some single, some neither; a link fails and is repaired."""
     network, jobs = NETWORKS[0], draw(3, 8)
     singles = [netsim.JobSpec(100 + k, k / 3, hosts=range(HOSTS),
                               stages=[netsim.Stage("one", [(k % HOSTS, (k + 1) % HOSTS, 2.0)])])
@@ -174,8 +174,8 @@ def test_a_pause_is_computation(policy):
     assert result.coflows["iteration"].tolist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_memory_of_lines_that_have_ended():
-    """The pools hold what the lines that run send, and not what others have sent."""
+def test_memory_of_chains_that_have_ended():
+    """The pools hold what the chains that run send, and not what others have sent."""
     network = netsim.big_switch(4, 1.0)
     stages = [netsim.Stage("s", netsim.Flows([0, 1], [2, 3], [1.0, 1.0]))]
     sizes = []
@@ -188,7 +188,7 @@ def test_memory_of_lines_that_have_ended():
 
 
 class Held:
-    """A run, and how many rows its pools and its lines had at each decision."""
+    """A run, and how many rows its pools and its chains had at each decision."""
 
     def __init__(self, network, jobs):
         self.sizes = []
@@ -197,7 +197,7 @@ class Held:
         class Watching(netsim.Allocator):
             def allocate(self, view):
                 table = view._table
-                held.sizes.append(sum(map(len, table.pools.arrays)) + len(table.lines.stages))
+                held.sizes.append(sum(map(len, table.pools.arrays)) + len(table.chains.stages))
                 return netsim.Allocation(shares=view.greedy(np.arange(len(view))))
 
         netsim.simulate(network, jobs, allocator=Watching())

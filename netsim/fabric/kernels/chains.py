@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.pools import copy_segments
-from netsim.fabric.records import NEXT_IN_LINE
+from netsim.fabric.records import NEXT_IN_CHAIN
 
 __all__ = ["GRID_SLACK", "arrive", "emit", "follow", "next_due", "observed"]
 
@@ -41,14 +41,14 @@ def arrive(gone, flows):
 
 
 @in_place
-def follow(gone, lines, pauses, now, interval):
-    """Let the next coflow of each line become due that one in `gone` was of; return the first.
+def follow(gone, chains, pauses, now, interval):
+    """Make the next coflow due of each chain with a coflow in `gone`; return when the first is.
 
     Parameters
     ----------
     gone : ndarray of COFLOW
         What has completed now; each knows when it arrives.
-    lines : ndarray of LINE, shape (jobs,)
+    chains : ndarray of CHAIN, shape (jobs,)
     pauses : ndarray of float
         Seconds that pass before each stage's coflow begins, once the one before has arrived.
     interval : float
@@ -56,40 +56,40 @@ def follow(gone, lines, pauses, now, interval):
     """
     first = np.inf
     for k in range(len(gone)):
-        line = lines[gone[k].job]
-        if gone[k].waited == NEXT_IN_LINE and line.emitted < line.total:
+        chain = chains[gone[k].job]
+        if gone[k].waited == NEXT_IN_CHAIN and chain.emitted < chain.total:
             seen = max(observed(gone[k].arrives, interval, now), now)
-            line.due = seen + pauses[line.first + line.emitted % line.stages]
-            first = min(first, line.due)
+            chain.due = seen + pauses[chain.first + chain.emitted % chain.stages]
+            first = min(first, chain.due)
     return first
 
 
 @in_place
-def next_due(lines, running):
-    """Return when the next coflow of a line becomes valid; inf if none does."""
+def next_due(chains, running):
+    """Return when the next coflow of a chain becomes valid; inf if none does."""
     first = np.inf
     for job in running:
-        first = min(first, lines[job].due)
+        first = min(first, chains[job].due)
     return first
 
 
 @in_place
-def emit(rows, count, jobs, lines, running, stages, pools, used, until, before, key):
-    """Append the coflows of lines that are due by `until` to the active ones, job by job.
+def emit(rows, count, jobs, chains, running, stages, pools, used, until, before, key):
+    """Append the coflows of chains that are due by `until` to the active ones, job by job.
 
     Parameters
     ----------
     rows : ndarray of COFLOW
-        The first `count` are active; there is room for one per line.
-    jobs, lines : ndarray of JOB, LINE, shape (jobs,)
+        The first `count` are active; there is room for one per chain.
+    jobs, chains : ndarray of JOB, CHAIN, shape (jobs,)
     running : ndarray of int
-        The numbers of the jobs that are lines, in order.
+        The numbers of the jobs that are chains, in order.
     stages : ndarray of COFLOW
         What each stage sends; its flows, hops and loads are in the same pools.
     pools, used : tuple of ndarray, ndarray of int
         As for `copy_in`.
     before : int
-        Only lines with a number below this are looked at.
+        Only chains with a number below this are looked at.
     key : int
         The key of the first; each has one more than the one before.
 
@@ -100,41 +100,41 @@ def emit(rows, count, jobs, lines, running, stages, pools, used, until, before, 
     idle : int
         How many of their jobs had no active coflow.
     """
-    if not _room_for(lines, running, stages, pools, used, until, before):
+    if not _room_for(chains, running, stages, pools, used, until, before):
         return -1, 0
     emitted = idle = 0
     for job in running:
-        line = lines[job]
+        chain = chains[job]
         if job >= before:
             break
-        if line.due > until:
+        if chain.due > until:
             continue
-        rows[count + emitted] = stages[line.first + line.emitted % line.stages]
+        rows[count + emitted] = stages[chain.first + chain.emitted % chain.stages]
         row = rows[count + emitted]
         copy_segments(row, pools, pools, used)
-        row.job, row.order, row.key = job, line.emitted, key + emitted
-        row.valid = row.last = line.due
-        row.arrives += line.due
-        row.deadline += line.due
-        row.waited = NEXT_IN_LINE
+        row.job, row.order, row.key = job, chain.emitted, key + emitted
+        row.valid = row.last = chain.due
+        row.arrives += chain.due
+        row.deadline += chain.due
+        row.waited = NEXT_IN_CHAIN
         owner = jobs[job]
         owner.ahead = max(owner.ahead - row.gamma, 0.0)
         owner.longest = max(owner.longest, row.gamma)
         owner.active += 1
         idle += owner.active == 1
-        line.emitted += 1
-        line.due = np.inf
+        chain.emitted += 1
+        chain.due = np.inf
         emitted += 1
     return emitted, idle
 
 
 @inlined
-def _room_for(lines, running, stages, pools, used, until, before):
+def _room_for(chains, running, stages, pools, used, until, before):
     flows = hops = loads = 0
     for job in running:
-        line = lines[job]
-        if line.due <= until and job < before:
-            row = stages[line.first + line.emitted % line.stages]
+        chain = chains[job]
+        if chain.due <= until and job < before:
+            row = stages[chain.first + chain.emitted % chain.stages]
             flows += row.flows
             hops += row.hops
             loads += row.loads
