@@ -79,7 +79,7 @@ class CoflowExecution(Execution):
         self._factors, self._seed = factors, seed
         self._may_go_back = may_go_back
         self._ended: dict[int, Callable[[int], None]] = {}
-        self._moving: dict[int, CoflowEvent] = {}
+        self._moving: dict[int, tuple[CoflowEvent, Flows]] = {}
         self._expected: dict[int, float] = {}
         self.processes: dict[int, JobProcess] = {}
 
@@ -147,19 +147,34 @@ class CoflowExecution(Execution):
         """Send the state of a job to servers, as one coflow; see `Execution`."""
         ends = self._cluster.hosts_of(self._cluster.first[np.append(targets, source)])
         flows = Flows(np.full(len(targets), ends[-1]), ends[:-1], np.full(len(targets), nbytes))
-        demand = RoutedCoflow.of(flows, self._fabric.network,
-                                 key=ecmp_key(self._jobs[job].id, "state"))
-        order = self.processes[job].next_order
-        self._moving[job] = self._fabric.submit(job, demand, order, partial(self._sent, there))
+        transfer = self._fabric.submit(job, self._state_demand(job, flows),
+                                       self.processes[job].next_order, partial(self._sent, there))
+        self._moving[job] = transfer, flows
+
+    def _state_demand(self, job: int, flows: Flows) -> RoutedCoflow:
+        """Route the flows by which the state of a job moves."""
+        return RoutedCoflow.of(flows, self._fabric.network,
+                               key=ecmp_key(self._jobs[job].id, "state"))
 
     def _sent(self, there: Callable[[], None], transfer: CoflowEvent) -> None:
-        if self._moving.get(transfer.job) is transfer:
+        if transfer.job in self._moving and self._moving[transfer.job][0] is transfer:
             del self._moving[transfer.job]
             there()
 
+    def rerouted(self) -> dict[CoflowEvent, RoutedCoflow]:
+        """Recompute the routes; return the active coflows whose routes change, with new ones."""
+        changed: dict[CoflowEvent, RoutedCoflow] = {}
+        for process in self.processes.values():
+            changed |= process.rerouted()
+        for job, (transfer, flows) in self._moving.items():
+            demand = self._state_demand(job, flows)
+            if not np.array_equal(demand.hops["link"], transfer.demand.hops["link"]):
+                changed[transfer] = demand
+        return changed
+
     def stay(self, job: int) -> None:
         """Withdraw the state of a job that is being moved; see `Execution`."""
-        transfer = self._moving.pop(job, None)
+        transfer, _ = self._moving.pop(job, (None, None))
         if transfer is not None and len(transfer.demand.flows):
             self._fabric.withdraw(transfer)
 

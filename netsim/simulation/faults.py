@@ -44,8 +44,8 @@ _MOST_NAMED = 5
 class JobHost(Protocol):
     """Holder of the jobs of a run, which is told when their hosts fail and are repaired."""
 
-    def processes(self) -> Iterable[JobProcess]:
-        """Return the processes of jobs that use the network."""
+    def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
+        """Recompute routes; return the active coflows whose routes change, with their demands."""
 
     def routed_anew(self) -> Mapping[int, Sequence[RoutedCoflow]]:
         """Return the demands of jobs without a process, on their present routes."""
@@ -188,10 +188,7 @@ class Faults:
         dead = np.flatnonzero(fabric.table.capacity == 0)
         if not isinstance(self.network, LiveNetwork) or not self.network.set_dead(dead):
             return
-        demands: dict[CoflowEvent, RoutedCoflow] = {}
-        for job in keeper.processes():
-            demands |= job.rerouted()
-        alone = keeper.routed_anew()
+        demands, alone = keeper.rerouted(), keeper.routed_anew()
         if demands or alone:
             fabric.reroute(demands, alone)
 
@@ -249,9 +246,10 @@ class JobsOnHosts:
         """Whether all of some hosts are available."""
         return self._lost.keys().isdisjoint(hosts.tolist())
 
-    def processes(self) -> Iterable[JobProcess]:
-        """Return all jobs; see `JobHost`."""
-        return self.jobs
+    def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
+        """Reroute all jobs; see `JobHost`."""
+        return {transfer: demand for job in self.jobs
+                for transfer, demand in job.rerouted().items()}
 
     def lose(self, host: int, restart: bool) -> None:
         """Start no more jobs on a host, if its failure makes jobs restart."""
@@ -296,9 +294,9 @@ class JobsOnServers:
         self._engine, self._cluster, self._on_fabric = engine, cluster, on_fabric
         self._lost: set[int] = set()
 
-    def processes(self) -> Iterable[JobProcess]:
-        """Return the jobs on the fabric; see `JobHost`."""
-        return () if self._on_fabric is None else self._on_fabric.processes.values()
+    def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
+        """Reroute the jobs on the fabric, and the states that move; see `JobHost`."""
+        return {} if self._on_fabric is None else self._on_fabric.rerouted()
 
     def routed_anew(self) -> dict[int, Sequence[RoutedCoflow]]:
         """Return nothing: all jobs have processes; see `JobHost`."""

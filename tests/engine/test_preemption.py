@@ -146,6 +146,19 @@ def test_a_job_moves_with_its_state(execution):
     assert moved(1, [[0]], [[1]], execution, cluster=same) == pytest.approx([11])  # 4 + 1 + 6
 
 
+@pytest.mark.parametrize("spine", [0, 1])
+def test_state_takes_another_path_when_a_link_fails(spine):
+    """3 MB at 1 MB/s from 4 on, through either of two spines; one fails at 5, and stays dead.
+
+    The job runs from 4 + 3 + 1 on for 6 s, as if both were there.
+    """
+    network = netsim.leaf_spine(2, 2, 1, MB, uplink=MB)
+    result = run([ring(0, 0, 10, 1)], At({0: ([(0, [0])], ()), 4: ([(0, [1])], [0])}), "fabric",
+                 Cluster(gpus=[1, 1], topology=network), {"restore_s": 1, "state_bytes": 3 * MB},
+                 events=[{"at": 5, "kind": "fail", "switch": f"spine-{spine}"}])
+    assert ends(result) == pytest.approx([14])
+
+
 @in_all
 def test_state_shares_ports_on_the_fabric(execution):
     """To two servers, or two jobs from one server to another, 6 MB leave one port at 1 MB/s.
