@@ -104,7 +104,9 @@ class Flows:
                              f"a size must be from 0 to {_MOST_BYTES:g}")
         ends = np.concatenate((self.src, self.dst))
         if ends.min(initial=0) < 0:
-            raise InputError("a flow's source and destination must not be negative")
+            first = int(np.flatnonzero((self.src < 0) | (self.dst < 0))[0])
+            raise InputError(f"flow {first} goes from host {self.src[first]} to host "
+                             f"{self.dst[first]}; hosts are numbered from 0")
         object.__setattr__(self, "ranks", int(ends.max(initial=-1)) + 1)
 
     @classmethod
@@ -148,7 +150,9 @@ def frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
         raise InputError(f"{name} must be a list of numbers, not {values!r}")
     array: NDArray[Any] = given.astype(dtype)
     if dtype is np.int64 and given.dtype.kind != "i" and not np.array_equal(array, given):
-        raise InputError(f"{name} must be whole numbers, not {values!r}")
+        first = int(np.flatnonzero(array != given)[0])
+        raise InputError(f"{name} must be whole numbers, but {name}[{first}] is "
+                         f"{given[first].item()!r}")
     array.flags.writeable = False
     return array
 

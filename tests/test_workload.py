@@ -26,7 +26,7 @@ def test_flows_are_read_only():
     (([0, 0], [1, 1], [1.0, np.nan]), "flow 1 has .*nan.* bytes"),
     (([0], [1], [np.inf]), "inf"),
     (([0], [1], [1e101]), r"flow 0 has .*1e\+101.* bytes; a size must be from 0 to 1e\+100"),
-    (([-1], [1], [1.0]), "must not be negative"),
+    (([0, -1], [1, 2], [1.0, 1.0]), "flow 1 goes from host -1 to host 2; hosts are numbered"),
     (([0, 1], [1], [1.0]), "one length, not 2, 1 and 1"),
     (([0.5], [1], [1.0]), "src must be whole numbers"),
     ((["a"], [1], [1.0]), "src must be a list of numbers"),

@@ -113,8 +113,7 @@ class Coflow(CoflowEvent):
         InputError
             If a process of another environment waits.
         """
-        for wait in self.callbacks:
-            waits = getattr(wait, "__self__", None)
+        for waits in _waiting_for(self):
             if getattr(waits, "env", self.env) is not self.env:
                 raise InputError(f"{waits} waits for {self}, which is in another environment")
         self._completed(self)
@@ -126,8 +125,10 @@ class Coflow(CoflowEvent):
         self.cancelled = True
         self.fail(Cancelled(f"{why} at {self.env.now:g} s, with {left:g} of "
                             f"{self.demand.nbytes:g} bytes left", left))
-        for each in (self, *_conditions_on(self)):  # their waiting processes may have left
-            each.defused = True
+        self.defused = True
+        for each in _waiting_for(self):
+            if isinstance(each, Condition):  # its waiting processes may have left
+                each.defused = True
 
     def uses(self, host: int) -> bool:
         """Whether one of its flows leaves or reaches a host."""
@@ -138,12 +139,13 @@ class Coflow(CoflowEvent):
         return f"<Coflow {self.number} {self.name!r} of {self.owner.name!r}>"
 
 
-def _conditions_on(event: simpy.Event) -> list[Condition]:
-    """Return the conditions that wait for an event, and those that wait for them."""
+def _waiting_for(event: simpy.Event) -> list[Any]:
+    """Return the processes and conditions that wait for an event, also through conditions."""
     found: list[Any] = [event]
     for each in found:  # the list grows in the loop
-        for wait in each.callbacks or ():
-            condition = getattr(wait, "__self__", None)
-            if isinstance(condition, Condition) and condition not in found:
-                found.append(condition)
+        if each is event or isinstance(each, Condition):
+            for wait in each.callbacks or ():
+                waits = getattr(wait, "__self__", None)
+                if waits is not None and waits not in found:
+                    found.append(waits)
     return found[1:]

@@ -29,7 +29,7 @@ from netsim.results.result import Result
 from netsim.scripting.coflow import Coflow
 from netsim.scripting.job import Job
 from netsim.scripting.recorder import ScriptRecorder
-from netsim.simulation.events import FaultEvent, changes_of
+from netsim.simulation.events import FaultEvent, by_hand, capacity_by_hand, changes_of
 from netsim.simulation.instant import active_coflows, active_flows, links_now
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.target import jobs_table, run_info
@@ -103,6 +103,7 @@ class Fabric:
         self._by_job = not isinstance(self.network, BigSwitch)
         self._lost: set[int] = set()
         self._submitted = 0
+        self._drawn = next(env._eid)  # of the numbers of SimPy's events
         self._began = time.perf_counter()
 
     # --- jobs and coflows -------------------------------------------------------------
@@ -310,7 +311,7 @@ class Fabric:
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
-        self._change(FaultEvent(self.env.now, link, capacity))
+        self._change(capacity_by_hand(self.env.now, link, capacity))
 
     def fail(self, *, link: str | int | None = None, host: str | int | None = None,
              switch: str | None = None) -> None:
@@ -320,7 +321,8 @@ class Fabric:
         that leave or reach the host fail with `netsim.Cancelled`; so do such that are submitted
         before it is repaired.
         """
-        self._change(FaultEvent(self.env.now, link, None, host, "fail", switch=switch))
+        self._change(by_hand("fail", self.env.now, kind="fail", link=link, host=host,
+                             switch=switch))
         if host is not None:
             number = self.network.host(host)
             self._lost.add(number)
@@ -331,7 +333,8 @@ class Fabric:
     def repair(self, *, link: str | int | None = None, host: str | int | None = None,
                switch: str | None = None) -> None:
         """Give a link, or all links of a host or switch, the capacity that the network says."""
-        self._change(FaultEvent(self.env.now, link, None, host, "repair", switch=switch))
+        self._change(by_hand("repair", self.env.now, kind="repair", link=link, host=host,
+                             switch=switch))
         if host is not None:
             self._lost.discard(self.network.host(host))
 
@@ -434,9 +437,14 @@ class Fabric:
              "sharing": leftover_of(self._process), "observe_interval": self._interval},
             {"decisions": self._process.decisions, "overdue": self._overdue(),
              "counts": dict(self._allocator.counts)},
-            seed=self._seed, workload_seed=0, steps=0,
+            seed=self._seed, workload_seed=0, steps=self._events(),
             stopped_at_s=self.env.now if unfinished else None,
             wall_s=time.perf_counter() - self._began))
+
+    def _events(self) -> int:
+        """Return the number of events of the environment since the fabric was made."""
+        self._drawn += 1  # the number that is drawn here is of no event
+        return next(self.env._eid) - self._drawn
 
     def _see_starts(self) -> None:
         """Note when coflows in flight have sent their first byte, if they have."""

@@ -16,7 +16,8 @@ from netsim.network.live import parts_of
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate, parse_seconds, question_rates
 
-__all__ = ["KINDS", "Change", "FaultEvent", "after_all_ends", "capacities_of", "changes_of"]
+__all__ = ["KINDS", "Change", "FaultEvent", "after_all_ends", "by_hand", "capacities_of",
+           "capacity_by_hand", "changes_of"]
 
 #: What can happen to a link or a host.
 KINDS = ("degrade", "fail", "repair")
@@ -110,6 +111,36 @@ class Change:
     host: int | None
     kind: str
     restart: bool
+
+
+def by_hand(call: str, at: float, **fields: Any) -> FaultEvent:
+    """Return the event of a change that is made by a call, which errors name.
+
+    Parameters
+    ----------
+    call : str
+        Name of the method.
+    at : float
+        Current time, in seconds.
+    **fields
+        As for `FaultEvent`.
+
+    Raises
+    ------
+    InputError
+        As `FaultEvent` does.
+    """
+    try:
+        return FaultEvent(at, **fields)
+    except InputError as error:
+        raise type(error)(f"{call}: {str(error).removeprefix('event: ')}") from None
+
+
+def capacity_by_hand(at: float, link: str | int, capacity: Quantity) -> FaultEvent:
+    """Return the event of a call of ``set_capacity``; see `by_hand`."""
+    if link is None:
+        raise InputError("set_capacity: link must be a name or a number, not None")
+    return by_hand("set_capacity", at, link=link, capacity=capacity)
 
 
 def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology

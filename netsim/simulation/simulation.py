@@ -22,12 +22,12 @@ from netsim.plain import plain, plain_numbers
 from netsim.recording.link_recorder import RECORDS
 from netsim.results.result import Result
 from netsim.simulation.arguments import Arguments, target_of
-from netsim.simulation.events import FaultEvent
+from netsim.simulation.events import FaultEvent, by_hand, capacity_by_hand
 from netsim.simulation.interrupt import interrupt_with_status
 from netsim.simulation.progress import show_progress
 from netsim.simulation.run_events import EVENT_KINDS, RunEvent, check_kind
 from netsim.simulation.target import Target, run_info
-from netsim.units import Quantity, parse_rate, parse_seconds
+from netsim.units import Quantity, parse_seconds
 from netsim.workload import JobSpec, Workload
 
 if TYPE_CHECKING:
@@ -257,19 +257,19 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
-        self._target.change(FaultEvent(self._target.now, link,
-                                       parse_rate(plain(capacity), "capacity")))
+        self._target.change(capacity_by_hand(self._target.now, link, plain(capacity)))
 
     def fail(self, *, link: str | int | None = None, host: str | int | None = None,
              switch: str | None = None, restart: bool = False) -> None:
         """Fail a link, or a host or switch and all of its links, now; see `netsim.FaultEvent`."""
-        self._target.change(FaultEvent(self._target.now, link, None, host, "fail", None, restart,
-                                       switch))
+        self._target.change(by_hand("fail", self._target.now, kind="fail", link=link, host=host,
+                                    switch=switch, restart=restart))
 
     def repair(self, *, link: str | int | None = None, host: str | int | None = None,
                switch: str | None = None) -> None:
         """Give a link, or all links of a host or switch, the capacity that the network says."""
-        self._target.change(FaultEvent(self._target.now, link, None, host, "repair", switch=switch))
+        self._target.change(by_hand("repair", self._target.now, kind="repair", link=link,
+                                    host=host, switch=switch))
 
     @property
     def allocator(self) -> Allocator:

@@ -397,7 +397,9 @@ def test_another_policy_in_the_middle():
 @pytest.mark.parametrize(("act", "message"), [
     (lambda sim: sim.set_capacity("nowhere", 1), "nowhere"),
     (lambda sim: sim.set_capacity("egress-1", "fast"), "fast"),
-    (lambda sim: sim.fail(), "give one of link, host and switch"),
+    (lambda sim: sim.set_capacity(None, 1), "set_capacity: link must be a name or a number"),
+    (lambda sim: sim.fail(), "^fail: give one of link, host and switch"),
+    (lambda sim: sim.repair(host=0.5), "^repair: host must be a name or a whole number, not 0.5"),
     (lambda sim: sim.fail(host=77), "77"),
     (lambda sim: sim.fail(host=1, restart=True), "jobs of this run cannot be stopped"),
     (lambda sim: setattr(sim, "allocator", "quick"), "unknown allocator 'quick'"),
