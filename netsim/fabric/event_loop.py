@@ -171,7 +171,7 @@ class EventLoop:
         why = FULL
         while why == FULL or (why == POLICY and ruling.answer(self.now)):
             if why == FULL:
-                table.make_room_for_lines(self.now)
+                table.make_room_for_chains(self.now)
             why = self._run(ruling.engine(check), _NO_COFLOWS, ruling)
         self._tell_of_dropped()
 

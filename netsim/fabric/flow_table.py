@@ -208,19 +208,19 @@ class FlowTable:
         chains, count = self.chains, len(self.coflows)
         if chains.next_due > until:
             return
-        self.make_room_for_lines(until)
+        self.make_room_for_chains(until)
         emitted, idle = emit(self.rows, count, self.jobs, chains.of_jobs, chains.running,
                              chains.stages, *self.kernel_view[2:], until, before, self.last_key + 1)
         self.chains.look()
         self.went_on(count + emitted, self.last_key + emitted, idle)
 
-    def make_room_for_lines(self, until: float, rows: int = 0) -> None:
+    def make_room_for_chains(self, until: float, rows: int = 0) -> None:
         """See that there is room for the coflows of chains that are due by then, and more rows."""
         self._make_room(rows + len(self.chains.running), wanted=self.chains.wanted(until))
 
     def make_room_to_join(self, until: float) -> None:
-        """As `make_room_for_lines`, with room for many coflows that join later."""
-        self.make_room_for_lines(until, _AHEAD)
+        """As `make_room_for_chains`, with room for many coflows that join later."""
+        self.make_room_for_chains(until, _AHEAD)
 
     def make_room_for_rows(self) -> None:
         """See that there is a row for the next coflow of each chain."""
