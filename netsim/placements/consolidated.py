@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +22,8 @@ class Consolidated:
     free ones that has enough for all that is still needed, else all from the one with the most;
     ties go to the lower number.
     """
+
+    refuses_by_size: ClassVar[bool] = True
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
         """Return all GPUs."""

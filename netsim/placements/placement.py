@@ -42,7 +42,9 @@ class Placement(Protocol):
     raises an `InputError`; see `netsim.engine.view.Scheduler`.
 
     A placement that finds GPUs for any job without slices as long as enough are free declares
-    ``refuses = False``, so that schedulers can count instead of trying.
+    ``refuses = False``, so that schedulers can count instead of trying. One whose refusals depend
+    on numbers of GPUs alone, for jobs without slices, declares ``refuses_by_size = True``: of jobs
+    that need as many, schedulers then try only the first.
 
     A placement that depends on free GPUs alone may also have ``pick(cluster, job, free, free_on)``,
     which is then called instead of the other methods. Given the mask of free GPUs and their number
@@ -150,6 +152,8 @@ class LeastBusyServers:
         If `lam` is less than 1.
     """
 
+    refuses_by_size: ClassVar[bool] = True
+
     lam: float = 1.0
 
     def __post_init__(self) -> None:
@@ -233,8 +237,7 @@ class Room:
     def place(self, job: int) -> Ints | None:
         """Take the GPUs that the placement chooses for a job; return None if it chooses none."""
         spec = self._jobs[job]
-        gpus = (self._chosen(spec) if self._pick is None else
-                self._pick(self._cluster, spec, self._free, self._free_on))
+        gpus = self._found(spec)
         if gpus is None:
             return None
         gpus = self._checked(gpus, spec)
@@ -243,6 +246,15 @@ class Room:
         np.subtract.at(self._free_on, self._cluster.server_of[gpus], 1)
         self._load[gpus] += self._estimates[job]
         return gpus
+
+    def fits(self, job: int) -> bool:
+        """Whether the placement finds GPUs for a job; none are taken."""
+        return self._found(self._jobs[job]) is not None
+
+    def _found(self, spec: JobSpec) -> Any:
+        """Return what the placement chooses for a job."""
+        return (self._chosen(spec) if self._pick is None else
+                self._pick(self._cluster, spec, self._free, self._free_on))
 
     def take(self, gpus: Ints) -> None:
         """Take GPUs that are not to be given to other jobs."""

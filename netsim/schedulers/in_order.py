@@ -26,6 +26,7 @@ from netsim.cluster.context import RunContext
 from netsim.cluster.slices import is_sliced
 from netsim.engine.view import ClusterView, Decision, Start
 from netsim.errors import AllocationError, InputError
+from netsim.placements.placement import Room
 from netsim.schedulers import kernels
 from netsim.schedulers.tied_queue import TiedQueue
 from netsim.ties import EQUAL
@@ -294,20 +295,17 @@ class InOrderRun:
 
     def _starts_in_line(self, view: ClusterView) -> list[Start]:
         """Place the jobs that wait, without preemption, until one does not fit, or all that fit."""
-        room, left = view.room(), view.idle
-        starts: list[Start] = []
-        for place in self._line.in_order(left if self.backfill else math.inf):
-            gpus = room.place(place.job) if place.gpus <= left else None
-            if gpus is not None:
-                starts.append((place.job, gpus))
-                left -= place.gpus
-            elif not self.backfill:
-                break
-            if self.backfill:
-                self._line.at_most(left)
-        for job, _ in starts:
+        waiting = _Waiting(self, view, view.idle, view.room())
+        waiting.come_before(None)
+        for job, _ in waiting.come:
             self._line.remove(job)
-        return starts
+        return waiting.come
+
+    def refuses_alike(self, view: ClusterView) -> bool:
+        """Whether GPUs that do not suit a job suit no other one that needs as many."""
+        placement = view.placement
+        return not self._sliced and (getattr(placement, "refuses_by_size", False)
+                                     or not getattr(placement, "refuses", True))
 
     # --- from jobs that come to GPUs -------------------------------------------------------
 
@@ -477,62 +475,109 @@ def _by_placing(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[int
     """Return the jobs to preempt and those that come, if a placement may refuse free GPUs."""
     jobs, gpus, keys = run.holding(view)
     order = _sorted(keys, jobs)
-    holders = _places([key[order] for key in keys], jobs[order].tolist(), gpus[order].tolist())
-    walk = _Walk(view)
-    preempt: list[int] = []
-    come: list[int] = []
-    blocked = False
-    for place in _merged(holders, run.line.in_order(math.inf)):
-        holds = place.job in view.running
-        if holds and walk.stays(place.job):
+    walk, preempt = _Walk(run, view), []
+    for holder in _places([key[order] for key in keys], jobs[order].tolist(),
+                          gpus[order].tolist()):
+        walk.come_before(holder)
+        if walk.stays(holder):
             continue
-        pays = holds and view.saves(place.job)
-        if holds:
-            preempt.append(place.job)
-        if not blocked and not pays and walk.comes(place.job):
-            come.append(place.job)
-        elif not holds and not run.backfill:
-            blocked = True
-    return preempt, come
+        preempt.append(holder.job)
+        if not view.saves(holder.job):
+            walk.moves(holder)
+    walk.come_before(None)
+    return preempt, [job for job, _ in walk.come]
 
 
-class _Walk:
-    """The jobs that can stay, and come, before a place in the order.
+class _Waiting:
+    """Jobs that wait come, in order, as long as GPUs are left that suit them.
 
     Parameters
     ----------
+    run : InOrderRun
+    view : ClusterView
+    left : int
+        How many GPUs are left.
+    room : Room
+        Those GPUs.
+
+    Attributes
+    ----------
+    come : list of Start
+        Jobs that come, and their GPUs in the room.
+    """
+
+    def __init__(self, run: InOrderRun, view: ClusterView, left: int, room: Room) -> None:
+        self._line, self._backfill, self._alike = run.line, run.backfill, run.refuses_alike(view)
+        self._room, self._left = room, left
+        self._blocked = False
+        self.come: list[Start] = []
+        self._line.rewind(left if run.backfill else math.inf)
+
+    def come_before(self, end: _Place | None) -> None:
+        """Go on along the jobs that wait, up to a place in the order; None is its end."""
+        line = self._line
+        while (not self._blocked and (place := line.first())
+               and (end is None or _precedes(place, end))):
+            if self._comes(place):
+                line.take(place)
+                self._look_again(place)
+            elif not self._backfill:
+                self._blocked = True
+            elif self._alike:
+                line.skip(place)
+            else:
+                line.take(place)
+
+    def _comes(self, place: _Place) -> bool:
+        """Whether a job can be placed beside those that stay and come; if so, it is."""
+        gpus = self._room.place(place.job) if place.gpus <= self._left else None
+        if gpus is None:
+            return False
+        self.come.append((place.job, gpus))
+        self._left -= place.gpus
+        return True
+
+    def _look_again(self, place: _Place) -> None:
+        """Stop skipping jobs behind a place that other GPUs suit than those left before it."""
+        if self._backfill:
+            self._line.at_most(self._left)
+        for skipped in self._line.skipped():
+            if self._room.fits(skipped.job):
+                self._line.skip_to(skipped, place)
+
+
+class _Walk(_Waiting):
+    """Jobs that wait come, and jobs that hold GPUs stay or move, in order.
+
+    Parameters
+    ----------
+    run : InOrderRun
     view : ClusterView
     """
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
-        self._left = _live(view).copy()
-        self._come: list[int] = []
+    def __init__(self, run: InOrderRun, view: ClusterView) -> None:
+        self._view, self._free = view, _live(view)
+        super().__init__(run, view, int(np.count_nonzero(self._free)), view.room_on(self._free))
 
-    def stays(self, job: int) -> bool:
-        """Whether a job can keep its GPUs; if so, it does."""
-        gpus = self._view.running[job]
-        before = self._left[gpus].copy()
-        self._left[gpus] = False
-        if self._fit(self._come):
-            return True
-        self._left[gpus] = before
-        return False
-
-    def comes(self, job: int) -> bool:
-        """Whether a job can be placed beside those that stay and come; if so, it is."""
-        if self._view.jobs[job].ranks > np.count_nonzero(self._left):
+    def stays(self, holder: _Place) -> bool:
+        """Whether a job can keep its GPUs beside those before it; if so, it does."""
+        gpus = self._view.running[holder.job]
+        own = int(np.count_nonzero(self._free[gpus]))
+        if self.come and own > self._left:
             return False
-        if not self._fit([*self._come, job]):
+        free = self._free.copy()
+        free[gpus] = False
+        room = self._view.room_on(free)
+        if any(room.place(job) is None for job, _ in self.come):
             return False
-        self._come.append(job)
+        self._free, self._room, self._left = free, room, self._left - own
+        self._look_again(holder)
         return True
 
-    def _fit(self, come: Sequence[int]) -> bool:
-        if not come:
-            return True
-        room = self._view.room_on(self._left)
-        return all(room.place(job) is not None for job in come)
+    def moves(self, holder: _Place) -> None:
+        """Have a job come that cannot stay, if that is possible."""
+        if not self._blocked and self._comes(holder):
+            self._look_again(holder)
 
 
 def _live(view: ClusterView) -> NDArray[np.bool_]:
@@ -583,19 +628,6 @@ def _sorted(keys: list[Floats], jobs: Ints) -> Ints:
     return np.lexsort((jobs, tie, run))
 
 
-def _merged(holders: Sequence[_Place], waiting: Iterator[_Place]) -> Iterator[_Place]:
-    """Merge places in order."""
-    first = next(waiting, None)
-    for holder in holders:
-        while first is not None and _precedes(first, holder):
-            yield first
-            first = next(waiting, None)
-        yield holder
-    if first is not None:
-        yield first
-        yield from waiting
-
-
 class _Line:
     """The jobs that wait, in order: a queue for each number of GPUs and each level."""
 
@@ -605,6 +637,7 @@ class _Line:
         self._places: dict[int, _Place] = {}
         self._taken: dict[int, _Place] = {}  # places that are not in their queue for a while
         self._most, self._rejected = math.inf, False
+        self._skipped: dict[int, None] = {}
 
     def add(self, place: _Place) -> None:
         """Add a job."""
@@ -621,20 +654,43 @@ class _Line:
 
     def in_order(self, most: float) -> Iterator[_Place]:
         """Yield jobs in order that need at most some GPUs; all stay in the line."""
-        taken, self._taken, self._most = self._taken, {}, most
-        for again in taken.values():
-            self._push(again)
-        while place := self._first():
+        self.rewind(most)
+        while place := self.first():
             self._rejected = False
             yield place
             if not self._rejected:
-                self._queues[place.gpus][place.level].pop()
-                self._tidy(place)
-                self._taken[place.job] = place
+                self.take(place)
 
     def reject(self, place: _Place) -> None:
         """Leave the job that was yielded last where it is, and all that need as many GPUs."""
         self._most, self._rejected = min(self._most, place.gpus - 1), True
+
+    def rewind(self, most: float) -> None:
+        """Go back to the first job; only those are looked at that need at most some GPUs."""
+        taken, self._taken, self._most = self._taken, {}, most
+        self._skipped.clear()
+        for again in taken.values():
+            self._push(again)
+
+    def take(self, place: _Place) -> None:
+        """Go on from a job that is the first that needs as many GPUs."""
+        self._queues[place.gpus][place.level].pop()
+        self._tidy(place)
+        self._taken[place.job] = place
+
+    def skip(self, place: _Place) -> None:
+        """Pass over all jobs that need as many GPUs as one does."""
+        self._skipped[place.gpus] = None
+
+    def skipped(self) -> list[_Place]:
+        """Return the first job of each number of GPUs that is passed over, and few enough."""
+        return [self._head(gpus) for gpus in self._skipped if gpus <= self._most]
+
+    def skip_to(self, head: _Place, end: _Place) -> None:
+        """Look again at jobs that need as many GPUs as one does, behind a place in the order."""
+        del self._skipped[head.gpus]
+        while head.gpus in self._queues and _precedes(self._head(head.gpus), end):
+            self.take(self._head(head.gpus))
 
     def at_most(self, gpus: int) -> None:
         """Yield only jobs that need at most some GPUs, from now on."""
@@ -656,17 +712,21 @@ class _Line:
         if not levels:
             del self._queues[place.gpus]
 
-    def _first(self) -> _Place | None:
-        """Return the first job that needs few enough GPUs."""
+    def first(self) -> _Place | None:
+        """Return the first job that needs few enough GPUs, and is not passed over."""
         first: _Place | None = None
-        for gpus, levels in self._queues.items():
-            if gpus > self._most:
+        for gpus in self._queues:
+            if gpus > self._most or gpus in self._skipped:
                 continue
-            if gpus not in self._heads:
-                level = min(levels)
-                job = levels[level].first[1][1]
-                self._heads[gpus] = self._places[job]
-            head = self._heads[gpus]
+            head = self._head(gpus)
             if first is None or _precedes(head, first):
                 first = head
         return first
+
+    def _head(self, gpus: int) -> _Place:
+        """Return the first job that needs a number of GPUs."""
+        if gpus not in self._heads:
+            levels = self._queues[gpus]
+            job = levels[min(levels)].first[1][1]
+            self._heads[gpus] = self._places[job]
+        return self._heads[gpus]

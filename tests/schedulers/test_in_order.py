@@ -4,10 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import netsim
 from netsim.errors import AllocationError, InputError
+from netsim.placements.consolidated import Consolidated
 from netsim.placements.mapped import MappedPlacement
+from netsim.placements.placement import LeastBusyServers
 from netsim.schedulers.attained import LAS, Tiresias, TiresiasL
 from netsim.schedulers.in_order import After, InOrder, Keys
 
@@ -30,6 +34,65 @@ def test_counting_decides_as_placing_does(scheduler):
     counted, tried = (run.gpus.to_dict("list") for run in runs)
     assert counted == tried
     assert runs[0].jobs["preemptions"].sum() > 0
+
+
+class TryingAll(Consolidated):
+    """The same placement, which does not say that it refuses by size."""
+
+    refuses_by_size = False
+
+
+class TryingAllOfTheLeastBusy(LeastBusyServers):
+    """Likewise; what it refuses changes as jobs come, since these are work for servers."""
+
+    refuses_by_size = False
+
+
+@settings(deadline=None, max_examples=15, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from([1, 1, 2, 3, 4, 6, 8]),
+                          st.integers(1, 9)), min_size=6, max_size=16),
+       st.integers(2, 4), st.integers(3, 5),
+       st.sampled_from(["srtf", "srtf:backfill=false", "las:quantum_s=3", "sjf:backfill=true",
+                        "tiresias:thresholds=[4,9]"]),
+       st.sampled_from([(Consolidated, TryingAll), (LeastBusyServers, TryingAllOfTheLeastBusy)]),
+       st.sampled_from([0, 1]))
+def test_trying_one_of_a_size_decides_as_trying_all(drawn, servers, gpus, scheduler, placements,
+                                                    cost):
+    cluster = netsim.Cluster(servers=servers, gpus=gpus, nic="10Gbps")
+    jobs = [netsim.JobSpec(k, at, long, pattern="ring-all-reduce", ranks=min(wide, servers * gpus),
+                           compute_s=1.0) for k, (at, wide, long) in enumerate(drawn)]
+    one, every = (netsim.simulate(cluster, jobs, scheduler=scheduler, placement=placement(),
+                                  execution="asrpt",
+                                  preemption={"checkpoint_s": cost, "restore_s": cost})
+                  for placement in placements)
+    assert one.gpus.to_dict("list") == every.gpus.to_dict("list")
+
+
+class CountingChoices(Consolidated):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def choose(self, *args):
+        type(self).asked += 1
+        return super().choose(*args)
+
+
+@pytest.mark.parametrize("scheduler", ["srtf", "sjf:backfill=true"])
+def test_a_long_queue_is_not_tried_job_by_job(scheduler, monkeypatch):
+    """Jobs of 3 GPUs on three servers of 4: one runs on each, and the 3 GPUs left suit no other.
+
+    When one ends another one comes, and one more is tried in vain, however many wait.
+    """
+    asked = []
+    for count in (10, 100):
+        monkeypatch.setattr(CountingChoices, "asked", 0)
+        jobs = [netsim.JobSpec(k, 0, 1 + k, pattern="ring-all-reduce", ranks=3,
+                               compute_s=1.0) for k in range(count)]
+        netsim.simulate(netsim.Cluster(servers=3, gpus=4), jobs, scheduler=scheduler,
+                        placement=CountingChoices(), execution="asrpt")
+        asked.append(CountingChoices.asked / count)
+    assert asked[1] == pytest.approx(asked[0], rel=0.3)
 
 
 # --- orders of one's own --------------------------------------------------------------------------
