@@ -28,7 +28,7 @@ from netsim.engine.view import ClusterView, Decision, Start
 from netsim.errors import AllocationError, InputError
 from netsim.placements.placement import Room
 from netsim.schedulers import kernels
-from netsim.schedulers.tied_queue import TiedQueue
+from netsim.schedulers.waiting_jobs import Place, WaitingJobs, places_of, precedes
 from netsim.ties import EQUAL
 
 __all__ = ["After", "InOrder", "Keys", "Order"]
@@ -171,22 +171,6 @@ def _brief(values: NDArray[Any], given: Any) -> str:
     return reprlib.repr(given)
 
 
-class _Place(NamedTuple):
-    """The place of a waiting job in the order, and the GPUs that it needs."""
-
-    level: float
-    value: float
-    tie: float
-    job: int
-    gpus: int
-
-
-def _places(keys: Sequence[Floats], jobs: Sequence[int], gpus: Sequence[int]) -> list[_Place]:
-    """Return the places of jobs with some keys, which need some GPUs."""
-    level, value, tie = (key.tolist() for key in keys)
-    return list(map(_Place, level, value, tie, jobs, gpus))
-
-
 class InOrderRun:
     """Decisions by an order, in one run.
 
@@ -199,7 +183,7 @@ class InOrderRun:
 
     def __init__(self, policy: InOrder, order: Order, context: RunContext) -> None:
         self._policy, self._order, self._name = policy, order, type(policy).__name__
-        self._line = _Line()
+        self._line = WaitingJobs()
         self._fresh: list[int] = []
         self._sliced = any(is_sliced(job.model) for job in context.jobs)
 
@@ -238,7 +222,7 @@ class InOrderRun:
         if queued := list(dict.fromkeys([*fresh, *changed])):
             jobs = np.array(queued)
             keys = self._keys(view, jobs)
-            for place in _places(keys, queued, [view.jobs[job].ranks for job in queued]):
+            for place in places_of(keys, queued, [view.jobs[job].ranks for job in queued]):
                 self._line.add(place)
 
     def _keys(self, view: ClusterView, jobs: Ints) -> list[Floats]:
@@ -284,7 +268,7 @@ class InOrderRun:
         return jobs, view.ranks(jobs), keys
 
     @property
-    def line(self) -> _Line:
+    def line(self) -> WaitingJobs:
         """The jobs that wait, in order."""
         return self._line
 
@@ -396,8 +380,8 @@ def _by_counting(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[in
     return [], come
 
 
-def _displacing(run: InOrderRun, holders: _Holders, waiting: Iterator[_Place], come: list[int],
-                first: _Place, left: int) -> tuple[list[int], list[int]]:
+def _displacing(run: InOrderRun, holders: _Holders, waiting: Iterator[Place], come: list[int],
+                first: Place, left: int) -> tuple[list[int], list[int]]:
     """Go on behind the first job that comes and displaces others; `left` GPUs are left there."""
     holders.sort_after(first)
     preempt: list[int] = []
@@ -429,13 +413,13 @@ class _Holders:
         self._sum = int(self._gpus.sum())
         self._passed = 0
 
-    def before(self, place: _Place) -> int:
+    def before(self, place: Place) -> int:
         """Return the GPUs of jobs that come before a place."""
         if place[:2] > self._last:
             return self._sum
         return int(kernels.before(*self._keys, self._jobs, self._gpus, *place[:4])[0])
 
-    def sort_after(self, place: _Place) -> None:
+    def sort_after(self, place: Place) -> None:
         """Forget the jobs before a place, and sort the others."""
         after = np.flatnonzero(~_before(self._keys, self._jobs, place))
         keys, jobs = [key[after] for key in self._keys], self._jobs[after]
@@ -444,7 +428,7 @@ class _Holders:
         self._keys = [key[order] for key in keys]
         self._sums = np.concatenate(([0], np.cumsum(self._gpus)))
 
-    def place_of(self, place: _Place) -> int:
+    def place_of(self, place: Place) -> int:
         """Return how many of the sorted jobs come before a place."""
         return int(kernels.before(*self._keys, self._jobs, self._gpus, *place[:4])[1])
 
@@ -476,7 +460,7 @@ def _by_placing(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[int
     jobs, gpus, keys = run.holding(view)
     order = _sorted(keys, jobs)
     walk, preempt = _Walk(run, view), []
-    for holder in _places([key[order] for key in keys], jobs[order].tolist(),
+    for holder in places_of([key[order] for key in keys], jobs[order].tolist(),
                           gpus[order].tolist()):
         walk.come_before(holder)
         if walk.stays(holder):
@@ -513,11 +497,11 @@ class _Waiting:
         self.come: list[Start] = []
         self._line.rewind(left if run.backfill else math.inf)
 
-    def come_before(self, end: _Place | None) -> None:
+    def come_before(self, end: Place | None) -> None:
         """Go on along the jobs that wait, up to a place in the order; None is its end."""
         line = self._line
         while (not self._blocked and (place := line.first())
-               and (end is None or _precedes(place, end))):
+               and (end is None or precedes(place, end))):
             if self._comes(place):
                 line.take(place)
                 self._look_again(place)
@@ -528,7 +512,7 @@ class _Waiting:
             else:
                 line.take(place)
 
-    def _comes(self, place: _Place) -> bool:
+    def _comes(self, place: Place) -> bool:
         """Whether a job can be placed beside those that stay and come; if so, it is."""
         gpus = self._room.place(place.job) if place.gpus <= self._left else None
         if gpus is None:
@@ -537,7 +521,7 @@ class _Waiting:
         self._left -= place.gpus
         return True
 
-    def _look_again(self, place: _Place) -> None:
+    def _look_again(self, place: Place) -> None:
         """Stop skipping jobs behind a place that other GPUs suit than those left before it."""
         if self._backfill:
             self._line.at_most(self._left)
@@ -559,7 +543,7 @@ class _Walk(_Waiting):
         self._view, self._free = view, _live(view)
         super().__init__(run, view, int(np.count_nonzero(self._free)), view.room_on(self._free))
 
-    def stays(self, holder: _Place) -> bool:
+    def stays(self, holder: Place) -> bool:
         """Whether a job can keep its GPUs beside those before it; if so, it does."""
         gpus = self._view.running[holder.job]
         own = int(np.count_nonzero(self._free[gpus]))
@@ -574,7 +558,7 @@ class _Walk(_Waiting):
         self._look_again(holder)
         return True
 
-    def moves(self, holder: _Place) -> None:
+    def moves(self, holder: Place) -> None:
         """Have a job come that cannot stay, if that is possible."""
         if not self._blocked and self._comes(holder):
             self._look_again(holder)
@@ -593,27 +577,13 @@ def _last(keys: list[Floats]) -> tuple[float, float]:
     return float(keys[0].max()), value + EQUAL * abs(value)
 
 
-def _before(keys: list[Floats], jobs: Ints, place: _Place) -> NDArray[np.bool_]:
+def _before(keys: list[Floats], jobs: Ints, place: Place) -> NDArray[np.bool_]:
     """Return the mask of jobs that come before a place in the order."""
     level, value, tie = keys
     apart = value - place.value
     same = np.abs(apart) <= EQUAL * np.maximum(np.abs(value), abs(place.value))
     tied = (tie < place.tie) | ((tie == place.tie) & (jobs < place.job))
     return (level < place.level) | ((level == place.level) & np.where(same, tied, apart < 0))
-
-
-def _precedes(one: _Place, other: _Place) -> bool:
-    """Whether a place comes before another one."""
-    if one.level != other.level:
-        return one.level < other.level
-    if not _equal(one.value, other.value):
-        return one.value < other.value
-    return (one.tie, one.job) < (other.tie, other.job)
-
-
-def _equal(one: float, other: float) -> bool:
-    """Whether two values of keys tie."""
-    return abs(one - other) <= EQUAL * max(abs(one), abs(other))
 
 
 def _sorted(keys: list[Floats], jobs: Ints) -> Ints:
@@ -626,107 +596,3 @@ def _sorted(keys: list[Floats], jobs: Ints) -> Ints:
     run = np.empty(len(jobs), np.int64)
     run[order] = np.concatenate(([0], np.cumsum(apart)))[:len(jobs)]
     return np.lexsort((jobs, tie, run))
-
-
-class _Line:
-    """The jobs that wait, in order: a queue for each number of GPUs and each level."""
-
-    def __init__(self) -> None:
-        self._queues: dict[int, dict[float, TiedQueue[tuple[float, int]]]] = {}
-        self._heads: dict[int, _Place] = {}  # the first job for some numbers of GPUs
-        self._places: dict[int, _Place] = {}
-        self._taken: dict[int, _Place] = {}  # places that are not in their queue for a while
-        self._most, self._rejected = math.inf, False
-        self._skipped: dict[int, None] = {}
-
-    def add(self, place: _Place) -> None:
-        """Add a job."""
-        self._places[place.job] = place
-        self._push(place)
-
-    def remove(self, job: int) -> None:
-        """Remove a job, if it waits."""
-        place = self._places.pop(job, None)
-        if place is not None and self._taken.pop(job, None) is None:
-            levels = self._queues[place.gpus]
-            levels[place.level].remove(place.value, (place.tie, job))
-            self._tidy(place)
-
-    def in_order(self, most: float) -> Iterator[_Place]:
-        """Yield jobs in order that need at most some GPUs; all stay in the line."""
-        self.rewind(most)
-        while place := self.first():
-            self._rejected = False
-            yield place
-            if not self._rejected:
-                self.take(place)
-
-    def reject(self, place: _Place) -> None:
-        """Leave the job that was yielded last where it is, and all that need as many GPUs."""
-        self._most, self._rejected = min(self._most, place.gpus - 1), True
-
-    def rewind(self, most: float) -> None:
-        """Go back to the first job; only those are looked at that need at most some GPUs."""
-        taken, self._taken, self._most = self._taken, {}, most
-        self._skipped.clear()
-        for again in taken.values():
-            self._push(again)
-
-    def take(self, place: _Place) -> None:
-        """Go on from a job that is the first that needs as many GPUs."""
-        self._queues[place.gpus][place.level].pop()
-        self._tidy(place)
-        self._taken[place.job] = place
-
-    def skip(self, place: _Place) -> None:
-        """Pass over all jobs that need as many GPUs as one does."""
-        self._skipped[place.gpus] = None
-
-    def skipped(self) -> list[_Place]:
-        """Return the first job of each number of GPUs that is passed over, and few enough."""
-        return [self._head(gpus) for gpus in self._skipped if gpus <= self._most]
-
-    def skip_to(self, head: _Place, end: _Place) -> None:
-        """Look again at jobs that need as many GPUs as one does, behind a place in the order."""
-        del self._skipped[head.gpus]
-        while head.gpus in self._queues and _precedes(self._head(head.gpus), end):
-            self.take(self._head(head.gpus))
-
-    def at_most(self, gpus: int) -> None:
-        """Yield only jobs that need at most some GPUs, from now on."""
-        self._most = min(self._most, gpus)
-
-    def _push(self, place: _Place) -> None:
-        levels = self._queues.setdefault(place.gpus, {})
-        if place.level not in levels:
-            levels[place.level] = TiedQueue(_equal)
-        levels[place.level].push(place.value, (place.tie, place.job))
-        self._heads.pop(place.gpus, None)
-
-    def _tidy(self, place: _Place) -> None:
-        """Forget the queue of a place if it is empty, and which job is the first."""
-        levels = self._queues[place.gpus]
-        self._heads.pop(place.gpus, None)
-        if not levels[place.level]:
-            del levels[place.level]
-        if not levels:
-            del self._queues[place.gpus]
-
-    def first(self) -> _Place | None:
-        """Return the first job that needs few enough GPUs, and is not passed over."""
-        first: _Place | None = None
-        for gpus in self._queues:
-            if gpus > self._most or gpus in self._skipped:
-                continue
-            head = self._head(gpus)
-            if first is None or _precedes(head, first):
-                first = head
-        return first
-
-    def _head(self, gpus: int) -> _Place:
-        """Return the first job that needs a number of GPUs."""
-        if gpus not in self._heads:
-            levels = self._queues[gpus]
-            job = levels[min(levels)].first[1][1]
-            self._heads[gpus] = self._places[job]
-        return self._heads[gpus]

@@ -1,0 +1,150 @@
+"""Jobs that wait, in an order of jobs: a queue for each number of GPUs and each level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.schedulers.tied_queue import TiedQueue
+from netsim.ties import EQUAL
+
+__all__ = ["Place", "WaitingJobs", "places_of", "precedes"]
+
+
+class Place(NamedTuple):
+    """The place of a waiting job in the order, and the GPUs that it needs."""
+
+    level: float
+    value: float
+    tie: float
+    job: int
+    gpus: int
+
+
+def places_of(keys: Sequence[NDArray[np.float64]], jobs: Sequence[int], gpus: Sequence[int]
+              ) -> list[Place]:
+    """Return the places of jobs with some keys, which need some GPUs."""
+    level, value, tie = (key.tolist() for key in keys)
+    return list(map(Place, level, value, tie, jobs, gpus))
+
+
+def precedes(one: Place, other: Place) -> bool:
+    """Whether a place comes before another one."""
+    if one.level != other.level:
+        return one.level < other.level
+    if not _equal(one.value, other.value):
+        return one.value < other.value
+    return (one.tie, one.job) < (other.tie, other.job)
+
+
+def _equal(one: float, other: float) -> bool:
+    """Whether two values of keys tie."""
+    return abs(one - other) <= EQUAL * max(abs(one), abs(other))
+
+
+class WaitingJobs:
+    """The jobs that wait, in order: a queue for each number of GPUs and each level."""
+
+    def __init__(self) -> None:
+        self._queues: dict[int, dict[float, TiedQueue[tuple[float, int]]]] = {}
+        self._heads: dict[int, Place] = {}  # the first job for some numbers of GPUs
+        self._places: dict[int, Place] = {}
+        self._taken: dict[int, Place] = {}  # places that are not in their queue for a while
+        self._most, self._rejected = math.inf, False
+        self._skipped: dict[int, None] = {}
+
+    def add(self, place: Place) -> None:
+        """Add a job."""
+        self._places[place.job] = place
+        self._push(place)
+
+    def remove(self, job: int) -> None:
+        """Remove a job, if it waits."""
+        place = self._places.pop(job, None)
+        if place is not None and self._taken.pop(job, None) is None:
+            levels = self._queues[place.gpus]
+            levels[place.level].remove(place.value, (place.tie, job))
+            self._tidy(place)
+
+    def in_order(self, most: float) -> Iterator[Place]:
+        """Yield jobs in order that need at most some GPUs; all stay in the line."""
+        self.rewind(most)
+        while place := self.first():
+            self._rejected = False
+            yield place
+            if not self._rejected:
+                self.take(place)
+
+    def reject(self, place: Place) -> None:
+        """Leave the job that was yielded last where it is, and all that need as many GPUs."""
+        self._most, self._rejected = min(self._most, place.gpus - 1), True
+
+    def rewind(self, most: float) -> None:
+        """Go back to the first job; only those are looked at that need at most some GPUs."""
+        taken, self._taken, self._most = self._taken, {}, most
+        self._skipped.clear()
+        for again in taken.values():
+            self._push(again)
+
+    def take(self, place: Place) -> None:
+        """Go on from a job that is the first that needs as many GPUs."""
+        self._queues[place.gpus][place.level].pop()
+        self._tidy(place)
+        self._taken[place.job] = place
+
+    def skip(self, place: Place) -> None:
+        """Pass over all jobs that need as many GPUs as one does."""
+        self._skipped[place.gpus] = None
+
+    def skipped(self) -> list[Place]:
+        """Return the first job of each number of GPUs that is passed over, and few enough."""
+        return [self._head(gpus) for gpus in self._skipped if gpus <= self._most]
+
+    def skip_to(self, head: Place, end: Place) -> None:
+        """Look again at jobs that need as many GPUs as one does, behind a place in the order."""
+        del self._skipped[head.gpus]
+        while head.gpus in self._queues and precedes(self._head(head.gpus), end):
+            self.take(self._head(head.gpus))
+
+    def at_most(self, gpus: int) -> None:
+        """Yield only jobs that need at most some GPUs, from now on."""
+        self._most = min(self._most, gpus)
+
+    def _push(self, place: Place) -> None:
+        levels = self._queues.setdefault(place.gpus, {})
+        if place.level not in levels:
+            levels[place.level] = TiedQueue(_equal)
+        levels[place.level].push(place.value, (place.tie, place.job))
+        self._heads.pop(place.gpus, None)
+
+    def _tidy(self, place: Place) -> None:
+        """Forget the queue of a place if it is empty, and which job is the first."""
+        levels = self._queues[place.gpus]
+        self._heads.pop(place.gpus, None)
+        if not levels[place.level]:
+            del levels[place.level]
+        if not levels:
+            del self._queues[place.gpus]
+
+    def first(self) -> Place | None:
+        """Return the first job that needs few enough GPUs, and is not passed over."""
+        first: Place | None = None
+        for gpus in self._queues:
+            if gpus > self._most or gpus in self._skipped:
+                continue
+            head = self._head(gpus)
+            if first is None or precedes(head, first):
+                first = head
+        return first
+
+    def _head(self, gpus: int) -> Place:
+        """Return the first job that needs a number of GPUs."""
+        if gpus not in self._heads:
+            levels = self._queues[gpus]
+            job = levels[min(levels)].first[1][1]
+            self._heads[gpus] = self._places[job]
+        return self._heads[gpus]
