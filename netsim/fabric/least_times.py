@@ -42,20 +42,29 @@ def least_times(coflows: NDArray[Any], flows: NDArray[Any], hops: NDArray[Any], 
     of_flow = np.repeat(np.arange(len(flows)), flows["hops"])
     counted = np.where(sure, latency, 0.0)[hops["link"]]
     paths = np.bincount(of_flow, counted, len(flows)).astype(np.float64)
-    least = np.empty(len(coflows))
-    for k, row in enumerate(coflows):
+    shortest, longest = _ends_of_paths(coflows["flows"], paths)
+    least = gamma + longest
+    for k in np.flatnonzero(shortest < longest).tolist():
+        row = coflows[k]
         own = slice(row["flow"], row["flow"] + row["flows"])
         on = slice(row["hop"], row["hop"] + row["hops"])
-        least[k] = _least_time(gamma[k], paths[own], flows["size"][own], of_flow[on] - row["flow"],
+        least[k] = _least_time(paths[own], flows["size"][own], of_flow[on] - row["flow"],
                                hops["link"][on], capacity)
     return coflows["overhead"] + np.maximum(least, messages)
 
 
-def _least_time(gamma: float, paths: Floats, nbytes: Floats, flow: NDArray[np.int64],
-                link: NDArray[np.int64], capacity: Floats) -> float:
-    """Return the least time of one coflow, given the flow and the link of each of its hops."""
-    if not len(paths) or paths.min() == paths.max():
-        return float(gamma + paths.max(initial=0.0))
+def _ends_of_paths(flows: NDArray[np.int64], paths: Floats) -> tuple[Floats, Floats]:
+    """Return the shortest and the longest path of each coflow; inf and 0 if it has no flows."""
+    owner = np.repeat(np.arange(len(flows)), flows)
+    shortest, longest = np.full(len(flows), np.inf), np.zeros(len(flows))
+    np.minimum.at(shortest, owner, paths)
+    np.maximum.at(longest, owner, paths)
+    return shortest, longest
+
+
+def _least_time(paths: Floats, nbytes: Floats, flow: NDArray[np.int64], link: NDArray[np.int64],
+                capacity: Floats) -> float:
+    """Return the least time of a coflow with unequal paths, given the flow and link of each hop."""
     order = np.lexsort((-paths[flow], link))
     flow, link = flow[order], link[order]
     sent = np.cumsum(nbytes[flow])
