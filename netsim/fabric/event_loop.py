@@ -168,6 +168,7 @@ class EventLoop:
         table = self._table
         if not self._goes_on(until, bound):
             self._begin(now, until, bound, notice=now, goes_on=True, drops=True, together=True)
+            ruling.forget()
         why = FULL
         while why == FULL or (why == POLICY and ruling.answer(self.now)):
             if why == FULL:

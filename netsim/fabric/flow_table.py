@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from netsim.fabric.chains import Chains
 from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.chains import emit
+from netsim.fabric.kernels.crossings import Crossings, new_crossings
 from netsim.fabric.kernels.maxmin import maxmin
 from netsim.fabric.kernels.pools import add, admit
 from netsim.fabric.kernels.rules import NO_ORDER
@@ -364,8 +365,13 @@ class FlowTable:
         self.refresh()
         count = len(self.coflows)
         shares: NDArray[np.float64] = blocks.greedy(
-            self.coflows, self.loads, order, np.ones(count), np.zeros(count), self.capacity)
+            self.coflows, self.loads, order, np.ones(count), np.zeros(count), self.capacity,
+            self.no_crossings())
         return shares
+
+    def no_crossings(self) -> Crossings:
+        """Return room to find where the active coflows meet."""
+        return new_crossings(len(self.coflows), len(self.loads), len(self.capacity))
 
     def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
                     ) -> tuple[float, float, int]:

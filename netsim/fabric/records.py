@@ -54,16 +54,16 @@ NEXT_IN_CHAIN, WAITED, TOLD = 1, 2, 3
 #: them has of it. The coflow begins, and is ``valid`` for policies, ``overhead`` seconds after its
 #: stage is. ``arrives`` is the arrival of its messages without bytes (-inf if there are none), and
 #: that of all its flows once it has completed; ``reach`` is the longest latency of a flow,
-#: ``payload`` the bytes of all without headers.
-COFLOW = np.dtype([("job", "i8"), ("key", "i8"), ("valid", "f8"), ("start", "f8"),
-                   ("finish", "f8"), ("last", "f8"), ("total", "f8"), ("base", "f8"),
-                   ("left", "f8"), ("speed", "f8"), ("gamma", "f8"), ("weight", "f8"),
+#: ``payload`` the bytes of all without headers. What each decision reads comes first, side by side.
+COFLOW = np.dtype([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "i8"),
+                   ("gamma", "f8"), ("job", "i8"), ("key", "i8"), ("base", "f8"),
+                   ("total", "f8"), ("start", "f8"), ("last", "f8"), ("fresh", "i8"),
+                   ("load", "i8"), ("loads", "i8"), ("valid", "f8"), ("weight", "f8"),
                    ("alone", "f8"), ("order", "i8"), ("flow", "i8"), ("flows", "i8"),
-                   ("open", "i8"), ("hop", "i8"), ("hops", "i8"), ("load", "i8"),
-                   ("loads", "i8"), ("fresh", "i8"), ("deadline", "f8"),
-                   ("crosses", "i8"), ("longest", "f8"), ("waited", "i8"), ("split", "f8"),
-                   ("thinner", "i8"), ("unit", "i8"), ("overhead", "f8"), ("arrives", "f8"),
-                   ("reach", "f8"), ("payload", "f8")], align=True)
+                   ("hop", "i8"), ("hops", "i8"), ("deadline", "f8"), ("crosses", "i8"),
+                   ("longest", "f8"), ("waited", "i8"), ("split", "f8"), ("thinner", "i8"),
+                   ("unit", "i8"), ("overhead", "f8"), ("arrives", "f8"), ("reach", "f8"),
+                   ("payload", "f8")], align=True)
 
 #: A job: ``attained`` bytes of its ``completed`` coflows, ``sent`` those of the active ones
 #: too (as of the last `job_attained`), ``ahead`` the sum of the gammas of coflows that it has

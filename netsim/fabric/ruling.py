@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from netsim.fabric.allocation import Allocation
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels import rules
+from netsim.fabric.kernels.crossings import Crossings, new_crossings
 from netsim.fabric.rule import STRETCH, Rule
 from netsim.fabric.service import PriorityService
 
@@ -45,9 +46,16 @@ class Ruling:
                                 STRETCH[rule.stretch], rule.ties == "job", rule.rounding)
         self._values = np.array([*rule.options.values()], np.float64)
         self._answered, self._fault = np.zeros(1, np.int64), np.zeros(2, np.int64)
-        self._links = np.empty((2, len(table.capacity)))
+        self._pool: NDArray[Any] | None = None
         self._wakes_in = np.empty(1)
         self._make_room()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None}  # of a copy of the table, which has other pools
+
+    def forget(self) -> None:
+        """Forget which coflows there are: others may have taken their rows."""
+        self._pool = None
 
     def _find_address(self) -> int:
         return self.rule.address
@@ -75,9 +83,17 @@ class Ruling:
         if self._links.shape[1] < len(self._table.capacity):
             self._links = np.empty((2, len(self._table.capacity)))
         return rules.Ruled(self.address, self._form, self._reads, self._coflows, self._jobs,
-                           self._order, self._sequence, self._spare, self._room, self._links,
+                           self._order, self._sequence, self._spare, self._room, self._crossings(),
                            self._table.used, self._values, self._fault, self._answered,
                            self._wakes_in, check)
+
+    def _crossings(self) -> Crossings:
+        """Return where coflows meet, which is out of date if rows have moved."""
+        table, rows = self._table, len(self._coflows)
+        if self._pool is not table.loads or len(self._meet.known) < rows:
+            self._pool = table.loads
+            self._meet = new_crossings(rows, len(table.loads), len(table.capacity))
+        return self._meet
 
     def ask(self, now: float) -> None:
         """Ask the rule; see `kernels.rules.ask`.
@@ -156,6 +172,7 @@ class Ruling:
             return Allocation(order=self._sequence[:count].copy(), **asks_at)
         if rule.in_step:
             table = self._table
+            self.forget()
             rules.share_out(self.engine(True), table.coflows, table.loads, table.capacity)
             return Allocation(shares=self.shares.copy(), **asks_at)
         if rule.gives == "weights":

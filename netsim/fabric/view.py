@@ -340,7 +340,8 @@ class FabricView:
         """
         self._need_sizes("common_factor")
         return float(blocks.common_factor(self._rows, self._table.loads, self._per_coflow(shares),
-                                          self._per_coflow(base), self._table.capacity))
+                                          self._per_coflow(base), self._table.capacity,
+                                          self._table.no_crossings()))
 
     def greedy(self, order: ArrayLike, limit: ArrayLike = 1.0, base: ArrayLike = 0.0) -> Floats:
         """Return shares: to `base`, each coflow in `order` adds the largest one that still fits.
@@ -357,7 +358,8 @@ class FabricView:
         self._need_sizes("greedy")
         return blocks.greedy(self._rows, self._table.loads,
                              _ints(order), self._per_coflow(limit),
-                             self._per_coflow(base), self._table.capacity)
+                             self._per_coflow(base), self._table.capacity,
+                             self._table.no_crossings())
 
     def stretch_flows(self, rates: ArrayLike) -> Floats:
         """Return each flow's rate times the least capacity/load of its links. Shape (F,)."""

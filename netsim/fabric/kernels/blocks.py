@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place, inlined
-from netsim.fabric.records import DUST
+from netsim.fabric.kernels.crossings import add_greedily, find_factor, take_in
 
-__all__ = ["add_greedily", "common_factor", "crossing_in", "find_factor", "greedy",
-           "job_attained", "lp_rates", "open_flows", "stretch_flows", "sum_attained"]
+__all__ = ["common_factor", "crossing_in", "greedy", "job_attained", "lp_rates", "open_flows",
+           "stretch_flows", "sum_attained"]
 
 
 @compiled
@@ -75,64 +75,26 @@ def lp_rates(coflows, flows, shares):
     return rates
 
 
-@in_place
-def _find_left(coflows, loads, shares, capacity, left):
-    """Find what coflows leave of each link at certain shares, in `left`."""
-    for link in range(len(capacity)):
-        left[link] = capacity[link]
-    for c in range(len(coflows)):
-        row = coflows[c]
-        if shares[c] > 0.0 and row.gamma > 0.0:
-            speed = shares[c] / row.gamma
-            for k in range(row.load, row.load + row.loads):
-                left[loads[k].link] -= speed * loads[k].nbytes
+@compiled
+def common_factor(coflows, loads, shares, base, capacity, crossings):
+    """Return the largest x for which ``base + x * shares`` fits; inf if nothing limits it.
+
+    ``crossings`` are empty.
+    """
+    take_in(crossings, coflows, loads, capacity)
+    return find_factor(crossings, coflows, shares, base)
 
 
 @compiled
-def common_factor(coflows, loads, shares, base, capacity):
-    """Return the largest x for which ``base + x * shares`` fits; inf if nothing limits it."""
-    return find_factor(coflows, loads, shares, base, capacity, np.empty(len(capacity)),
-                       np.empty(len(capacity)))
+def greedy(coflows, loads, order, limit, base, capacity, crossings):
+    """Return `base` plus, in `order`, the largest share up to `limit` that still fits.
 
-
-@in_place
-def find_factor(coflows, loads, shares, base, capacity, left, without):
-    """As `common_factor`, with two arrays to work in, of a value per link."""
-    _find_left(coflows, loads, base, capacity, left)
-    _find_left(coflows, loads, shares, capacity, without)
-    x = np.inf
-    for link in range(len(capacity)):
-        used = capacity[link] - without[link]
-        if used > DUST * capacity[link]:
-            x = min(x, max(left[link], 0.0) / used)
-    return x if x >= DUST else 0.0
-
-
-@compiled
-def greedy(coflows, loads, order, limit, base, capacity):
-    """Return `base` plus, in `order`, the largest share up to `limit` that still fits."""
+    ``crossings`` are empty.
+    """
+    take_in(crossings, coflows, loads, capacity)
     shares = base.copy()
-    add_greedily(coflows, loads, order, limit, shares, capacity, np.empty(len(capacity)))
+    add_greedily(crossings, coflows, order, limit, shares)
     return shares
-
-
-@in_place
-def add_greedily(coflows, loads, order, limit, shares, capacity, left):
-    """Add to `shares`, in `order`, as `greedy` does; `left` is worked in, a value per link."""
-    _find_left(coflows, loads, shares, capacity, left)
-    for c in order:
-        row = coflows[c]
-        x = limit[c]
-        speed = 1.0 / row.gamma if row.gamma > 0.0 else 0.0
-        for k in range(row.load, row.load + row.loads):
-            rate = speed * loads[k].nbytes
-            if rate > 0.0:
-                x = min(x, left[loads[k].link] / rate)
-        if x < DUST:
-            continue
-        shares[c] += x
-        for k in range(row.load, row.load + row.loads):
-            left[loads[k].link] -= x * speed * loads[k].nbytes
 
 
 @compiled

@@ -187,7 +187,8 @@ def apply_shares(coflows, loads, shares, capacity, used, now, check):
         none, -2 if a share is negative or not finite.
     """
     next_finish = np.inf
-    used[:] = 0.0
+    if check:
+        used[:] = 0.0
     for c in range(len(coflows)):
         row = coflows[c]
         share = shares[c]

@@ -16,14 +16,13 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place, inlined
-from netsim.fabric.kernels.blocks import add_greedily, find_factor
+from netsim.fabric.kernels.crossings import Crossings, add_greedily, find_factor, take_in
 from netsim.fabric.kernels.loop import POLICY, REFUSED, WAITS, Engine, register
 from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh
 from netsim.ties import EQUAL
 
 __all__ = ["ALL", "COFLOWS", "JOBS", "NO_ORDER", "NO_RULE", "OTHERS", "SIGNATURE", "SOUND",
-           "UNSOUND", "UNSTRETCHED", "Form", "Order", "Reads", "Ruled", "ask", "decide",
-           "share_out"]
+           "UNSOUND", "UNSTRETCHED", "Form", "Order", "Reads", "Ruled", "ask", "share_out"]
 
 #: What a rule sees of each active coflow, and of each job; the names are those of `FabricView`.
 COFLOWS = np.dtype([("job", "i8"), ("id", "i8"), ("order", "i8"), ("width", "i8"),
@@ -153,8 +152,8 @@ class Ruled(NamedTuple):
         Coflows in order, and room to sort.
     room : ndarray of float, shape (coflows,)
         To work in.
-    links : ndarray of float, shape (2, links)
-        To work in.
+    crossings : Crossings
+        Where coflows meet.
     used : ndarray of float, shape (links,)
         Bytes per second that each link carries.
     values : ndarray of float, shape (options,)
@@ -178,7 +177,7 @@ class Ruled(NamedTuple):
     sequence: NDArray[np.int64]
     spare: NDArray[np.int64]
     room: NDArray[np.float64]
-    links: NDArray[np.float64]
+    crossings: Crossings
     used: NDArray[np.float64]
     values: NDArray[np.float64]
     fault: NDArray[np.int64]
@@ -423,27 +422,24 @@ def _merge_equal(sequence, key):
 
 
 @in_place
-def decide(ruled, coflows, jobs, loads, capacity, now):
-    """Ask a rule, and find the share of each coflow, in ``ruled.order.share``; as `ask`."""
-    wrong = ask(ruled, coflows, jobs, now)
-    if wrong == SOUND:
-        share_out(ruled, coflows, loads, capacity)
-    return wrong
-
-
-@in_place
 def share_out(ruled, coflows, loads, capacity):
-    """Find the share of each coflow that a rule's answer comes to, in ``ruled.order.share``."""
+    """Find the share of each coflow that a rule's answer comes to, in ``ruled.order.share``.
+
+    Returns
+    -------
+    bool
+        Whether they are known to fit all links; if not, that needs to be looked at.
+    """
+    take_in(ruled.crossings, coflows, loads, capacity)
     count = len(coflows)
     share, most = ruled.order.share[:count], ruled.order.most[:count]
     if ruled.form.by_place:
         _hand_out(share, ruled)
         _hand_out(most, ruled)
     if ruled.form.stretch != UNSTRETCHED:
-        _stretch(coflows, loads, share, ruled, capacity)
-    if _is_any_positive(most):
-        add_greedily(coflows, loads, ruled.sequence[:count], most, share, capacity,
-                     ruled.links[0])
+        _stretch(coflows, share, ruled)
+    return _is_any_positive(most) and add_greedily(ruled.crossings, coflows,
+                                                   ruled.sequence[:count], most, share)
 
 
 @inlined
@@ -476,19 +472,19 @@ def _hand_out(values, ruled):
 
 
 @inlined
-def _stretch(coflows, loads, share, ruled, capacity):
+def _stretch(coflows, share, ruled):
     """Scale up all shares, or those of coflows without one, by the largest factor that fits."""
     count = len(coflows)
-    others, without, left = ruled.room[:count], ruled.links[0], ruled.links[1]
+    others = ruled.room[:count]
     if ruled.form.stretch == OTHERS:
         for c in range(count):
             others[c] = 1.0 if share[c] == 0.0 else 0.0
-        factor = min(find_factor(coflows, loads, others, share, capacity, without, left), 1.0)
+        factor = min(find_factor(ruled.crossings, coflows, others, share), 1.0)
         for c in range(count):
             share[c] += others[c] * factor
         return
     others[:] = 0.0
-    factor = find_factor(coflows, loads, share, others, capacity, without, left)
+    factor = find_factor(ruled.crossings, coflows, share, others)
     greatest = 0.0
     for c in range(count):
         if coflows[c].gamma < np.inf:  # what needs a dead link does not move at any factor
@@ -514,13 +510,12 @@ def _find_rates(ruled, coflows, jobs, pools, capacity, state):
     if ruled.address == NO_RULE:
         ruled.answered[0] = 0
         state.link = SOUND if _is_order(ruled, len(coflows)) else NO_ORDER
-        if state.link == SOUND:
-            share_out(ruled, coflows, loads, capacity)
     else:
-        state.link = decide(ruled, coflows, jobs, loads, capacity, state.now)
+        state.link = ask(ruled, coflows, jobs, state.now)
     if state.link == SOUND:
+        fits = share_out(ruled, coflows, loads, capacity)
         _, state.link = apply_shares(coflows, loads, ruled.order.share, capacity, ruled.used,
-                                     state.now, ruled.check)
+                                     state.now, ruled.check and not fits)
     return WAITS if state.link == -1 else REFUSED
 
 

@@ -1,0 +1,292 @@
+"""Shares of coflows that are kept in step, over the links where they meet.
+
+What a link has left concerns the coflows that cross it. A link that one coflow has to itself needs
+no place in memory, and of several with the same capacity and bytes one is enough. Only links that
+several coflows cross are gone through, and these are numbered without regard to all others. So a
+decision takes time with the number of places where coflows meet, not with the size of the network.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.records import DUST
+
+__all__ = ["Crossings", "add_greedily", "find_factor", "new_crossings", "take_in"]
+
+#: A link that a coflow crosses: the bytes that it has to send over it, the link's capacity, and its
+#: room, if others cross it, too.
+_LEG = np.dtype([("nbytes", "f8"), ("capacity", "f8"), ("room", "i8")], align=True)
+
+#: An active coflow: the legs from ``load`` on are those of ``shared`` links, then ``own`` ones, no
+#: two alike, out of ``loads``; ``due`` is 1 if they must be sorted out again.
+_KNOWN = np.dtype([("key", "i8"), ("load", "i8"), ("loads", "i8"), ("shared", "i8"),
+                   ("own", "i8"), ("due", "i8")], align=True)
+
+#: A link: how many ``coflows`` cross it, the sum of their ``keys``, and its ``room``.
+_LINK = np.dtype([("coflows", "i8"), ("keys", "i8"), ("room", "i8")], align=True)
+
+#: What is ``left`` of a link that several coflows cross, and what shares that are to be stretched
+#: leave of it, ``without`` all others; in bytes per second.
+_ROOM = np.dtype([("capacity", "f8"), ("left", "f8"), ("without", "f8")], align=True)
+
+#: How many there are: of coflows that are known, of rooms, and of those among them that are free.
+_KNOWS, _ROOMS, _FREE = range(3)
+
+
+class Crossings(NamedTuple):
+    """Which links coflows have in common.
+
+    Attributes
+    ----------
+    legs : ndarray of _LEG
+        In the places that the coflows have in the pool of loads.
+    known : ndarray of _KNOWN
+        Active coflows, in order.
+    links : ndarray of _LINK
+    rooms : ndarray of _ROOM
+    free : ndarray of int
+        Rooms that no link has.
+    counts : ndarray of int
+        How many are in use.
+    """
+
+    legs: NDArray[Any]
+    known: NDArray[Any]
+    links: NDArray[Any]
+    rooms: NDArray[Any]
+    free: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def new_crossings(rows: int, loads: int, links: int) -> Crossings:
+    """Return crossings with room for so many coflows and loads, in which there are none."""
+    return Crossings(np.empty(loads, _LEG), np.empty(rows, _KNOWN), np.zeros(links, _LINK),
+                     np.empty(links, _ROOM), np.empty(links, np.int64), np.zeros(3, np.int64))
+
+
+# --- who meets where ---------------------------------------------------------------------
+
+
+@in_place
+def take_in(crossings, coflows, loads, capacity):
+    """Take in which coflows are active now; those that come have larger keys than all before."""
+    known, counts = crossings.known, crossings.counts
+    _remove_ended(crossings, coflows, loads)
+    for c in range(counts[_KNOWS], len(coflows)):
+        its, row = known[c], coflows[c]
+        its.key, its.load, its.loads, its.due = row.key, row.load, row.loads, 1
+        counts[_KNOWS] = c + 1
+        for k in range(its.load, its.load + its.loads):
+            _enter(crossings, loads[k].link, its.key, capacity)
+    for c in range(len(coflows)):
+        if known[c].due:
+            _sort_out(crossings, known[c], loads, capacity)
+
+
+@inlined
+def _remove_ended(crossings, coflows, loads):
+    """Remove the coflows that are no longer active."""
+    known, counts = crossings.known, crossings.counts
+    kept = 0
+    for c in range(counts[_KNOWS]):  # both are in order of keys
+        if kept < len(coflows) and coflows[kept].key == known[c].key:
+            kept += 1
+        else:
+            for k in range(known[c].load, known[c].load + known[c].loads):
+                _leave(crossings, loads[k].link, known[c].key)
+    if kept == counts[_KNOWS]:
+        return
+    kept = 0
+    for c in range(counts[_KNOWS]):
+        if kept < len(coflows) and coflows[kept].key == known[c].key:
+            if kept < c:
+                known[kept] = known[c]
+            kept += 1
+    counts[_KNOWS] = kept
+
+
+@inlined
+def _enter(crossings, link, key, capacity):
+    """Count a coflow that crosses a link; give that a room if there was one other."""
+    row, counts = crossings.links[link], crossings.counts
+    row.coflows += 1
+    row.keys += key
+    if row.coflows == 2:
+        _make_due(crossings, row.keys - key)
+        if counts[_FREE] > 0:
+            counts[_FREE] -= 1
+            row.room = crossings.free[counts[_FREE]]
+        else:
+            row.room = counts[_ROOMS]
+            counts[_ROOMS] += 1
+        crossings.rooms[row.room].capacity = capacity[link]
+
+
+@inlined
+def _leave(crossings, link, key):
+    """Count off a coflow that crossed a link; take its room from it if one is left."""
+    row, counts = crossings.links[link], crossings.counts
+    row.coflows -= 1
+    row.keys -= key
+    if row.coflows == 1:
+        _make_due(crossings, row.keys)
+        crossings.free[counts[_FREE]] = row.room
+        counts[_FREE] += 1
+
+
+@inlined
+def _make_due(crossings, key):
+    """Note that the legs of the coflow with a key must be sorted out again."""
+    known = crossings.known
+    low, high = 0, crossings.counts[_KNOWS]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if known[middle].key <= key:
+            low = middle
+        else:
+            high = middle
+    known[low].due = 1
+
+
+@inlined
+def _sort_out(crossings, its, loads, capacity):
+    """Put a coflow's legs of shared links first, then those of its own, each sort once."""
+    legs = crossings.legs
+    its.shared = its.own = its.due = 0
+    for k in range(its.load, its.load + its.loads):
+        link = loads[k].link
+        if crossings.links[link].coflows > 1:
+            leg = legs[its.load + its.shared]
+            leg.nbytes, leg.room = loads[k].nbytes, crossings.links[link].room
+            its.shared += 1
+    first = its.load + its.shared
+    for k in range(its.load, its.load + its.loads):
+        link = loads[k].link
+        if crossings.links[link].coflows == 1:
+            last = legs[first + its.own - 1]
+            if its.own == 0 or last.nbytes != loads[k].nbytes or last.capacity != capacity[link]:
+                leg = legs[first + its.own]
+                leg.nbytes, leg.capacity = loads[k].nbytes, capacity[link]
+                its.own += 1
+
+
+# --- shares ------------------------------------------------------------------------------
+
+
+@inlined
+def _speed(share, gamma):
+    """Return the part of its bytes that a coflow sends per second at a share."""
+    return share / gamma if share > 0.0 and gamma > 0.0 else 0.0
+
+
+@in_place
+def _find_left(crossings, coflows, shares):
+    """Find what coflows leave of each room at certain shares.
+
+    Returns
+    -------
+    bool
+        Whether no link is overloaded, nor nearly.
+    """
+    legs, rooms = crossings.legs, crossings.rooms
+    for r in range(crossings.counts[_ROOMS]):
+        rooms[r].left = rooms[r].capacity
+    fits = True
+    for c in range(len(coflows)):
+        speed = _speed(shares[c], coflows[c].gamma)
+        if speed > 0.0:
+            its = crossings.known[c]
+            shared = its.load + its.shared
+            for k in range(its.load, shared):
+                room = rooms[legs[k].room]
+                room.left -= speed * legs[k].nbytes
+                fits &= room.left >= -0.5 * DUST * room.capacity
+            for k in range(shared, shared + its.own):
+                left = legs[k].capacity - speed * legs[k].nbytes
+                fits &= left >= -0.5 * DUST * legs[k].capacity
+    return fits
+
+
+@in_place
+def find_factor(crossings, coflows, shares, base):
+    """Return the largest x for which ``base + x * shares`` fits; inf if nothing limits it."""
+    legs, rooms = crossings.legs, crossings.rooms
+    _find_left(crossings, coflows, base)
+    for r in range(crossings.counts[_ROOMS]):
+        rooms[r].without = rooms[r].capacity
+    x = np.inf
+    # Of the link that limits x: one that has more left, and is used less, need not be divided. What
+    # is used of a room grows from coflow to coflow, so that the last one counts.
+    least = most = 0.0
+    for c in range(len(coflows)):
+        speed = _speed(shares[c], coflows[c].gamma)
+        if speed <= 0.0:
+            continue
+        its = crossings.known[c]
+        shared = its.load + its.shared
+        for k in range(its.load, shared):
+            room = rooms[legs[k].room]
+            room.without -= speed * legs[k].nbytes
+            used, left = room.capacity - room.without, max(room.left, 0.0)
+            if (used > most or left < least) and used > DUST * room.capacity and left / used < x:
+                x, least, most = left / used, left, used
+        before = _speed(base[c], coflows[c].gamma)
+        for k in range(shared, shared + its.own):
+            capacity = legs[k].capacity
+            used = capacity - (capacity - speed * legs[k].nbytes)
+            left = max(capacity - before * legs[k].nbytes, 0.0)
+            if (used > most or left < least) and used > DUST * capacity and left / used < x:
+                x, least, most = left / used, left, used
+    return x if x >= DUST else 0.0
+
+
+@in_place
+def add_greedily(crossings, coflows, order, limit, shares):
+    """Add to `shares`, in `order`, the largest share up to `limit` that still fits.
+
+    Returns
+    -------
+    bool
+        Whether `shares` had fitted, and so still do; if not, that needs to be looked at.
+    """
+    legs, rooms = crossings.legs, crossings.rooms
+    fits = _find_left(crossings, coflows, shares)
+    for c in order:
+        if limit[c] < DUST:
+            continue
+        gamma, its = coflows[c].gamma, crossings.known[c]
+        speed = 1.0 / gamma if gamma > 0.0 else 0.0
+        x = _largest(crossings, its, speed, _speed(shares[c], gamma))
+        x = min(limit[c], x)
+        if x < DUST:
+            continue
+        shares[c] += x
+        for k in range(its.load, its.load + its.shared):
+            rooms[legs[k].room].left -= x * speed * legs[k].nbytes
+    return fits
+
+
+@inlined
+def _largest(crossings, its, speed, before):
+    """Return the largest share of a coflow that fits, or any below `DUST`; before, it had some."""
+    legs = crossings.legs
+    x = least = np.inf
+    most = 0.0
+    shared = its.load + its.shared
+    for k in range(its.load, shared + its.own):
+        rate = speed * legs[k].nbytes
+        if k < shared:
+            left = crossings.rooms[legs[k].room].left
+        else:
+            left = legs[k].capacity - before * legs[k].nbytes
+        if rate > 0.0 and (left < least or rate > most):  # else another limits it as much
+            if left / rate < x:
+                x, least, most = left / rate, left, rate
+            if x < DUST:
+                break
+    return x
