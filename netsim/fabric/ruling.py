@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.fabric.allocation import Allocation
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels import rules
-from netsim.fabric.kernels.crossings import Crossings, new_crossings
+from netsim.fabric.kernels.crossings import Crossings, new_crossings, take_in
 from netsim.fabric.rule import STRETCH, Rule
 from netsim.fabric.service import PriorityService
 
@@ -106,7 +106,8 @@ class Ruling:
         table = self._table
         table.refresh()
         try:
-            wrong = rules.ask(self.engine(True), table.coflows, table.jobs, now)
+            wrong = rules.ask(self.engine(True), table.coflows, table.jobs, now,
+                              np.arange(len(table.coflows)))
         except Exception as error:
             raise self.failure(error) from error
         if wrong != rules.SOUND:
@@ -173,7 +174,9 @@ class Ruling:
         if rule.in_step:
             table = self._table
             self.forget()
-            rules.share_out(self.engine(True), table.coflows, table.loads, table.capacity)
+            engine = self.engine(True)
+            take_in(engine.crossings, table.coflows, table.loads, table.capacity)
+            rules.share_out(engine, table.coflows)
             return Allocation(shares=self.shares.copy(), **asks_at)
         if rule.gives == "weights":
             return Allocation(coflow_weights=order.weight[:count].copy(), **asks_at)

@@ -46,7 +46,11 @@ class Crossings(NamedTuple):
     legs : ndarray of _LEG
         In the places that the coflows have in the pool of loads.
     known : ndarray of _KNOWN
-        Active coflows, in order.
+        Active coflows, by key.
+    order : ndarray of int
+        Their places in the order of service that was noted here last; new ones come last.
+    moved : ndarray of int
+        To work in.
     links : ndarray of _LINK
     rooms : ndarray of _ROOM
     free : ndarray of int
@@ -57,6 +61,8 @@ class Crossings(NamedTuple):
 
     legs: NDArray[Any]
     known: NDArray[Any]
+    order: NDArray[np.int64]
+    moved: NDArray[np.int64]
     links: NDArray[Any]
     rooms: NDArray[Any]
     free: NDArray[np.int64]
@@ -65,8 +71,9 @@ class Crossings(NamedTuple):
 
 def new_crossings(rows: int, loads: int, links: int) -> Crossings:
     """Return crossings with room for so many coflows and loads, in which there are none."""
-    return Crossings(np.empty(loads, _LEG), np.empty(rows, _KNOWN), np.zeros(links, _LINK),
-                     np.empty(links, _ROOM), np.empty(links, np.int64), np.zeros(3, np.int64))
+    return Crossings(np.empty(loads, _LEG), np.empty(rows, _KNOWN), np.empty(rows, np.int64),
+                     np.empty(rows, np.int64), np.zeros(links, _LINK), np.empty(links, _ROOM),
+                     np.empty(links, np.int64), np.zeros(3, np.int64))
 
 
 # --- who meets where ---------------------------------------------------------------------
@@ -80,6 +87,7 @@ def take_in(crossings, coflows, loads, capacity):
     for c in range(counts[_KNOWS], len(coflows)):
         its, row = known[c], coflows[c]
         its.key, its.load, its.loads, its.due = row.key, row.load, row.loads, 1
+        crossings.order[c] = c
         counts[_KNOWS] = c + 1
         for k in range(its.load, its.load + its.loads):
             _enter(crossings, loads[k].link, its.key, capacity)
@@ -103,10 +111,18 @@ def _remove_ended(crossings, coflows, loads):
         return
     kept = 0
     for c in range(counts[_KNOWS]):
+        crossings.moved[c] = -1
         if kept < len(coflows) and coflows[kept].key == known[c].key:
             if kept < c:
                 known[kept] = known[c]
+            crossings.moved[c] = kept
             kept += 1
+    placed = 0
+    for k in range(counts[_KNOWS]):
+        c = crossings.moved[crossings.order[k]]
+        if c >= 0:
+            crossings.order[placed] = c
+            placed += 1
     counts[_KNOWS] = kept
 
 

@@ -40,6 +40,8 @@ UNSTRETCHED, ALL, OTHERS = range(3)
 #: name each coflow once.
 SOUND, UNSOUND, NO_ORDER = -1, -3, -5
 
+#: For each coflow, how many moves in an order that is nearly right are worth it.
+_MOVES = 8
 
 #: In place of a rule's address.
 NO_RULE = 0
@@ -212,8 +214,13 @@ def _rule_at(_typing: Any, address: Any) -> Any:
 
 
 @in_place
-def ask(ruled, coflows, jobs, now):
+def ask(ruled, coflows, jobs, now, order):
     """Ask a rule: fill in the first of ``ruled.order``, and the coflows in order of that.
+
+    Parameters
+    ----------
+    order : ndarray of int, shape (coflows,)
+        Any order of the coflows, which takes least time if it is nearly right; is put right.
 
     Returns
     -------
@@ -223,15 +230,19 @@ def ask(ruled, coflows, jobs, now):
     count = len(coflows)
     _show(ruled, coflows, jobs)
     full = ruled.order
-    order = Order(full.key[:count], full.tie[:count], full.share[:count], full.most[:count],
+    fills = Order(full.key[:count], full.tie[:count], full.share[:count], full.most[:count],
                   full.weight[:count], full.queue[:count], full.limit[:count], full.part,
                   full.wake_at, full.note, full.options)
-    _clear(order, ruled)
+    _clear(fills, ruled)
     rule = _rule_at(ruled.address)
-    rule(ruled.coflows[:count], ruled.jobs, now, order)
-    if not _is_sound(order, now, ruled.fault):
+    rule(ruled.coflows[:count], ruled.jobs, now, fills)
+    if not _is_sound(fills, now, ruled.fault):
         return UNSOUND
-    _sort(coflows, order.key, order.tie, ruled)
+    for k in range(count):
+        ruled.sequence[k] = order[k]
+    _sort(coflows, fills.key, fills.tie, ruled)
+    for k in range(count):
+        order[k] = ruled.sequence[k]
     return SOUND
 
 
@@ -366,6 +377,36 @@ def _sort(coflows, key, tie, ruled):
 
 @in_place
 def _sort_by(coflows, key, tie, by_job, ruled):
+    """Sort by insertion if the sequence is nearly right, else by merging; both find the same."""
+    if not _insert(coflows, key, tie, by_job, ruled.sequence[:len(key)]):
+        _merge_runs(coflows, key, tie, by_job, ruled)
+
+
+@inlined
+def _insert(coflows, key, tie, by_job, sequence):
+    """Move each coflow before those that it precedes; return False if that takes too long."""
+    moves = 0
+    for k in range(1, len(sequence)):
+        c, at = sequence[k], k
+        while at > 0 and _precedes(c, sequence[at - 1], coflows, key, tie, by_job):
+            sequence[at] = sequence[at - 1]
+            at -= 1
+        sequence[at] = c
+        moves += k - at
+        if moves > _MOVES * len(sequence):
+            return False
+    return True
+
+
+@inlined
+def _precedes(a, b, coflows, key, tie, by_job):
+    """Whether `_before`, or equal and first as the coflows are."""
+    return (_before(a, b, coflows, key, tie, by_job)
+            or (a < b and not _before(b, a, coflows, key, tie, by_job)))
+
+
+@inlined
+def _merge_runs(coflows, key, tie, by_job, ruled):
     """Merge runs, of twice the length each time: equal ones stay in order."""
     count = len(key)
     now, then = ruled.sequence[:count], ruled.spare[:count]
@@ -422,15 +463,16 @@ def _merge_equal(sequence, key):
 
 
 @in_place
-def share_out(ruled, coflows, loads, capacity):
+def share_out(ruled, coflows):
     """Find the share of each coflow that a rule's answer comes to, in ``ruled.order.share``.
+
+    The crossings know the coflows.
 
     Returns
     -------
     bool
         Whether they are known to fit all links; if not, that needs to be looked at.
     """
-    take_in(ruled.crossings, coflows, loads, capacity)
     count = len(coflows)
     share, most = ruled.order.share[:count], ruled.order.most[:count]
     if ruled.form.by_place:
@@ -507,13 +549,14 @@ def _find_rates(ruled, coflows, jobs, pools, capacity, state):
         return POLICY
     flows, hops, loads = pools
     refresh(coflows, flows, hops, loads, capacity)
+    take_in(ruled.crossings, coflows, loads, capacity)
     if ruled.address == NO_RULE:
         ruled.answered[0] = 0
         state.link = SOUND if _is_order(ruled, len(coflows)) else NO_ORDER
     else:
-        state.link = ask(ruled, coflows, jobs, state.now)
+        state.link = ask(ruled, coflows, jobs, state.now, ruled.crossings.order[:len(coflows)])
     if state.link == SOUND:
-        fits = share_out(ruled, coflows, loads, capacity)
+        fits = share_out(ruled, coflows)
         _, state.link = apply_shares(coflows, loads, ruled.order.share, capacity, ruled.used,
                                      state.now, ruled.check and not fits)
     return WAITS if state.link == -1 else REFUSED
