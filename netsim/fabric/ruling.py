@@ -46,12 +46,13 @@ class Ruling:
                                 STRETCH[rule.stretch], rule.ties == "job", rule.rounding)
         self._values = np.array([*rule.options.values()], np.float64)
         self._answered, self._fault = np.zeros(1, np.int64), np.zeros(2, np.int64)
+        self._meet = new_crossings(0, 0, 0)
         self._pool: NDArray[Any] | None = None
         self._wakes_in = np.empty(1)
         self._make_room()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pool": None}  # of a copy of the table, which has other pools
+        return {**self.__dict__, "_pool": None}  # a copied table has other pools
 
     def forget(self) -> None:
         """Forget which coflows there are: others may have taken their rows."""
@@ -88,9 +89,10 @@ class Ruling:
                            self._wakes_in, check)
 
     def _crossings(self) -> Crossings:
-        """Return where coflows meet, which is out of date if rows have moved."""
+        """Return where coflows meet; if rows have moved, without any of them."""
         table, rows = self._table, len(self._coflows)
-        if self._pool is not table.loads or len(self._meet.known) < rows:
+        if (self._pool is not table.loads or len(self._meet.known) < rows
+                or len(self._meet.links) < len(table.capacity)):
             self._pool = table.loads
             self._meet = new_crossings(rows, len(table.loads), len(table.capacity))
         return self._meet

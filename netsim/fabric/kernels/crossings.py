@@ -68,6 +68,10 @@ class Crossings(NamedTuple):
     free: NDArray[np.int64]
     counts: NDArray[np.int64]
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Crossings:
+        """Return as much room, without coflows: a copied table is looked at from the beginning."""
+        return new_crossings(len(self.known), len(self.legs), len(self.links))
+
 
 def new_crossings(rows: int, loads: int, links: int) -> Crossings:
     """Return crossings with room for so many coflows and loads, in which there are none."""
