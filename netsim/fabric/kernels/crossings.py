@@ -223,12 +223,12 @@ def _find_left(crossings, coflows, shares):
             its = crossings.known[c]
             shared = its.load + its.shared
             for k in range(its.load, shared):
-                room = rooms[legs[k].room]
-                room.left -= speed * legs[k].nbytes
-                fits &= room.left >= -0.5 * DUST * room.capacity
+                rooms[legs[k].room].left -= speed * legs[k].nbytes
             for k in range(shared, shared + its.own):
                 left = legs[k].capacity - speed * legs[k].nbytes
                 fits &= left >= -0.5 * DUST * legs[k].capacity
+    for r in range(crossings.counts[_ROOMS]):
+        fits &= rooms[r].left >= -0.5 * DUST * rooms[r].capacity
     return fits
 
 
@@ -240,9 +240,6 @@ def find_factor(crossings, coflows, shares, base):
     for r in range(crossings.counts[_ROOMS]):
         rooms[r].without = rooms[r].capacity
     x = np.inf
-    # Of the link that limits x: one that has more left, and is used less, need not be divided. What
-    # is used of a room grows from coflow to coflow, so that the last one counts.
-    least = most = 0.0
     for c in range(len(coflows)):
         speed = _speed(shares[c], coflows[c].gamma)
         if speed <= 0.0:
@@ -250,18 +247,17 @@ def find_factor(crossings, coflows, shares, base):
         its = crossings.known[c]
         shared = its.load + its.shared
         for k in range(its.load, shared):
-            room = rooms[legs[k].room]
-            room.without -= speed * legs[k].nbytes
-            used, left = room.capacity - room.without, max(room.left, 0.0)
-            if (used > most or left < least) and used > DUST * room.capacity and left / used < x:
-                x, least, most = left / used, left, used
+            rooms[legs[k].room].without -= speed * legs[k].nbytes
         before = _speed(base[c], coflows[c].gamma)
         for k in range(shared, shared + its.own):
             capacity = legs[k].capacity
             used = capacity - (capacity - speed * legs[k].nbytes)
-            left = max(capacity - before * legs[k].nbytes, 0.0)
-            if (used > most or left < least) and used > DUST * capacity and left / used < x:
-                x, least, most = left / used, left, used
+            if used > DUST * capacity:
+                x = min(x, max(capacity - before * legs[k].nbytes, 0.0) / used)
+    for r in range(crossings.counts[_ROOMS]):
+        used = rooms[r].capacity - rooms[r].without
+        if used > DUST * rooms[r].capacity:
+            x = min(x, max(rooms[r].left, 0.0) / used)
     return x if x >= DUST else 0.0
 
 
@@ -293,20 +289,16 @@ def add_greedily(crossings, coflows, order, limit, shares):
 
 @inlined
 def _largest(crossings, its, speed, before):
-    """Return the largest share of a coflow that fits, or any below `DUST`; before, it had some."""
+    """Return the largest share that a coflow can add, with the speed that it has `before`."""
     legs = crossings.legs
-    x = least = np.inf
-    most = 0.0
+    x = np.inf
     shared = its.load + its.shared
-    for k in range(its.load, shared + its.own):
+    for k in range(its.load, shared):
         rate = speed * legs[k].nbytes
-        if k < shared:
-            left = crossings.rooms[legs[k].room].left
-        else:
-            left = legs[k].capacity - before * legs[k].nbytes
-        if rate > 0.0 and (left < least or rate > most):  # else another limits it as much
-            if left / rate < x:
-                x, least, most = left / rate, left, rate
-            if x < DUST:
-                break
+        if rate > 0.0:
+            x = min(x, crossings.rooms[legs[k].room].left / rate)
+    for k in range(shared, shared + its.own):
+        rate = speed * legs[k].nbytes
+        if rate > 0.0:
+            x = min(x, (legs[k].capacity - before * legs[k].nbytes) / rate)
     return x
