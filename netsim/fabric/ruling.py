@@ -81,8 +81,6 @@ class Ruling:
             self._make_room()
             for old, new in zip(before, self._order, strict=True):  # the decision stays in force
                 new[:len(old)] = old
-        if self._links.shape[1] < len(self._table.capacity):
-            self._links = np.empty((2, len(self._table.capacity)))
         return rules.Ruled(self.address, self._form, self._reads, self._coflows, self._jobs,
                            self._order, self._sequence, self._spare, self._room, self._crossings(),
                            self._table.used, self._values, self._fault, self._answered,
