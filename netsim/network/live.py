@@ -18,7 +18,8 @@ from netsim.network.spray import SprayedNetwork
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
 
-__all__ = ["LiveNetwork", "LiveTrunks", "live_network", "moves_flows", "parts_of"]
+__all__ = ["LiveNetwork", "LiveTrunks", "live_network", "moves_flows", "parts_of",
+           "usable_parts"]
 
 
 def parts_of(network: Topology) -> Topology:
@@ -27,6 +28,14 @@ def parts_of(network: Topology) -> Topology:
     Links that are both have the same numbers on both networks.
     """
     return LiveTrunks(network) if isinstance(network, SprayedNetwork) else network
+
+
+def usable_parts(network: Topology) -> NDArray[np.float64]:
+    """Return a copy of what flows can use of the links of `parts_of` a network."""
+    usable = network.usable
+    if isinstance(network, SprayedNetwork):
+        usable = np.concatenate((usable, network.cables.usable[network.members]))
+    return usable.copy()
 
 
 def live_network(network: GraphTopology) -> LiveNetwork:
@@ -164,8 +173,7 @@ class LiveTrunks(LiveNetwork):
 
     def __init__(self, network: SprayedNetwork) -> None:
         cables, trunks = network.cables, network.links
-        self._singles = network.singles
-        members = np.flatnonzero(~self._singles[network.trunk_of])
+        self._singles, members = network.singles, network.members
         self._trunk = network.trunk_of[members]
         self.row_of = network.trunk_of.copy()
         self.row_of[members] = trunks + np.arange(len(members))

@@ -117,6 +117,11 @@ class SprayedNetwork(GraphTopology):
         """Mask of the links that are single cables, and no trunks; shape (links,)."""
         return np.bincount(self.trunk_of, minlength=self.links) == 1
 
+    @property
+    def members(self) -> Ints:
+        """The cables that are members of trunks, of several cables each."""
+        return np.flatnonzero(~self.singles[self.trunk_of])
+
     def link(self, name: str | int) -> int:
         """Return the id of a link; of a member's name, that of its trunk."""
         if isinstance(name, str) and name not in self._link_ids and name in self.cables._link_ids:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +21,13 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.process import JobProcess
 from netsim.jobs.stragglers import factors_of
 from netsim.network import GraphTopology, Topology
-from netsim.network.live import LiveNetwork, live_network, moves_flows, parts_of
+from netsim.network.live import (
+    LiveNetwork,
+    live_network,
+    moves_flows,
+    parts_of,
+    usable_parts,
+)
 from netsim.recording.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes_of
 from netsim.simulation.teller import Teller
@@ -71,8 +77,6 @@ class Faults:
     Attributes
     ----------
     given : Topology
-    parts : Topology
-        The network whose links events change: `given`, or its single links if it has trunks.
     network : Topology
         The network on which flows are routed. If links fail that routes can avoid, it routes
         around dead links.
@@ -90,16 +94,21 @@ class Faults:
 
     def __init__(self, events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
                  ) -> None:
-        self.given, self.parts = network, parts_of(network)
+        self.given = network
         self._changes = changes_of(events, network)
         self.restarts = any(change.restart for change in self._changes)
-        self.most_capacity = self.parts.usable.copy()
+        self.most_capacity = usable_parts(network)
         for change in self._changes:
             for link, capacity in change.capacity.items():
                 self.most_capacity[link] = max(self.most_capacity[link], capacity)
         self.network = network
         if any(moves_flows(network, change.capacity) for change in self._changes):
             self._go_live()
+
+    @cached_property
+    def parts(self) -> Topology:
+        """The network whose links events change: `given`, or its single links if it has trunks."""
+        return parts_of(self.given)
 
     @property
     def touch_jobs(self) -> bool:
@@ -145,7 +154,7 @@ class Faults:
         """Route around dead links; what paths may be like is not known beforehand then."""
         assert isinstance(self.given, GraphTopology)
         self.network = live_network(self.given)
-        unknown = np.ones(self.parts.links, np.bool_)
+        unknown = np.ones(len(self.most_capacity), np.bool_)
         unknown[:self.given.links] = self.given.avoidable
         self.most_capacity[unknown] = math.inf
 

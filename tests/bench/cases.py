@@ -318,6 +318,28 @@ def _two_links(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     return run, _bounded
 
 
+def _collective(name: str) -> Callable[[bool], Any]:
+    """A collective of 1,024 ranks in steps, with latency, on a switch."""
+    def build(smoke: bool) -> Any:
+        ranks = 128 if smoke else 1024
+        network = netsim.big_switch(ranks, "400Gbps", latency="1us")
+        job = netsim.JobSpec(0, pattern=name, ranks=ranks, nbytes=1e9, hosts=range(ranks))
+        return (lambda: netsim.simulate(network, [job], record=("jobs",))), _bounded
+    return build
+
+
+def _sprayed(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """A permutation of 8,192 hosts as one coflow, with latency, on a sprayed leaf-spine of 4:1."""
+    leaves = 8 if smoke else 128
+    network = netsim.leaf_spine(leaves, 64, 64, "100Gbps", oversubscription=4, latency="500ns",
+                                routing="spray")
+    hosts = np.arange(network.hosts)
+    flows = netsim.Flows(hosts, np.random.default_rng(1).permutation(network.hosts),
+                         np.full(network.hosts, 1e6))
+    job = netsim.JobSpec(0, stages=[netsim.Stage("permutation", flows)], hosts=hosts.tolist())
+    return (lambda: netsim.simulate(network, [job], record=("jobs",))), _bounded
+
+
 def _section_7(servers: int, times: int, smoke: bool) -> tuple[Any, list[Any]]:
     """So many times the 160 jobs of SJF-BCO's Section 7, on so many servers."""
     rng = np.random.default_rng(1)
@@ -505,6 +527,9 @@ CASES = {case.name: case for case in (
     Case("many-4000-aalo", _many("aalo", 4_000, 1), 2.0),
     Case("two-stages-10k", _two_stages, 2.0),
     Case("permutation-50k", _permutation, 10.0),
+    Case("collective-ring-1024", _collective("all-reduce"), 0.5),
+    Case("collective-all-to-all-1024", _collective("all-to-all"), 1.0),
+    Case("sprayed-permutation-8192", _sprayed, 0.2),
     Case("wide-sebf-100k", _wide, 10.0),
     Case("two-links-40k", _two_links, 0.1),
     Case("scripted-parrot", _scripted, 5.3),
