@@ -184,11 +184,14 @@ class Columns(NamedTuple):
 
     def in_order(self) -> Columns:
         """Sort by (arrival, id)."""
-        order = np.lexsort((self.id, self.arrival_s))
-        flows = self.flows_of(order)
-        return Columns(self.src[flows], self.dst[flows], self.nbytes[flows], self.counts[order],
-                       self.id[order], self.arrival_s[order], self.coflow_id[order],
-                       tuple(self.names[k] for k in order) if self.names else ())
+        return self.of(np.lexsort((self.id, self.arrival_s)))
+
+    def of(self, which: Ints) -> Columns:
+        """Return some of the jobs, in the order in which they are given."""
+        flows = self.flows_of(which)
+        return Columns(self.src[flows], self.dst[flows], self.nbytes[flows], self.counts[which],
+                       self.id[which], self.arrival_s[which], self.coflow_id[which],
+                       tuple(self.names[k] for k in which) if self.names else ())
 
     def flows_of(self, which: Ints) -> Ints:
         """Return the places of the flows of some jobs, job after job."""

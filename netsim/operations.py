@@ -191,6 +191,15 @@ class Operations:
         object.__setattr__(other, "compute_s", slow)
         return other
 
+    def scaled(self, nbytes: float, compute: float) -> Operations:
+        """Return the operations with factors of all bytes and of all seconds of computation."""
+        other = self.slowed(np.full(self.ranks, compute))
+        sendings = tuple(each._replace(flows=Flows(each.flows.src, each.flows.dst,
+                                                   each.flows.nbytes * nbytes))
+                         for each in self.sendings)
+        object.__setattr__(other, "sendings", sendings)
+        return other
+
     def name_of(self, operation: int) -> str:
         """Return the name of an operation."""
         return self.names[self.name[operation]]

@@ -136,6 +136,17 @@ class Stage:
         object.__setattr__(other, "after", after)
         return other
 
+    def scaled(self, time: float, nbytes: float, compute: float) -> Stage:
+        """Return the same stage with factors of its release, its bytes and its computation."""
+        other = self.again(self.name, self.after)
+        flows = self.flows
+        if flows is not None:
+            flows = Flows(flows.src, flows.dst, flows.nbytes * nbytes)
+        for field_name, value in (("flows", flows), ("release_s", self.release_s * time),
+                                  ("compute_s", self.compute_s * compute)):
+            object.__setattr__(other, field_name, value)
+        return other
+
 
 def _ranks(given: Iterable[int], what: str) -> tuple[int, ...]:
     """Check the ranks of a stage."""

@@ -1,4 +1,4 @@
-"""The input of a simulation, as immutable data: flows, stages, jobs and workloads.
+"""The input of a simulation, as immutable data: jobs, of stages, of flows.
 
 A job is a DAG of *stages* that repeats for a number of iterations. A stage computes for some time
 and then emits one *coflow*: a set of flows that the job needs finished together. Flows are between
@@ -8,21 +8,20 @@ and then emits one *coflow*: a set of flows that the job needs finished together
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.brief import brief
 from netsim.checks import (
     MOST_ID,
     check_name,
     check_sequence,
     check_whole,
-    parents_first,
+    is_number,
     refuse_twice,
 )
 from netsim.columns import (
@@ -34,15 +33,12 @@ from netsim.columns import (
     flow_columns,
     grouped,
 )
-from netsim.errors import InputError, UnknownNameError
-from netsim.forking import same
+from netsim.errors import InputError
 from netsim.history import UNKNOWN, History, joined
-from netsim.models import ParallelModel
-from netsim.operations import Operations
+from netsim.job import JobColumns, JobSpec, column, delays_stages, first_hosts
 from netsim.plain import plain_numbers
-from netsim.plugins import parse_named
 from netsim.stage import Stage
-from netsim.units import Quantity, parse_bytes, parse_seconds
+from netsim.units import Quantity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,269 +48,6 @@ __all__ = ["UNKNOWN", "Flow", "Flows", "History", "JobColumns", "JobSpec", "Stag
 
 #: Tolerance for a share times a number of jobs, as 0.29 * 100 is slightly less than 29.
 _ROUNDING = 1e-9
-
-
-@plain_numbers
-@dataclass(frozen=True, slots=True, eq=False)
-class JobSpec:
-    """A training job: when it arrives, and what it computes and sends in its iterations.
-
-    Exactly one of `stages`, `pattern`, `model` and `operations` describes an iteration. Quantities
-    may be given with units, such as ``"5s"``.
-
-    Attributes
-    ----------
-    id : int
-        Unique in the workload; ties between jobs are broken by arrival, then id.
-    arrival_s : float
-        When the job arrives, in seconds.
-    iterations : int
-        Number of iterations; each starts when the previous one has ended, unless stages say for
-        which they wait.
-    stages : tuple of Stage
-        The stages of an iteration, with flows between ranks.
-    pattern : str, mapping or object, optional
-        A communication pattern by name (``"ring-all-reduce"``) or ``"module:Class"``, by name and
-        options (``"parameter-server:servers=2"`` or
-        ``{"name": "parameter-server", "servers": 2}``), a class, or an instance.
-    ranks : int, optional
-        Number of ranks; derived from explicit stages or the model.
-    nbytes : float
-        Bytes passed to the pattern, which defines their meaning.
-    compute_s : float
-        Seconds of computation at the begin of each iteration, before its first coflows.
-    redraw : bool
-        Whether the pattern draws new random sizes in each iteration.
-    hosts : tuple of int, optional
-        The host of each rank; chosen by the simulation if None.
-    name : str
-        A label, such as the model's name.
-    estimate_s : float, optional
-        The job's duration in seconds as schedulers estimate it.
-    group, user : int, optional
-        The group of recurring jobs to which the job belongs, and the user who submitted it;
-        predictors use both.
-    model : ParallelModel, optional
-        The model that is trained, with a rank for each slice of each replica, stage by stage.
-    operations : Operations, optional
-        What ranks compute and send, as columns; see `netsim.operations.Operations`.
-    state_bytes : float, optional
-        Bytes that the job moves if it is preempted and comes back on other servers; by default
-        what the run says.
-    """
-
-    id: int
-    arrival_s: float = 0.0
-    iterations: int = 1
-    stages: Sequence[Stage] = ()
-    pattern: str | Mapping[str, Any] | Any | None = None
-    ranks: int = 0
-    nbytes: float = 0.0
-    compute_s: float = 0.0
-    redraw: bool = False
-    hosts: Sequence[int] | None = None
-    name: str = ""
-    estimate_s: float | None = None
-    group: int | None = None
-    user: int | None = None
-    model: ParallelModel | None = None
-    state_bytes: float | None = None
-    operations: Operations | None = None
-    __repr__ = brief
-    __deepcopy__ = same
-
-    def __post_init__(self) -> None:
-        owner = f"job {self.id}"
-        object.__setattr__(self, "stages", check_sequence(self.stages, Stage, f"{owner}: stages",
-                                                     "Stage"))
-        if isinstance(self.pattern, str) and "=" in self.pattern:  # so that its name can be read
-            object.__setattr__(self, "pattern", parse_named(self.pattern))
-        given = (bool(self.stages) + (self.pattern is not None) + (self.model is not None)
-                 + (self.operations is not None))
-        if given != 1:
-            raise InputError(f"{owner}: give either stages, a pattern, a model or operations")
-        check_whole(self.id, f"{owner}: id", most=MOST_ID)
-        check_name(self.name, f"{owner}: name")
-        check_whole(self.iterations, f"{owner}: iterations", 1)
-        for name, parse in (("arrival_s", parse_seconds), ("nbytes", parse_bytes),
-                            ("compute_s", parse_seconds)):
-            object.__setattr__(self, name, parse(getattr(self, name), f"{owner}: {name}"))
-        if self.estimate_s is not None:
-            object.__setattr__(self, "estimate_s", parse_seconds(
-                self.estimate_s, f"{owner}: estimate_s", strict=True))
-        if self.state_bytes is not None:
-            object.__setattr__(self, "state_bytes", parse_bytes(
-                self.state_bytes, f"{owner}: state_bytes"))
-        for name in ("group", "user"):
-            if getattr(self, name) is not None:
-                check_whole(getattr(self, name), f"{owner}: {name}", most=MOST_ID)
-        self._check_stages(owner)
-        self._check_ranks(owner)
-        if self.hosts is not None:
-            self._check_hosts(owner)
-
-    def _check_ranks(self, owner: str) -> None:
-        check_whole(self.ranks, f"{owner}: ranks", 0 if self.pattern is None else 1)
-        needed = max([s.flows.ranks for s in self.stages if s.flows is not None]
-                     + [max(s.ranks) + 1 for s in self.stages if s.ranks], default=0)
-        if self.operations is not None:
-            if not isinstance(self.operations, Operations):
-                raise InputError(f"{owner}: operations must be Operations, not "
-                                 f"{self.operations!r}")
-            needed = self.operations.ranks
-        if self.model is not None:
-            if not isinstance(self.model, ParallelModel):
-                raise InputError(f"{owner}: model must be a ParallelModel, as made by "
-                                 f"netsim.make_model, not {self.model!r}")
-            needed = self.model.gpus
-            if self.ranks not in (0, needed):
-                raise InputError(f"{owner}: its model needs {needed} ranks, not {self.ranks}")
-        object.__setattr__(self, "ranks", max(self.ranks, needed))
-
-    def _check_stages(self, owner: str) -> None:
-        parents_first([stage.name for stage in self.stages],
-                      [(*stage.after, *stage.finishes_before) for stage in self.stages], owner)
-        self._check_ranked(owner)
-        own = next((stage for stage in self.stages if stage.coflow_id is not None), None)
-        if own is not None and self.iterations > 1:
-            raise InputError(f"{owner}: stage {own.name!r} has the coflow_id {own.coflow_id}, "
-                             f"which {self.iterations} iterations would repeat; leave it out")
-
-    def _check_ranked(self, owner: str) -> None:
-        """Check stages that say on which ranks they compute, or what they wait for before."""
-        ranked = any(stage.ranks or stage.after_previous for stage in self.stages)
-        if not (ranked or self.operations is not None):
-            return
-        if self.compute_s:
-            raise InputError(f"{owner}: compute_s is on no rank; its stages say what ranks compute")
-        names = {stage.name for stage in self.stages}
-        for stage in self.stages:
-            if unknown := [name for name in stage.after_previous if name not in names]:
-                raise UnknownNameError(f"{owner}: after_previous of stage {stage.name!r}",
-                                       unknown[0], names)
-            for key in ("finishes_before", "release_s", "coflow_id", "intra_server"):
-                if getattr(stage, key):
-                    raise InputError(f"{owner}: stage {stage.name!r} has {key}, which stages of a "
-                                     "job whose ranks compute, or whose iterations overlap, cannot "
-                                     "have")
-
-    def _check_hosts(self, owner: str) -> None:
-        what = f"{owner}: hosts"
-        hosts = check_sequence(self.hosts, int | np.integer, what, "whole numbers")
-        if len(hosts) < self.ranks:
-            raise InputError(f"{owner}: {self.ranks} ranks need {self.ranks} hosts, not "
-                             f"{len(hosts)}")
-        kinds = set(map(type, hosts))
-        if min(hosts, default=0) < 0 or bool in kinds:
-            wrong = next(host for host in hosts if host < 0 or isinstance(host, bool))
-            raise InputError(f"{what} must be whole numbers of at least 0, not {wrong!r}")
-        same = _interned(hosts if kinds == {int} else tuple(map(int, hosts)))
-        object.__setattr__(self, "hosts", same)
-
-
-@lru_cache(maxsize=256)
-def _interned(hosts: tuple[int, ...]) -> tuple[int, ...]:
-    """Return an equal tuple that all jobs on these hosts share, to save memory."""
-    return hosts
-
-
-class JobColumns(Sequence[JobSpec]):
-    """Jobs of one coflow each, as columns; a `JobSpec` is made when somebody asks for it.
-
-    Rank r of each job runs on host r.
-
-    Parameters
-    ----------
-    columns : Columns
-        The jobs, in order of (arrival, id).
-
-    Attributes
-    ----------
-    hosts : int
-        Number of hosts that the jobs need: the largest one's number plus 1.
-    """
-
-    #: The name of the stage of each job.
-    STAGE = "coflow"
-
-    def __init__(self, columns: Columns) -> None:
-        self.columns = columns
-        for array in columns[:-1]:
-            array.setflags(write=False)
-        self.hosts = int(max(columns.src.max(), columns.dst.max())) + 1
-        self._first = np.cumsum(columns.counts) - columns.counts
-        self._made: dict[int, JobSpec] = {}
-
-    def __len__(self) -> int:
-        return len(self.columns.id)
-
-    @overload
-    def __getitem__(self, which: int) -> JobSpec: ...
-
-    @overload
-    def __getitem__(self, which: slice) -> tuple[JobSpec, ...]: ...
-
-    def __getitem__(self, which: int | slice) -> JobSpec | tuple[JobSpec, ...]:
-        places = range(len(self))[which]
-        return self._job(places) if isinstance(places, int) else tuple(map(self._job, places))
-
-    def __iter__(self) -> Iterator[JobSpec]:
-        return map(self._job, range(len(self)))
-
-    def __repr__(self) -> str:
-        return f"<{len(self):,} jobs of one coflow>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.columns,)
-
-    def _job(self, k: int) -> JobSpec:
-        """Return a job, always the same."""
-        if k not in self._made:
-            columns, name = self.columns, self.columns.names[k] if self.columns.names else ""
-            sent = slice(self._first[k], self._first[k] + columns.counts[k])
-            flows = Flows(columns.src[sent], columns.dst[sent], columns.nbytes[sent])
-            own = int(columns.coflow_id[k])
-            stage = Stage(self.STAGE, flows, coflow_id=None if own < 0 else own)
-            self._made[k] = JobSpec(int(columns.id[k]), float(columns.arrival_s[k]), name=name,
-                                    stages=[stage], hosts=_first_hosts(self.hosts))
-        return self._made[k]
-
-    def column(self, name: str) -> Sequence[Any]:
-        """Return an attribute of all jobs: the id, arrival, name, ranks or iterations."""
-        columns = self.columns
-        known: dict[str, Callable[[], Any]] = {
-            "id": lambda: columns.id, "arrival_s": lambda: columns.arrival_s,
-            "name": lambda: columns.names or [""] * len(self),
-            "ranks": lambda: 1 + np.maximum.reduceat(np.maximum(columns.src, columns.dst),
-                                                     self._first),
-            "iterations": lambda: [1] * len(self)}
-        found: Sequence[Any] = known[name]()
-        return found
-
-
-@lru_cache(maxsize=16)
-def _first_hosts(count: int) -> tuple[int, ...]:
-    return _interned(tuple(range(count)))
-
-
-def column(jobs: Sequence[Any], name: str) -> Sequence[Any]:
-    """Return an attribute of all jobs, without making those that are held as columns.
-
-    Parameters
-    ----------
-    jobs : sequence of JobSpec or EdgeJob
-    name : {"id", "arrival_s", "name", "ranks", "iterations"}
-        Of jobs that are objects, any attribute.
-    """
-    if isinstance(jobs, JobColumns):
-        return jobs.column(name)
-    return [getattr(job, name) for job in jobs]
-
-
-def delays_stages(jobs: Sequence[Any]) -> bool:
-    """Whether a stage of a job has an overhead of its own; those that patterns make are unknown."""
-    return not isinstance(jobs, JobColumns) and any(
-        stage.overhead_s for job in jobs for stage in job.stages)
 
 
 @plain_numbers
@@ -478,8 +211,155 @@ class Workload:
     def __iter__(self) -> Iterator[JobSpec]:
         return iter(self.jobs)
 
+    @overload
+    def __getitem__(self, which: int) -> JobSpec: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> Self: ...
+
+    def __getitem__(self, which: int | slice) -> JobSpec | Self:
+        """Return a job, or the workload of some jobs, by their places in order of (arrival, id)."""
+        if isinstance(which, slice):
+            return self._of(np.arange(len(self))[which])
+        return self.jobs[which]
+
+    def __add__(self, other: Workload) -> Self:
+        """Return the workload of the jobs of both, with the seed of the first.
+
+        Raises
+        ------
+        InputError
+            If a job of one has the id of one of the other; see `renumber`.
+        """
+        if not isinstance(other, Workload):
+            return NotImplemented
+        ids = set(column(self.jobs, "id"))
+        for id in column(other.jobs, "id"):
+            if id in ids:
+                raise InputError(f"workloads {self.name!r} and {other.name!r} both have a job "
+                                 f"{id}; add the second as .renumber({max(ids) + 1})")
+        history = (joined(self.history, other.history) if self.history and other.history
+                   else self.history or other.history)
+        return replace(self, jobs=[*self.jobs, *other.jobs], history=history,
+                       name=f"{self.name} + {other.name}")
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {len(self):,} jobs>"
+
+    def filter(self, keep: Callable[[JobSpec], Any]) -> Self:
+        """Return the workload of the jobs for which a function returns something true.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+
+        Examples
+        --------
+        >>> jobs = [JobSpec(k, pattern="all-to-all", ranks=2 + k) for k in range(4)]
+        >>> Workload(jobs).filter(lambda job: job.ranks > 3)
+        <Workload 'workload': 2 jobs>
+        """
+        return self._of(np.flatnonzero([bool(keep(job)) for job in self.jobs]))
+
+    def _of(self, places: NDArray[np.int64]) -> Self:
+        """Return the workload of the jobs at some places."""
+        if not len(places):
+            raise InputError(f"workload {self.name!r}: no job is left of {len(self):,}")
+        jobs = self.jobs
+        kept = (JobColumns(jobs.columns.of(places).in_order()) if isinstance(jobs, JobColumns)
+                else [jobs[place] for place in places])
+        return replace(self, jobs=kept)
+
+    @plain_numbers
+    def renumber(self, first: int = 0) -> Self:
+        """Return the same jobs with ids that count from `first`, in order of (arrival, id).
+
+        Sizes that patterns draw depend on the id, and so change.
+        """
+        check_whole(first, "first", most=MOST_ID - len(self))
+        jobs = self.jobs
+        if isinstance(jobs, JobColumns):
+            ids = np.arange(first, first + len(jobs))
+            return replace(self, jobs=JobColumns(jobs.columns._replace(id=ids)))
+        return replace(self, jobs=[replace(job, id=first + k) for k, job in enumerate(jobs)])
+
+    @plain_numbers
+    def scale(self, *, time: float = 1.0, nbytes: float = 1.0, compute: float = 1.0) -> Self:
+        """Return the same jobs with other arrivals, sizes and computation.
+
+        Parameters
+        ----------
+        time : float
+            Factor of arrivals, and of times of release; 0.5 makes jobs arrive twice as densely.
+        nbytes : float
+            Factor of the bytes of flows and patterns. Sizes that are options of a pattern stay.
+        compute : float
+            Factor of all seconds of computation.
+
+        Raises
+        ------
+        InputError
+            If a factor is not finite and at least 0, or bytes or computation are to change of a
+            job that trains a model, from which they follow.
+
+        Examples
+        --------
+        >>> Workload.from_arrays([0], [1], "1MB", 4.0).scale(time=0.5, nbytes=3)[0].arrival_s
+        2.0
+        """
+        for name, factor in (("time", time), ("nbytes", nbytes), ("compute", compute)):
+            if not (is_number(factor) and 0 <= factor < math.inf):
+                raise InputError(f"{name} must be a factor, finite and at least 0, not {factor!r}")
+        jobs = self.jobs
+        if isinstance(jobs, JobColumns):
+            columns = jobs.columns._replace(nbytes=jobs.columns.nbytes * nbytes,
+                                            arrival_s=jobs.columns.arrival_s * time)
+            return replace(self, jobs=JobColumns(columns.in_order()))
+        return replace(self, jobs=[job.scaled(time, nbytes, compute) for job in jobs])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table with a row per flow, which `from_frame` and the format ``flows`` read.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the columns ``src``, ``dst`` (hosts), ``bytes``, ``start_s``, ``coflow``, ``job``
+            and ``name``, job after job.
+
+        Raises
+        ------
+        InputError
+            If a job is more than flows that start at given times: if it computes, repeats, has
+            stages that wait for others, draws from a pattern, or has no hosts.
+
+        Notes
+        -----
+        Weights and deadlines of coflows are not in the table. `netsim.studies.explicit` draws the
+        stages of patterns, and places jobs.
+
+        Examples
+        --------
+        >>> flows = Workload.from_arrays([0, 1], [1, 2], "1MB", at_s=[0.0, 2.5])
+        >>> flows.to_frame()[["src", "dst", "bytes", "start_s"]]
+           src  dst      bytes  start_s
+        0    0    1  1000000.0      0.0
+        1    1    2  1000000.0      2.5
+        """
+        import pandas as pd
+
+        parts, number = [], count()
+        for job in self.jobs:
+            job.check_flows_only()
+            hosts = np.array(job.hosts, np.int64)
+            for stage in job.stages:
+                assert stage.flows is not None
+                own = next(number) if stage.coflow_id is None else stage.coflow_id
+                parts.append(pd.DataFrame({
+                    "src": hosts[stage.flows.src], "dst": hosts[stage.flows.dst],
+                    "bytes": stage.flows.nbytes, "start_s": job.arrival_s + stage.release_s,
+                    "coflow": own, "job": job.id, "name": job.name}))
+        return pd.concat(parts, ignore_index=True)
 
 
 def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows) -> Sequence[JobSpec]:
@@ -498,7 +378,7 @@ def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows) -> Sequence[Jo
     for k, (job, own) in enumerate(zip(groups.job, groups.coflow_id, strict=True)):
         stages[job].append(Stage(str(groups.labels[k]), sent[k], release_s=float(release_s[k]),
                                  coflow_id=None if own < 0 else own))
-    hosts, names = _first_hosts(max(each.ranks for each in sent)), groups.names
+    hosts, names = first_hosts(max(each.ranks for each in sent)), groups.names
     return [JobSpec(int(number), float(arrival_s[k]), stages=stages[k], hosts=hosts,
                     name=names[k] if names else "") for k, number in enumerate(groups.id)]
 

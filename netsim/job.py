@@ -1,0 +1,319 @@
+"""A job, as immutable data: when it arrives, and what it computes and sends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, overload
+
+import numpy as np
+
+from netsim.brief import brief
+from netsim.checks import MOST_ID, check_name, check_sequence, check_whole, parents_first
+from netsim.columns import Columns, Flows
+from netsim.errors import InputError, UnknownNameError
+from netsim.forking import same
+from netsim.models import ParallelModel
+from netsim.operations import Operations
+from netsim.plain import plain_numbers
+from netsim.plugins import parse_named
+from netsim.stage import Stage
+from netsim.units import parse_bytes, parse_seconds
+
+__all__ = ["JobColumns", "JobSpec", "column", "delays_stages", "first_hosts"]
+
+
+@plain_numbers
+@dataclass(frozen=True, slots=True, eq=False)
+class JobSpec:
+    """A training job: when it arrives, and what it computes and sends in its iterations.
+
+    Exactly one of `stages`, `pattern`, `model` and `operations` describes an iteration. Quantities
+    may be given with units, such as ``"5s"``.
+
+    Attributes
+    ----------
+    id : int
+        Unique in the workload; ties between jobs are broken by arrival, then id.
+    arrival_s : float
+        When the job arrives, in seconds.
+    iterations : int
+        Number of iterations; each starts when the previous one has ended, unless stages say for
+        which they wait.
+    stages : tuple of Stage
+        The stages of an iteration, with flows between ranks.
+    pattern : str, mapping or object, optional
+        A communication pattern by name (``"ring-all-reduce"``) or ``"module:Class"``, by name and
+        options (``"parameter-server:servers=2"`` or
+        ``{"name": "parameter-server", "servers": 2}``), a class, or an instance.
+    ranks : int, optional
+        Number of ranks; derived from explicit stages or the model.
+    nbytes : float
+        Bytes passed to the pattern, which defines their meaning.
+    compute_s : float
+        Seconds of computation at the begin of each iteration, before its first coflows.
+    redraw : bool
+        Whether the pattern draws new random sizes in each iteration.
+    hosts : tuple of int, optional
+        The host of each rank; chosen by the simulation if None.
+    name : str
+        A label, such as the model's name.
+    estimate_s : float, optional
+        The job's duration in seconds as schedulers estimate it.
+    group, user : int, optional
+        The group of recurring jobs to which the job belongs, and the user who submitted it;
+        predictors use both.
+    model : ParallelModel, optional
+        The model that is trained, with a rank for each slice of each replica, stage by stage.
+    operations : Operations, optional
+        What ranks compute and send, as columns; see `netsim.operations.Operations`.
+    state_bytes : float, optional
+        Bytes that the job moves if it is preempted and comes back on other servers; by default
+        what the run says.
+    """
+
+    id: int
+    arrival_s: float = 0.0
+    iterations: int = 1
+    stages: Sequence[Stage] = ()
+    pattern: str | Mapping[str, Any] | Any | None = None
+    ranks: int = 0
+    nbytes: float = 0.0
+    compute_s: float = 0.0
+    redraw: bool = False
+    hosts: Sequence[int] | None = None
+    name: str = ""
+    estimate_s: float | None = None
+    group: int | None = None
+    user: int | None = None
+    model: ParallelModel | None = None
+    state_bytes: float | None = None
+    operations: Operations | None = None
+    __repr__ = brief
+    __deepcopy__ = same
+
+    def __post_init__(self) -> None:
+        owner = f"job {self.id}"
+        object.__setattr__(self, "stages", check_sequence(self.stages, Stage, f"{owner}: stages",
+                                                     "Stage"))
+        if isinstance(self.pattern, str) and "=" in self.pattern:  # so that its name can be read
+            object.__setattr__(self, "pattern", parse_named(self.pattern))
+        given = (bool(self.stages) + (self.pattern is not None) + (self.model is not None)
+                 + (self.operations is not None))
+        if given != 1:
+            raise InputError(f"{owner}: give either stages, a pattern, a model or operations")
+        check_whole(self.id, f"{owner}: id", most=MOST_ID)
+        check_name(self.name, f"{owner}: name")
+        check_whole(self.iterations, f"{owner}: iterations", 1)
+        for name, parse in (("arrival_s", parse_seconds), ("nbytes", parse_bytes),
+                            ("compute_s", parse_seconds)):
+            object.__setattr__(self, name, parse(getattr(self, name), f"{owner}: {name}"))
+        if self.estimate_s is not None:
+            object.__setattr__(self, "estimate_s", parse_seconds(
+                self.estimate_s, f"{owner}: estimate_s", strict=True))
+        if self.state_bytes is not None:
+            object.__setattr__(self, "state_bytes", parse_bytes(
+                self.state_bytes, f"{owner}: state_bytes"))
+        for name in ("group", "user"):
+            if getattr(self, name) is not None:
+                check_whole(getattr(self, name), f"{owner}: {name}", most=MOST_ID)
+        self._check_stages(owner)
+        self._check_ranks(owner)
+        if self.hosts is not None:
+            self._check_hosts(owner)
+
+    def _check_ranks(self, owner: str) -> None:
+        check_whole(self.ranks, f"{owner}: ranks", 0 if self.pattern is None else 1)
+        needed = max([s.flows.ranks for s in self.stages if s.flows is not None]
+                     + [max(s.ranks) + 1 for s in self.stages if s.ranks], default=0)
+        if self.operations is not None:
+            if not isinstance(self.operations, Operations):
+                raise InputError(f"{owner}: operations must be Operations, not "
+                                 f"{self.operations!r}")
+            needed = self.operations.ranks
+        if self.model is not None:
+            if not isinstance(self.model, ParallelModel):
+                raise InputError(f"{owner}: model must be a ParallelModel, as made by "
+                                 f"netsim.make_model, not {self.model!r}")
+            needed = self.model.gpus
+            if self.ranks not in (0, needed):
+                raise InputError(f"{owner}: its model needs {needed} ranks, not {self.ranks}")
+        object.__setattr__(self, "ranks", max(self.ranks, needed))
+
+    def _check_stages(self, owner: str) -> None:
+        parents_first([stage.name for stage in self.stages],
+                      [(*stage.after, *stage.finishes_before) for stage in self.stages], owner)
+        self._check_ranked(owner)
+        own = next((stage for stage in self.stages if stage.coflow_id is not None), None)
+        if own is not None and self.iterations > 1:
+            raise InputError(f"{owner}: stage {own.name!r} has the coflow_id {own.coflow_id}, "
+                             f"which {self.iterations} iterations would repeat; leave it out")
+
+    def _check_ranked(self, owner: str) -> None:
+        """Check stages that say on which ranks they compute, or what they wait for before."""
+        ranked = any(stage.ranks or stage.after_previous for stage in self.stages)
+        if not (ranked or self.operations is not None):
+            return
+        if self.compute_s:
+            raise InputError(f"{owner}: compute_s is on no rank; its stages say what ranks compute")
+        names = {stage.name for stage in self.stages}
+        for stage in self.stages:
+            if unknown := [name for name in stage.after_previous if name not in names]:
+                raise UnknownNameError(f"{owner}: after_previous of stage {stage.name!r}",
+                                       unknown[0], names)
+            for key in ("finishes_before", "release_s", "coflow_id", "intra_server"):
+                if getattr(stage, key):
+                    raise InputError(f"{owner}: stage {stage.name!r} has {key}, which stages of a "
+                                     "job whose ranks compute, or whose iterations overlap, cannot "
+                                     "have")
+
+    def scaled(self, time: float, nbytes: float, compute: float) -> JobSpec:
+        """Return the job with other times, bytes and computation; see `Workload.scale`."""
+        if self.model is not None and not nbytes == compute == 1:
+            raise InputError(f"job {self.id} trains a model, from which its bytes and its "
+                             "computation follow; scale time alone, or change the model")
+        operations = self.operations
+        return replace(
+            self, arrival_s=self.arrival_s * time, nbytes=self.nbytes * nbytes,
+            compute_s=self.compute_s * compute,
+            stages=[stage.scaled(time, nbytes, compute) for stage in self.stages],
+            operations=None if operations is None else operations.scaled(nbytes, compute))
+
+    def check_flows_only(self) -> None:
+        """Check that the job is no more than flows that start at given times.
+
+        Raises
+        ------
+        InputError
+            If it is, with the reason.
+        """
+        reasons = {
+            "has no explicit stages": not self.stages, "has no hosts": self.hosts is None,
+            f"repeats {self.iterations} times": self.iterations > 1,
+            "computes": bool(self.compute_s) or any(stage.compute_s for stage in self.stages),
+            "has stages that wait for others": any(
+                stage.after or stage.finishes_before or stage.after_previous
+                for stage in self.stages),
+            "has stages without flows": any(stage.flows is None for stage in self.stages)}
+        for reason, applies in reasons.items():
+            if applies:
+                raise InputError(f"job {self.id} {reason}, which a table of flows cannot say")
+
+    def _check_hosts(self, owner: str) -> None:
+        what = f"{owner}: hosts"
+        hosts = check_sequence(self.hosts, int | np.integer, what, "whole numbers")
+        if len(hosts) < self.ranks:
+            raise InputError(f"{owner}: {self.ranks} ranks need {self.ranks} hosts, not "
+                             f"{len(hosts)}")
+        kinds = set(map(type, hosts))
+        if min(hosts, default=0) < 0 or bool in kinds:
+            wrong = next(host for host in hosts if host < 0 or isinstance(host, bool))
+            raise InputError(f"{what} must be whole numbers of at least 0, not {wrong!r}")
+        same = _interned(hosts if kinds == {int} else tuple(map(int, hosts)))
+        object.__setattr__(self, "hosts", same)
+
+
+@lru_cache(maxsize=256)
+def _interned(hosts: tuple[int, ...]) -> tuple[int, ...]:
+    """Return an equal tuple that all jobs on these hosts share, to save memory."""
+    return hosts
+
+
+class JobColumns(Sequence[JobSpec]):
+    """Jobs of one coflow each, as columns; a `JobSpec` is made when somebody asks for it.
+
+    Rank r of each job runs on host r.
+
+    Parameters
+    ----------
+    columns : Columns
+        The jobs, in order of (arrival, id).
+
+    Attributes
+    ----------
+    hosts : int
+        Number of hosts that the jobs need: the largest one's number plus 1.
+    """
+
+    #: The name of the stage of each job.
+    STAGE = "coflow"
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        for array in columns[:-1]:
+            array.setflags(write=False)
+        self.hosts = int(max(columns.src.max(), columns.dst.max())) + 1
+        self._first = np.cumsum(columns.counts) - columns.counts
+        self._made: dict[int, JobSpec] = {}
+
+    def __len__(self) -> int:
+        return len(self.columns.id)
+
+    @overload
+    def __getitem__(self, which: int) -> JobSpec: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> tuple[JobSpec, ...]: ...
+
+    def __getitem__(self, which: int | slice) -> JobSpec | tuple[JobSpec, ...]:
+        places = range(len(self))[which]
+        return self._job(places) if isinstance(places, int) else tuple(map(self._job, places))
+
+    def __iter__(self) -> Iterator[JobSpec]:
+        return map(self._job, range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} jobs of one coflow>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.columns,)
+
+    def _job(self, k: int) -> JobSpec:
+        """Return a job, always the same."""
+        if k not in self._made:
+            columns, name = self.columns, self.columns.names[k] if self.columns.names else ""
+            sent = slice(self._first[k], self._first[k] + columns.counts[k])
+            flows = Flows(columns.src[sent], columns.dst[sent], columns.nbytes[sent])
+            own = int(columns.coflow_id[k])
+            stage = Stage(self.STAGE, flows, coflow_id=None if own < 0 else own)
+            self._made[k] = JobSpec(int(columns.id[k]), float(columns.arrival_s[k]), name=name,
+                                    stages=[stage], hosts=first_hosts(self.hosts))
+        return self._made[k]
+
+    def column(self, name: str) -> Sequence[Any]:
+        """Return an attribute of all jobs: the id, arrival, name, ranks or iterations."""
+        columns = self.columns
+        known: dict[str, Callable[[], Any]] = {
+            "id": lambda: columns.id, "arrival_s": lambda: columns.arrival_s,
+            "name": lambda: columns.names or [""] * len(self),
+            "ranks": lambda: 1 + np.maximum.reduceat(np.maximum(columns.src, columns.dst),
+                                                     self._first),
+            "iterations": lambda: [1] * len(self)}
+        found: Sequence[Any] = known[name]()
+        return found
+
+
+@lru_cache(maxsize=16)
+def first_hosts(count: int) -> tuple[int, ...]:
+    return _interned(tuple(range(count)))
+
+
+def column(jobs: Sequence[Any], name: str) -> Sequence[Any]:
+    """Return an attribute of all jobs, without making those that are held as columns.
+
+    Parameters
+    ----------
+    jobs : sequence of JobSpec or EdgeJob
+    name : {"id", "arrival_s", "name", "ranks", "iterations"}
+        Of jobs that are objects, any attribute.
+    """
+    if isinstance(jobs, JobColumns):
+        return jobs.column(name)
+    return [getattr(job, name) for job in jobs]
+
+
+def delays_stages(jobs: Sequence[Any]) -> bool:
+    """Whether a stage of a job has an overhead of its own; those that patterns make are unknown."""
+    return not isinstance(jobs, JobColumns) and any(
+        stage.overhead_s for job in jobs for stage in job.stages)
