@@ -477,15 +477,18 @@ class FabricProcess:
         # What a decision has sped up may end in no time at all.
         if not len(self.table.coflows) or (now <= start and self._next > now + slack):
             return
-        if self.table.sharing.parts is not None:
-            flows = 0
-            if not (self._loop.asks and self._loop.now == now):  # else it has been here
-                self._loop.pass_time(start, now)
-                flows = self._loop.ended
-            self._finished = int(np.count_nonzero(self.table.coflows["open"] == 0))
+        shares, flows = self.table.sharing.parts is not None, 0
+        if (shares or self._service is not None) and self._loop.asks and self._loop.now == now:
+            self._finished = self._count_finished()  # the event loop has been here
+        elif shares:
+            self._loop.pass_time(start, now)
+            self._finished, flows = self._count_finished(), self._loop.ended
         else:
             self._finished, flows = self._advance(start, now, slack)
         self._happened |= _FLOW_DONE if flows else 0
+
+    def _count_finished(self) -> int:
+        return int(np.count_nonzero(self.table.coflows["open"] == 0))
 
     def _advance(self, start: float, now: float, slack: float) -> tuple[int, int]:
         """Let bytes flow at the rates in the rows; return how many coflows and flows have ended."""

@@ -36,6 +36,9 @@ _SIZES = {"total", "remaining", "gamma", "alone", "longest", "active_gamma",
           "longest_gamma"}
 _AHEAD = {"ahead_s"}
 
+#: Columns of the gammas of what is left, which the table brings up to date when it is asked to.
+_GAMMAS = {"gamma", "active_gamma"}
+
 _COLUMNS = {*rules.COFLOWS.names, *rules.JOBS.names}  # type: ignore[misc]
 
 #: Rules that have been compiled in this process, by function; and whether it was said that one
@@ -121,6 +124,11 @@ class Rule:
     def in_step(self) -> bool:
         """Whether it keeps the flows of each coflow in step."""
         return self.gives == "shares" or (self.gives == "order" and self.leftover == "none")
+
+    @property
+    def needs_gammas(self) -> bool:
+        """Whether gammas must be up to date, for the rule to read or to serve in step by."""
+        return self.in_step or not self.reads.isdisjoint(_GAMMAS)
 
     @property
     def place(self) -> str:

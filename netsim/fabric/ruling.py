@@ -104,7 +104,8 @@ class Ruling:
             If it fails, or what it has written cannot be.
         """
         table = self._table
-        table.refresh()
+        if self.rule.needs_gammas:
+            table.refresh()
         try:
             wrong = rules.ask(self.engine(True), table.coflows, table.jobs, now,
                               np.arange(len(table.coflows)))

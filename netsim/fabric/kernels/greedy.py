@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels import compiled, inlined
-from netsim.fabric.kernels.greedy_changes import follow, note, promote
+from netsim.fabric.kernels.greedy_changes import follow, mark, note, promote
 from netsim.fabric.kernels.greedy_rows import MOVED, STALE, copy_rows, find_rows, write_back
 from netsim.fabric.kernels.loop import (
     HELD,
@@ -87,7 +87,7 @@ def begin(coflows, flows, hops, capacity, order, by_size):
     groups, senders, crossings, links, members, moving, ended, changes = copy_rows(
         coflows, flows, hops, capacity, order, by_size)
     tallies = np.zeros(4, np.int64)
-    tallies[_MOVING] = _serve_all(senders, crossings, links, moving)
+    tallies[_MOVING] = _serve_all(senders, crossings, links, members, moving)
     tallies[_BY_SIZE] = by_size
     return Greedy(groups, senders, crossings, links, members, moving, ended, changes, tallies)
 
@@ -203,7 +203,7 @@ def _serve_on(engine):
 
 
 @inlined
-def _serve_all(senders, crossings, links, moving):
+def _serve_all(senders, crossings, links, members, moving):
     """Give all flows, in the order they come in, what their links have left; return how many move.
 
     Those that move are the first that are left in the list.
@@ -220,6 +220,7 @@ def _serve_all(senders, crossings, links, moving):
             senders[i].where = count
             moving[count] = i
             count += 1
+            mark(i, 0.0, crossings, links, members)
             for h in range(crossings.shape[1]):
                 link = links[crossings[i, h].link]
                 link.left -= most

@@ -6,8 +6,12 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.greedy_rows import NONE, goes_first
+from netsim.fabric.records import DUST
 
-__all__ = ["follow", "note", "promote"]
+__all__ = ["follow", "mark", "note", "promote"]
+
+#: A flow with more than so many times the bytes of another goes behind it, whatever is rounded.
+_ABOVE = 1.0 + 2.0 * DUST
 
 
 @in_place
@@ -17,6 +21,14 @@ def _hop(crossings, i, link):
     while crossings[i, h].link != link:
         h += 1
     return h
+
+
+@inlined
+def mark(i, left, crossings, links, members):
+    """Note with the links of flow i that it waits with some bytes left, or, with 0, moves."""
+    for h in range(crossings.shape[1]):
+        if crossings[i, h].link < len(links) - 1:
+            members[crossings[i, h].place].left = left
 
 
 @in_place
@@ -83,11 +95,15 @@ def note(senders, crossings, links, i, h, last, by_size, changes, found):
     if k == len(links) - 1:
         return found
     new = links[k].change == NONE
+    change = changes[k]
     if new:
-        links[k].change = found
+        links[k].change = k
+        change.link = k
+        change.flow = NONE
+        change.size = np.inf
+        change.place = found
+        changes[found].heap = k
         found += 1
-    change = changes[links[k].change]
-    change.link = k
     change.last = last if new else max(last, change.last)
     if new or here < change.cursor:
         more = 0.0 if new else change.left - change.before
@@ -105,36 +121,40 @@ def promote(senders, crossings, links, members, moving, changes):
     waits to go ahead itself is between it and its place.
     """
     hops = crossings.shape[1]
-    waiting = np.empty(len(moving) * (1 + hops), np.int32)
+    waiting = np.empty(len(moving) * (1 + hops), np.int32)  # the first to go ahead comes last
     count = 0
     for i in moving:
+        if senders[i].left > senders[i].look:
+            continue
         if _has_overtaken(i, senders, crossings, links, members):
-            waiting[count] = i
-            count += 1
+            count = _insert(i, waiting, count, senders)
+        else:
+            senders[i].look = _next_look(i, senders, crossings, links, members)
     found = 0
-    for _ in moving:
-        best = NONE
-        n = 0
-        while n < count:
-            i = waiting[n]
-            if _has_overtaken(i, senders, crossings, links, members):
-                if best == NONE or goes_first(i, best, senders, True):
-                    best = i
-                n += 1
-            else:
-                count -= 1
-                waiting[n] = waiting[count]
-        if best == NONE:
-            break
+    while count:
+        count -= 1
+        i = waiting[count]
+        if not _has_overtaken(i, senders, crossings, links, members):
+            continue
         for h in range(hops):
-            behind = crossings[best, h].place + 1
-            found = _promote(best, h, senders, crossings, links, members, changes, found)
-            link = links[crossings[best, h].link]
-            if crossings[best, h].place + 1 < behind < link.stop:
+            behind = crossings[i, h].place + 1
+            found = _promote(i, h, senders, crossings, links, members, changes, found)
+            link = links[crossings[i, h].link]
+            if crossings[i, h].place + 1 < behind < link.stop and count < len(waiting):
                 # It was behind the flow that has gone ahead, and may now follow.
-                waiting[count] = members[behind].flow
-                count += 1
+                count = _insert(members[behind].flow, waiting, count, senders)
     return found
+
+
+@inlined
+def _insert(i, waiting, count, senders):
+    """Put a flow among those that wait to go ahead; return how many these are."""
+    n = count
+    while n and goes_first(waiting[n - 1], i, senders, True):
+        waiting[n] = waiting[n - 1]
+        n -= 1
+    waiting[n] = i
+    return count + 1
 
 
 @in_place
@@ -142,10 +162,28 @@ def _has_overtaken(i, senders, crossings, links, members):
     """Whether flow i goes before the one that is listed before it on some link."""
     for h in range(crossings.shape[1]):
         k, place = crossings[i, h].link, crossings[i, h].place
-        if k < len(links) - 1 and place > links[k].first and goes_first(
-                i, members[place - 1].flow, senders, True):
+        if k < len(links) - 1 and place > links[k].first and _passes(i, members[place - 1],
+                                                                     senders):
             return True
     return False
+
+
+@inlined
+def _passes(i, member, senders):
+    """Whether flow i goes ahead of one that is listed: of those that wait, the list says enough."""
+    return member.left > senders[i].left * _ABOVE or goes_first(i, member.flow, senders, True)
+
+
+@inlined
+def _next_look(i, senders, crossings, links, members):
+    """Return how few bytes flow i has left when it may overtake one; inf if that one moves, too."""
+    look = 0.0
+    for h in range(crossings.shape[1]):
+        k, place = crossings[i, h].link, crossings[i, h].place
+        if k < len(links) - 1 and place > links[k].first:
+            before = senders[members[place - 1].flow]
+            look = max(look, np.inf if before.rate > 0.0 else before.left * _ABOVE)
+    return look
 
 
 @inlined
@@ -156,17 +194,23 @@ def _promote(i, h, senders, crossings, links, members, changes, found):
     if k == len(links) - 1:
         return found
     here = last
-    other = members[last].other
+    member_left, other = members[last].left, members[last].other
     passed = False
-    while here > links[k].first and goes_first(i, members[here - 1].flow, senders, True):
+    while here > links[k].first and _passes(i, members[here - 1], senders):
         j = members[here - 1].flow
-        passed |= senders[j].rate > 0.0
+        passed |= members[here - 1].left == 0.0 and senders[j].rate > 0.0
         members[here] = members[here - 1]
         crossings[j, _hop(crossings, j, k)].place = here
         here -= 1
+    if here == last:
+        return found
+    members[here].left = member_left
     members[here].flow = i
     members[here].other = other
     crossings[i, h].place = here
+    for place in (here, here + 1, last + 1):  # what is listed before these is another flow now
+        if place < links[k].stop:
+            senders[members[place].flow].look = np.inf
     if passed:
         _unlink(i, h, crossings, links)
         _link_up(i, h, senders, crossings, links, True)
@@ -179,11 +223,12 @@ def _promote(i, h, senders, crossings, links, members, changes, found):
 def follow(senders, crossings, links, members, by_size, changes, found, moving, count):
     """Go through the flows on links that change, in order; return how many flows move."""
     for n in range(found):
-        _seek(changes[n], senders, crossings, links, members, by_size, changes)
-    while True:
-        i, found = _first(senders, links, by_size, changes, found)
-        if i == NONE:
-            return count
+        _seek(changes[changes[n].heap], senders, crossings, links, members, by_size, changes)
+    noted, found = found, 0
+    for n in range(noted):
+        found = _keep(changes[n].heap, senders, links, by_size, changes, found)
+    while found:
+        i = changes[changes[0].heap].flow
         old = senders[i].rate
         new = _most(i, senders, crossings, links, by_size, changes)
         if new != old:
@@ -191,7 +236,10 @@ def follow(senders, crossings, links, members, by_size, changes, found, moving, 
                 found = note(senders, crossings, links, i, h, crossings[i, h].place, by_size,
                              changes, found)
             senders[i].rate = new
-            count = _list(i, old, senders, crossings, links, by_size, moving, count)
+            count = _list(i, old, senders, crossings, links, members, by_size, moving, count)
+        for h in range(crossings.shape[1]):
+            if links[crossings[i, h].link].change != NONE:
+                found = _take_out(crossings[i, h].link, senders, by_size, changes, found)
         for h in range(crossings.shape[1]):
             n = links[crossings[i, h].link].change
             if n != NONE:
@@ -200,26 +248,66 @@ def follow(senders, crossings, links, members, by_size, changes, found, moving, 
                     changes[n].before -= old
                     changes[n].cursor += 1
                 _seek(changes[n], senders, crossings, links, members, by_size, changes)
+        for h in range(crossings.shape[1]):
+            if links[crossings[i, h].link].change != NONE:
+                found = _keep(crossings[i, h].link, senders, links, by_size, changes, found)
+    return count
+
+
+# --- a heap of changes, by the flows that are next on their links -----------------------
 
 
 @inlined
-def _first(senders, links, by_size, changes, found):
-    """Return the first flow whose rate may change, or `NONE`; strike changes that are over."""
-    first = NONE
-    n = 0
-    while n < found:
-        i = changes[n].flow
-        if i == NONE:
-            links[changes[n].link].change = NONE
-            found -= 1
-            if n < found:
-                changes[n] = changes[found]
-                links[changes[n].link].change = n
-            continue
-        if first == NONE or goes_first(i, first, senders, by_size):
-            first = i
-        n += 1
-    return first, found
+def _keep(k, senders, links, by_size, changes, found):
+    """Add the change of link k to the heap, or strike it if it is over; return how many remain."""
+    if changes[k].flow == NONE:
+        links[k].change = NONE
+        return found
+    _put(k, found, senders, by_size, changes, found + 1)
+    return found + 1
+
+
+@inlined
+def _take_out(k, senders, by_size, changes, found):
+    """Take the change of link k off the heap; return how many remain in it."""
+    found -= 1
+    if changes[k].place < found:
+        _put(changes[found].heap, changes[k].place, senders, by_size, changes, found)
+    return found
+
+
+@in_place
+def _put(k, at, senders, by_size, changes, count):
+    """Put the change of link k into a heap of some, in which the place `at` is free."""
+    while at and _is_next(k, changes[(at - 1) // 2].heap, senders, by_size, changes):
+        at = _take_place(changes[(at - 1) // 2].heap, at, changes)
+    while True:
+        below = 2 * at + 1
+        if below + 1 < count and _is_next(changes[below + 1].heap, changes[below].heap, senders,
+                                          by_size, changes):
+            below += 1
+        if below >= count or not _is_next(changes[below].heap, k, senders, by_size, changes):
+            break
+        at = _take_place(changes[below].heap, at, changes)
+    _take_place(k, at, changes)
+
+
+@inlined
+def _take_place(k, at, changes):
+    """Move the change of link k to a place in the heap; return which it had."""
+    before = changes[k].place
+    changes[at].heap = k
+    changes[k].place = at
+    return before
+
+
+@inlined
+def _is_next(k, other, senders, by_size, changes):
+    """Whether the next flow on link k goes before that on another link."""
+    one, two = changes[k].size, changes[other].size
+    if one > two * _ABOVE or two > one * _ABOVE:
+        return one < two
+    return goes_first(changes[k].flow, changes[other].flow, senders, by_size)
 
 
 @in_place
@@ -235,10 +323,13 @@ def _seek(change, senders, crossings, links, members, by_size, changes):
         end = min(end, change.last + 1)
     has_room = change.left > dust
     change.flow = NONE
+    change.size = np.inf
     while change.cursor < end:
         i = members[change.cursor].flow
         other = links[members[change.cursor].other]
-        if other.change == NONE and goes_first(other.filler, i, senders, by_size):
+        if other.change == NONE and (
+                (by_size and members[change.cursor].left > senders[other.filler].left * _ABOVE)
+                or goes_first(other.filler, i, senders, by_size)):
             change.cursor += 1
             continue
         sender = senders[i]
@@ -254,6 +345,7 @@ def _seek(change, senders, crossings, links, members, by_size, changes):
                     may &= changes[link.change].left > link.dust
         if may:
             change.flow = i
+            change.size = sender.left if by_size else i
             return
         change.cursor += 1
 
@@ -281,9 +373,10 @@ def _most(i, senders, crossings, links, by_size, changes):
 
 
 @inlined
-def _list(i, old, senders, crossings, links, by_size, moving, count):
+def _list(i, old, senders, crossings, links, members, by_size, moving, count):
     """Bring the lists of flows that move up to date with a new rate; return how many these are."""
     sender = senders[i]
+    mark(i, sender.left if sender.rate == 0.0 else 0.0, crossings, links, members)
     for h in range(crossings.shape[1]):
         if crossings[i, h].link < len(links) - 1:
             if old == 0.0:

@@ -23,31 +23,36 @@ _PLENTY = 1e300
 _GROUP = np.dtype([("key", "i8"), ("row", "i8"), ("first", "i4"), ("stop", "i4"),
                    ("moved", "i4")], align=True)
 
-#: An unfinished flow: the bytes that it has left, at ``rate``, and those at which it has ended;
-#: its position in the table, its group, and its place among those that move; whether its row is
-#: `STALE`, or `MOVED` on from, if not 0.
-_SENDER = np.dtype([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("flow", "i4"),
+#: An unfinished flow: the bytes that it has left, at ``rate``, and those at which it has ended; how
+#: few it has left before it may go ahead of the flow that is listed before it on some link, by
+#: size; its position in the table, its group, and its place among those that move; whether its row
+#: is `STALE`, or `MOVED` on from, if not 0.
+_SENDER = np.dtype([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("look", "f8"), ("flow", "i4"),
                     ("owner", "i4"), ("where", "i4"), ("row", "i4")], align=True)
 
 #: A flow on a link: its place among the link's members, and the next flow there that moves.
 _CROSSING = np.dtype([("link", "i4"), ("place", "i4"), ("behind", "i4")], align=True)
 
 #: A flow as a link lists it, and another link on its path, or none: most flows that wait do so
-#: because that one is full, which is seen from here without a look at the flow.
-_MEMBER = np.dtype([("flow", "i4"), ("other", "i4")], align=True)
+#: because that one is full, which is seen from here without a look at the flow. So that this holds
+#: by size, too, ``left`` are the bytes of one that waits; 0 if it moves.
+_MEMBER = np.dtype([("left", "f8"), ("flow", "i4"), ("other", "i4")], align=True)
 
 #: A link. Its flows are ``members[first:stop]``, in order; ``head`` is the first that moves.
 #: Less than ``dust`` is nothing; ``filler`` is the flow that leaves no more than that to those
-#: behind it, or else the one after the last, which goes before none. ``change`` is where the
-#: changes of its rates are noted, or `NONE`.
+#: behind it, or else the one after the last, which goes before none. ``change`` is its
+#: number if changes of its rates are noted, or `NONE`.
 _LINK = np.dtype([("capacity", "f8"), ("dust", "f8"), ("left", "f8"), ("first", "i4"),
                   ("stop", "i4"), ("head", "i4"), ("filler", "i4"), ("change", "i4")], align=True)
 
-#: A link on which rates change: its list is still to be looked through from ``cursor`` on, at
-#: least up to ``last``; flows there find ``left`` bytes per second, and found ``before`` until now.
-#: ``flow`` is the next one whose rate may change, or `NONE`.
-CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("link", "i4"), ("cursor", "i4"),
-                   ("last", "i4"), ("flow", "i4")], align=True)
+#: A link on which rates change, in the row of its number: its list is still to be looked through
+#: from ``cursor`` on, at least up to ``last``; flows there find ``left`` bytes per second, and found
+#: ``before`` until now. ``flow`` is the next one whose rate may change, or `NONE`. Its ``size`` are
+#: the bytes that it has left or, in list order, its number. Changes are in a heap by that: this one
+#: has a ``place``, and ``heap`` is the link at the place that is the number of this row.
+CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("size", "f8"), ("link", "i4"),
+                   ("cursor", "i4"), ("last", "i4"), ("flow", "i4"), ("place", "i4"),
+                   ("heap", "i4")], align=True)
 
 
 @in_place
@@ -88,7 +93,7 @@ def copy_rows(coflows, flows, hops, capacity, order, by_size):
     for k in range(len(groups)):
         _copy_group(groups[k], k, coflows, flows, hops, senders, crossings, links)
     ranked = _ranked(senders, by_size)
-    return (groups, senders, crossings, links, _members(crossings, links, ranked),
+    return (groups, senders, crossings, links, _members(senders, crossings, links, ranked),
             ranked, np.empty(count, np.int64), np.empty(len(links), CHANGE))
 
 
@@ -126,6 +131,7 @@ def _copy_group(group, k, coflows, flows, hops, senders, crossings, links):
             group.moved = 1
         sender.left = flow.remaining
         sender.floor = DUST * flow.size
+        sender.look = np.inf
         sender.owner = k
         sender.flow = f
         for h in range(crossings.shape[1]):
@@ -150,7 +156,7 @@ def _links(capacity, flows):
 
 
 @inlined
-def _members(crossings, links, ranked):
+def _members(senders, crossings, links, ranked):
     """Return the flows on each link in order; `stop` comes in as their number."""
     nowhere = len(links) - 1
     second = min(1, crossings.shape[1] - 1)
@@ -165,6 +171,7 @@ def _members(crossings, links, ranked):
             crossing = crossings[i, h]
             if crossing.link < nowhere:
                 link = links[crossing.link]
+                members[link.stop].left = senders[i].left
                 members[link.stop].flow = i
                 members[link.stop].other = crossings[i, 0 if h else second].link
                 crossing.place = link.stop

@@ -521,6 +521,15 @@ def write_back(served, coflows, flows, now):
         for r in range(group.run, group.run + group.runs):
             if runs[r].least < np.inf:
                 _write_run(runs[r], served.senders, row, flows, now)
+        _add_in_list_order(row, flows)
+
+
+@inlined
+def _add_in_list_order(row, flows):
+    """Add up what a coflow has left as `progress.advance_flows` does: runs may be sorted."""
+    row.base = 0.0
+    for f in range(row.flow, row.flow + row.flows):
+        row.base += flows[f].remaining
 
 
 @inlined
