@@ -478,17 +478,16 @@ class FabricProcess:
         if not len(self.table.coflows) or (now <= start and self._next > now + slack):
             return
         shares, flows = self.table.sharing.parts is not None, 0
-        if (shares or self._service is not None) and self._loop.asks and self._loop.now == now:
-            self._finished = self._count_finished()  # the event loop has been here
-        elif shares:
+        # The event loop has been here already if it is now that it asks.
+        moved = (shares or self._service is not None) and self._loop.asks and self._loop.now == now
+        if shares and not moved:
             self._loop.pass_time(start, now)
-            self._finished, flows = self._count_finished(), self._loop.ended
+            flows = self._loop.ended
+        if shares or moved:
+            self._finished = int(np.count_nonzero(self.table.coflows["open"] == 0))
         else:
             self._finished, flows = self._advance(start, now, slack)
         self._happened |= _FLOW_DONE if flows else 0
-
-    def _count_finished(self) -> int:
-        return int(np.count_nonzero(self.table.coflows["open"] == 0))
 
     def _advance(self, start: float, now: float, slack: float) -> tuple[int, int]:
         """Let bytes flow at the rates in the rows; return how many coflows and flows have ended."""

@@ -46,10 +46,11 @@ _LINK = np.dtype([("capacity", "f8"), ("dust", "f8"), ("left", "f8"), ("first", 
                   ("stop", "i4"), ("head", "i4"), ("filler", "i4"), ("change", "i4")], align=True)
 
 #: A link on which rates change, in the row of its number: its list is still to be looked through
-#: from ``cursor`` on, at least up to ``last``; flows there find ``left`` bytes per second, and found
-#: ``before`` until now. ``flow`` is the next one whose rate may change, or `NONE`. Its ``size`` are
-#: the bytes that it has left or, in list order, its number. Changes are in a heap by that: this one
-#: has a ``place``, and ``heap`` is the link at the place that is the number of this row.
+#: from ``cursor`` on, at least up to ``last``; flows there find ``left`` bytes per second, and
+#: found ``before`` until now. ``flow`` is the next one whose rate may change, or `NONE`. Its
+#: ``size`` are the bytes that it has left or, in list order, its number. Changes are in a heap by
+#: that: this one has a ``place``, and ``heap`` is the link at the place that is the number of this
+#: row.
 CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("size", "f8"), ("link", "i4"),
                    ("cursor", "i4"), ("last", "i4"), ("flow", "i4"), ("place", "i4"),
                    ("heap", "i4")], align=True)

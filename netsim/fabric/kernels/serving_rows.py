@@ -438,18 +438,15 @@ def resume(served, coflows, flows, rule, interval):
     groups, slots, runs = served.groups, served.slots, served.runs
     left, floor, index = served.senders.left, served.senders.floor, served.senders.flow
     keys, rows, form = served.keys, served.rows, served.form
-    now_at = np.searchsorted(coflows["key"].copy(), keys)
-    group_of = np.empty(len(order), np.int64)
+    group_of = _find_rows(rows, keys, coflows)
     for k in range(len(keys)):
-        there = now_at[k] < len(coflows) and coflows[now_at[k]].key == keys[k]
-        rows[k] = now_at[k] if there else -1
+        there = rows[k] >= 0
         group = groups[k]
         group.left = group.speed = group.held = group.gamma = 0.0
         group.thinner = group.gains = 0
         served.still[k] = True
         group.row = rows[k]
         if there:
-            group_of[group.row] = k
             _set_limit(group, coflows[group.row].total, limit[group.row])
     slots["known"][:] = 0.0
     for each in served.traffic:
@@ -477,6 +474,27 @@ def resume(served, coflows, flows, rule, interval):
                   served.spot, served.held, served.rest, served.past, served.on_links,
                   served.desk, keys, rows, group_of[order], queue[order], queue_shares,
                   served.walls, served.still, served.moving, form)
+
+
+@inlined
+def _find_rows(rows, keys, coflows):
+    """Find the rows of the groups again, of which some have gone; return the group of each row.
+
+    Rows stay in order of their keys, so that one look at each is enough.
+    """
+    group_at = np.full(rows.max() + 1, -1)
+    for k in range(len(rows)):
+        if rows[k] >= 0:
+            group_at[rows[k]] = k
+            rows[k] = -1
+    group_of = np.empty(len(coflows), np.int64)
+    c = 0
+    for k in group_at:
+        if k >= 0 and c < len(coflows) and coflows[c].key == keys[k]:
+            rows[k] = c
+            group_of[c] = k
+            c += 1
+    return group_of
 
 
 @in_place
