@@ -25,8 +25,11 @@ NETWORKS = {
     "big-switch": {"hosts": 4}, "edge-cloud": {"sites": 2, "hosts_per_site": 2},
     "leaf-spine": {"leaves": 2, "spines": 2, "hosts_per_leaf": 2}, "fat-tree": {"k": 4},
     "rail-pod": {"servers": 2, "gpus_per_server": 2}, "ring": {"hosts": 4},
-    "torus": {"shape": [3, 3]},
+    "torus": {"shape": [3, 3]}, "gpu-cluster": {"servers": 2, "gpus": 2},
 }
+
+#: What formats that generate need besides.
+FORMS = {"llm": {"model": "llama-7b"}}
 
 
 def named():
@@ -41,7 +44,7 @@ def named():
         yield f"network {name}", TOPOLOGIES.resolve(name), needed
     for form in map(format_of, FORMATS):
         if not form.needs_file:
-            yield f"format {form.name}", form.read, {"seed": 0}
+            yield f"format {form.name}", form.read, {"seed": 0, **FORMS.get(form.name, {})}
     for kind, needed in ((Cluster, {"servers": 2, "gpus": 2}), (Contention, {}), (ModelStage, {}),
                          (ParallelModel, {"stages": [ModelStage()]})):
         yield kind.__name__, kind, needed
