@@ -139,7 +139,8 @@ def _folder(base: str) -> str:
     here = Path(__file__).parent
     digest = hashlib.sha256()
     rooms = (here / room for room in ("edge", "fabric", "models"))
-    for path in [here / "ties.py", here / "schedulers" / "kernels.py",
+    alone = ("ties.py", "schedulers/kernels.py", "jobs/longest_path.py")
+    for path in [*(here / name for name in alone),
                  *(path for room in rooms for path in sorted(room.rglob("*.py")))]:
         digest.update(read_bytes(path))
     if not base:

@@ -137,8 +137,9 @@ def _csv(text: str, path: Path) -> pd.DataFrame:
     """
     import pandas as pd
 
+    file = io.StringIO(text)
     try:
-        return pd.read_csv(io.StringIO(text), skipinitialspace=True)
+        return pd.read_csv(file, skipinitialspace=True)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         message = f"is not a table of comma-separated values: {str(error).strip()}"
         raise TraceProblemsError([Problem(None, message)], path) from error

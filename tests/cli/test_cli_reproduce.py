@@ -18,7 +18,8 @@ def test_the_list(netsim):
         *(f"a-online-{name}" for name in ("jobs", "servers", "ratio-jobs", "ratio-servers",
                                           "ratio-epsilon", "preemptions", "utilisation",
                                           "communication", "links")),
-         "joint-study", "joint-systems", "preemption-recurrent", "preemption-tiresias"]
+         "joint-study", "joint-systems", "preemption-recurrent", "preemption-tiresias",
+             "accuracy-m3", "accuracy-htsim", "accuracy-allreduce"]
 
 
 def test_a_measurement_is_printed_and_drawn_like_a_sweep(netsim, here, monkeypatch):

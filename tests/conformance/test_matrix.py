@@ -231,7 +231,9 @@ def test_allocators_x_schedulers_and_placements(allocator):
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_topologies_x_schedulers(kind):
     """The whole product, on the fabric; allocators take turns."""
-    cluster = Cluster(gpus=2, topology=NETWORKS[kind], nic="1MB/s", intra="8MB/s")
+    network = NETWORKS[kind]
+    nic = "1MB/s" if network.gpu_servers is None else None  # servers of GPUs have their own
+    cluster = Cluster(gpus=2, topology=network, nic=nic, intra="8MB/s")
     for scheduler, allocator in zip(
             ON_CLUSTERS, cycle([*ALLOCATORS.presets, *ALLOCATORS]), strict=False):
         try_jobs(cluster, ["ring", "data parallel"], scheduler, None, "fabric",
