@@ -144,11 +144,12 @@ class ClusterConstruction:
                              "history, or none to run; 0 is for no history")
         models, which, iterations, seconds = self._models(jobs, picked, seed)
         earlier, later = picked[:known], picked[known:]
-        history = None if not known else History(
-            jobs.group[earlier].astype(np.int64), jobs.user[earlier].astype(np.int64),
-            iterations[:known])
         times = self._times(iterations)
         counts = np.rint(iterations / times)
+        gpus = np.array([models[place].gpus for place in which])
+        history = None if not known else History(
+            jobs.group[earlier].astype(np.int64), jobs.user[earlier].astype(np.int64),
+            iterations[:known], (counts * times * seconds * gpus)[:known])
         columns = (jobs.submit_s[later] * self.arrival_scale, counts[known:], times[known:],
                    (counts * times * seconds)[known:], jobs.group[later], jobs.user[later],
                    which[known:])

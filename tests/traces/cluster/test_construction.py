@@ -113,6 +113,9 @@ def test_the_first_share_is_history() -> None:
     assert workload.history.iterations.tolist() == [job.iterations for job in first]
     assert workload.history.group.tolist() == [job.group for job in first]
     assert workload.history.user.tolist() == [job.user for job in first]
+    # By which tiresias-g knows the jobs that come.
+    assert workload.history.gpu_s.tolist() == pytest.approx(
+        [job.ranks * job.estimate_s for job in first])
     assert [job.iterations for job in workload] == [job.iterations for job in every.jobs[29:]]
 
 
