@@ -24,6 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parent))
+if "PYTHONPATH" not in os.environ:  # else it says which checkout is timed, see `_elsewhere`
+    sys.path.insert(1, str(Path(__file__).parents[2]))
 
 from cases import CASES, Case
 from reference import REFERENCES, cpu_of

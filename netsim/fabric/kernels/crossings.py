@@ -27,7 +27,7 @@ _LEG = np.dtype([("nbytes", "f8"), ("capacity", "f8"), ("room", "i8")], align=Tr
 _KNOWN = np.dtype([("key", "i8"), ("load", "i8"), ("loads", "i8"), ("shared", "i8"),
                    ("own", "i8"), ("due", "i8")], align=True)
 
-#: A link: how many ``coflows`` cross it, the sum of their ``keys``, and its ``room``.
+#: A link: how many ``coflows`` cross it, the sum of their ``keys``, and its ``room``, or -1.
 _LINK = np.dtype([("coflows", "i8"), ("keys", "i8"), ("room", "i8")], align=True)
 
 #: What is ``left`` of a link that several coflows cross, and what shares that are to be stretched
@@ -75,8 +75,10 @@ class Crossings(NamedTuple):
 
 def new_crossings(rows: int, loads: int, links: int) -> Crossings:
     """Return crossings with room for so many coflows and loads, in which there are none."""
+    of_links = np.zeros(links, _LINK)
+    of_links["room"] = -1
     return Crossings(np.empty(loads, _LEG), np.empty(rows, _KNOWN), np.empty(rows, np.int64),
-                     np.empty(rows, np.int64), np.zeros(links, _LINK), np.empty(links, _ROOM),
+                     np.empty(rows, np.int64), of_links, np.empty(links, _ROOM),
                      np.empty(links, np.int64), np.zeros(3, np.int64))
 
 
@@ -132,11 +134,11 @@ def _remove_ended(crossings, coflows, loads):
 
 @inlined
 def _enter(crossings, link, key, capacity):
-    """Count a coflow that crosses a link; give that a room if there was one other."""
+    """Count a coflow that crosses a link; give it a room if there was one other, and no room."""
     row, counts = crossings.links[link], crossings.counts
     row.coflows += 1
     row.keys += key
-    if row.coflows == 2:
+    if row.coflows == 2 and row.room < 0:
         _make_due(crossings, row.keys - key)
         if counts[_FREE] > 0:
             counts[_FREE] -= 1
@@ -149,13 +151,17 @@ def _enter(crossings, link, key, capacity):
 
 @inlined
 def _leave(crossings, link, key):
-    """Count off a coflow that crossed a link; take its room from it if one is left."""
+    """Count off a coflow that crossed a link; take its room from it if none is left.
+
+    A single coflow may keep the room, as often another one comes: its rates are the same to the
+    last bit, and its legs need not be sorted out again.
+    """
     row, counts = crossings.links[link], crossings.counts
     row.coflows -= 1
     row.keys -= key
-    if row.coflows == 1:
-        _make_due(crossings, row.keys)
+    if row.coflows == 0 and row.room >= 0:
         crossings.free[counts[_FREE]] = row.room
+        row.room = -1
         counts[_FREE] += 1
 
 
@@ -180,14 +186,14 @@ def _sort_out(crossings, its, loads, capacity):
     its.shared = its.own = its.due = 0
     for k in range(its.load, its.load + its.loads):
         link = loads[k].link
-        if crossings.links[link].coflows > 1:
+        if crossings.links[link].room >= 0:
             leg = legs[its.load + its.shared]
             leg.nbytes, leg.room = loads[k].nbytes, crossings.links[link].room
             its.shared += 1
     first = its.load + its.shared
     for k in range(its.load, its.load + its.loads):
         link = loads[k].link
-        if crossings.links[link].coflows == 1:
+        if crossings.links[link].room < 0:
             last = legs[first + its.own - 1]
             if its.own == 0 or last.nbytes != loads[k].nbytes or last.capacity != capacity[link]:
                 leg = legs[first + its.own]
