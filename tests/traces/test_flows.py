@@ -2,6 +2,7 @@
 
 import builtins
 
+import pandas as pd
 import pytest
 
 import netsim
@@ -52,10 +53,9 @@ def test_sizes_and_starts_with_units(table):
 
 
 def test_parquet_is_as_csv(table, tmp_path):
-    pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     path = table(TABLE)
-    pandas.read_csv(path).to_parquet(tmp_path / "mine.parquet")
+    pd.read_csv(path).to_parquet(tmp_path / "mine.parquet")
     one, other = (netsim.simulate(netsim.big_switch(3, "8Mbps"), str(each)).coflows
                   for each in (path, tmp_path / "mine.parquet"))
     assert one.equals(other)
