@@ -18,13 +18,41 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import brief
 from netsim.columns import Flows
-from netsim.errors import InputError
+from netsim.errors import InputError, UnknownNameError
 from netsim.forking import same
 
-__all__ = ["Operations", "Relation", "Sending"]
+__all__ = ["COMMUNICATIONS", "Communication", "Operations", "Relation", "Sending"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+#: What a group of ranks does together, and a message from one rank to another.
+COMMUNICATIONS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce",
+                  "gather", "scatter", "send")
+
+
+class Communication(NamedTuple):
+    """A collective of a group of ranks, or a message.
+
+    Attributes
+    ----------
+    kind : str
+        One of `COMMUNICATIONS`.
+    members : tuple of int
+        The group's ranks in order, of those with a root the root first; of a send, who sends and
+        who receives.
+    payload : int
+        Bytes of the larger one of a rank's two buffers: of an all-gather what it has afterwards, of
+        a reduce-scatter what it had before.
+    group : str
+        What the group is called: its kind of parallelism, such as ``"tp"``, or its name in a trace.
+    """
+
+    kind: str
+    members: tuple[int, ...]
+    payload: int
+    group: str = ""
 
 
 class Sending(NamedTuple):
@@ -39,6 +67,8 @@ class Sending(NamedTuple):
     weight : float
     deadline_s, overhead_s : float or None
         See `netsim.Stage`.
+    communication : Communication or None
+        The collective, or the message, that the flows are; None if it is not known.
     """
 
     flows: Flows
@@ -46,6 +76,70 @@ class Sending(NamedTuple):
     weight: float = 1.0
     deadline_s: float | None = None
     overhead_s: float | None = None
+    communication: Communication | None = None
+
+    @classmethod
+    def of(cls, kind: str, members: Sequence[int], payload: int, group: str = "") -> Sending:
+        """Return what a collective or a message transfers, with the bytes of all of its steps.
+
+        All-reduce, all-gather and reduce-scatter go round a ring, broadcast and reduce along a
+        chain from or to the root, the others straight from rank to rank.
+
+        Parameters
+        ----------
+        kind, members, payload, group
+            See `Communication`.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such kind.
+
+        Examples
+        --------
+        >>> list(Sending.of("all-reduce", [4, 6], 100).flows)
+        [Flow(src=4, dst=6, nbytes=100.0), Flow(src=6, dst=4, nbytes=100.0)]
+        """
+        if kind not in COMMUNICATIONS:
+            raise UnknownNameError("communication", kind, COMMUNICATIONS)
+        at, count = np.array(members, np.int64), len(members)
+        src, dst, parts, steps = _transfer(kind, at)
+        flows = Flows(src, dst, np.full(len(src), parts * payload / max(count, 1)))
+        listed = ((np.arange(len(src)), steps),) if len(src) and kind != "send" else ()
+        return cls(flows, listed, communication=Communication(
+            kind, tuple(at.tolist()), payload, group))
+
+    def scaled(self, factor: float) -> Sending:
+        """Return the coflow with a factor of its bytes."""
+        flows, made = self.flows, self.communication
+        if made is not None:
+            made = made._replace(payload=round(made.payload * factor))
+        return self._replace(flows=Flows(flows.src, flows.dst, flows.nbytes * factor),
+                             communication=made)
+
+
+def _transfer(kind: str, at: Ints) -> tuple[Ints, Ints, int, int]:
+    """Return who sends to whom, how many parts of the payload in all, and in how many steps.
+
+    There are as many parts as ranks.
+    """
+    others = len(at) - 1
+    if others <= 0:
+        return at[:0], at[:0], 0, 0
+    if kind == "all-to-all":
+        src, dst = (each.ravel() for each in np.meshgrid(at, at, indexing="ij"))
+        return src[src != dst], dst[src != dst], 1, others
+    if kind in ("send", "broadcast"):
+        return at[:-1], at[1:], len(at), others
+    if kind == "reduce":
+        return at[1:], at[:-1], len(at), others
+    root = np.repeat(at[:1], others)
+    if kind == "scatter":
+        return root, at[1:], 1, 1
+    if kind == "gather":
+        return at[1:], root, 1, 1
+    steps = others * (2 if kind == "all-reduce" else 1)
+    return at, np.roll(at, -1), steps, steps
 
 
 class Relation(NamedTuple):
@@ -112,6 +206,13 @@ class Operations:
     streams, names : tuple of str
     ranks : int
         Number of ranks.
+    until : ndarray of int, optional, shape (operations,)
+        For each computation, the operation at whose end another one has its turn on the stream: by
+        default itself. A rank that waits in a collective, on a stream that it has for that, has an
+        operation there of no seconds, which the collective comes after, until the collective.
+    turns : {"ready", "number"}
+        Which computation is the next on a stream: the one that could begin first, or the first
+        of those that can.
 
     Raises
     ------
@@ -131,12 +232,17 @@ class Operations:
     streams: tuple[str, ...]
     names: tuple[str, ...]
     ranks: int
+    until: Ints | None = None
+    turns: str = "ready"
     sequence: Ints = field(init=False)
     __repr__ = brief
     __deepcopy__ = same
 
     def __post_init__(self) -> None:
         count = len(self.rank)
+        if self.turns not in ("ready", "number"):
+            raise UnknownNameError("operations: turns", self.turns, ("ready", "number"))
+        until = np.arange(count) if self.until is None else self.until
         for name in ("rank", "compute_s", "sends", "stream", "name"):
             column = getattr(self, name)
             if len(column) != count:
@@ -146,7 +252,7 @@ class Operations:
         for name, column, least, most in (
                 ("rank", self.rank, -1, self.ranks), ("sends", self.sends, -1, len(self.sendings)),
                 ("stream", self.stream, 0, len(self.streams)),
-                ("name", self.name, 0, len(self.names)),
+                ("name", self.name, 0, len(self.names)), ("until", until, 0, count),
                 ("after", self.after.others, 0, count),
                 ("after_previous", self.after_previous.others, 0, count)):
             if len(column) and not least <= column.min() <= column.max() < most:
@@ -178,6 +284,15 @@ class Operations:
     def __len__(self) -> int:
         return len(self.rank)
 
+    @property
+    def holders(self) -> dict[int, list[int]]:
+        """For operations at whose end turns of others end, which these are."""
+        found: dict[int, list[int]] = {}
+        if self.until is not None:
+            for k in np.flatnonzero(self.until != np.arange(len(self))).tolist():
+                found.setdefault(int(self.until[k]), []).append(k)
+        return found
+
     def slowed(self, factors: Floats) -> Operations:
         """Return the operations where the computation of each rank takes a factor longer.
 
@@ -194,9 +309,7 @@ class Operations:
     def scaled(self, nbytes: float, compute: float) -> Operations:
         """Return the operations with factors of all bytes and of all seconds of computation."""
         other = self.slowed(np.full(self.ranks, compute))
-        sendings = tuple(each._replace(flows=Flows(each.flows.src, each.flows.dst,
-                                                   each.flows.nbytes * nbytes))
-                         for each in self.sendings)
+        sendings = tuple(each.scaled(nbytes) for each in self.sendings)
         object.__setattr__(other, "sendings", sendings)
         return other
 

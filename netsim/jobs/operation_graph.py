@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import overload
 
 import numpy as np
@@ -63,6 +64,8 @@ class _Demands(Sequence[RoutedCoflow | None]):
 
 def _in_order(made: Operations, turn: NDArray[np.int64]) -> bool:
     """Whether each computation waits for the one before it on its rank's stream."""
+    if made.holders:
+        return False
     place = np.empty(len(made), np.int64)
     place[made.sequence] = np.arange(len(made))
     computed = np.flatnonzero(turn >= 0)
@@ -97,6 +100,10 @@ class OperationGraph:
         For each operation, those that wait for it, in its iteration and in the next.
     blockers, blockers_first : list of int
         For each operation, how many it waits for, and how many of them are in its own iteration.
+    holders : dict of int to list of int
+        For operations at whose end turns of others end, which these are.
+    held : frozenset of int
+        These.
     turn : list of int
         The number of the rank and stream of each computation; -1 of other operations.
     in_order : bool
@@ -112,6 +119,8 @@ class OperationGraph:
     children_next: list[list[int]] = field(init=False)
     blockers: list[int] = field(init=False)
     blockers_first: list[int] = field(init=False)
+    holders: dict[int, list[int]] = field(init=False)
+    held: frozenset[int] = field(init=False)
     turn: list[int] = field(init=False)
     in_order: bool = field(init=False)
     sends: list[int] = field(init=False)
@@ -120,7 +129,7 @@ class OperationGraph:
 
     def __post_init__(self) -> None:
         made = self.operations
-        first = made.after.counts
+        first, holders = made.after.counts, made.holders
         turn = np.where(made.rank < 0, -1, made.rank * len(made.streams) + made.stream)
         for name, value in (
                 ("stages", _Named(made)), ("demands", _Demands(made.sends, self.routed)),
@@ -128,6 +137,7 @@ class OperationGraph:
                 ("children_next", made.after_previous.inverse().lists()),
                 ("blockers", (first + made.after_previous.counts).tolist()),
                 ("blockers_first", first.tolist()),
+                ("holders", holders), ("held", frozenset(chain(*holders.values()))),
                 ("turn", turn.tolist()), ("in_order", _in_order(made, turn)),
                 ("sends", made.sends.tolist()), ("compute_s", made.compute_s.tolist())):
             object.__setattr__(self, name, value)

@@ -28,15 +28,16 @@ class _Turns:
 
     Attributes
     ----------
-    busy : set of int
-        The numbers of the streams of ranks that compute.
+    busy : dict of int to float
+        The numbers of the streams of ranks that compute, and since when.
     waiting : dict of int to list
-        For each of them, a heap of (when it could begin, iteration, operation).
+        For each of them, a heap of (when it could begin, iteration, operation); if the first goes
+        first whenever it could begin, of (0, iteration, operation).
     due : set of int
         Those of which the next computation may begin at the end of this instant.
     """
 
-    busy: set[int] = field(default_factory=set)
+    busy: dict[int, float] = field(default_factory=dict)
     due: set[int] = field(default_factory=set)
     waiting: dict[int, list[tuple[float, int, int]]] = field(default_factory=dict)
 
@@ -84,7 +85,8 @@ class RankProcess(JobProcess):
             if turn < 0 or self.graph.in_order:
                 self._start_at(at, begun)
             else:
-                heappush(self._turns.waiting.setdefault(turn, []), (self._env.now, *at))
+                since_s = 0.0 if self.graph.operations.turns == "number" else self._env.now
+                heappush(self._turns.waiting.setdefault(turn, []), (since_s, *at))
                 self._ask_for_turn(turn)
         self._end_together(begun)
 
@@ -104,7 +106,7 @@ class RankProcess(JobProcess):
             waiting = self._turns.waiting.get(turn)
             if waiting and turn not in self._turns.busy:
                 _, iteration, k = heappop(waiting)
-                self._turns.busy.add(turn)
+                self._turns.busy[turn] = self._env.now
                 self._start_at((iteration, k), begun)
         self._end_together(begun)
         self._go_through()
@@ -134,13 +136,9 @@ class RankProcess(JobProcess):
     def _computed_one(self, at: _At, begun_s: float) -> None:
         """Go on after a computation: the next one takes its turn, and its coflow is emitted."""
         iteration, k = at
-        turn, sends = self.graph.turn[k], self.graph.sends[k]
-        if turn >= 0:
-            self._recorder.computed(self, self.graph.operations, iteration, k, begun_s,
-                                    self._env.now)
-            if not self.graph.in_order:
-                self._turns.busy.discard(turn)
-                self._ask_for_turn(turn)
+        sends = self.graph.sends[k]
+        if self.graph.turn[k] >= 0 and k not in self.graph.held:
+            self._end_turn(at, begun_s)
         if sends < 0:
             self._completed_one(at, self._env.now)
             return
@@ -148,6 +146,14 @@ class RankProcess(JobProcess):
         transfer = self._fabric.submit(self.index, self.graph.routed[sends], order, self._sent_all)
         self._in_flight[transfer] = at
         self._recorder.coflow_begun(self, iteration, k)
+
+    def _end_turn(self, at: _At, begun_s: float) -> None:
+        """Record a computation, and give its stream to the next one."""
+        iteration, k = at
+        self._recorder.computed(self, self.graph.operations, iteration, k, begun_s, self._env.now)
+        if not self.graph.in_order:
+            del self._turns.busy[self.graph.turn[k]]
+            self._ask_for_turn(self.graph.turn[k])
 
     def _sent_all(self, transfer: CoflowEvent) -> None:
         """Go on after a coflow."""
@@ -167,6 +173,8 @@ class RankProcess(JobProcess):
         """Complete an operation: others may wait for it no more."""
         iteration, k = at
         self.finish_s = max(self.finish_s, finish_s)
+        for held in self.graph.holders.get(k, ()):
+            self._end_turn((iteration, held), self._turns.busy[self.graph.turn[held]])
         self._unblock(iteration, self.graph.children[k])
         if self.graph.children_next[k] and iteration + 1 < self.plan.spec.iterations:
             if iteration + 1 not in self._left:

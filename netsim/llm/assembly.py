@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.columns import Flows
 from netsim.llm.groups import Grid
 from netsim.llm.rank_program import Step, rank_program
 from netsim.llm.setup import TrainingSetup
 from netsim.operations import Operations, Relation, Sending
 
-__all__ = ["assemble", "ring_flows"]
+__all__ = ["assemble"]
 
 Ints = NDArray[np.int64]
 
@@ -112,7 +111,7 @@ class _Assembly:
         key = f"{step.group} {step.peer}", stage, group, step.kind, step.payload
         if key not in self._known:
             self._known[key] = len(self._sendings)
-            self._sendings.append(ring_flows(step.kind, members, step.payload))
+            self._sendings.append(Sending.of(step.kind, members, step.payload, step.group))
         return self._known[key]
 
     def _relations(self) -> tuple[Relation, Relation]:
@@ -131,35 +130,3 @@ class _Assembly:
             operation, other = (np.concatenate(each) for each in zip(*pairs, strict=True))
             made.append(Relation.of(operation, other, self._count))
         return made[0], made[1]
-
-
-def ring_flows(kind: str, members: Sequence[int], payload: int) -> Sending:
-    """Return what a collective or a send transfers, with the bytes of all of its steps.
-
-    Parameters
-    ----------
-    kind : {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send"}
-        All-to-all goes to all at once, the others round a ring.
-    members : sequence of int
-        The group's ranks in order; of a send, who sends and who receives.
-    payload : int
-        Bytes of the whole buffer.
-
-    Examples
-    --------
-    >>> list(ring_flows("all-reduce", [4, 6], 100).flows)
-    [Flow(src=4, dst=6, nbytes=100.0), Flow(src=6, dst=4, nbytes=100.0)]
-    """
-    at, count = np.array(members, np.int64), len(members)
-    if kind == "send":
-        return Sending(Flows(at[:1], at[1:], np.array([float(payload)])))
-    if kind == "all-to-all":
-        src, dst = (each.ravel() for each in np.meshgrid(at, at, indexing="ij"))
-        sent, steps = src != dst, count - 1
-        src, dst = src[sent], dst[sent]
-        nbytes = payload / count
-    else:
-        src, dst = at, np.roll(at, -1)
-        steps = (count - 1) * (2 if kind == "all-reduce" else 1)
-        nbytes = steps * payload / count
-    return Sending(Flows(src, dst, np.full(len(src), nbytes)), ((np.arange(len(src)), steps),))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -154,6 +156,50 @@ def test_runs_end_no_sooner_than_the_longest_path(made, iterations):
                 [np.array(each)]]
         assert all(row.finish_s == pytest.approx(ends[row.iteration][row.stage])
                    for row in result.computations.itertuples())
+
+
+def holding(turns="ready"):
+    """Two ranks meet twice in collectives, for which each has one stream.
+
+    Rank 0 computes 1 s, then may begin an all-reduce and a send; rank 1 only meets it in the
+    all-reduce, after 4 s.
+    """
+    rows = [(0, 1.0, -1, "compute", "pass"), (1, 4.0, -1, "compute", "pass"),
+            (0, 0.0, -1, "talk", "all-reduce"), (1, 0.0, -1, "talk", "all-reduce"),
+            (-1, 0.0, 0, "net", "all-reduce"),
+            (0, 0.0, -1, "talk", "send"), (-1, 0.0, 1, "net", "send"),
+            (0, 0.5, -1, "talk", "early")]
+    sendings = [Sending.of("all-reduce", [0, 1], 3), Sending.of("send", [0, 1], 2)]
+    until = np.array([0, 1, 4, 4, 4, 6, 6, 7])
+    made = Operations.make(rows, [(2, 0), (3, 1), (4, 2), (4, 3), (5, 0), (6, 5), (7, 0)],
+                           [(0, 6), (1, 4)], sendings, 2)
+    return replace(made, until=until, turns=turns)
+
+
+def test_a_rank_holds_its_stream_until_a_collective_ends():
+    """Rank 0 waits from 1 s until 4 s, both send 3 B until 7 s at 1 B/s; then 2 B until 9 s.
+
+    What came first, by number, after these, is the computation of 0.5 s.
+    """
+    job = JobSpec(0, operations=holding(), hosts=[0, 1])
+    result = simulate(SWITCH, [job], record=RECORD)
+    assert result.coflows[["start_s", "finish_s"]].values.tolist() == [[4, 7], [7, 9]]
+    talk = result.computations[result.computations["stream"] == "talk"]
+    assert sorted(talk[["rank", "start_s", "finish_s"]].values.tolist()) == [
+        [0, 1, 7], [0, 7, 9], [0, 9, 9.5], [1, 4, 7]]
+
+
+def test_turns_go_by_readiness_or_by_number():
+    """Computation 1 could begin at 1 s and 2 at 2 s; their stream is free at 3 s."""
+    rows = [(0, 1.0, -1, "b", "first"), (0, 3.0, -1, "a", "long"), (0, 1.0, -1, "c", "early"),
+            (0, 2.0, -1, "a", "late"), (0, 1.0, -1, "a", "ready")]
+    made = Operations.make(rows, [(4, 0), (2, 0), (3, 2)], [(0, 4), (1, 4)], [], 1)
+    for turns, ends in (("ready", [4, 6]), ("number", [6, 5])):
+        job = JobSpec(0, operations=replace(made, turns=turns), hosts=[0])
+        table = simulate(SWITCH, [job], record=RECORD).computations.set_index("stage")
+        assert table.loc[["ready", "late"], "finish_s"].tolist() == ends
+    with pytest.raises(UnknownNameError, match="turns 'rank'"):
+        replace(made, turns="rank")
 
 
 # --- the run as an object, and faults ----------------------------------------------------------
