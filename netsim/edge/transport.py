@@ -114,9 +114,8 @@ class Transport(Protocol):
 class TransportKind(Protocol):
     """A kind of transport with its options, which makes the transport of each run.
 
-    A kind that is for schedulers of whole jobs, too, also has ``ground(setting, sharing)``, which
-    returns the `netsim.edge.ground.Ground` of a run of these. Where jobs that are preempted then do
-    not go on where they were, ``why_not_whole`` says so.
+    A kind that is for schedulers of whole jobs, too, declares `why_not_whole`, and has
+    ``ground(setting, sharing)``, which returns the `netsim.edge.ground.Ground` of a run of these.
 
     Attributes
     ----------
@@ -124,6 +123,9 @@ class TransportKind(Protocol):
         Whether the transport simulates links, which need an allocator. It then has the attributes
         `fabric`, which counts `decisions`, `env`, the `Clock` of the fabric, and `steps`, the
         number of SimPy events.
+    why_not_whole : str or None, optional
+        Why whole jobs cannot run, such as that those that are preempted would not go on where they
+        were; None if they can. A kind without this attribute is for schedulers of chunks.
     """
 
     shares_links: ClassVar[bool]
@@ -137,6 +139,7 @@ class ConstantTransport:
     """Uploads and exchanges take the constant times that jobs declare, and never contend."""
 
     shares_links: ClassVar[bool] = False
+    why_not_whole: ClassVar[str | None] = None
 
     def begin(self, setting: EdgeSetting, sharing: LinkSettings) -> Transport:
         """Make the transport of one run."""

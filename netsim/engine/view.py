@@ -211,6 +211,9 @@ class Scheduler(Protocol):
 
     Attributes
     ----------
+    schedules : str, optional
+        ``"jobs"``, which is the default. Schedulers of edge-clouds that have other methods declare
+        other things; see `netsim.schedulers.registry.schedules`.
     needs : collection of str, optional
         What a run must have, by names of `netsim.simulation.compatibility.NEEDS`, such as
         ``"equal servers"``; a run without it is refused before it begins.

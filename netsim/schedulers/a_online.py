@@ -24,8 +24,8 @@ __all__ = ["AOnline", "AOnlineEdge", "ChunkRun", "CloudOnly", "Dispatcher"]
 class Dispatcher(Protocol):
     """Decides where the chunks of jobs go, in one run.
 
-    A scheduler of chunks has ``dispatcher(setting)``, which returns one. It declares in
-    ``needs`` what a run must have, by names of `netsim.simulation.compatibility.NEEDS`, such as
+    A scheduler of chunks declares ``schedules = "chunks"`` and has ``dispatcher(setting)``, which
+    returns one. It declares in ``needs`` what a run must have, by names of `netsim.simulation.compatibility.NEEDS`, such as
     ``"edge workers"`` and ``"edge storage"`` if it does not use the cloud.
     """
 
@@ -54,6 +54,7 @@ class AOnline:
     of the job is at the edge. Ties go to the edge, and to the worker with the lowest number.
     """
 
+    schedules: ClassVar[str] = "chunks"
     needs: ClassVar[frozenset[str]] = frozenset({"edge storage or a cloud"})
     cloud: ClassVar[bool] = True
 
@@ -74,6 +75,7 @@ class AOnlineEdge(AOnline):
 class CloudOnly:
     """Send all chunks to the cloud, as a baseline without scheduling."""
 
+    schedules: ClassVar[str] = "chunks"
     needs: ClassVar[frozenset[str]] = frozenset({"a cloud"})
 
     def dispatcher(self, setting: EdgeSetting) -> Dispatcher:

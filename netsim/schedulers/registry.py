@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from netsim.plugins import Registry
 
-__all__ = ["SCHEDULERS", "chooses_gpus", "make_scheduler", "schedules_whole_jobs"]
+__all__ = ["SCHEDULERS", "chooses_gpus", "make_scheduler", "schedules"]
 
-#: Methods of schedulers, one of which is enough: of jobs anywhere, and of what edge-clouds have.
-_OF_JOBS = ("decide", "begin")
-_OF_EDGE_CLOUDS = ("dispatcher", "run")
+#: What a scheduler declares as its ``schedules``, with the methods one of which it then has.
+_METHODS: Mapping[str, tuple[str, ...]] = {
+    "jobs": ("decide", "begin"), "chunks": ("dispatcher",), "runs": ("run",)}
 
-#: Classes with ``decide``, or with ``begin``, which returns an object with ``decide`` for one run;
-#: or with ``dispatcher``, for chunks of jobs on an edge-cloud.
+
+def schedules(scheduler: Any) -> str:
+    """Return what a scheduler schedules, as it declares in an attribute of this name.
+
+    Returns
+    -------
+    {"jobs", "chunks", "runs"}
+        ``"jobs"``, by default, for one that decides when jobs get GPUs, or workers of an
+        edge-cloud, as a whole, by ``decide`` or ``begin``; ``"chunks"`` for one that dispatches
+        chunks of jobs on an edge-cloud, by ``dispatcher``; ``"runs"`` for one that makes the whole
+        run on an edge-cloud, by ``run``.
+    """
+    return str(getattr(scheduler, "schedules", "jobs"))
+
+
+def _has_its_method(made: Any) -> bool:
+    """Whether an object has a method of what it schedules."""
+    return any(callable(getattr(made, name, None)) for name in _METHODS.get(schedules(made), ()))
+
+
+#: The schedulers; `schedules` says which methods they have.
 SCHEDULERS = Registry(
     "scheduler", {
         "a-online": "netsim.schedulers.a_online:AOnline",
@@ -41,9 +61,9 @@ SCHEDULERS = Registry(
         "wcs-subtime": "netsim.schedulers.predicted:WCSSubTime",
         "wcs-workload": "netsim.schedulers.predicted:WCSWorkload",
     },
-    accepts=lambda made: any(hasattr(made, name) for name in (*_OF_JOBS, *_OF_EDGE_CLOUDS)),
-    refusal="is no scheduler: it needs a method decide, or begin; on an edge-cloud, dispatcher or "
-            "run will do, too")
+    accepts=_has_its_method,
+    refusal="is no scheduler: it needs a method decide, or begin; on an edge-cloud, dispatcher if "
+            'it declares schedules = "chunks", or run if it declares schedules = "runs"')
 
 
 def make_scheduler(given: Any) -> Any:
@@ -54,9 +74,10 @@ def make_scheduler(given: Any) -> Any:
     given : str, mapping or object
         A name from `SCHEDULERS`, or ``"module:Class"``, with options as in ``"ff:order=by_size"``;
         ``{"name": ..., option: ...}``; or an object with ``begin`` or ``decide`` (see
-        `netsim.engine.view.Scheduler`), with ``dispatcher`` (see
-        `netsim.schedulers.a_online.Dispatcher`), or with ``run``, which returns the
-        `netsim.edge.schedule.Schedule` of an `EdgeSetting`; it is copied.
+        `netsim.engine.view.Scheduler`); one that declares ``schedules = "chunks"``, with
+        ``dispatcher`` (see `netsim.schedulers.a_online.Dispatcher`); or ``schedules = "runs"``,
+        with ``run``, which returns the `netsim.edge.schedule.Schedule` of an `EdgeSetting`. It is
+        copied.
 
     Raises
     ------
@@ -71,10 +92,3 @@ def make_scheduler(given: Any) -> Any:
 def chooses_gpus(scheduler: Any) -> bool:
     """Whether a scheduler chooses GPUs itself, so that no placement is used."""
     return bool(getattr(scheduler, "chooses_gpus", False))
-
-
-def schedules_whole_jobs(policy: Any) -> bool:
-    """Whether a policy decides when jobs get GPUs, or workers of an edge-cloud, as a whole."""
-    return (any(hasattr(policy, name) for name in _OF_JOBS)
-            and not any(hasattr(policy, name) for name in (
-                *_OF_EDGE_CLOUDS, "allocate", "shares_links")))

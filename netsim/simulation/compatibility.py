@@ -40,7 +40,7 @@ from netsim.schedulers.registry import (
     SCHEDULERS,
     chooses_gpus,
     make_scheduler,
-    schedules_whole_jobs,
+    schedules,
 )
 from netsim.simulation.events import Change, FaultEvent, changes_of
 from netsim.workload import JobSpec, Workload
@@ -264,9 +264,8 @@ def _shared_links(run: EdgeRun) -> str | None:
 
 
 def _only_chunks(run: EdgeRun) -> str | None:
-    if not hasattr(run.transport, "ground"):
-        return f"transport {_name_of(run.transport)!r} is for schedulers of chunks"
-    return getattr(run.transport, "why_not_whole", None)
+    only_chunks = f"transport {_name_of(run.transport)!r} is for schedulers of chunks"
+    return getattr(run.transport, "why_not_whole", only_chunks)
 
 
 def _name_of(transport: TransportKind) -> str:
@@ -319,27 +318,35 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
 #: What policies may need, by target and by the name that they declare.
 NEEDS: Mapping[str, Mapping[str, Need]] = {"cluster": _ON_CLUSTERS, "edge-cloud": _ON_EDGE_CLOUDS}
 
+
+def _at_the_edge(scheduler: Any) -> bool:
+    """Whether a scheduler gives all workers of each job at once, and never those of the cloud."""
+    return schedules(scheduler) == "jobs" and not _uses_cloud(scheduler)
+
+
 #: What a policy needs as its other attributes say, and need not declare.
 _IMPLIED: Mapping[str, Callable[[Any], bool]] = {
     "a cluster": lambda policy: bool(
         {*_declared(policy)} - {*NEEDS["edge-cloud"], "an edge-cloud"}),
-    "an edge-cloud": lambda policy: (hasattr(policy, "dispatcher") or hasattr(policy, "run")
-                                     or _uses_cloud(policy)),
+    "an edge-cloud": lambda policy: schedules(policy) != "jobs" or _uses_cloud(policy),
     "no placement": chooses_gpus,
     "no slices": lambda policy: not getattr(policy, "keeps_slices", True),
-    "constant delays": lambda policy: hasattr(policy, "run"),
-    "a transport of whole jobs": schedules_whole_jobs,
-    "edge workers": lambda policy: schedules_whole_jobs(policy) and not _uses_cloud(policy),
-    "edge storage for whole jobs": lambda policy: (schedules_whole_jobs(policy)
-                                                   and not _uses_cloud(policy)),
+    "constant delays": lambda policy: schedules(policy) == "runs",
     "sites of the network": lambda policy: getattr(policy, "shares_links", False),
     "no restarts": lambda policy: getattr(policy, "shares_links", False),
     "placed jobs": lambda policy: (getattr(policy, "sees_running", False)
                                    or getattr(policy, "reserves_gpus", False)),
 }
 
+#: What schedulers need besides.
+_IMPLIED_BY_SCHEDULERS: Mapping[str, Callable[[Any], bool]] = {
+    "a transport of whole jobs": lambda scheduler: schedules(scheduler) == "jobs",
+    "edge workers": _at_the_edge,
+    "edge storage for whole jobs": _at_the_edge,
+}
 
-def needs_of(policy: Any, target: str) -> tuple[str, ...]:
+
+def needs_of(policy: Any, target: str, kind: str = "scheduler") -> tuple[str, ...]:
     """List the requirements of a policy: declared ones, and those its other attributes imply.
 
     Parameters
@@ -347,6 +354,8 @@ def needs_of(policy: Any, target: str) -> tuple[str, ...]:
     policy : object
         May have an attribute `needs` with names of rows of `NEEDS`.
     target : {"cluster", "edge-cloud"}
+    kind : str
+        The kind of policy, as its registry names it.
 
     Returns
     -------
@@ -362,8 +371,9 @@ def needs_of(policy: Any, target: str) -> tuple[str, ...]:
     for name in declared:
         if not any(name in each for each in NEEDS.values()):
             raise UnknownNameError("need", name, rows)
+    implied = _IMPLIED | _IMPLIED_BY_SCHEDULERS if kind == "scheduler" else _IMPLIED
     return tuple(name for name in rows
-                 if name in declared or (name in _IMPLIED and _IMPLIED[name](policy)))
+                 if name in declared or (name in implied and implied[name](policy)))
 
 
 def _declared(policy: Any) -> tuple[str, ...]:
@@ -403,7 +413,7 @@ def goes_with(registry: Registry, target: str) -> pd.DataFrame:
     rows = NEEDS[target]
     cases = dict.fromkeys(case for need in rows.values() for case in need.cases)
     made = {name: registry.make(name, {}) for name in registry}
-    refused = {name: {case for need in needs_of(policy, target) for case in rows[need].cases}
+    refused = {name: {case for need in needs_of(policy, target, registry.kind) for case in rows[need].cases}
                for name, policy in made.items()
                if registry is not SCHEDULERS or target in places_of(policy)}
     table = pd.DataFrame.from_dict(
@@ -427,7 +437,7 @@ def _problems(run: ClusterRun | EdgeRun, target: str, policies: Iterable[_Asked]
     for kind, called, policy in policies:
         owner = f"{kind} {called!r}"
         try:
-            needs = needs_of(policy, target)
+            needs = needs_of(policy, target, kind)
         except InputError as error:
             yield kind, f"{owner}: {error}"
             continue

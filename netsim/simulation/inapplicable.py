@@ -8,7 +8,7 @@ from typing import Any
 from netsim.engine.preemption import Preemption, on_edge
 from netsim.errors import InputError
 from netsim.recording.link_recorder import OF_LINKS
-from netsim.schedulers.registry import SCHEDULERS, schedules_whole_jobs
+from netsim.schedulers.registry import SCHEDULERS, schedules
 
 __all__ = ["NOT_FOR", "preemption_on_edge", "problems_of_arguments", "refuse_arguments"]
 
@@ -81,7 +81,7 @@ def preemption_on_edge(given: Any, scheduler: Any) -> Preemption:
         If an option does not exist, has an invalid value or means nothing there, or the scheduler
         does not schedule whole jobs.
     """
-    if not schedules_whole_jobs(scheduler):
+    if schedules(scheduler) != "jobs":
         name = SCHEDULERS.to_dict(scheduler)["name"]
         raise InputError(f"preemption is for jobs on a cluster and for whole jobs; scheduler "
                          f"{name!r} dispatches chunks, or plans by itself what becomes of jobs")

@@ -32,7 +32,7 @@ from netsim.fabric.clock import Clock
 from netsim.fabric.flow_table import FlowTable
 from netsim.recording.link_recorder import LinkRecorder
 from netsim.schedulers.a_online import ChunkRun
-from netsim.schedulers.registry import SCHEDULERS
+from netsim.schedulers.registry import SCHEDULERS, schedules
 from netsim.simulation.compatibility import problems_of_edge
 from netsim.simulation.edge_teller import EdgeTeller
 from netsim.simulation.events import FaultEvent, capacities_of
@@ -109,11 +109,12 @@ class OnEdge:
         return self._begun
 
     def _begin(self) -> SteppedRun:
-        if hasattr(self._scheduler, "dispatcher"):
+        what = schedules(self._scheduler)
+        if what == "chunks":
             self._moved = self._kind.begin(self._setting, self._sharing)
             return ChunkRun(self._scheduler, self._setting, self._moved)
         name = SCHEDULERS.to_dict(self._scheduler)["name"]
-        if not hasattr(self._scheduler, "run"):
+        if what == "jobs":
             self._moved = self._kind.ground(  # type: ignore[attr-defined]
                 self._setting, self._sharing)
             return WholeJobs(self._setting, self._scheduler, name, self._moved,

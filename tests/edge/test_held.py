@@ -204,6 +204,7 @@ def test_a_run_that_is_stopped_is_stored(tmp_path):
 class Whole:
     """A scheduler that says beforehand when all jobs train: one after the other."""
 
+    schedules = "runs"
     needs = ("edge workers",)
 
     def run(self, setting):

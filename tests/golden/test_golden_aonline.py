@@ -10,7 +10,7 @@ import pytest
 import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.edge.kernels import calculate_q
-from netsim.schedulers.registry import make_scheduler
+from netsim.schedulers.registry import make_scheduler, schedules
 
 #: The cases count in slots of an hour.
 HOUR = 3600.0
@@ -57,7 +57,7 @@ TRANSPORTS = ("constant", "fabric", "fabric:mode=exact:preemption=pause")
 
 def transports_of(scheduler):
     """Return the transports that a scheduler runs on: the fabric is for those of chunks."""
-    return TRANSPORTS if hasattr(make_scheduler(scheduler), "dispatcher") else TRANSPORTS[:1]
+    return TRANSPORTS if schedules(make_scheduler(scheduler)) == "chunks" else TRANSPORTS[:1]
 
 
 def check_case(path):

@@ -12,6 +12,7 @@ from netsim.experiment_file.experiment import Experiment
 from netsim.placements.placement import FirstFit
 from netsim.schedulers.a_online import AOnline
 from netsim.schedulers.queues import FIFO
+from netsim.schedulers.queues import FIFO
 from netsim.simulation.compatibility import NEEDS, needs_of
 from netsim.simulation.inapplicable import NOT_FOR
 
@@ -238,3 +239,32 @@ def test_jobs_of_an_edge_cloud_are_compared_as_they_run():
     one = netsim.simulate(given.target, jobs, scheduler="a-online")
     both = netsim.compare(given.target, jobs, schedulers=["a-online", "cloud-only"])
     assert both.results["a-online"].jobs.equals(one.jobs)
+
+
+class Helped(FIFO):
+    """A scheduler of whole jobs, with methods of its own that are called as those of others."""
+
+    def run(self, setting):
+        raise AssertionError("it schedules jobs")
+
+    dispatcher = run
+
+
+class Undeclared:
+    def dispatcher(self, setting):
+        raise AssertionError("it does not say that it schedules chunks")
+
+
+class Boundless(FIFO):
+    schedules = "everything"
+
+
+def test_what_a_scheduler_schedules_is_what_it_declares():
+    """The names of its methods do not say it: they would have taken `Helped` for another kind."""
+    cluster, edge = netsim.Cluster(servers=2, gpus=2), Experiment(**TARGETS["edge-cloud"])
+    for place, specs in ((cluster, jobs()), (edge.target, list(edge.jobs))):
+        mine, usual = (netsim.simulate(place, specs, scheduler=each) for each in (Helped(), "fifo"))
+        assert mine.jobs.equals(usual.jobs)
+    for wrong in (Undeclared(), Boundless()):
+        with pytest.raises(InputError, match='is no scheduler: .* declares schedules = "chunks"'):
+            netsim.simulate(edge.target, edge.jobs, scheduler=wrong)
