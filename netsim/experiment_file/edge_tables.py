@@ -22,7 +22,7 @@ from netsim.edge.registry import TRANSPORTS, make_transport
 from netsim.edge.setting import EdgeSetting
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.experiment_file.digests import check_digest, pinned
-from netsim.experiment_file.key_errors import KeyErrors, build
+from netsim.experiment_file.key_errors import KeyErrors, build, culprit
 from netsim.experiment_file.tables import OpenTable, PolicyTable
 from netsim.network import Topology
 from netsim.results.result import Result
@@ -99,28 +99,35 @@ def is_of_edge(table: Mapping[str, Any]) -> bool:
     return True
 
 
-def edge_jobs(system: EdgeCloud, table: Mapping[str, Any],
-              check: Callable[[EdgeWorkload], None] = lambda jobs: None) -> EdgeWorkload:
+#: Keys of a table ``[workload]`` that it needs, in the order in which errors name them.
+_SKELETON = ("jobs", "file", "format", "name", "seed")
+
+
+def edge_jobs(system: EdgeCloud, table: Mapping[str, Any]) -> EdgeWorkload:
     """Make the jobs that a table ``[workload]`` describes, for an edge-cloud.
 
     Parameters
     ----------
     system : EdgeCloud
     table : mapping
-    check : callable
-        Raises InputError for jobs that cannot be run.
 
     Raises
     ------
     Problems
         If the table is invalid; names the keys.
     """
+    return build(_maker(system), table, _SKELETON)
+
+
+def _maker(system: EdgeCloud, check: Callable[[EdgeWorkload], None] = lambda jobs: None
+           ) -> Callable[..., EdgeWorkload]:
+    """Return a function that makes jobs from a table, and raises InputError if a check does."""
     def make(*, seed: int = 0, sha256: str | None = None, **options: Any) -> EdgeWorkload:
         if sha256 is not None:
             check_digest(full_edge_jobs(options).get("file", options.get("file")), sha256)
         return edge_jobs_of(options, system, check, seed=seed)
 
-    return build(make, table, ("jobs", "file", "format", "name", "seed"))
+    return make
 
 
 def refuse_unknown(table: object) -> None:
@@ -209,24 +216,23 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
                                                 given.get("allocator", "maxmin"),
                                                 given.get("events", ()))]
 
-    def check(jobs: EdgeWorkload) -> None:
-        for at, problem in problems(jobs):
-            if at == "workload":
-                raise InputError(problem)
+    def blamed(why: str) -> tuple[str, str]:
+        """Return the key without which jobs would not have a problem, and the message of that."""
+        def check(jobs: EdgeWorkload) -> None:
+            for at, other in problems(jobs):
+                if at == "workload" and _need_of(other) == _need_of(why):
+                    raise InputError(other)
 
-    try:
-        found = problems(jobs)
-    except InputError:  # as it is found again below
-        found = [("workload", "")]
-    others = [(key, why) for key, why in found if key != "workload"]
-    if len(others) == len(found):
-        return others
-    try:
-        edge_jobs(system, table, check)
-    except KeyErrors as error:
-        return others + [(f"workload.{key}" if key else "workload", why)
-                         for key, why in error.found]
-    raise AssertionError("jobs are refused that can be read")
+        key, message = culprit(_maker(system, check), table, _SKELETON)
+        return f"workload.{key}" if key else "workload", message
+
+    found = problems(jobs)
+    return [blamed(why) if key == "workload" else (key, why) for key, why in found]
+
+
+def _need_of(problem: str) -> str:
+    """Return who needs what, of the message of a problem."""
+    return problem.partition(": ")[0]
 
 
 def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None

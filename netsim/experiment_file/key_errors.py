@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from netsim.errors import InputError, UnknownNameError
 from netsim.text import visible
 
-__all__ = ["KeyErrors", "build", "problems_of"]
+__all__ = ["KeyErrors", "build", "culprit", "problems_of"]
 
 Built = TypeVar("Built")
 
@@ -32,8 +32,9 @@ class KeyErrors(ValueError):
 def build(make: Callable[..., Built], table: Mapping[str, Any], skeleton: Sequence[str]) -> Built:
     """Return ``make(**table)``, and attribute its errors to keys of the table.
 
-    An error is attributed to a key if leaving out the key changes the error. The key is then
-    removed, unless it is in the skeleton, to find further errors.
+    An error is attributed to the key without which there is none; if there is no such key, to one
+    without which there is another error. The key is then removed, unless it is in the skeleton, to
+    find further errors.
 
     Parameters
     ----------
@@ -68,13 +69,40 @@ def _blame(make: Callable[..., Any], table: dict[str, Any], skeleton: Sequence[s
     return found
 
 
+def culprit(make: Callable[..., Any], table: Mapping[str, Any], skeleton: Sequence[str]
+            ) -> tuple[str, str]:
+    """Return the key of a table without which there is no error, and the message of the error.
+
+    Parameters
+    ----------
+    make, table, skeleton
+        As for `build`.
+
+    Returns
+    -------
+    key : str
+        The first such option, or else the first key of the skeleton in the table; "" if there is
+        neither.
+    message : str
+    """
+    options = [key for key in table if key not in skeleton]
+    mended = (key for key in options if _failure(make, _without(key, table)) is None)
+    key = next(mended, next((key for key in skeleton if key in table), ""))
+    return key, _failure(make, table) or ""
+
+
 def _culprit(make: Callable[..., Any], table: Mapping[str, Any], skeleton: Sequence[str],
              message: str) -> str:
-    options = [key for key in table if key not in skeleton]
-    for key in (*options, *(key for key in skeleton if key in table)):
-        if _failure(make, {other: table[other] for other in table if other != key}) != message:
-            return key
-    return ""
+    keys = [key for key in table if key not in skeleton]
+    keys += [key for key in skeleton if key in table]
+    failures = {key: _failure(make, _without(key, table)) for key in keys}
+    mended = (key for key, failure in failures.items() if failure is None)
+    changed = (key for key, failure in failures.items() if failure != message)
+    return next(mended, next(changed, ""))
+
+
+def _without(key: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    return {other: value for other, value in table.items() if other != key}
 
 
 def _failure(make: Callable[..., Any], table: Mapping[str, Any]) -> str | None:

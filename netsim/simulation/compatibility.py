@@ -294,13 +294,13 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
         "workload", ("a type of workers that no server has",), "all jobs train at the edge"),
     "edge storage": Need(
         lambda run: _refusal(run.setting.check_storage, False),
-        "workload", (_FULL, _NO_ROOM), "servers of the edge hold all chunks"),
+        "edge_cloud.storage", (_FULL, _NO_ROOM), "servers of the edge hold all chunks"),
     "edge storage for whole jobs": Need(
         lambda run: _refusal(check_room, run.setting),
-        "workload", (_FULL, _NO_ROOM), "servers of the edge hold all that a job's workers train"),
+        "edge_cloud.storage", (_FULL, _NO_ROOM), "servers of the edge hold all that a job's workers train"),
     "edge storage or a cloud": Need(
         lambda run: _refusal(run.setting.check_storage, True),
-        "workload", (_NO_ROOM,), "servers of the edge or the cloud hold each chunk"),
+        "edge_cloud.storage", (_NO_ROOM,), "servers of the edge or the cloud hold each chunk"),
     "sites of the network": Need(
         lambda run: _refusal(run.setting.check_sites),
         "workload", ("data at a site that the network lacks",), "uploads start at sites"),

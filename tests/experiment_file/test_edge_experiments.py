@@ -348,3 +348,24 @@ def test_lists():
     assert catalogue("topologies")["edge-servers-100"].startswith("edge-cloud: 100 edge")
     assert catalogue("workloads")["edge-jobs-300"].startswith("of edge-clouds: 300 jobs")
     assert catalogue("workloads")["a-online"].startswith("experiment: A_online")
+
+
+SLOTS = {"slot": "1s", "span": "100s", "upload": ["1s", "5s"], "cloud_upload": ["5s", "6s"]}
+
+
+@pytest.mark.parametrize(("more", "storage"), [({}, "500MB"), ({"chunk": "9GB"}, "5GB"),
+                                               ({"gang": 2}, "500MB")], ids=str)
+def test_storage_that_is_too_small_is_the_only_problem(more, storage):
+    """Without `slot` other keys would be no multiples of it, which says nothing about storage."""
+    found = problems(edge_cloud=CLOUD | {"storage": storage}, scheduler="srtf",
+                     workload=JOBS | SLOTS | more)
+    assert len(found) == 1
+    assert found[0].startswith("edge_cloud.storage: scheduler 'srtf' needs edge storage")
+    assert found[0].endswith("storage is too small")
+
+
+def test_a_key_is_blamed_without_which_there_is_no_problem():
+    found = problems(workload=JOBS | SLOTS | {"chunk": "-1GB"})
+    assert [each.partition(": ")[0] for each in found] == ["workload.chunk"]
+    found = problems(workload=JOBS | SLOTS | {"types": ["tpu"]}, scheduler="srtf")
+    assert [each.partition(": ")[0] for each in found] == ["workload.types"]
