@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from netsim.checks import is_whole
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.slices import split_replica_error
-from netsim.engine.view import Decision, Saving, Start
+from netsim.engine.view import ClusterView, Decision, Saving, Scheduler, Start
 from netsim.errors import AllocationError
 from netsim.workload import JobSpec
 
-__all__ = ["Checked", "check_form", "check_moved", "check_preemption", "check_start"]
+__all__ = ["Checked", "ask", "check_form", "check_moved", "check_preemption", "check_start"]
 
 Ints = NDArray[np.int64]
+
+#: What NumPy and Python say to those who write to arrays and mappings of a view.
+_READ_ONLY = ("read-only", "'mappingproxy' object")
 
 
 class Checked(NamedTuple):
@@ -27,6 +30,24 @@ class Checked(NamedTuple):
     start: list[Start]
     preempt: list[int]
     wake_at: float
+
+
+def ask(name: str, scheduler: Scheduler, view: ClusterView) -> Any:
+    """Return what a scheduler answers.
+
+    Raises
+    ------
+    AllocationError
+        If it tries to change the view.
+    """
+    try:
+        return scheduler.decide(view)
+    except (AttributeError, TypeError, ValueError) as error:
+        if not any(each in str(error) for each in _READ_ONLY):
+            raise
+        raise AllocationError(
+            f"scheduler {name} tries to change what is read-only, as all of the view is, at "
+            f"{view.now:g} s: {error}; change a copy, such as view.free.copy()") from error
 
 
 def check_form(name: str, answer: Decision | Sequence[Start], now: float) -> Checked:

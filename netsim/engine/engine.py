@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster, check_size
 from netsim.engine.checks import (
+    ask,
     check_form,
     check_moved,
     check_preemption,
@@ -403,7 +404,7 @@ class Engine:
         view = self.view()
         news = bool(self._arrived or self._left)
         self._arrived, self._left = [], []
-        decision = check_form(self._name, self._scheduler.decide(view), now)
+        decision = check_form(self._name, ask(self._name, self._scheduler, view), now)
         held = {job: self._running.get(job) for job in decision.preempt}
         for job in decision.preempt:
             self._preempt(job)

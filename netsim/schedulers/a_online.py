@@ -25,8 +25,9 @@ class Dispatcher(Protocol):
     """Decides where the chunks of jobs go, in one run.
 
     A scheduler of chunks declares ``schedules = "chunks"`` and has ``dispatcher(setting)``, which
-    returns one. It declares in ``needs`` what a run must have, by names of `netsim.simulation.compatibility.NEEDS`, such as
-    ``"edge workers"`` and ``"edge storage"`` if it does not use the cloud.
+    returns one. It declares in ``needs`` what a run must have, by names of
+    `netsim.simulation.compatibility.NEEDS`, such as ``"edge workers"`` and
+    ``"edge storage"`` if it does not use the cloud.
     """
 
     def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:

@@ -267,6 +267,18 @@ class InOrderRun:
         keys[0][view.got(jobs) == view.now] = -math.inf  # nothing is stopped at once
         return jobs, view.ranks(jobs), keys
 
+    def out_of_line(self, view: ClusterView) -> list[int]:
+        """Return waiting jobs whose keys are not those by which they stand in line.
+
+        There are none unless keys change that `Order.see` has not told.
+        """
+        filed = [*self._line.places.values()]
+        jobs, gpus = [place.job for place in filed], [place.gpus for place in filed]
+        if not jobs:
+            return []
+        found = places_of(self._keys(view, np.array(jobs)), jobs, gpus)
+        return [place.job for place, now in zip(filed, found, strict=True) if place != now]
+
     @property
     def line(self) -> WaitingJobs:
         """The jobs that wait, in order."""

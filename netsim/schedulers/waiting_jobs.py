@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +56,11 @@ class WaitingJobs:
         self._taken: dict[int, Place] = {}  # places that are not in their queue for a while
         self._most, self._rejected = math.inf, False
         self._skipped: dict[int, None] = {}
+
+    @property
+    def places(self) -> Mapping[int, Place]:
+        """The places of all jobs that wait."""
+        return self._places
 
     def add(self, place: Place) -> None:
         """Add a job."""

@@ -297,7 +297,8 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
         "edge_cloud.storage", (_FULL, _NO_ROOM), "servers of the edge hold all chunks"),
     "edge storage for whole jobs": Need(
         lambda run: _refusal(check_room, run.setting),
-        "edge_cloud.storage", (_FULL, _NO_ROOM), "servers of the edge hold all that a job's workers train"),
+        "edge_cloud.storage", (_FULL, _NO_ROOM),
+        "servers of the edge hold all that a job's workers train"),
     "edge storage or a cloud": Need(
         lambda run: _refusal(run.setting.check_storage, True),
         "edge_cloud.storage", (_NO_ROOM,), "servers of the edge or the cloud hold each chunk"),
@@ -413,7 +414,8 @@ def goes_with(registry: Registry, target: str) -> pd.DataFrame:
     rows = NEEDS[target]
     cases = dict.fromkeys(case for need in rows.values() for case in need.cases)
     made = {name: registry.make(name, {}) for name in registry}
-    refused = {name: {case for need in needs_of(policy, target, registry.kind) for case in rows[need].cases}
+    refused = {name: {case for need in needs_of(policy, target, registry.kind)
+                      for case in rows[need].cases}
                for name, policy in made.items()
                if registry is not SCHEDULERS or target in places_of(policy)}
     table = pd.DataFrame.from_dict(

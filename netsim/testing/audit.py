@@ -25,7 +25,7 @@ _ROUNDING = 1e-9
 
 
 class Asked(NamedTuple):
-    """A decision of a scheduler, and the parts of the view that it changed.
+    """A decision of a scheduler, and what it did that it must not do.
 
     Attributes
     ----------
@@ -34,6 +34,9 @@ class Asked(NamedTuple):
         Jobs with their GPUs.
     preempted : tuple of int
     changed : tuple of str
+        Parts of the view that it changed.
+    out_of_line : tuple of int
+        Jobs whose keys have changed though the order has not said so.
     """
 
     now: float
@@ -41,6 +44,7 @@ class Asked(NamedTuple):
     preempted: tuple[int, ...] = ()
     wake_at: float = math.inf
     changed: tuple[str, ...] = ()
+    out_of_line: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from netsim.engine.view import ClusterView, Decision, Scheduler, decider_of
 from netsim.errors import AllocationError, InputError, StalledError
 from netsim.placements.registry import make_placement
 from netsim.plugins import labelled
+from netsim.schedulers.in_order import InOrderRun
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
 from netsim.simulation.compatibility import check_policy
 from netsim.simulation.events import changes_of
@@ -65,6 +66,9 @@ def check_scheduler(scheduler: Any, *, placement: Any = None, examples: int = 60
     free GPUs. What a preemption keeps and costs, and the loss of servers, are part of an example,
     as is the time of an iteration, which is independent of estimates. Examples that the scheduler
     refuses, by its ``needs``, ``suits`` or ``begin``, are skipped.
+
+    Keys of a scheduler by `netsim.schedulers.in_order.InOrder` must not change while jobs wait,
+    unless its ``see`` returns these jobs.
 
     Each run is audited, too: no GPU is held twice, progress that was kept is not lost, costs are
     paid where they are due, and what jobs held adds up.
@@ -141,8 +145,15 @@ class _Watched:
         except (TypeError, ValueError):
             return answer  # the engine refuses it
         changed = tuple(name for name in before if before[name] != after[name])
-        self.log.append(Asked(view.now, starts, preempted, decision.wake_at, changed))
+        self.log.append(Asked(view.now, starts, preempted, decision.wake_at, changed,
+                              self._out_of_line(view)))
         return decision
+
+    def _out_of_line(self, view: ClusterView) -> tuple[int, ...]:
+        """Return jobs that wait, in an order, by keys that they no longer have."""
+        with noted(f"on the example\n{self._case}"):
+            return tuple(self._scheduler.out_of_line(view)
+                         if isinstance(self._scheduler, InOrderRun) else ())
 
     def _count_calls(self, view: ClusterView) -> None:
         """Stop a scheduler that asks to be woken without end."""
@@ -316,6 +327,11 @@ def _changes_the_view(trial: _Trial) -> str | None:
     return f"{', '.join(changed)} changed" if changed else None
 
 
+def _lets_keys_change(trial: _Trial) -> str | None:
+    return next((f"at {each.now:g} s those of job {each.out_of_line[0]} are not those by which it "
+                 "stands in line" for each in trial.run.log if each.out_of_line), None)
+
+
 def _is_not_deterministic(trial: _Trial) -> str | None:
     fault = _first_difference(*(_acts(run, np.inf)
                                 for run in (trial.run, trial.run_on(trial.case))))
@@ -372,5 +388,7 @@ _PROMISES: dict[str, Callable[[_Trial], str | None]] = {
     "intended)": _peeks_at_iterations,
     "depends on jobs that have not arrived (declare clairvoyant = True if that is intended)":
     _peeks_ahead,
+    "lets keys of jobs that wait change by themselves (return these jobs from see)":
+    _lets_keys_change,
     "is not work-conserving, as it claims": _is_not_work_conserving,
 }

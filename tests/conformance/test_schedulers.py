@@ -12,7 +12,7 @@ import pytest
 
 import netsim
 from netsim.engine.view import Decision
-from netsim.errors import InputError
+from netsim.errors import AllocationError, InputError
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.in_order import InOrder, Keys
 from netsim.schedulers.queues import FIFO, SJF
@@ -152,6 +152,24 @@ class Lowering(InTurn):
         return starts
 
 
+class Writing(InTurn):
+    """Puts what it means to start among the GPUs that are taken, and in the queue."""
+
+    def decide(self, view):
+        starts = super().decide(view)
+        for _, gpus in starts:
+            view.free[gpus] = False
+        return starts
+
+
+class Ticking(InTurn):
+    def decide(self, view):
+        starts = super().decide(view)
+        for job, _ in starts:
+            del view.pending[job]
+        return starts
+
+
 class Forgetting(InTurn):
     """Changes what jobs have held."""
 
@@ -278,6 +296,31 @@ class Lottery(InOrder):
         return Keys(value=np.array([self.thrown.random() for _ in jobs]))
 
 
+class Aging(InOrder):
+    """Whoever has waited longer, for its size, comes first: keys change as time passes."""
+
+    def keys(self, view, jobs):
+        return Keys(value=-(view.now - view.waits_since(jobs)) / view.ranks(jobs))
+
+
+class Crowding(InOrder):
+    """By how many jobs wait, for every other job."""
+
+    def keys(self, view, jobs):
+        return Keys(level=np.where(jobs % 2, float(len(view.pending)), 0.0))
+
+
+class Announced(InOrder):
+    """As `Aging`, and says so; it looks again every second."""
+
+    def see(self, view, fresh):
+        return [*view.pending]
+
+    def keys(self, view, jobs):
+        return Keys(value=-(view.now - np.nan_to_num(view.waits_since(jobs), nan=view.now))
+                    / view.ranks(jobs))
+
+
 @dataclass(frozen=True)
 class Hoarding(SRTF):
     """Claims to start what fits, though a job that does not fit holds up those behind it."""
@@ -303,6 +346,10 @@ BROKEN = [
             "s, and 1 jobs still wait"),
     (Unlocking, "changes the view: load changed"),
     (Lowering, "changes the view: idle changed"),
+    (Writing, "breaks a rule: scheduler Writing tries to change what is read-only, as all of the "
+              "view is, at 0 s: assignment destination is read-only; change a copy"),
+    (Ticking, "breaks a rule: scheduler Ticking tries to change what is read-only, .*: "
+              "'mappingproxy' object does.* support item deletion"),
     (Forgetting, "changes the view: first_start changed"),
     (Dice, "is not deterministic: job . starts at .* s on GPUs .*, not job "),
     (Remembering, "is not deterministic"),
@@ -317,6 +364,9 @@ BROKEN = [
     (ByWhatIsLeft, r"depends on iterations that a job has not made yet \(declare clairvoyant"),
     (ByTheWhole, r"depends on iterations that a job has not made yet \(declare clairvoyant"),
     (Lottery, "is not deterministic"),
+    (Aging, r"lets keys of jobs that wait change by themselves \(return these jobs from see\): "
+            "at .* s those of job . are not those by which it stands in line"),
+    (Crowding, "lets keys of jobs that wait change by themselves"),
     (Hoarding, "is not work-conserving, as it claims: at .* s job . fits but does not start"),
     (Refusing, "refuses all of 60 examples, the last with: scheduler 'Refusing': no cluster is "),
 ]
@@ -376,12 +426,22 @@ def test_what_depends_by_design_may_be_declared():
     check_scheduler(OneByOne, examples=20)
 
 
+def test_keys_may_change_of_which_see_tells():
+    check_scheduler(Announced(), examples=20)
+
+
+def test_a_run_says_who_writes_to_the_view():
+    alone = [netsim.JobSpec(0, pattern="ring-all-reduce", ranks=1)]
+    with pytest.raises(AllocationError, match="Writing tries to change what is read"):
+        netsim.simulate(netsim.Cluster(1, 1), alone, scheduler=Writing())
+
+
 def test_an_exception_passes_through_with_the_example():
     class Hasty(InTurn):
         def decide(self, view):
-            view.free[0] = False
+            raise ValueError("it is broken")
 
-    with pytest.raises(ValueError, match="read-only") as error:
+    with pytest.raises(ValueError, match="it is broken") as error:
         check_scheduler(Hasty())
     assert error.value.__notes__[0].startswith("on the example\nCluster(gpus=[")
 

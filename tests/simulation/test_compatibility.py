@@ -12,7 +12,6 @@ from netsim.experiment_file.experiment import Experiment
 from netsim.placements.placement import FirstFit
 from netsim.schedulers.a_online import AOnline
 from netsim.schedulers.queues import FIFO
-from netsim.schedulers.queues import FIFO
 from netsim.simulation.compatibility import NEEDS, needs_of
 from netsim.simulation.inapplicable import NOT_FOR
 
@@ -266,5 +265,5 @@ def test_what_a_scheduler_schedules_is_what_it_declares():
         mine, usual = (netsim.simulate(place, specs, scheduler=each) for each in (Helped(), "fifo"))
         assert mine.jobs.equals(usual.jobs)
     for wrong in (Undeclared(), Boundless()):
-        with pytest.raises(InputError, match='is no scheduler: .* declares schedules = "chunks"'):
+        with pytest.raises(InputError, match=r'is no scheduler: .* declares schedules = "chunks"'):
             netsim.simulate(edge.target, edge.jobs, scheduler=wrong)
