@@ -272,7 +272,8 @@ class Experiment(Table):
             given["events"] = [event.model_dump() for event in self.events]
         given |= {f"compare.{name}": True for name in ("allocators", "schedulers")
                   if getattr(self.compare, name)}
-        given |= {f"record.{name}": True for name in OF_LINKS if name in self.record}
+        given |= {f"record.{name}": True for name in (*OF_LINKS, *EDGE_TABLES)
+                  if name in self.record}
         tables: dict[str, PolicyTable] = {
             f"compare.schedulers.{k}": each for k, each in enumerate(self.compare.schedulers)}
         tables |= {name: table for name in ("scheduler", "transport")

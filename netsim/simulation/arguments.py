@@ -19,6 +19,7 @@ from netsim.jobs.stragglers import factors_of
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.recording.link_recorder import OF_LINKS, RECORDS, LinkRecorder
+from netsim.results.result import EDGE_TABLES
 from netsim.simulation.compatibility import edge_inputs_of, inputs_of, wire_of
 from netsim.simulation.events import FaultEvent, capacities_of
 from netsim.simulation.faults import Faults
@@ -73,7 +74,7 @@ class Arguments(NamedTuple):
             "scheduler": self.scheduler is not None, "epsilon": self.epsilon != 0,
             "transport": self.transport != "constant", "preemption": self.preemption is not None,
             **{f"record.{name}": isinstance(self.record, Sequence) and name in self.record
-               for name in OF_LINKS}}
+               for name in (*OF_LINKS, *EDGE_TABLES)}}
         return [name for name, is_given in differs.items() if is_given]
 
 
@@ -133,9 +134,7 @@ def _as_cluster(what: Topology | Cluster | str | Path, args: Arguments) -> Topol
 def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callable[[], OnCluster]:
     """Check the arguments of a run on a cluster; return a function that makes its target."""
     check_whole(args.seed, "seed")
-    for name in check_sequence(args.record, str, "record", "names"):
-        if name not in RECORDS:
-            raise UnknownNameError("record", name, RECORDS)
+    _check_record(args.record, RECORDS)
     rings, policies = inputs_of(cluster, workload, args.scheduler, args.placement, args.execution,
                                 args.seed, args.events)
     faults = Faults(args.events, cluster.network)
@@ -150,11 +149,19 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
                    TIMELINE if args.timeline and on_fabric else ())
 
 
+def _check_record(record: Sequence[str], known: Sequence[str]) -> None:
+    """Check that all names of tables are known where jobs run."""
+    for name in check_sequence(record, str, "record", "names"):
+        if name not in known:
+            raise UnknownNameError("record", name, known)
+
+
 def _on_edge(system: EdgeCloud, workload: EdgeWorkload, args: Arguments) -> OnEdge:
     if (problem := wire_of(system.network)) is not None:
         raise InputError(f"edge-cloud {system.name!r}: {problem}")
     transport = make_transport(args.transport)
-    recorder = LinkRecorder(args.record, system.network,
+    _check_record(args.record, (*RECORDS, *EDGE_TABLES))
+    recorder = LinkRecorder([name for name in args.record if name in RECORDS], system.network,
                             OF_LINKS if args.timeline and transport.shares_links else ())
     if not transport.shares_links:
         refuse_arguments("edge-cloud without links", args.given,

@@ -8,6 +8,7 @@ from typing import Any
 from netsim.engine.preemption import Preemption, on_edge
 from netsim.errors import InputError
 from netsim.recording.link_recorder import OF_LINKS
+from netsim.results.result import EDGE_TABLES
 from netsim.schedulers.registry import SCHEDULERS, schedules
 
 __all__ = ["NOT_FOR", "preemption_on_edge", "problems_of_arguments", "refuse_arguments"]
@@ -21,15 +22,20 @@ _FOR_SCHEDULERS = f"for jobs on a cluster or an edge-cloud; {_AS_COFLOWS}"
 _PLACED_BY_SCHEDULERS = "for jobs on a cluster; on an edge-cloud the scheduler places jobs"
 _CONSTANT = "for transport 'fabric'; with {transport!r} delays and rates are constant"
 
+#: Tables that only runs on edge-clouds have, which always have them.
+_RECORDS_OF_EDGE = dict.fromkeys((f"record.{name}" for name in EDGE_TABLES), _FOR_EDGE_CLOUDS)
+
 #: What runs -> the arguments of `netsim.simulate`, or keys of an experiment, that are not for it,
 #: with the reason.
 NOT_FOR: Mapping[str, Mapping[str, str]] = {
     "network": {
         **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
         **dict.fromkeys(("scheduler", "compare.schedulers"), _FOR_SCHEDULERS),
-        **dict.fromkeys(("placement", "execution", "preemption"), _FOR_CLUSTERS)},
+        **dict.fromkeys(("placement", "execution", "preemption"), _FOR_CLUSTERS),
+        **_RECORDS_OF_EDGE},
     "cluster": {
-        **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS)},
+        **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
+        **_RECORDS_OF_EDGE},
     "cluster by a model": dict.fromkeys(
         ("allocator", "observe_interval", "compare.allocators"), _NOTHING_TO_SHARE),
     "edge-cloud": {

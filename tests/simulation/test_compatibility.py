@@ -142,7 +142,8 @@ ARGUMENTS = {
     "preemption": {"keep": "fraction"},
     "execution": "fabric", "allocator": "sebf", "observe_interval": 1.0, "until": 3.0,
     "events": [{"at": 1, "link": 0, "capacity": 1e6}], "stragglers": {"0": 2.0},
-    "record.links": ["links"], "record.decisions": ["decisions"]}
+    "record.links": ["links"], "record.decisions": ["decisions"],
+    "record.chunks": ["jobs", "chunks"], "record.ps": ["ps"]}
 
 
 @pytest.mark.parametrize(("target", "name"), [
@@ -238,6 +239,22 @@ def test_jobs_of_an_edge_cloud_are_compared_as_they_run():
     one = netsim.simulate(given.target, jobs, scheduler="a-online")
     both = netsim.compare(given.target, jobs, schedulers=["a-online", "cloud-only"])
     assert both.results["a-online"].jobs.equals(one.jobs)
+
+
+@pytest.mark.parametrize("transport", ["constant", "fabric"])
+def test_tables_of_edge_clouds_may_be_named_in_files_and_calls(transport):
+    """They are there in any case."""
+    keys = TARGETS["edge-cloud"] | {"transport": transport}
+    named = ["jobs", "chunks", "training", "workers", "servers", "ps"]
+    given = Experiment(**keys, record=named)
+    by_file = netsim.run(given)
+    by_call = netsim.simulate(given.target, given.jobs, transport=transport, record=named)
+    for table in named:
+        assert getattr(by_file, table).equals(getattr(by_call, table))
+    with pytest.raises(SpecError, match=r"record: unknown record 'chunk' \(did you mean 'chunks'"):
+        Experiment(**keys, record=["chunk"])
+    with pytest.raises(InputError, match=r"unknown record 'chunk' \(did you mean 'chunks'"):
+        netsim.simulate(given.target, given.jobs, record=["chunk"])
 
 
 class Helped(FIFO):
