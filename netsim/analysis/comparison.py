@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from netsim.analysis.coflows import ALL, classify_coflows, each_class
@@ -47,6 +48,9 @@ def check_baseline(baseline: str, labels: Iterable[str]) -> None:
 def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.DataFrame:
     """Return a table with a row per result, in their order, and a last row for the lower bound.
 
+    Bounds may depend on the servers that jobs got. The last row then has the least one of each job,
+    and the least mean of coflows, which hold for all runs.
+
     Parameters
     ----------
     results : mapping of str to Result
@@ -72,7 +76,7 @@ def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.D
         jobs_finished, jct_total_s, jct_mean_s, jct_p95_s, cct_mean_s, makespan_s
             As in `Result.summary`. CCTs are NaN if they were not recorded.
         over_lower_bound
-            Total JCT over the lower bound of the jobs that finished.
+            Total JCT over the run's own lower bound of the jobs that finished.
         over_baseline
             Total JCT over that of the baseline. NaN if one of the two did not finish all jobs.
         utilisation, preemptions, cloud_share
@@ -83,7 +87,7 @@ def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.D
             Cost of the run; missing for the lower bound.
     """
     rows = [_row(label, result, results) for label, result in results.items()]
-    rows.append(_bound(next(iter(results.values()))))
+    rows.append(_bound(results))
     table = pd.DataFrame(rows)
     base, jobs = rows[_place(baseline, results)], len(next(iter(results.values())).jobs)
     whole = table["jobs_finished"].eq(jobs) & (base["jobs_finished"] == jobs)
@@ -128,26 +132,36 @@ def _of_workers(summary: Mapping[str, Any]) -> dict[str, Any]:
     return dict(zip(_OF_WORKERS, values, strict=True))
 
 
-def _bound(result: Result) -> dict[str, Any]:
+def _bound(results: Mapping[str, Result]) -> dict[str, Any]:
     """Return the row of the lower bound: each job, and each coflow, alone on the network."""
-    jobs = result.jobs
-    bound = times(jobs["lower_bound_s"], "jct")
-    known = "coflows" in result.recorded
-    ends = jobs["arrival_s"] + jobs["lower_bound_s"]
+    arrival_s = _of_jobs(next(iter(results.values())), "arrival_s")
+    least = _least_bounds(results)
+    bound = times(least, "jct")
+    gamma_s = [result.coflows["gamma_s"].mean() for result in results.values()
+               if "coflows" in result.recorded]
+    ends = arrival_s + least
     return {
         "label": LOWER_BOUND, "scheme": LOWER_BOUND, "work_conservation": "",
         **dict.fromkeys(_SHARING, ""),
-        "jobs_finished": len(jobs),
+        "jobs_finished": len(arrival_s),
         "jct_total_s": bound["jct_total_s"],
         "over_lower_bound": _ratio(bound["jct_total_s"], bound["jct_total_s"]),
         "jct_mean_s": bound["jct_mean_s"],
         "jct_p95_s": bound["jct_p95_s"],
-        "cct_mean_s": result.coflows["gamma_s"].mean() if known else math.nan,
-        "makespan_s": ends.max() - jobs["arrival_s"].min(),
+        "cct_mean_s": pd.Series(gamma_s, dtype=float).min(),
+        "makespan_s": ends.max() - arrival_s.min(),
         **_of_workers({}),
         "decisions": None,
         "wall_s": math.nan,
     }
+
+
+def _least_bounds(results: Mapping[str, Result]) -> pd.Series:
+    """Return the least of the lower bounds of each job in several runs, by job."""
+    first, *others = (_of_jobs(result, "lower_bound_s") for result in results.values())
+    for other in others:
+        first = np.fmin(first, other.reindex(first.index))
+    return first
 
 
 def _sharing(result: Result) -> dict[str, str]:
@@ -215,8 +229,8 @@ def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quant
     -------
     DataFrame
         A tidy table with a row per label, except the baseline, and class. The last rows are
-        those of the lower bound, with every coflow alone on the network, which no factor can
-        exceed. The columns are
+        those of the lower bound, with every coflow alone on the network, and the least bound of
+        each that a run has, which no factor can exceed. The columns are
 
         label, class, coflows
             The class is one of `netsim.analysis.coflows.CLASSES`, or ``"all"``, with the number
@@ -251,8 +265,8 @@ def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quant
     for label, result in results.items():
         if label != baseline:
             rows += _factors(label, classes, _ccts(result), base, _of_jobs(result))
-    rows += _factors(LOWER_BOUND, classes, classes[ALL]["gamma_s"], base,
-                     _of_jobs(base, "lower_bound_s"))
+    rows += _factors(LOWER_BOUND, classes, _least_gamma(classes[ALL]["gamma_s"], results), base,
+                     _least_bounds(results))
     counts = [f"{name}_{side}" for name in ("cct", "jct") for side in ("shorter", "longer")]
     return pd.DataFrame(rows).astype(dict.fromkeys(counts, "Int64"))
 
@@ -275,9 +289,18 @@ def _keyed(coflows: pd.DataFrame) -> pd.DataFrame:
     return keyed
 
 
-def _ccts(result: Result) -> pd.Series | None:
-    """Return CCTs by coflow; None if coflows were not recorded."""
-    return _keyed(result.coflows)["cct_s"] if "coflows" in result.recorded else None
+def _ccts(result: Result, column: str = "cct_s") -> pd.Series | None:
+    """Return CCTs, or another column, by coflow; None if coflows were not recorded."""
+    return _keyed(result.coflows)[column] if "coflows" in result.recorded else None
+
+
+def _least_gamma(gamma_s: pd.Series, results: Mapping[str, Result]) -> pd.Series:
+    """Return the least of the lower bounds of each coflow of the baseline in several runs."""
+    for result in results.values():
+        other = _ccts(result, "gamma_s")
+        if other is not None:
+            gamma_s = np.fmin(gamma_s, other.reindex(gamma_s.index))
+    return gamma_s
 
 
 def _of_jobs(result: Result, column: str = "jct_s") -> pd.Series:

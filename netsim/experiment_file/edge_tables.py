@@ -28,7 +28,11 @@ from netsim.network import Topology
 from netsim.results.result import Result
 from netsim.schedulers.registry import make_scheduler
 from netsim.simulation.compatibility import problems_of_edge
-from netsim.simulation.inapplicable import preemption_on_edge, problems_of_arguments
+from netsim.simulation.inapplicable import (
+    preemption_on_edge,
+    problems_of_arguments,
+    without_preemption,
+)
 from netsim.traces import FORMATS, ready_made
 
 __all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_edge",
@@ -171,19 +175,32 @@ def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
     if not transport.shares_links:
         problems += problems_of_arguments("edge-cloud without links", given,
                                           transport=TRANSPORTS.to_dict(transport)["name"])
-    schedulers = []
+    schedulers = {}
     for key in _keys_of_schedulers(given):
         try:
-            schedulers.append(make_scheduler(given[key]))
+            schedulers[key] = make_scheduler(given[key])
         except InputError as error:
             problems.append((f"{key}.name", str(error)))
     if "preemption" in given and not problems:
-        for scheduler in schedulers or [make_scheduler("a-online")]:
-            try:
-                preemption_on_edge(given["preemption"], scheduler)
-            except InputError as error:
-                return [("preemption", str(error).removeprefix("preemption: "))]
+        return _problems_of_preemption(given["preemption"], schedulers)
     return problems
+
+
+def _problems_of_preemption(options: Any, schedulers: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the first problem of options of preemption, given schedulers by key, if there is one.
+
+    Those that are compared may have use for them or not, unless none of them has.
+    """
+    alone = [made for key, made in schedulers.items() if key == "scheduler"]
+    compared = [made for key, made in schedulers.items() if key != "scheduler"]
+    compared = [made for made, free in zip(compared, without_preemption(compared), strict=True)
+                if not free]
+    for scheduler in [*alone, *compared] or [make_scheduler("a-online")]:
+        try:
+            preemption_on_edge(options, scheduler)
+        except InputError as error:
+            return [("preemption", str(error).removeprefix("preemption: "))]
+    return []
 
 
 def _keys_of_schedulers(given: Mapping[str, Any]) -> list[str]:

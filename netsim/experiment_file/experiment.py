@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -17,6 +18,7 @@ from pydantic import (
 
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.engine.preemption import on_edge
 from netsim.errors import InputError, SpecError, UnknownNameError
 from netsim.experiment_file.edge_tables import (
     EdgeCloudTable,
@@ -47,7 +49,7 @@ from netsim.recording.link_recorder import OF_LINKS, RECORDS
 from netsim.results.result import EDGE_TABLES
 from netsim.simulation.compatibility import check_jobs, problems_of_cluster
 from netsim.simulation.faults import hosts_of, problems_on
-from netsim.simulation.inapplicable import NOT_FOR, problems_of_arguments
+from netsim.simulation.inapplicable import NOT_FOR, problems_of_arguments, without_preemption
 from netsim.workload import Workload
 
 __all__ = ["POLICIES", "Experiment"]
@@ -374,8 +376,12 @@ class Experiment(Table):
         **policies
             An allocator or a scheduler that replaces that of the experiment.
         """
-        return self.model_copy(update={"compare": CompareTable(), "sweep": SweepTable(),
-                                       **policies})
+        update: dict[str, Any] = {"compare": CompareTable(), "sweep": SweepTable(), **policies}
+        compared = [table.given for table in self.compare.schedulers]
+        if self.edge_cloud is not None and "scheduler" in policies and without_preemption(
+                [policies["scheduler"].given, *compared])[0]:
+            update["preemption"] = None
+        return self.model_copy(update=update)
 
     def resolved(self) -> dict[str, Any]:
         """Return the experiment as plain tables and values, with everything explicit.
@@ -390,6 +396,9 @@ class Experiment(Table):
         tables = {name: getattr(self, name).resolved() for name in _RESOLVED
                   if getattr(self, name) is not None
                   and not (name == "allocator" and not self.shares_links)}
+        if self.preemption is not None and self.edge_cloud is not None:
+            given = self.preemption.model_dump(exclude_unset=True)
+            tables["preemption"] = asdict(on_edge(given))  # with what is the default there
         if self.cluster is not None:
             tables["cluster"] = self.cluster.resolved(_built(self.network))
         if compared := {name: [table.resolved() for table in getattr(self.compare, name)]

@@ -106,6 +106,8 @@ class Draft:
         keys = experiment.model_dump(exclude_none=True)
         for table in experiment.seeded:
             del keys[table]["seed"]
+        if experiment.preemption is not None:  # its defaults depend on where jobs run
+            keys["preemption"] = experiment.preemption.model_dump(exclude_unset=True)
         return cls(keys)
 
     def copy(self) -> Draft:

@@ -9,9 +9,10 @@ from netsim.engine.preemption import Preemption, on_edge
 from netsim.errors import InputError
 from netsim.recording.link_recorder import OF_LINKS
 from netsim.results.result import EDGE_TABLES
-from netsim.schedulers.registry import SCHEDULERS, schedules
+from netsim.schedulers.registry import SCHEDULERS, make_scheduler, schedules
 
-__all__ = ["NOT_FOR", "preemption_on_edge", "problems_of_arguments", "refuse_arguments"]
+__all__ = ["NOT_FOR", "preemption_on_edge", "problems_of_arguments", "refuse_arguments",
+           "without_preemption"]
 
 _NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
                      'execution = "fabric"')
@@ -76,6 +77,24 @@ def refuse_arguments(target: str, given: Iterable[str], **said: str) -> None:
     for _, reason in problems:
         names = ", ".join(name for name, why in problems if why == reason)
         raise InputError(f"{names}: {reason}")
+
+
+def without_preemption(schedulers: Iterable[Any]) -> list[bool]:
+    """Say which of several schedulers on an edge-cloud run without the options of preemption.
+
+    Parameters
+    ----------
+    schedulers : iterable of str, mapping, class or object
+        Schedulers that are compared; see `netsim.schedulers.registry.make_scheduler`.
+
+    Returns
+    -------
+    list of bool
+        Those that do not schedule whole jobs, to which the options mean nothing. If there are no
+        others, none, so that the options are refused.
+    """
+    free = [schedules(make_scheduler(each)) != "jobs" for each in schedulers]
+    return [False] * len(free) if all(free) else free
 
 
 def preemption_on_edge(given: Any, scheduler: Any) -> Preemption:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import tomllib
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 from netsim.checks import check_options
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud
-from netsim.errors import InputError, SpecError
+from netsim.errors import InputError, NetsimWarning, SpecError
 from netsim.experiment_file.experiment import POLICIES
 from netsim.experiment_file.identity import spec_hash
 from netsim.experiment_file.load import Draft
@@ -26,7 +27,11 @@ from netsim.plugins import parse_named
 from netsim.reading import read_text
 from netsim.simulation.arguments import Arguments, check_call
 from netsim.simulation.compatibility import policies_of
-from netsim.simulation.inapplicable import problems_of_arguments, refuse_arguments
+from netsim.simulation.inapplicable import (
+    problems_of_arguments,
+    refuse_arguments,
+    without_preemption,
+)
 from netsim.simulation.on_edge import as_edge_workload
 from netsim.simulation.simulate import simulate
 from netsim.studies.code_version import code_version, digest_of_files, own_modules
@@ -141,8 +146,24 @@ def runs_of_experiment(draft: Draft, grid: SweepTable) -> list[SweepRun]:
     """
     for key in grid.vary:
         _check_key(key)
+    if free := _free_in_file(draft, grid):
+        _tell_who_is_free([as_cell(each) for each in free])
     return [run for chosen in itertools.product(*grid.vary.values())
-            for run in _of_variant(draft, grid, dict(zip(grid.vary, chosen, strict=True)))]
+            for run in _of_variant(draft, grid, dict(zip(grid.vary, chosen, strict=True)), free)]
+
+
+def _free_in_file(draft: Draft, grid: SweepTable) -> list[Any]:
+    """Return the varied schedulers to which a file's options of preemption mean nothing."""
+    varied = [value for key, values in grid.vary.items() if _column(key) == "scheduler"
+              for value in values]
+    if (not {"edge_cloud", "preemption"} <= draft.keys.keys()
+            or any(key.partition(".")[0] == "preemption" for key in grid.vary)):
+        return []
+    try:
+        free = without_preemption(varied)
+    except InputError:  # which is told of its run
+        return []
+    return [value for value, is_free in zip(varied, free, strict=True) if is_free]
 
 
 def _check_key(key: str) -> None:
@@ -151,9 +172,15 @@ def _check_key(key: str) -> None:
             raise SpecError([f"sweep.vary: {key!r} cannot be varied: {instead}"])
 
 
-def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any]) -> Iterator[SweepRun]:
-    """Yield a run per seed; the experiment is built once, as only the seed differs."""
+def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any], free: Sequence[Any]
+                ) -> Iterator[SweepRun]:
+    """Yield a run per seed; the experiment is built once, as only the seed differs.
+
+    Schedulers in `free` run without options of preemption.
+    """
     variant = draft.copy()
+    if any(_column(key) == "scheduler" and value in free for key, value in values.items()):
+        del variant.keys["preemption"]
     # A table before what is in it: another allocator comes with its own options.
     for key in sorted(values, key=lambda key: (_column(key).count("."), key)):
         variant.put(key, values[key], f"{key}={as_cell(values[key])}")
@@ -219,16 +246,38 @@ def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]
     InputError
         If `netsim.simulate` would refuse one of the calls.
     """
-    runs = []
+    runs, free = [], _free_of_preemption(fixed, vary)
     for chosen in itertools.product(*(values.items() for values in vary.values())):
         labels = {name: label for name, (label, _) in zip(vary, chosen, strict=True)}
         settings = {**fixed, **{name: value for name, (_, value) in zip(vary, chosen, strict=True)}}
+        if labels.get("scheduler") in free:
+            del settings["preemption"]
         built = _checked(settings, vary, seeds[0])
         modules = own_modules([{**settings, **built}, *_described(settings)])
         origin = cache(partial(_origin_of_call, settings, modules))
         runs += [SweepRun(labels, seed, CallTask(settings | {"seed": seed}), origin)
                  for seed in seeds]
     return runs
+
+
+def _free_of_preemption(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]]
+                        ) -> list[Any]:
+    """Return the labels of schedulers to which options of preemption mean nothing, if given."""
+    schedulers = vary.get("scheduler", {})
+    if fixed.get("preemption") is None or not isinstance(fixed.get("network"), EdgeCloud):
+        return []
+    free = [label for label, is_free in zip(
+        schedulers, without_preemption(schedulers.values()), strict=True) if is_free]
+    if free:
+        _tell_who_is_free(free)
+    return free
+
+
+def _tell_who_is_free(free: Sequence[Any]) -> None:
+    """Warn that some schedulers have no use for options of preemption that others have."""
+    runs = "runs" if len(free) == 1 else "run"
+    warnings.warn(NetsimWarning(f"options of preemption are for schedulers of whole jobs; "
+                                f"{', '.join(map(str, free))} {runs} without them"), stacklevel=1)
 
 
 def _checked(settings: Mapping[str, Any], varied: Collection[str], seed: int) -> dict[str, Any]:

@@ -369,3 +369,59 @@ def test_a_key_is_blamed_without_which_there_is_no_problem():
     assert [each.partition(": ")[0] for each in found] == ["workload.chunk"]
     found = problems(workload=JOBS | SLOTS | {"types": ["tpu"]}, scheduler="srtf")
     assert [each.partition(": ")[0] for each in found] == ["workload.types"]
+
+
+RESTORES = {"preemption": {"restore_s": "10min"}, "edge_cloud": CLOUD | {"cloud": False},
+            "workload": JOBS | {"gang": 2, "jobs": 16, "compute": ["0.001h", "0.05h"],
+                                "upload": ["1h", "2h"]}}
+FREE = {name: value for name, value in RESTORES.items() if name != "preemption"}
+
+
+def test_options_of_preemption_are_for_those_compared_that_have_use_for_them():
+    """Each runs as it does alone: whole jobs with the options, chunks without them."""
+    given = of(**RESTORES, compare={"schedulers": ["srtf", "a-online"]})
+    with pytest.warns(netsim.NetsimWarning, match="for schedulers of whole jobs; a-online runs wi"):
+        compared = compare_experiment(given)
+    whole, chunks = compared.results["srtf"], compared.results["a-online"]
+    assert whole.jobs.equals(netsim.run(of(**RESTORES, scheduler="srtf")).jobs)
+    assert chunks.jobs.equals(netsim.run(of(**FREE)).jobs)
+    assert whole.jobs["preemptions"].any()
+    assert whole.run["preemption"]["restore_s"] == 600
+    assert "preemption" not in chunks.run
+    for each in compared.results.values():
+        assert netsim.run(Experiment(**each.spec)).jobs.equals(each.jobs)
+    with pytest.warns(netsim.NetsimWarning, match="a-online-e, a-online run without"):
+        called = netsim.compare(given.target, given.jobs, preemption={"restore_s": 600},
+                                schedulers=["a-online-e", "srtf", "a-online"])
+    assert called.results["srtf"].jobs.equals(whole.jobs)
+
+
+def test_options_of_preemption_are_for_those_swept_that_have_use_for_them():
+    given = of(**RESTORES, scheduler="srtf",
+               sweep={"vary": {"scheduler": ["srtf", "a-online"]}})
+    with pytest.warns(netsim.NetsimWarning, match="a-online runs without them"):
+        swept = netsim.sweep_experiment(given)
+    totals = swept.table.set_index("scheduler")["jct_total_s"]
+    for name, keys in {"srtf": RESTORES, "a-online": FREE}.items():
+        alone = netsim.run(of(**keys, scheduler=name))
+        assert totals[name] == alone.jobs["jct_s"].sum()
+
+
+def test_options_of_preemption_for_which_none_has_use_are_refused():
+    found = problems(**RESTORES, compare={"schedulers": ["a-online-e", "a-online"]})
+    assert found == ["preemption: preemption is for jobs on a cluster and for whole jobs; scheduler "
+                     "'a-online-e' dispatches chunks, or plans by itself what becomes of jobs"]
+    assert problems(**RESTORES, scheduler="a-online",
+                    compare={"schedulers": ["srtf", "a-online"]})[0].startswith("preemption: ")
+    given = of(**RESTORES, scheduler="srtf")
+    for vary in ({"scheduler": ["a-online", "a-online-e"]},
+                 {"scheduler": ["srtf", "a-online"], "preemption": [{"restore_s": 1}, {}]}):
+        with pytest.raises(netsim.InputError, match="scheduler 'a-online' dispatches chunks"):
+            netsim.sweep(given.target, given.jobs, **{"preemption": {"restore_s": 1}} | vary)
+
+
+def test_what_an_experiment_on_an_edge_cloud_says_in_full_gives_the_same():
+    """Of preemption, too: what jobs keep by default there is the part of an iteration."""
+    result = netsim.run(of(**RESTORES, scheduler="srtf"))
+    assert result.spec["preemption"]["keep"] == result.run["preemption"]["keep"] == "fraction"
+    assert netsim.run(Experiment(**result.spec)).jobs.equals(result.jobs)

@@ -373,3 +373,39 @@ def test_a_comparison_on_a_cluster_says_how_gpus_were_used() -> None:
     headings = str(compared).splitlines()[1].split()
     assert headings[-3:] == ["(s)", "use", "empted"]
     assert "CCT" not in headings
+
+
+class OnGPUs:
+    """One job at a time, on GPUs that are given."""
+
+    chooses_gpus = True
+
+    def __init__(self, *gpus):
+        self.gpus = list(gpus)
+
+    def decide(self, view):
+        return [(job, self.gpus) for job in view.waiting[:1] if view.free[self.gpus].all()]
+
+
+@pytest.mark.parametrize("order", [("spread", "packed"), ("packed", "spread")])
+def test_the_lower_bound_holds_for_every_run(order):
+    """It is that of the servers that jobs got, which may differ from run to run.
+
+    Two GPUs exchange 1e9 bytes, half of them in each direction, and compute for 1 s. On two
+    servers with 1e9 bytes/s that takes 1 + 0.5 s; on one, with 300e9 bytes/s, 1 + 0.5/300 s. Either
+    job runs alone, and takes no more than its bound.
+    """
+    jobs = [netsim.JobSpec(0, pattern="all-to-all", ranks=2, nbytes=1e9, compute_s=1)]
+    schedulers = {"spread": OnGPUs(0, 2), "packed": OnGPUs(0, 1)}
+    compared = netsim.compare(netsim.Cluster(2, 2, nic="8Gbps"), jobs, execution="fabric",
+                              schedulers={name: schedulers[name] for name in order},
+                              baseline="spread")
+    rows = compared.table.set_index("label")
+    assert rows.loc["spread", "jct_total_s"] == pytest.approx(1.5)
+    assert rows.loc["packed", "jct_total_s"] == pytest.approx(1 + 0.5 / 300)
+    for column in ("jct_total_s", "jct_mean_s", "jct_p95_s", "makespan_s"):
+        assert rows.loc["lower bound", column] == pytest.approx(1 + 0.5 / 300)
+    assert rows["over_lower_bound"].tolist() == pytest.approx([1, 1, 1])
+    assert rows.loc["lower bound", "cct_mean_s"] == pytest.approx(0.5)
+    best = compared.against().query("`class` == 'all'").set_index("label")["jct_total"]
+    assert best["lower bound"] == best["packed"] == pytest.approx(1.5 / (1 + 0.5 / 300))
