@@ -53,7 +53,7 @@ class EdgeJob:
         u, the size of a chunk, which is uploaded and occupies a server's storage.
     gang : int, optional
         k, the number of workers that schedulers of whole jobs give to the job; by default its
-        number of chunks.
+        number of chunks. ``batch`` gives it as many as are free, up to its number of chunks.
     ps_type : str or int, optional
         The type of PS that the job needs at the edge; by default any.
     site : int

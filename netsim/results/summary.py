@@ -97,7 +97,8 @@ def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
     the cost of fragmentation and of queueing in order. GPUs of lost servers count as idle; waits
     after a restart do not count.
 
-    If hosts may be lost, there are also ``restarts``, ``lost_s`` and ``lost_bytes`` of all jobs.
+    If hosts may be lost, there are also ``restarts``, ``lost_s`` and ``lost_bytes`` of all jobs; on
+    a cluster on the fabric ``lost_bytes`` also if jobs were preempted.
     """
     done = jobs[jobs["finish_s"].notna()]
     found: dict[str, Any] = {"jobs": len(jobs), "jobs_finished": len(done)}
@@ -118,7 +119,7 @@ def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
                           float(jobs["finish_s"].max() if end is None else end))
     if "lost_s" in jobs:
         found["restarts"] = int(jobs["restarts"].sum())
-        found |= {name: float(jobs[name].sum()) for name in _LOST if name in jobs}
+    found |= {name: float(jobs[name].sum()) for name in _LOST if name in jobs}
     found["coflows"] = int(jobs["coflows"].sum())
     found["bytes"] = float(jobs["bytes"].sum())
     found |= {key: run[key] for key in OF_RUN}

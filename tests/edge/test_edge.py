@@ -291,3 +291,17 @@ def test_a_comparison_says_how_the_edge_was_used():
     assert "CCT" not in lines[1]
     assert [line[-3:] for line in lines[2:]] == [
         ["92.3%", "1", "0.0%"], ["0.0%", "0", "100.0%"], ["-", "-", "-"]]
+
+
+@pytest.mark.parametrize("gang", [None, 2])
+@pytest.mark.parametrize(("free", "finish_s"), [(6, 1 + 10), (3, 1 + 20)])
+def test_batch_gives_a_job_all_that_is_free_whatever_its_gang(gang, free, finish_s):
+    """Four chunks of 10 s from the batch at 1 s on: on k = min(4, free) workers, ceil(4 / k) 10 s.
+
+    The golden case of batches says so, in which jobs have gangs.
+    """
+    system = EdgeCloud([["a"] * free], cloud=False)
+    result = netsim.simulate(system, [EdgeJob(id=0, chunks=4, compute_s=10, worker_type="a",
+                                              gang=gang)], scheduler="batch:first=1:slot=1s")
+    assert result.jobs["finish_s"].tolist() == [finish_s]
+    assert result.training["worker"].nunique() == min(4, free)

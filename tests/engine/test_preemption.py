@@ -190,6 +190,8 @@ def test_coflows_in_flight(keep, end, lost_s, lost_bytes, allocator):
         [12 * MB, lost_bytes])
     carried = result.links.groupby("link", observed=True)["bytes"].sum()
     assert carried[["egress-0", "egress-1"]].sum() == pytest.approx(12 * MB + lost_bytes)
+    assert result.summary()["lost_bytes"] == pytest.approx(lost_bytes)
+    assert not {"lost_s", "restarts"} & {*result.summary()}  # no server can be lost
 
 
 @pytest.mark.parametrize("keep", ["iterations", "fraction"])

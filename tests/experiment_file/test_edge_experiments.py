@@ -380,7 +380,7 @@ FREE = {name: value for name, value in RESTORES.items() if name != "preemption"}
 def test_options_of_preemption_are_for_those_compared_that_have_use_for_them():
     """Each runs as it does alone: whole jobs with the options, chunks without them."""
     given = of(**RESTORES, compare={"schedulers": ["srtf", "a-online"]})
-    with pytest.warns(netsim.NetsimWarning, match="for schedulers of whole jobs; a-online runs wi"):
+    with pytest.warns(netsim.NetsimWarning, match="of whole jobs; a-online runs without"):
         compared = compare_experiment(given)
     whole, chunks = compared.results["srtf"], compared.results["a-online"]
     assert whole.jobs.equals(netsim.run(of(**RESTORES, scheduler="srtf")).jobs)
@@ -409,8 +409,9 @@ def test_options_of_preemption_are_for_those_swept_that_have_use_for_them():
 
 def test_options_of_preemption_for_which_none_has_use_are_refused():
     found = problems(**RESTORES, compare={"schedulers": ["a-online-e", "a-online"]})
-    assert found == ["preemption: preemption is for jobs on a cluster and for whole jobs; scheduler "
-                     "'a-online-e' dispatches chunks, or plans by itself what becomes of jobs"]
+    assert found == [
+        "preemption: preemption is for jobs on a cluster and for whole jobs; scheduler "
+        "'a-online-e' dispatches chunks, or plans by itself what becomes of jobs"]
     assert problems(**RESTORES, scheduler="a-online",
                     compare={"schedulers": ["srtf", "a-online"]})[0].startswith("preemption: ")
     given = of(**RESTORES, scheduler="srtf")
