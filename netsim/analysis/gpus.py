@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["STATES", "end_of", "gpu_usage", "gpus_per_server", "held_gpus", "segments_of",
-           "steps_of"]
+__all__ = ["STATES", "end_of", "gpu_usage", "gpus_per_server", "held_gpus", "held_workers",
+           "segments_of", "steps_of", "suspended"]
 
-#: States of GPUs that a job holds, with the columns in which each begins and ends.
-STATES = {"restoring": ("start_s", "run_s"), "running": ("run_s", "stop_s"),
-          "saving": ("stop_s", "end_s")}
+#: States of GPUs that a job holds, or workers of an edge-cloud, with the columns in which each
+#: begins and ends. On clusters nothing is uploaded.
+STATES = {"uploading": ("start_s", "data_s"), "restoring": ("data_s", "run_s"),
+          "running": ("run_s", "stop_s"), "saving": ("stop_s", "end_s")}
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -119,10 +120,51 @@ def held_gpus(result: Result) -> pd.DataFrame:
     InputError
         If a GPU is none of the cluster's, or the result does not say how many it has.
     """
-    rows = _with_all_columns(result.gpus).assign(number=_numbers(result))
-    rows["end_s"] = rows["end_s"].fillna(end_of(result))
+    return _with_known_times(_with_all_columns(result.gpus).assign(number=_numbers(result)),
+                             end_of(result))
+
+
+def held_workers(result: Result) -> pd.DataFrame | None:
+    """Return the table ``held`` of whole jobs on an edge-cloud with known times only.
+
+    Returns
+    -------
+    DataFrame or None
+        The table, with start_s <= data_s <= run_s <= stop_s <= end_s, where what has not ended ends
+        with the run; None if it is not there, as under schedulers of chunks.
+    """
+    if "held" not in result.recorded:
+        return None
+    return _with_known_times(result.held.copy(), end_of(result))
+
+
+def suspended(held: pd.DataFrame, ends: pd.Series) -> pd.DataFrame:
+    """Return when jobs were suspended: they had held workers, and held none.
+
+    Parameters
+    ----------
+    held : DataFrame
+        As `held_workers` returns it.
+    ends : Series of float
+        When each job ended, or the run; by job.
+
+    Returns
+    -------
+    DataFrame
+        One row per stretch of time: job, start_s and end_s.
+    """
+    spells = segments_of(held).sort_values(["job", "start_s"], kind="stable")
+    again = spells.groupby("job")["start_s"].shift(-1).fillna(spells["job"].map(ends))
+    rows = spells[["job"]].assign(start_s=spells["end_s"], end_s=again)
+    return rows[(spells["reason"] == "preempt") & (rows["end_s"] > rows["start_s"])]
+
+
+def _with_known_times(rows: pd.DataFrame, end: float) -> pd.DataFrame:
+    """Return rows in which what has not happened is at the end of what holds it."""
+    rows["end_s"] = rows["end_s"].fillna(end)
     for name in ("run_s", "stop_s"):
         rows[name] = np.fmin(rows[name], rows["end_s"])
+    rows["data_s"] = np.fmin(rows["data_s"], rows["run_s"])
     return rows
 
 
@@ -154,7 +196,8 @@ def end_of(result: Result) -> float:
 
 def _with_all_columns(gpus: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of the table; jobs that neither restore nor save run all the time."""
-    given = {"run_s": gpus["start_s"], "stop_s": gpus["end_s"], "reason": None}
+    given = {"data_s": gpus["start_s"], "run_s": gpus["start_s"], "stop_s": gpus["end_s"],
+             "reason": None}
     return gpus.assign(**{name: column for name, column in given.items() if name not in gpus})
 
 

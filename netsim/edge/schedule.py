@@ -17,8 +17,8 @@ from netsim.brief import brief
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.forking import same
 
-__all__ = ["ChunkPlacement", "Chunks", "PSAssignments", "Schedule", "Training", "TransportLog",
-           "begun_by", "of_chunks", "so_far"]
+__all__ = ["ChunkPlacement", "Chunks", "Holdings", "PSAssignments", "Schedule", "Training",
+           "TransportLog", "begun_by", "of_chunks", "so_far"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +64,31 @@ class Chunks:
     preemptions: Ints
     alpha: Floats
     t_star: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Holdings:
+    """For which a whole job held each of its workers; arrays of shape (workers of all times,).
+
+    Attributes
+    ----------
+    job, worker : ndarray of int
+        Index of the job, and the worker; or `CLOUD`, once for all chunks there.
+    got, there, run, stop, free : ndarray of float
+        When the job got the worker, when its data was there, when its training began and ended, and
+        when it gave the worker back; in seconds, NaN for what had not happened.
+    reason : ndarray of object
+        ``"finish"``, ``"preempt"``, or None while it holds the worker.
+    """
+
+    job: Ints
+    worker: Ints
+    got: Floats
+    there: Floats
+    run: Floats
+    stop: Floats
+    free: Floats
+    reason: NDArray[np.object_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +184,8 @@ class Schedule:
     training : Training
     chunks : Chunks or None
         Results per chunk; None if whole jobs are scheduled.
+    holdings : Holdings or None
+        The workers that jobs held; None if chunks are scheduled.
     held : PSAssignments or None
         The PSs that jobs used; None if they can be drawn afterwards, see `hold_servers`.
     most_bytes : ndarray of float, shape (servers,), or None
@@ -176,6 +203,7 @@ class Schedule:
     communication: Floats
     training: Training
     chunks: Chunks | None = None
+    holdings: Holdings | None = None
     held: PSAssignments | None = None
     most_bytes: Floats | None = None
     counts: Mapping[str, float] = field(default_factory=dict)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.cluster.contention import Contention
 from netsim.edge.ground import EdgeExecution, Ground
 from netsim.edge.job_data import JobData, NearData
-from netsim.edge.schedule import Schedule, Training, begun_by
+from netsim.edge.schedule import Holdings, Schedule, Training, begun_by, so_far
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.stepped_run import SteppedRun
 from netsim.edge.system import Kind
@@ -178,7 +179,8 @@ class WholeJobs(SteppedRun):
         return Schedule(
             start, finish, np.where(in_cloud, setting.chunks, 0), preemptions,
             self._data.uploads + np.where(exchanged, self._ground.exchange(), 0.0),
-            begun_by(self._training(), until), held=self._ground.held(),
+            begun_by(self._training(), until), holdings=self._holdings(until),
+            held=self._ground.held(),
             most_bytes=self._data.most.copy(),
             counts={"preempted_workers": preempted_workers, "migrations": self._data.migrations,
                     "cloud_jobs": int(in_cloud.sum())},
@@ -214,6 +216,26 @@ class WholeJobs(SteppedRun):
         order = np.lexsort((end, worker, begin, job))
         return Training(job[order], np.full(len(job), -1), worker[order], begin[order],
                         end[order])
+
+    def _holdings(self, until: float) -> Holdings:
+        """Return the workers that jobs have held up to an instant."""
+        rows = sorted(
+            ((lane.typed, segment) for lane in self._lanes.values() for segment in
+             (*lane.engine.ledger.segments, *lane.engine.ledger.open.values())),
+            key=lambda row: (row[0].numbers[row[1].job], row[1].got))
+        workers = [typed.workers[segment.gpus] if len(segment.gpus) else _IN_CLOUD
+                   for typed, segment in rows]
+        counts = [len(each) for each in workers]
+
+        def each(values: list[Any], kind: Any = np.float64) -> NDArray[Any]:
+            return np.repeat(np.array(values, kind), counts)
+
+        got, there, run, stop, free = (
+            so_far(each([getattr(segment, name) for _, segment in rows]), until)
+            for name in ("got", "there", "run", "stop", "free"))
+        return Holdings(each([typed.numbers[segment.job] for typed, segment in rows], np.int64),
+                        np.concatenate([_NOBODY, *workers]), got, there, run, stop, free,
+                        each([segment.reason for _, segment in rows], object))
 
     # --- more jobs ------------------------------------------------------------------------
 

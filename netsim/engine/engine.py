@@ -193,6 +193,7 @@ class Engine:
         elif ready == math.inf:
             self._send_state(segment)
         else:
+            segment.there = self._execution.data_on(job, segment.gpus)
             self._run_at(ready, segment)
 
     def _send_state(self, segment: Segment) -> None:
@@ -236,6 +237,7 @@ class Engine:
     def _moved(self, segment: Segment) -> None:
         """Restore a job whose data or state has arrived; the scheduler knows when it will run."""
         rows, job = self.ledger.rows, segment.job
+        segment.there = self._env.now
         expected, rows["expected"][job] = rows["expected"][job], math.nan
         wait = self._options.restore_s if rows["kept"][job] else 0.0
         ready = rows["ready"][job] = self._then(wait, self._env.now)

@@ -53,6 +53,9 @@ class Segment:
     got, run, stop, free : float
         When it got the GPUs, when its progress began and ended, and when it gave them back; NaN
         where that is yet to come.
+    there : float
+        When the data or state that it needs there is, or is expected, on the servers of the GPUs;
+        NaN where that is not known yet.
     reason : str or None
         ``"finish"``, ``"preempt"`` or ``"fault"``; None while it holds them.
     kept : float
@@ -71,6 +74,7 @@ class Segment:
     reason: str | None = None
     kept: float = 0.0
     lost_s: float = 0.0
+    there: float = math.nan
 
 
 class Ledger:

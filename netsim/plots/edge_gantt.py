@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from netsim.analysis.gpus import STATES, held_workers, segments_of, suspended
 from netsim.plots.gantt import HATCHES, IDLE, ROW, WAITING, job_rows
-from netsim.plots.style import COLOURS, add_legend, require_matplotlib
+from netsim.plots.style import COLOURS, INK, add_legend, require_matplotlib
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
     from netsim.results.result import Result
@@ -26,13 +27,22 @@ _STYLES: dict[str, dict[str, Any]] = {
     "at the edge": {"facecolor": COLOURS[0], "hatch": HATCHES[0]},
     "in the cloud": {"facecolor": COLOURS[1], "edgecolor": "white", "hatch": HATCHES[1]}}
 
+_DATA = "no data yet"
+_STATES: dict[str, dict[str, Any]] = {
+    _DATA: {"facecolor": WAITING, "linewidth": 0},
+    "restoring": {"facecolor": "white", "edgecolor": INK, "hatch": "/////", "linewidth": 0.3},
+    "saving": {"facecolor": "white", "edgecolor": INK, "hatch": "\\\\\\\\\\", "linewidth": 0.3},
+    "suspended": {"facecolor": IDLE, "edgecolor": WAITING, "hatch": "....", "linewidth": 0}}
+
 
 def edge_gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest: bool = False
                ) -> Axes:
     """Draw the jobs of an edge-cloud over time: a row per job, in order of arrival from the top.
 
     A row is light grey from the arrival of the job to its end, and darker until the first of its
-    data has arrived, if chunks are recorded. It is coloured while chunks train, or workers of a
+    data has arrived, if chunks are recorded. Whole jobs, if it is recorded what they held, are
+    darker while they hold workers and wait for their data, hatched while they restore or save, and
+    dotted while they are suspended. A row is coloured while chunks train, or workers of a
     whole job, by where they do; the height of the colour is their number, relative to the largest
     number of the job at once.
 
@@ -59,6 +69,7 @@ def edge_gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, lon
     ax, shown, _ = job_rows(result, ax, jobs, longest)
     ready = (result.chunks.groupby("job")["ready_s"].min() if "chunks" in result.recorded
              else None)
+    states = _states(result, shown)
     lives = shown.set_index("job")[["arrival_s", "end_s"]]
     of_job = dict(list(training[training["job"].isin(shown["job"])].groupby("job")))
     for y, (job, (arrival, end)) in enumerate(zip(lives.index, lives.to_numpy(), strict=True)):
@@ -66,10 +77,31 @@ def edge_gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, lon
             there = np.fmin(ready.get(job, np.nan), end)
             ax.broken_barh([(arrival, there - arrival)], (y - ROW / 2, ROW), facecolor=WAITING,
                            linewidth=0)
+        for state, own in states.items():
+            spells = own[own["job"] == job]
+            ax.broken_barh(list(zip(spells["start_s"], spells["end_s"] - spells["start_s"],
+                                    strict=True)), (y - ROW / 2, ROW), **_STATES[state])
         if job in of_job:
             _draw_training(ax, y, of_job[job], end)
-    _add_key(ax, training[training["job"].isin(shown["job"])], data=ready is not None)
+    _add_key(ax, training[training["job"].isin(shown["job"])],
+             ([_DATA] if ready is not None else []) + [*states])
     return ax
+
+
+def _states(result: Result, shown: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return when whole jobs did what else than to train: job, start_s and end_s, by state."""
+    held = held_workers(result)
+    if held is None:
+        return {}
+    held = held[held["job"].isin(shown["job"])]
+    spells = segments_of(held)
+    found = {name: spells[["job"]].assign(start_s=spells[begin], end_s=spells[stop])
+             for name, (begin, stop) in ((_DATA, STATES["uploading"]),
+                                         ("restoring", STATES["restoring"]),
+                                         ("saving", STATES["saving"]))}
+    found["suspended"] = suspended(held, shown.set_index("job")["end_s"])
+    found = {name: rows[rows["end_s"] > rows["start_s"]] for name, rows in found.items()}
+    return {name: rows for name, rows in found.items() if len(rows)}
 
 
 def _draw_training(ax: Axes, y: int, training: pd.DataFrame, end: float) -> None:
@@ -93,14 +125,13 @@ def _numbers(starts: Floats, ends: Floats, groups: list[NDArray[np.bool_]]
         - np.searchsorted(np.sort(ends[group]), times, "right") for group in groups], np.float64)
 
 
-def _add_key(ax: Axes, training: pd.DataFrame, *, data: bool) -> None:
-    """Add a legend of where chunks train, of waiting for data, and of time without training."""
+def _add_key(ax: Axes, training: pd.DataFrame, states: list[str]) -> None:
+    """Add a legend of where chunks train, of what else jobs do, and of time without training."""
     from matplotlib.patches import Patch
 
     cloud = training["server"] < 0
     there = {"at the edge": (~cloud).any(), "in the cloud": cloud.any()}
     entries = [Patch(label=where, linewidth=0, **style) for where, style in _STYLES.items()
                if there[where]]
-    if data:
-        entries.append(Patch(label="no data yet", facecolor=WAITING))
+    entries += [Patch(label=state, **_STATES[state]) for state in states]
     add_legend(ax, [*entries, Patch(label="no training", facecolor=IDLE)])

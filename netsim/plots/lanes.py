@@ -5,6 +5,7 @@ Spans on a lane do not overlap.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netsim.analysis.computing import Computation, computations
-from netsim.analysis.gpus import STATES, end_of, gpus_per_server, held_gpus
+from netsim.analysis.gpus import (
+    STATES,
+    end_of,
+    gpus_per_server,
+    held_gpus,
+    held_workers,
+    segments_of,
+    suspended,
+)
 from netsim.errors import InputError
 from netsim.plots.nanoseconds import nanoseconds
 from netsim.results.lazy_table import columns_of
@@ -26,8 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_GPUS", "SPAN", "GpuSpans", "JobSpans", "RankSpans", "gpu_spans", "job_spans",
            "rank_spans"]
-
-_RUNNING = [*STATES].index("running")
 
 #: A span: the index of its owner (a job, a GPU or a server); its start and end in nanoseconds; its
 #: lane among those of the owner and whether it is the first on that lane; and ``which``: of jobs,
@@ -75,7 +82,7 @@ class GpuSpans:
         of `STATES`, plus the number of the state.
     held : DataFrame
         A row per segment of a job and GPU, or per server, with ``gpus``, the number of GPUs there;
-        or per interval of training, with its ``chunk``.
+        or per worker that a job held, or chunk trained on, with the ``chunk``.
     names : list of str
         Names of the GPUs or workers, or of the servers if there are too many of them.
     noun : str
@@ -162,7 +169,11 @@ def _places(result: Result, jobs: pd.Series) -> NDArray[np.int64]:
 
 
 def _edge_job_spans(result: Result, most: int) -> JobSpans:
-    """Return what the jobs of an edge-cloud do: wait for the first of their data, and train."""
+    """Return what the jobs of an edge-cloud do.
+
+    They wait for the first of their data, and train; whole jobs also restore and save what they
+    have, and are suspended.
+    """
     ps, end = result.ps, end_of(result)
     where = np.where(ps["server"] < 0, "in the cloud",
                      "server " + ps["server"].astype(str) + ", PS " + ps["ps"].astype(str))
@@ -172,11 +183,24 @@ def _edge_job_spans(result: Result, most: int) -> JobSpans:
         uploads = first.rename(columns={"dispatch_s": "start_s", "ready_s": "end_s"})
         uploads["end_s"] = uploads["end_s"].fillna(end)
         does = pd.concat([uploads.assign(stage="upload"), does])
-    does = does[["job", "stage", "ps", "start_s", "end_s"]]
+    if (held := held_workers(result)) is not None:
+        does = pd.concat([*_besides_training(held, result), does])
+    does = does[["job", "stage", "ps", "start_s", "end_s"]].reset_index(drop=True)
     spans = np.zeros(len(does), SPAN)
     spans["owner"], spans["which"] = _places(result, does["job"]), np.arange(len(does))
     spans["start"], spans["end"] = nanoseconds(does["start_s"]), nanoseconds(does["end_s"])
     return JobSpans(_packed(spans[spans["end"] > spans["start"]], most), does, [])
+
+
+def _besides_training(held: pd.DataFrame, result: Result) -> Iterator[pd.DataFrame]:
+    """Yield what whole jobs do when they do not train."""
+    end, spells = end_of(result), segments_of(held)
+    for stage, state in (("upload", "uploading"), ("restore", "restoring"), ("save", "saving")):
+        begin, stop = STATES[state]
+        yield pd.DataFrame({"job": spells["job"], "stage": stage, "start_s": spells[begin],
+                            "end_s": spells[stop]})
+    yield suspended(held, result.jobs.set_index("job")["finish_s"].fillna(end)).assign(
+        stage="suspended")
 
 
 def rank_spans(result: Result, most: int) -> RankSpans:
@@ -202,10 +226,16 @@ def rank_spans(result: Result, most: int) -> RankSpans:
 
 
 def _edge_spans(result: Result, most: int) -> GpuSpans:
-    """Return what trains on the workers of an edge-cloud over time."""
-    held = result.training[result.training["server"] >= 0]
-    held = held.assign(end_s=held["end_s"].fillna(end_of(result)), reason=None)
-    held = held[held["end_s"] > held["start_s"]]
+    """Return what trains on the workers of an edge-cloud over time, or which job holds them."""
+    held = held_workers(result)
+    if held is None:
+        training = result.training
+        ends = training["end_s"].fillna(end_of(result))
+        held = training.assign(end_s=ends, data_s=training["start_s"], run_s=training["start_s"],
+                               stop_s=ends, reason=None)
+    else:
+        held = held.assign(chunk=-1)
+    held = held[(held["server"] >= 0) & (held["end_s"] > held["start_s"])]
     workers = held["server"].to_numpy(), held["worker"].to_numpy()
     known, owner = np.unique(np.stack(workers), axis=1, return_inverse=True)
     names = [f"server {server}, worker {worker}" for server, worker in known.T.tolist()]
@@ -213,9 +243,9 @@ def _edge_spans(result: Result, most: int) -> GpuSpans:
         known, owner = np.unique(workers[0], return_inverse=True)
         names = [f"server {server}" for server in known.tolist()]
     spans = np.zeros(len(held), SPAN)
-    spans["owner"], spans["which"] = owner.ravel(), len(STATES) * np.arange(len(held)) + _RUNNING
+    spans["owner"], spans["which"] = owner.ravel(), np.arange(len(held))
     spans["start"], spans["end"] = nanoseconds(held["start_s"]), nanoseconds(held["end_s"])
-    return GpuSpans(_packed(spans, most), held, names, "workers", "chunk")
+    return GpuSpans(_by_state(_packed(spans, most), held)[:most], held, names, "workers", "chunk")
 
 
 def gpu_spans(result: Result, most: int) -> GpuSpans:

@@ -10,7 +10,7 @@ from netsim.errors import NotRecordedError
 
 __all__ = ["not_recorded", "on_edge", "shares_links"]
 
-_OF_EDGE = ("chunks", "training", "workers", "servers", "ps")
+_OF_EDGE = ("chunks", "training", "held", "workers", "servers", "ps")
 
 
 def on_edge(run: Mapping[str, Any]) -> bool:
@@ -68,6 +68,8 @@ def _on_edge(run: Mapping[str, Any], name: str) -> NotRecordedError:
     record: dict[str, Any] = {"record": ["jobs", name]}
     if name == "chunks":
         return _error("chunks were not recorded, or the scheduler is one for whole jobs", record)
+    if name == "held":
+        return _error("held was not recorded, or the scheduler is one for chunks", record)
     if name in _OF_EDGE:
         return _error(f"{name} were not recorded", record)
     if shares_links(run):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["EDGE_TABLES", "Result", "asked_for", "records_of", "table_of"]
 
 #: Tables that only runs on an edge-cloud have.
-EDGE_TABLES = ("chunks", "training", "workers", "servers", "ps")
+EDGE_TABLES = ("chunks", "training", "held", "workers", "servers", "ps")
 
 #: Default of a table that is not recorded, typed so that fields can be annotated as data frames.
 _NONE: Any = None
@@ -98,6 +98,12 @@ class Result:
         worker, start_s, end_s (NaN if it trained when the run was stopped). With a scheduler of
         whole jobs, rows are for workers of the job,
         and the chunk is -1.
+    held : DataFrame
+        On an edge-cloud with a scheduler of whole jobs, one row per worker and interval for which
+        a job held it: job, server and worker (-1 in the cloud, with one row for all chunks),
+        start_s, data_s (its data is on all servers that it uses), run_s and stop_s (between which
+        it trained), end_s, and reason (``"finish"`` or ``"preempt"``). From data_s to run_s it
+        restored what it had kept, and from stop_s to end_s it saved that.
     workers, servers : DataFrame
         On an edge-cloud, one row per edge worker: server, worker, type, busy_s, utilisation
         (busy_s over the makespan), jobs (number of jobs that it trained for) and preemptions (of
@@ -119,6 +125,7 @@ class Result:
     gpus: pd.DataFrame = _NONE
     chunks: pd.DataFrame = _NONE
     training: pd.DataFrame = _NONE
+    held: pd.DataFrame = _NONE
     workers: pd.DataFrame = _NONE
     servers: pd.DataFrame = _NONE
     ps: pd.DataFrame = _NONE

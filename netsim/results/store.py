@@ -29,7 +29,7 @@ __all__ = ["LARGE", "MARKS", "TABLES", "TRACE", "Records", "check_writable", "fo
            "naming", "save_comparison", "save_records", "whole_folder", "write_records"]
 
 TABLES = ("jobs", "coflows", "flows", "links", "decisions", "computations", "gpus", "chunks",
-          "training", "workers", "servers", "ps")
+          "training", "held", "workers", "servers", "ps")
 
 #: Tables that may be large, and that need not be read back.
 LARGE = TABLES[2:6]

@@ -36,8 +36,8 @@ class BatchSche:
     At each of the instants of `mode`, waiting jobs are dispatched in order of increasing D p1. A
     job goes to the edge if it is cheaper there, that is, if 0.8 * 10**u * p0 < p1, where u is the
     share of workers of its type that are busy. It then keeps min(D, free) workers until it ends.
-    A job's `gang` means nothing to it. Other jobs go to the cloud. Where storage is limited, a job gets fewer workers if there is
-    no room for its data otherwise.
+    A job's `gang` means nothing to it. Other jobs go to the cloud. Where storage is limited, a job
+    gets fewer workers if there is no room for its data otherwise.
 
     Parameters
     ----------

@@ -365,7 +365,8 @@ class OnEdge:
         names = self._system.network.link_names
         return {name: recorder.table(name, names) for name in ("links", "decisions")} | {
             "jobs": found.jobs(), "chunks": found.chunks(), "training": found.training(),
-            "workers": found.workers(), "servers": found.servers(), "ps": found.ps()}
+            "held": found.held(), "workers": found.workers(), "servers": found.servers(),
+            "ps": found.ps()}
 
     def _recorded(self) -> LinkRecorder:
         """Return the records of links up to now, without changing the run."""
@@ -567,6 +568,15 @@ class _Tables:
             "job": self._ids[training.job], "chunk": training.chunk,
             **self._where(training.worker), "start_s": training.start,
             "end_s": _ends(training.end)})
+
+    def held(self) -> pd.DataFrame | None:
+        held = self._schedule.holdings
+        if held is None:
+            return None
+        return pd.DataFrame({
+            "job": self._ids[held.job], **self._where(held.worker), "start_s": held.got,
+            "data_s": held.there, "run_s": held.run, "stop_s": held.stop, "end_s": held.free,
+            "reason": held.reason})
 
     def workers(self) -> pd.DataFrame:
         system, schedule = self._setting.system, self._schedule

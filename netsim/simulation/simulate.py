@@ -56,7 +56,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         Time at which to stop, whether or not all jobs have finished.
     record : sequence of str
         Tables to keep: jobs (always), coflows, flows, links, decisions. On an edge-cloud, chunks,
-        training, workers, servers and ps may be named, too, which are always kept.
+        training, held, workers, servers and ps may be named, too, which are always kept.
     timeline : bool
         Whether to keep what `netsim.write_timeline` needs of coflows, links and decisions, even if
         `record` does not name these tables. This does not change the run. Links that are kept

@@ -78,7 +78,7 @@ def test_whole_jobs_and_stopped_runs() -> None:
     result = netsim.simulate(EdgeCloud([["a", "a"]]), [job(0, compute_s=4, chunks=4, gang=2)],
                              scheduler="srtf", until=5)
     ax = edge_gantt(result)
-    assert list(kinds(ax)) == ["at the edge", "no training"]
+    assert list(kinds(ax)) == ["at the edge", "no data yet", "no training"]
     assert coloured(ax, "at the edge") == {0: (1, 5, 4)}
     with pytest.raises(InputError, match="jobs must be a whole number of at least 1, not 0"):
         edge_gantt(result, jobs=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from netsim import EdgeCloud, EdgeJob
 from netsim.analysis.usage import worker_usage
 from netsim.errors import NetsimWarning, NotRecordedError
 from netsim.plots import lanes
+from netsim.plots.edge_gantt import edge_gantt
 from tests.plots.test_perfetto import by_thread, check_format, kind, ns
 
 SYSTEM = EdgeCloud([["a"], ["a", "b"]])
@@ -74,7 +76,8 @@ def test_everything_is_in_its_place(scheduler) -> None:
     busy = result.workers.set_index(["server", "worker"])["busy_s"]
     for (server, worker), expected in busy.items():
         own = spans.get(f"server {server}, worker {worker}", [])
-        assert sum(end - start for _, start, end in own) / 1e9 == pytest.approx(expected, abs=1e-6)
+        assert sum(end - start for name, start, end in own if ": " not in name
+                   ) / 1e9 == pytest.approx(expected, abs=1e-6)
 
 
 def test_usage_of_workers_over_time() -> None:
@@ -137,3 +140,70 @@ def test_tables_that_it_needs() -> None:
         netsim.timeline(result.replace(ps=None))
     without = netsim.timeline(result.replace(chunks=None))
     assert {event["name"] for event in kind(without, "X") if event["pid"] == JOBS} == {"training"}
+
+
+#: Job 0 of two chunks uploads in [0, 2] and trains from 2 s on; the others come at 5 and 6 s.
+GANGS = [job(0, compute_s=10, chunks=2, upload_s=2, worker_type="a"),
+         job(1, compute_s=3, arrival_s=5), job(2, compute_s=30, arrival_s=6)]
+
+
+@pytest.mark.parametrize("transport", ["constant", "fabric"])
+def test_what_whole_jobs_do_when_they_do_not_train(transport) -> None:
+    """On two workers, with 1 s to save and 2 s to restore.
+
+    Job 1 is shorter, takes a worker at 6 s, when job 0 has saved, and trains in [7, 10]; job 2
+    takes the other one, and trains until job 0 comes back, which is shorter. That restores in
+    [11, 13], when job 2 has saved, and trains the 7 s that it has left; then job 2 comes back.
+    """
+    system = EdgeCloud([["a"], ["a"]], edge_links=1e9, wan=1e9)
+    jobs = [replace(each, chunk_bytes=1e9) for each in GANGS]
+    result = netsim.simulate(system, jobs, scheduler="srtf", transport=transport,
+                             preemption={"checkpoint_s": 1, "restore_s": 2})
+    made = check_format(json.dumps(netsim.timeline(result)))
+    assert {name: seconds(spans) for name, spans in by_thread(made, JOBS).items()} == {
+        "job 0": [("upload", 0, 2), ("training", 2, 5), ("save", 5, 6), ("suspended", 6, 11),
+                  ("restore", 11, 13), ("training", 13, 20)],
+        "job 1": [("upload", 6, 7), ("training", 7, 10)],
+        "job 2": [("upload", 6, 7), ("training", 7, 10), ("save", 10, 11), ("suspended", 11, 20),
+                  ("restore", 20, 22), ("training", 22, 49)]}
+    assert seconds(by_thread(made, WORKERS)["server 0, worker 0"]) == [
+        ("job 0: uploading", 0, 2), ("job 0", 2, 5), ("job 0: saving", 5, 6),
+        ("job 1: uploading", 6, 7), ("job 1", 7, 10),
+        ("job 0: restoring", 11, 13), ("job 0", 13, 20)]
+    ax = edge_gantt(result)
+    assert [text.get_text() for text in ax.get_legend().get_texts()
+            ] == ["at the edge", "no data yet", "restoring", "saving", "suspended", "no training"]
+    held = result.held[(result.held["job"] == 2)].drop(columns=["job", "worker"])
+    assert held.to_numpy().tolist() == [[1, 6, 7, 7, 10, 11, "preempt"],
+                                        [1, 20, 20, 22, 49, 49, "finish"]]
+    assert (np.diff(held[["start_s", "data_s", "run_s", "stop_s", "end_s"]]) >= 0).all()
+
+
+@pytest.mark.parametrize(("until", "ends"), [
+    (1, [("upload", 0, 1)]), (8, [("upload", 0, 2), ("training", 2, 5), ("save", 5, 6),
+                                  ("suspended", 6, 8)]),
+    (12, [("upload", 0, 2), ("training", 2, 5), ("save", 5, 6), ("suspended", 6, 11),
+          ("restore", 11, 12)])])
+def test_what_whole_jobs_do_in_a_run_that_is_stopped(until, ends) -> None:
+    result = netsim.simulate(EdgeCloud([["a"], ["a"]]), GANGS, scheduler="srtf", until=until,
+                             preemption={"checkpoint_s": 1, "restore_s": 2})
+    assert seconds(by_thread(netsim.timeline(result), JOBS)["job 0"]) == ends
+    assert not (result.held[["start_s", "data_s", "run_s", "stop_s", "end_s"]] > until).any(axis=None)
+
+
+@pytest.mark.parametrize("scheduler", ["srtf", "tiresias-l", "gandiva-rr", "batch:mode=periodic"])
+def test_what_whole_jobs_hold_adds_up(scheduler) -> None:
+    """To the columns of jobs, and to the intervals of training."""
+    result = netsim.simulate(*drawn(), scheduler=scheduler, preemption={"restore_s": "5min"})
+    held = result.held
+    of_job = held.assign(held=held["end_s"] - held["start_s"]).query("server >= 0").groupby("job")
+    expected = result.jobs.set_index("job")["held_gpu_s"]
+    assert of_job["held"].sum().reindex(expected.index, fill_value=0).to_numpy() == pytest.approx(
+        expected.to_numpy())
+    trained = held[held["stop_s"] > held["run_s"] * (1 + 1e-12)]
+    key = ["job", "server", "worker", "start_s"]
+    rows = trained.drop(columns="start_s").rename(columns={"run_s": "start_s"})[key]
+    assert rows.sort_values(key).to_numpy().tolist() == result.training.sort_values(key)[
+        key].to_numpy().tolist()
+    with pytest.raises(netsim.NotRecordedError, match="or the scheduler is one for chunks"):
+        netsim.simulate(*drawn()).held  # noqa: B018
