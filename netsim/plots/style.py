@@ -51,6 +51,9 @@ _BETWEEN = (*(digit * 10.0**power for power in range(-9, 1) for digit in (2, 5))
 #: Units of an axis of times: name, length in seconds, and the time up to which it is used.
 _UNITS = (("s", 1.0, 1e5), ("h", 3600.0, 8.64e6), ("d", 86400.0, math.inf))
 
+#: Seconds from which on labels are as long as to need room, and the width of a digit of theirs.
+_LONG, _DIGIT_IN = 1e4, 0.075
+
 #: Space that the label of a tick needs, as a share of an axis one column wide.
 _LABEL = 0.1
 
@@ -255,15 +258,31 @@ def time_axis(ax: Axes, note: str = "") -> None:
     note : str
         Text that follows the unit.
     """
-    from matplotlib.ticker import MaxNLocator
-
     low, high = sorted(ax.get_xlim())
     unit, length = next((name, length) for name, length, most in _UNITS if high < most)
     ax.set_xlabel(drawable(f"time ({unit}){note}"), fontsize=7.5, color=INK)
-    if length > 1:
-        ticks = [tick for tick in MaxNLocator(6).tick_values(low / length, high / length)
-                 if low <= tick * length <= high]
-        ax.set_xticks([tick * length for tick in ticks], [f"{tick:,.10g}" for tick in ticks])
+    if length > 1 or high >= _LONG:
+        ticks = _room_for_labels(ax, low / length, high / length)
+        ax.set_xticks([tick * length for tick in ticks], [_number(tick) for tick in ticks])
+
+
+def _number(tick: float) -> str:
+    return f"{tick:,.10g}"
+
+
+def _room_for_labels(ax: Axes, low: float, high: float) -> list[float]:
+    """Return the ticks between two values, as many as there is room for their labels."""
+    from matplotlib.ticker import MaxNLocator
+
+    width_in = ax.figure.get_figwidth() * ax.get_position().width
+    ticks: list[float] = []
+    for most in range(6, 0, -1):
+        ticks = [tick for tick in MaxNLocator(most).tick_values(low, high) if low <= tick <= high]
+        longest = max((len(_number(tick)) for tick in ticks), default=0)
+        if len(ticks) < 2 or (longest + 1.5) * _DIGIT_IN <= (
+                (ticks[1] - ticks[0]) / (high - low) * width_in):
+            break
+    return ticks
 
 
 def log_seconds(axis: Axis) -> None:

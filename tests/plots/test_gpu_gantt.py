@@ -210,3 +210,19 @@ def test_what_cannot_be_drawn(monkeypatch):
     monkeypatch.setattr(style, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"matplotlib is not installed.*\[plot\]"):
         gpu_gantt(made(HELD))
+
+
+@pytest.mark.parametrize(("begins_s", "lasts_s"), [
+    (0, 9e3), (0, 24e3), (0, 99e3), (98_000, 900), (123_456, 1), (7e6, 1e6), (1e9, 5)])
+def test_labels_of_the_axis_of_time_have_room(begins_s, lasts_s):
+    """However many digits they have, they do not touch, and there are some."""
+    jobs = [JobSpec(k, arrival_s=begins_s + k * lasts_s / 6, pattern="ring-all-reduce", ranks=2,
+                    compute_s=lasts_s / 6) for k in range(6)]
+    chart, _ = gpu_gantt(netsim.simulate(Cluster(4, 2), jobs, scheduler="fifo", execution="asrpt"))
+    chart.figure.canvas.draw()
+    low, high = chart.get_xlim()
+    shown = [label.get_window_extent() for tick, label in zip(
+        chart.get_xticks(), chart.get_xticklabels(), strict=True) if low <= tick <= high]
+    assert len(shown) >= 2
+    letter = shown[0].height / 2
+    assert all(left.x1 + letter / 2 < right.x0 for left, right in pairwise(shown))
