@@ -159,6 +159,8 @@ class CoflowExecution(Execution):
     def _sent(self, there: Callable[[], None], transfer: CoflowEvent) -> None:
         if transfer.job in self._moving and self._moving[transfer.job][0] is transfer:
             del self._moving[transfer.job]
+            self._recorder.state_moved(transfer.job, self.processes[transfer.job].iteration,
+                                       transfer, transfer.demand.payload)
             there()
 
     def rerouted(self) -> dict[CoflowEvent, RoutedCoflow]:
@@ -176,7 +178,11 @@ class CoflowExecution(Execution):
         """Withdraw the state of a job that is being moved; see `Execution`."""
         transfer, _ = self._moving.pop(job, (None, None))
         if transfer is not None and len(transfer.demand.flows):
-            self._fabric.withdraw(transfer)
+            demand = transfer.demand
+            left = float(self._fabric.withdraw(transfer).sum())
+            self._recorder.state_moved(
+                job, self.processes[job].iteration, transfer,
+                max(demand.nbytes - left, 0.0) * demand.payload / demand.nbytes)
 
     def _plan(self, job: JobSpec, gpus: NDArray[np.int64]) -> JobPlan:
         """Return the plan of a job on its GPUs, from now on."""
@@ -240,6 +246,11 @@ class CoflowExecution(Execution):
                      transfer: CoflowEvent | None) -> None:
         """Pass a coflow that has ended on to the recorder."""
         self._recorder.coflow_ended(job, iteration, stage, transfer)
+
+    def coflow_dropped(self, job: JobProcess, iteration: int, stage: Stage, transfer: CoflowEvent,
+                       nbytes: float, why: str) -> None:
+        """Pass a coflow that is withdrawn, or will be sent again, on to the recorder."""
+        self._recorder.coflow_dropped(job, iteration, stage, transfer, nbytes, why)
 
     def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
                  start: float, end: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,6 +48,14 @@ class JobRecorder(Protocol):
     def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
                      transfer: CoflowEvent | None) -> None:
         """Hear of the completion of a stage at once; `coflow_finished` follows when it is final."""
+
+    def coflow_dropped(self, job: JobProcess, iteration: int, stage: Stage, transfer: CoflowEvent,
+                       nbytes: float, why: str) -> None:
+        """Record a coflow that is withdrawn, or has ended and will be sent again.
+
+        It has sent some bytes, without headers, until now if it is withdrawn; `why` is
+        ``"withdrawn"`` or ``"repeated"``.
+        """
 
     def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
                  start: float, end: float) -> None:
@@ -307,8 +315,11 @@ class JobProcess:
         lost_s = self._env.now - (resumed.at_s if back else self._began_s)
         before = resumed.stages if back else None
         sent = sum(self._withdraw(transfer)[1] for transfer in self._sending.values())
+        self._drop(self._completed[kept:])
         ended = [done.transfer for done in self._completed[kept:]]
-        ended += self._unfinished(self._stages) - self._unfinished(before)
+        held = self._unfinished(self._stages) - self._unfinished(before)
+        self._drop_held(held)
+        ended += held
         self.lost_bytes += sent + sum(transfer.demand.nbytes for transfer in ended)
         self.lost_s += lost_s
         self.restarts += 1
@@ -323,6 +334,7 @@ class JobProcess:
         """Go back to where the job began, or was resumed the last time, after it was stopped."""
         resumed = self._resumed
         lost = self._completed[resumed.completed:]
+        self._drop(lost)
         self.lost_bytes += sum(done.transfer.demand.nbytes for done in lost)
         del self._completed[resumed.completed:]
         self.iteration = resumed.iteration
@@ -347,13 +359,32 @@ class JobProcess:
             stages.sent_on_wire += sent
         self._halt()
 
+    def _drop(self, completed: Iterable[CompletedCoflow]) -> None:
+        """Record coflows that have ended and will be sent again."""
+        for done in completed:
+            self._recorder.coflow_dropped(self, done.iteration, done.stages[done.stage],
+                                          done.transfer, done.transfer.demand.payload, "repeated")
+
+    def _drop_held(self, dropped: Collection[CoflowEvent]) -> None:
+        """Record coflows that have ended, in stages that are held, and will be sent again."""
+        held = {} if self._stages is None else self._stages.held
+        for stage, (transfer, _) in held.items():
+            if transfer is not None and transfer in dropped:
+                self._recorder.coflow_dropped(self, self.iteration, self.graph.stages[stage],
+                                              transfer, transfer.demand.payload, "repeated")
+
     def _withdraw(self, transfer: CoflowEvent) -> tuple[NDArray[np.float64], float]:
         """Withdraw a coflow in flight; return the bytes left of its flows, and those sent."""
         if not len(transfer.demand.flows):
             return np.zeros(0), 0.0
         left = self._fabric.withdraw(transfer)
         self.start_s = float(np.fmin(self.start_s, transfer.start_s))
-        return left, max(transfer.demand.nbytes - float(left.sum()), 0.0)
+        sent = max(transfer.demand.nbytes - float(left.sum()), 0.0)
+        iteration, stage = self.place_of(transfer)
+        self._recorder.coflow_dropped(self, iteration, self.graph.stages[stage], transfer,
+                                      sent * transfer.demand.payload / transfer.demand.nbytes,
+                                      "withdrawn")
+        return left, sent
 
     def _halt(self) -> None:
         self.running = False

@@ -210,6 +210,7 @@ class RankProcess(JobProcess):
     def stop(self, back: bool = False) -> float:
         """Stop the job, which repeats all iterations that are not complete; see `JobProcess`."""
         sent = sum(self._withdraw(transfer)[1] for transfer in self._in_flight)
+        self._drop(self._completed)
         self.lost_bytes += sent + sum(done.transfer.demand.nbytes for done in self._completed)
         self._completed.clear()
         self._in_flight.clear()

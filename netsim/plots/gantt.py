@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from netsim.errors import InputError
+from netsim.plots.lanes import with_others
 from netsim.plots.style import (
     COLOURS,
     add_legend,
@@ -51,7 +52,9 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
 
     A row is light grey from the arrival of the job to its end, darker while a coflow is valid
     but has not begun to send, and coloured by stage from the coflow's first byte to its finish.
-    If there are more than six stages, they all have the same colour. Simultaneous coflows of a
+    Coflows that were withdrawn as their job lost its GPUs, or that were sent again, are among them,
+    and so is the state of jobs that moved, as a stage of its own. If there are more than six
+    stages, they all have the same colour. Simultaneous coflows of a
     job share the height of the row.
 
     Parameters
@@ -78,7 +81,7 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
         If coflows were not recorded, there are no jobs, or `jobs` is not a positive integer.
     """
     require_matplotlib()
-    coflows = result.coflows
+    coflows = with_others(result.coflows, result)
     ax, shown, span = job_rows(result, ax, jobs, longest)
     coflows = coflows[coflows["job"].isin(shown["job"])]
     coflows = coflows.assign(start_s=coflows["start_s"].fillna(coflows["finish_s"]))

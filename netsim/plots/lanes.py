@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from netsim.workload import Workload
 
 __all__ = ["MOST_GPUS", "SPAN", "GpuSpans", "JobSpans", "RankSpans", "gpu_spans", "job_spans",
-           "rank_spans"]
+           "rank_spans", "with_others"]
 
 #: A span: the index of its owner (a job, a GPU or a server); its start and end in nanoseconds; its
 #: lane among those of the owner and whether it is the first on that lane; and ``which``: of jobs,
@@ -61,7 +61,8 @@ class JobSpans:
     spans : ndarray of SPAN
         The first spans, in order of their start.
     coflows : DataFrame
-        All completed coflows; on an edge-cloud, what jobs do from when to when.
+        All completed coflows, and those without rows of their own; on an edge-cloud, what jobs do
+        from when to when.
     computations : list of Computation
         Computations that spans refer to, and possibly more.
     """
@@ -142,6 +143,7 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
         raise not_recorded(result.run, "coflows")  # such runs have no keyword timeline
     if coflows is None:
         raise InputError("coflows were not recorded; simulate with timeline=True")
+    coflows = with_others(coflows, result)
     # Computations that begin after the last coflow that may be shown are not needed.
     valid = coflows["valid_s"].to_numpy()
     latest = np.partition(valid, most)[most] if len(valid) > most else np.inf
@@ -158,6 +160,18 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
         rest["end"] = nanoseconds([each.end_s for each in computed])
     rest["which"] = -1 - np.arange(len(rest))
     return JobSpans(_packed(spans, most), coflows, computed)
+
+
+def with_others(coflows: pd.DataFrame, result: Result) -> pd.DataFrame:
+    """Return coflows with those that have no rows of their own.
+
+    Their ends are in the columns of the others, and ``why`` says what they are.
+    """
+    if "other_coflows" not in result.recorded or result.other_coflows.empty:
+        return coflows
+    others = result.other_coflows.rename(columns={"end_s": "finish_s"})
+    whole = dict.fromkeys(("stage", "coflow", "width"), object)  # whole numbers stay whole
+    return pd.concat([coflows.astype(whole), others], ignore_index=True)
 
 
 def _places(result: Result, jobs: pd.Series) -> NDArray[np.int64]:

@@ -45,6 +45,9 @@ _JOBS, _POLICY, _LINKS, _GPUS, _DECISIONS, _RANKS, _FIRST_LANE = 1, 2, 3, 4, 5, 
 _ARGUMENTS = ("coflow", "iteration", "stage", "bytes", "width", "gamma_s", "cct_s", "start_s",
               "deadline_s", "ps")
 
+#: What is said of coflows that have no rows of their own; state that moves is a stage.
+_WHY = ("withdrawn", "repeated")
+
 #: Number of events that name and order the groups, name the decisions' track, and mark and label
 #: the place where a timeline ends early.
 _FIXED = 2 * 5 + 4
@@ -284,7 +287,8 @@ class _Timeline:
                 microseconds(spans["end"] - spans["start"]), strict=True):
             if which >= 0:
                 row = next(rows)
-                name = str(row["stage"])
+                why = row.get("why")
+                name = str(row["stage"]) + (f" ({why})" if why in _WHY else "")
                 kind = "coflow" if "coflow" in row else name
                 args = _known({key: row[key] for key in _ARGUMENTS if key in row})
             else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heappop, heappush
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,14 @@ from netsim.recording.link_recorder import MOST_NOTED, LinkRecorder, categories
 from netsim.recording.tables import DTYPES, Coflows, Ended, packed
 from netsim.workload import Stage
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["Listener", "Recorder"]
+
+#: Columns of coflows that have no rows of their own, and their types.
+_OF_OTHERS = {"job": "i8", "iteration": "i8", "stage": object, "valid_s": "f8", "start_s": "f8",
+              "end_s": "f8", "bytes": "f8", "why": object}
 
 #: Buffered rows that a coflow counts for, in addition to its flows.
 _OF_COFLOW = 32
@@ -111,6 +119,7 @@ class Recorder(LinkRecorder):
         self._flows_of: dict[CoflowEvent, bytes] = {}
         self._of_chains: list[tuple[NDArray[Any], list[bytes]]] = []
         self._noted = 0
+        self._others: list[tuple[Any, ...]] = []
         self.told: Listener | None = None
 
     def add_job(self, job: int, numbers: CoflowNumbers) -> None:
@@ -175,6 +184,32 @@ class Recorder(LinkRecorder):
         """Hear of a coflow that a job has seen to its end, though it may have to be repeated."""
         if self.told is not None:
             self.told.coflow_done(job, iteration, stage, transfer)
+
+    def coflow_dropped(self, job: JobProcess, iteration: int, stage: Stage, transfer: CoflowEvent,
+                       nbytes: float, why: str) -> None:
+        """Record a coflow that has no row of its own; see `JobRecorder`."""
+        self._keep_other(job.index, iteration, stage.name, transfer, nbytes, why)
+
+    def state_moved(self, job: int, iteration: int, transfer: CoflowEvent, nbytes: float) -> None:
+        """Record what has been sent of the state of a job, when that is there or withdrawn."""
+        self._keep_other(job, iteration, "state", transfer, nbytes, "state")
+
+    def _keep_other(self, job: int, iteration: int, stage: str, transfer: CoflowEvent,
+                    nbytes: float, why: str) -> None:
+        if "coflows" in self._rows and len(transfer.demand.flows):
+            end = transfer.env.now if math.isnan(transfer.finish_s) else transfer.finish_s
+            self._others.append((int(self._numbers.job_ids[job]), iteration, stage,
+                                 transfer.valid_s, transfer.start_s, end, nbytes, why))
+
+    def other_coflows(self) -> pd.DataFrame | None:
+        """Return the coflows that have no rows of their own; None if coflows are not recorded."""
+        if "coflows" not in self._rows:
+            return None
+        import pandas as pd
+
+        columns = zip(*self._others, strict=True) if self._others else [[]] * len(_OF_OTHERS)
+        return pd.DataFrame({name: np.array(list(column), kind) for (name, kind), column
+                             in zip(_OF_OTHERS.items(), columns, strict=True)})
 
     def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
                  start: float, end: float) -> None:

@@ -87,6 +87,11 @@ class Result:
         On a `netsim.Cluster`, one row per GPU and interval for which a job held it: job, server,
         gpu (numbered within the server), start_s, run_s and stop_s (between which the job made
         progress), end_s, and reason (``"finish"``, ``"preempt"`` or ``"fault"``).
+    other_coflows : DataFrame
+        On a cluster on the fabric, if coflows are recorded, one row per coflow that has none in
+        `coflows`, as jobs were preempted or lost servers: job, iteration, stage, valid_s, start_s,
+        end_s, bytes (that it sent until then), and why: ``"withdrawn"`` before all was sent,
+        ``"repeated"``, as its iteration was made again, or ``"state"`` of the job that moved.
     chunks : DataFrame
         On a `netsim.EdgeCloud` with a scheduler of chunks, one row per chunk: job, chunk (numbered
         within the job), server and worker (-1 in the cloud; workers are numbered within the
@@ -123,6 +128,7 @@ class Result:
     spec: Mapping[str, Any] | None = field(default=None)
     computations: pd.DataFrame = _NONE
     gpus: pd.DataFrame = _NONE
+    other_coflows: pd.DataFrame = _NONE
     chunks: pd.DataFrame = _NONE
     training: pd.DataFrame = _NONE
     held: pd.DataFrame = _NONE
@@ -240,7 +246,8 @@ class _Table:
 
 
 # Set after the class is made: in its body, a dataclass would take descriptors for defaults.
-_TABLES = ("coflows", "flows", "links", "decisions", "computations", "gpus", *EDGE_TABLES)
+_TABLES = ("coflows", "flows", "links", "decisions", "computations", "gpus", "other_coflows",
+           *EDGE_TABLES)
 for _name in _TABLES:
     setattr(Result, _name, _Table(_name))
 
@@ -249,8 +256,8 @@ def asked_for(result: Result) -> Result:
     """Drop the tables that a result's experiment, if it has one, does not ask for."""
     spec = result.spec or {}
     asked = spec.get("record", _TABLES)
-    return result.replace(**{name: None for name in _TABLES
-                             if name not in asked and name != "gpus"})
+    kept = {*asked, "gpus", *(("other_coflows",) if "coflows" in asked else ())}
+    return result.replace(**{name: None for name in _TABLES if name not in kept})
 
 
 def table_of(result: Result, name: str) -> pd.DataFrame | LazyTable | None:

@@ -28,8 +28,8 @@ from netsim.results.summary import summarise
 __all__ = ["LARGE", "MARKS", "TABLES", "TRACE", "Records", "check_writable", "folder_names",
            "naming", "save_comparison", "save_records", "whole_folder", "write_records"]
 
-TABLES = ("jobs", "coflows", "flows", "links", "decisions", "computations", "gpus", "chunks",
-          "training", "held", "workers", "servers", "ps")
+TABLES = ("jobs", "coflows", "flows", "links", "decisions", "computations", "gpus", "other_coflows",
+          "chunks",          "training", "held", "workers", "servers", "ps")
 
 #: Tables that may be large, and that need not be read back.
 LARGE = TABLES[2:6]

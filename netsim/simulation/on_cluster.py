@@ -262,8 +262,10 @@ class OnCluster(Clocked):
                 process.tell()
         self.recorder.pack()
         names = () if self.fabric is None else ("coflows", "flows", "links", "decisions")
+        others = None if self.fabric is None else self.recorder.other_coflows()
         return {name: self.recorder.table(name, self.cluster.network.link_names)
-                for name in names} | {"jobs": self._jobs(), "gpus": self._gpus_frame()}
+                for name in names} | {"other_coflows": others, "jobs": self._jobs(),
+                                      "gpus": self._gpus_frame()}
 
     def _spread(self) -> dict[str, float]:
         """Return the mean ratio of servers that jobs used to the fewest that could hold them."""

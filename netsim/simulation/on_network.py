@@ -272,7 +272,8 @@ class OnNetwork(Clocked):
         self.recorder.pack()
         tables: dict[str, Any] = {name: self.recorder.table(name, self.faults.given.link_names)
                                   for name in RECORDS if name != "jobs"}
-        return tables | {"jobs": self._jobs()}
+        others = self.recorder.other_coflows() if self.faults.restarts else None
+        return tables | {"jobs": self._jobs(), "other_coflows": others}
 
     def _overdue(self) -> int:
         """Count the coflows that are incomplete although their deadline has passed."""

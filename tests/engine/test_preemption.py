@@ -459,3 +459,72 @@ def test_gpus_are_promised_what_is_left_of_jobs_that_are_preempted():
 def test_backfill_is_true_or_false(name):
     with pytest.raises(InputError, match="backfill must be true or false, not 'no'"):
         run([ring(0, 0.0, 1, 1.0)], {"name": name, "backfill": "no"})
+
+
+# --- coflows that have no rows of their own ------------------------------------------------------
+
+STAY = {"valid_s": 4, "end_s": 5, "bytes": 2 * MB, "why": "withdrawn"}
+
+
+@pytest.mark.parametrize("keep", ["iterations", "fraction"])
+def test_a_coflow_that_is_withdrawn_can_be_seen(keep):
+    """It sends 1 of 2 MB in each direction in [4, 5], and then the rest, or all of it again."""
+    gpus = [(0, [0, 1])]
+    result = run([ring(0, 0, 3, 1, 2, 2 * MB)], At({0: (gpus, ()), 5: ((), [0]), 6: (gpus, ())}),
+                 "fabric", TWO, {"keep": keep}, record=("coflows",))
+    (row,) = result.other_coflows.to_dict("records")
+    assert {name: row[name] for name in STAY} == STAY
+    assert (row["job"], row["iteration"], row["stage"]) == (0, 1, "all-reduce")
+    spans = [(each["name"], each["ts"] / 1e6, each["dur"] / 1e6)
+             for each in netsim.timeline(result)["traceEvents"]
+             if each["ph"] == "X" and each["cat"] == "coflow"]
+    again = [("all-reduce", 7, 2), ("all-reduce", 10, 2)] if keep == "iterations" else [
+        ("all-reduce", 6, 1), ("all-reduce", 8, 2)]
+    assert spans == [("all-reduce", 1, 2), ("all-reduce (withdrawn)", 4, 1), *again]
+
+
+def test_state_that_moves_can_be_seen():
+    """3 MB go to a new server at 1 MB/s in [6, 9]; then 1 s to restore, and 1 s of the coflow."""
+    three = Cluster(gpus=[2, 2, 2], nic=MB)
+    at = At({0: ([(0, [0, 2])], ()), 5: ((), [0]), 6: ([(0, [0, 4])], ())})
+    result = run([ring(0, 0, 3, 1, 2, 2 * MB)], at, "fabric", three,
+                 {"keep": "fraction", "state_bytes": 3 * MB, "restore_s": 1}, record=("coflows",))
+    others = result.other_coflows
+    assert others[["stage", "valid_s", "end_s", "bytes", "why"]].to_numpy().tolist() == [
+        ["all-reduce", 4, 5, 2 * MB, "withdrawn"], ["state", 6, 9, 3 * MB, "state"]]
+    ax = result.plot("gantt")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "all-reduce", "state", "no coflow"]
+    spans = [each["name"] for each in netsim.timeline(result)["traceEvents"]
+             if each["ph"] == "X" and each["cat"] == "coflow"]
+    assert spans == ["all-reduce", "all-reduce (withdrawn)", "state", "all-reduce", "all-reduce"]
+
+
+@pytest.mark.parametrize("allocator", ["maxmin", "parrot"])
+@pytest.mark.parametrize("options", [
+    {"keep": "iterations"}, {"keep": "fraction"},
+    {"keep": "fraction", "state_bytes": 5 * MB, "checkpoint_s": 1, "restore_s": 1}], ids=str)
+def test_links_carry_what_coflows_with_rows_and_without_have_sent(allocator, options):
+    """On a switch each byte crosses one link from a host."""
+    jobs = [ring(k, 3 * k, 9, 1 + k % 2, 2, (1 + k % 3) * MB) for k in range(8)]
+    cluster = Cluster(gpus=[2, 2, 2], nic=MB)
+    result = netsim.simulate(cluster, jobs, scheduler="gandiva-rr:quantum_s=15", placement="random",
+                             execution="fabric", allocator=allocator, preemption=options,
+                             record=("jobs", "coflows", "links"))
+    assert len(result.other_coflows)
+    links = result.links[result.links["link"].astype(str).str.startswith("egress")]
+    assert links["bytes"].sum() == pytest.approx(
+        result.coflows["bytes"].sum() + result.other_coflows["bytes"].sum(), rel=1e-9)
+    lost = result.other_coflows.query("why != 'state'")["bytes"].sum()
+    if options["keep"] == "iterations":
+        assert lost == pytest.approx(result.jobs["lost_bytes"].sum(), rel=1e-9)
+    again = result.other_coflows
+    assert (again["end_s"] >= again["valid_s"]).all()
+
+
+def test_a_run_without_preemptions_has_no_such_coflows(tmp_path):
+    result = netsim.simulate(TWO, [ring(0, 0, 3, 1, 2, MB)], execution="fabric")
+    assert result.other_coflows.empty
+    back = netsim.load_result(result.save(tmp_path / "r"))
+    assert list(back.other_coflows) == list(result.other_coflows)
+    assert "other_coflows" not in netsim.simulate("parrot-fig2", "parrot-fig2").recorded
