@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from netsim.analysis.coflows import ALL, classify_coflows, each_class
@@ -158,10 +157,13 @@ def _bound(results: Mapping[str, Result]) -> dict[str, Any]:
 
 def _least_bounds(results: Mapping[str, Result]) -> pd.Series:
     """Return the least of the lower bounds of each job in several runs, by job."""
-    first, *others = (_of_jobs(result, "lower_bound_s") for result in results.values())
-    for other in others:
-        first = np.fmin(first, other.reindex(first.index))
-    return first
+    bounds = [_of_jobs(result, "lower_bound_s") for result in results.values()]
+    return _least(bounds[0], bounds[1:])
+
+
+def _least(first: pd.Series, others: Iterable[pd.Series]) -> pd.Series:
+    """Return the least values that are known of the rows of a series in all of several."""
+    return pd.concat([first, *(each.reindex(first.index) for each in others)], axis=1).min(axis=1)
 
 
 def _sharing(result: Result) -> dict[str, str]:
@@ -296,11 +298,8 @@ def _ccts(result: Result, column: str = "cct_s") -> pd.Series | None:
 
 def _least_gamma(gamma_s: pd.Series, results: Mapping[str, Result]) -> pd.Series:
     """Return the least of the lower bounds of each coflow of the baseline in several runs."""
-    for result in results.values():
-        other = _ccts(result, "gamma_s")
-        if other is not None:
-            gamma_s = np.fmin(gamma_s, other.reindex(gamma_s.index))
-    return gamma_s
+    known = (_ccts(result, "gamma_s") for result in results.values())
+    return _least(gamma_s, (each for each in known if each is not None))
 
 
 def _of_jobs(result: Result, column: str = "jct_s") -> pd.Series:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,13 @@ __all__ = ["CoflowExecution"]
 _ALMOST = 1 - 1e-6
 
 
+class ClusterRecorder(JobRecorder, Protocol):
+    """Records the progress of jobs whose state may move."""
+
+    def state_moved(self, job: int, iteration: int, transfer: CoflowEvent, nbytes: float) -> None:
+        """Record what has been sent of the state of a job, when that is there or withdrawn."""
+
+
 class CoflowExecution(Execution):
     """Jobs compute, and send traffic between servers over the network; see `Execution`.
 
@@ -52,7 +59,7 @@ class CoflowExecution(Execution):
     jobs : sequence of JobSpec
     model : Contention
         Only `xi2` and `reduce` matter, as the fabric simulates contention.
-    recorder : JobRecorder
+    recorder : ClusterRecorder
     capacity : ndarray of float, shape (links,)
         Largest capacity of each link during the run, in bytes per second.
     factors : ndarray of float, shape (servers,)
@@ -71,7 +78,7 @@ class CoflowExecution(Execution):
     sends_state = True
 
     def __init__(self, env: Any, fabric: FabricProcess, cluster: Cluster, jobs: Sequence[JobSpec],
-                 model: Contention, recorder: JobRecorder, capacity: NDArray[np.float64],
+                 model: Contention, recorder: ClusterRecorder, capacity: NDArray[np.float64],
                  factors: NDArray[np.float64], seed: int = 0, may_go_back: bool = False) -> None:
         super().__init__(env, jobs)
         self._fabric, self._cluster, self._model = fabric, cluster, model

@@ -274,7 +274,7 @@ def _room_for_labels(ax: Axes, low: float, high: float) -> list[float]:
     """Return the ticks between two values, as many as there is room for their labels."""
     from matplotlib.ticker import MaxNLocator
 
-    width_in = ax.figure.get_figwidth() * ax.get_position().width
+    width_in = ax.bbox.width / ax.figure.dpi
     ticks: list[float] = []
     for most in range(6, 0, -1):
         ticks = [tick for tick in MaxNLocator(most).tick_values(low, high) if low <= tick <= high]

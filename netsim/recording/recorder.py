@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Listener", "Recorder"]
 
 #: Columns of coflows that have no rows of their own, and their types.
-_OF_OTHERS = {"job": "i8", "iteration": "i8", "stage": object, "valid_s": "f8", "start_s": "f8",
-              "end_s": "f8", "bytes": "f8", "why": object}
+_OF_OTHERS: dict[str, Any] = {
+    "job": "i8", "iteration": "i8", "stage": object, "valid_s": "f8", "start_s": "f8",
+    "end_s": "f8", "bytes": "f8", "why": object}
 
 #: Buffered rows that a coflow counts for, in addition to its flows.
 _OF_COFLOW = 32

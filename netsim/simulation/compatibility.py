@@ -372,7 +372,7 @@ def needs_of(policy: Any, target: str, kind: str = "scheduler") -> tuple[str, ..
     for name in declared:
         if not any(name in each for each in NEEDS.values()):
             raise UnknownNameError("need", name, rows)
-    implied = _IMPLIED | _IMPLIED_BY_SCHEDULERS if kind == "scheduler" else _IMPLIED
+    implied = {**_IMPLIED, **(_IMPLIED_BY_SCHEDULERS if kind == "scheduler" else {})}
     return tuple(name for name in rows
                  if name in declared or (name in implied and implied[name](policy)))
 
