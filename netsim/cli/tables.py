@@ -67,7 +67,8 @@ def _at_the_edge(run: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str
     if summary["ps_shortages"]:
         lines["PSs"] = (f"{summary['ps_shortages']:,} times none was free at the edge, and one in "
                         "the cloud helped out")
-    if run["execution"]["transport"] != "constant":
+    # Of whole jobs no chunk has an estimate.
+    if run["execution"]["transport"] != "constant" and "delay_ratio_mean" in summary:
         lines["estimates"] = (f"delays {summary['delay_ratio_mean']:.3g} times and rates "
                               f"{summary['rate_ratio_mean']:.3g} times what jobs say, on average")
     if "lp_bound_s" in summary:

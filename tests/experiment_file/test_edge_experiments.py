@@ -426,3 +426,18 @@ def test_what_an_experiment_on_an_edge_cloud_says_in_full_gives_the_same():
     result = netsim.run(of(**RESTORES, scheduler="srtf"))
     assert result.spec["preemption"]["keep"] == result.run["preemption"]["keep"] == "fraction"
     assert netsim.run(Experiment(**result.spec)).jobs.equals(result.jobs)
+
+
+@pytest.mark.parametrize("transport", ["constant", "fabric", "fabric:mode=sync"])
+@pytest.mark.parametrize("scheduler", ["srtf", "batch", "a-online"])
+def test_runs_of_whole_jobs_and_of_chunks_are_printed(scheduler, transport, tmp_path, monkeypatch):
+    """There is no chunk of a whole job that could take longer than it said."""
+    monkeypatch.chdir(tmp_path)
+    write_template("edge-cloud.toml", "edge")
+    few = ["--set", "workload.jobs=5", "--set", "edge_cloud.servers=3"]
+    done = CliRunner().invoke(main, [
+        "run", "edge-cloud.toml", *few, "--set", f"scheduler={scheduler}",
+        "--set", f"transport={transport}", "--out", "r"])
+    assert done.exit_code == 0, done.output
+    assert ("estimates" in done.output) == (scheduler == "a-online" and transport != "constant")
+    assert "workers" in done.output
