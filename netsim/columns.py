@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import brief
-from netsim.checks import LARGEST, MOST_ID, check_whole, is_number
+from netsim.checks import LARGEST, MOST_ID, check_whole, is_number, is_whole
 from netsim.errors import InputError
 from netsim.forking import same
 from netsim.plain import plain
@@ -93,6 +93,12 @@ class Flows:
         if isinstance(self.nbytes, list | tuple) and any(isinstance(n, str) for n in self.nbytes):
             object.__setattr__(self, "nbytes", [parse_bytes(n, f"size of flow {k}")
                                                 for k, n in enumerate(self.nbytes)])
+        for name in ("src", "dst"):
+            first = next(iter(getattr(self, name)), None)
+            if isinstance(first, str):
+                raise InputError(f"{name} must be a list of numbers of ranks, not of names such as "
+                                 f"{first!r}; on which hosts ranks are, by number or name, is said "
+                                 "by the job")
         for name, dtype in (("src", np.int64), ("dst", np.int64), ("nbytes", np.float64)):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
         if not self.src.shape == self.dst.shape == self.nbytes.shape:
@@ -110,8 +116,15 @@ class Flows:
         object.__setattr__(self, "ranks", int(ends.max(initial=-1)) + 1)
 
     @classmethod
-    def of(cls, flows: Iterable[tuple[int, int, Quantity]]) -> Flows:
+    def of(cls, flows: Iterable[tuple[Any, Any, Quantity]],
+           number_of: Callable[[str], int] | None = None) -> Flows:
         """Build from `Flow` tuples ``(src, dst, nbytes)``, as in ``(0, 1, "1GB")``.
+
+        Parameters
+        ----------
+        flows : iterable of tuple
+        number_of : callable, optional
+            Gives the numbers of sources and destinations that are names.
 
         Raises
         ------
@@ -124,6 +137,9 @@ class Flows:
         except (TypeError, ValueError):
             raise InputError("flows must be a list of tuples (src, dst, nbytes), not "
                              f"{reprlib.repr(flows)}") from None
+        if number_of is not None:
+            src, dst = ([number_of(end) if isinstance(end, str) else end for end in ends]
+                        for ends in (src, dst))
         return cls(src, dst, nbytes)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
@@ -171,6 +187,9 @@ class Columns(NamedTuple):
         The ids of the coflows, -1 for those without one of their own.
     names : tuple of str
         The names of the jobs; empty if they have none.
+    hosts : tuple of str or int
+        The host that each number in `src` and `dst` stands for, if some hosts are given by name;
+        else empty, and numbers are those of hosts.
     """
 
     src: Ints
@@ -181,6 +200,7 @@ class Columns(NamedTuple):
     arrival_s: Floats
     coflow_id: Ints
     names: tuple[str, ...] = ()
+    hosts: tuple[str | int, ...] = ()
 
     def in_order(self) -> Columns:
         """Sort by (arrival, id)."""
@@ -191,7 +211,7 @@ class Columns(NamedTuple):
         flows = self.flows_of(which)
         return Columns(self.src[flows], self.dst[flows], self.nbytes[flows], self.counts[which],
                        self.id[which], self.arrival_s[which], self.coflow_id[which],
-                       tuple(self.names[k] for k in which) if self.names else ())
+                       tuple(self.names[k] for k in which) if self.names else (), self.hosts)
 
     def flows_of(self, which: Ints) -> Ints:
         """Return the places of the flows of some jobs, job after job."""
@@ -202,8 +222,11 @@ class Columns(NamedTuple):
 
 
 def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str
-                 ) -> tuple[Ints, Ints, Floats, Floats]:
+                 ) -> tuple[tuple[Ints, Ints, Floats, Floats], tuple[str | int, ...]]:
     """Check the sources, destinations, sizes and starts of flows, and convert them to arrays.
+
+    If some hosts are given by name, numbers are those of a list of hosts, which is returned beside
+    the arrays; see `Columns.hosts`.
 
     Parameters
     ----------
@@ -219,8 +242,13 @@ def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str
         If a value is none that a flow can have, with its row; or if their lengths differ.
     """
     (src, sources), (dst, destinations), (nbytes, sizes), (start, starts) = named
+    names = f"{owner}: {src}", f"{owner}: {dst}"
+    hosts: dict[str | int, int] = {}
+    if any(map(_holds_names, (sources, destinations))):
+        sources, destinations = (_places(each, hosts, what) for each, what in
+                                 zip((sources, destinations), names, strict=True))
     found: list[NDArray[Any]] = [
-        _hosts(sources, f"{owner}: {src}"), _hosts(destinations, f"{owner}: {dst}"),
+        *map(_hosts, (sources, destinations), names),
         _quantities(sizes, f"{owner}: {nbytes}", parse_bytes, _MOST_BYTES, "bytes"),
         _quantities(starts, f"{owner}: {start}", parse_seconds, _MOST_S, "seconds")]
     lengths = [(name, len(array)) for (name, _), array in zip(named, found, strict=True)
@@ -232,7 +260,29 @@ def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str
     if not count:
         raise InputError(f"{owner} has no flows")
     whole: Any = tuple(np.full(count, array) if array.ndim == 0 else array for array in found)
-    return whole
+    return whole, tuple(hosts)
+
+
+def _holds_names(hosts: Any) -> bool:
+    """Whether a name is among some hosts, or is the only one."""
+    if _is_one(hosts):
+        return isinstance(hosts, str)
+    kind = getattr(getattr(hosts, "dtype", None), "kind", "O")
+    return kind not in "iufb" and any(isinstance(each, str) for each in hosts)
+
+
+def _places(given: Any, known: dict[str | int, int], what: str) -> Any:
+    """Replace hosts, by name or number, by their places among the known ones, and add new ones."""
+    one = _is_one(given)
+    hosts = [plain(each) for each in ([given] if one else given)]
+    for row, host in enumerate(hosts):
+        if isinstance(host, float) and host.is_integer():  # of a column where one is missing
+            host = hosts[row] = int(host)
+        if not isinstance(host, str) and not (is_whole(host) and 0 <= host <= _MOST_HOST):
+            raise RowError(f"{what}{'' if one else f' of row {row}'} must be a name, or a whole "
+                           f"number from 0 to {_MOST_HOST:,}, not {host!r}", row)
+    places = [known.setdefault(host, len(known)) for host in hosts]
+    return places[0] if one else places
 
 
 def _hosts(values: ArrayLike, what: str) -> Ints:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,11 @@ __all__ = [
     "TraceError",
     "UnitError",
     "UnknownNameError",
+    "did_you_mean",
 ]
+
+#: With how many names one that does not exist is compared; with more it would take seconds.
+_MOST_COMPARED = 50_000
 
 
 class _Printable(Exception):
@@ -67,6 +71,18 @@ class UnitError(InputError):
     """A quantity such as ``"10Gbps"`` that cannot be read or is out of range."""
 
 
+def did_you_mean(name: object, choices: Sequence[str], most: int = 3) -> str:
+    """Return a hint for a message about a name that does not exist; empty if none is like it.
+
+    Examples
+    --------
+    >>> did_you_mean("hots-1", ["host-0", "host-1", "leaf-0"], 2)
+    " (did you mean 'host-1' or 'host-0'?)"
+    """
+    near = difflib.get_close_matches(str(name), choices[:_MOST_COMPARED], n=most)
+    return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+
+
 class UnknownNameError(InputError, LookupError):
     """A policy, pattern, format or option that does not exist.
 
@@ -82,8 +98,7 @@ class UnknownNameError(InputError, LookupError):
 
     def __init__(self, kind: str, name: object, choices: Iterable[str]) -> None:
         self.kind, self.name, self.choices = kind, name, sorted(choices)
-        near = difflib.get_close_matches(str(name), self.choices, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        hint = did_you_mean(name, self.choices, 1)
         listed = ", ".join(self.choices) or "none"
         super().__init__(f"unknown {kind} {name!r}{hint}; choose from: {listed}")
 

@@ -55,8 +55,9 @@ class JobSpec:
         Seconds of computation at the begin of each iteration, before its first coflows.
     redraw : bool
         Whether the pattern draws new random sizes in each iteration.
-    hosts : tuple of int, optional
-        The host of each rank; chosen by the simulation if None.
+    hosts : tuple of int or str, optional
+        The host of each rank, by number, or by its name on the network; chosen by the simulation if
+        None.
     name : str
         A label, such as the model's name.
     estimate_s : float, optional
@@ -82,7 +83,7 @@ class JobSpec:
     nbytes: float = 0.0
     compute_s: float = 0.0
     redraw: bool = False
-    hosts: Sequence[int] | None = None
+    hosts: Sequence[int | str] | None = None
     name: str = ""
     estimate_s: float | None = None
     group: int | None = None
@@ -180,6 +181,11 @@ class JobSpec:
             stages=[stage.scaled(time, nbytes, compute) for stage in self.stages],
             operations=None if operations is None else operations.scaled(nbytes, compute))
 
+    @property
+    def by_name(self) -> bool:
+        """Whether the job names some of its hosts, whose numbers only a network knows."""
+        return any(isinstance(host, str) for host in self.hosts or ())
+
     def check_flows_only(self) -> None:
         """Check that the job is no more than flows that start at given times.
 
@@ -202,20 +208,22 @@ class JobSpec:
 
     def _check_hosts(self, owner: str) -> None:
         what = f"{owner}: hosts"
-        hosts = check_sequence(self.hosts, int | np.integer, what, "whole numbers")
+        hosts = check_sequence(self.hosts, int | np.integer | str, what, "names or numbers")
         if len(hosts) < self.ranks:
             raise InputError(f"{owner}: {self.ranks} ranks need {self.ranks} hosts, not "
                              f"{len(hosts)}")
-        kinds = set(map(type, hosts))
-        if min(hosts, default=0) < 0 or bool in kinds:
-            wrong = next(host for host in hosts if host < 0 or isinstance(host, bool))
-            raise InputError(f"{what} must be whole numbers of at least 0, not {wrong!r}")
-        same = _interned(hosts if kinds == {int} else tuple(map(int, hosts)))
+        numbers = tuple(host for host in hosts if not isinstance(host, str))
+        kinds = set(map(type, numbers))
+        if min(numbers, default=0) < 0 or bool in kinds:
+            wrong = next(host for host in numbers if host < 0 or isinstance(host, bool))
+            raise InputError(f"{what} must be whole numbers of at least 0, or names, not {wrong!r}")
+        same = _interned(hosts if kinds <= {int} else tuple(
+            host if isinstance(host, str) else int(host) for host in hosts))
         object.__setattr__(self, "hosts", same)
 
 
 @lru_cache(maxsize=256)
-def _interned(hosts: tuple[int, ...]) -> tuple[int, ...]:
+def _interned(hosts: tuple[int | str, ...]) -> tuple[int | str, ...]:
     """Return an equal tuple that all jobs on these hosts share, to save memory."""
     return hosts
 
@@ -223,7 +231,7 @@ def _interned(hosts: tuple[int, ...]) -> tuple[int, ...]:
 class JobColumns(Sequence[JobSpec]):
     """Jobs of one coflow each, as columns; a `JobSpec` is made when somebody asks for it.
 
-    Rank r of each job runs on host r.
+    Rank r of each job runs on host r, or on that of its number in the names of `columns`.
 
     Parameters
     ----------
@@ -233,7 +241,7 @@ class JobColumns(Sequence[JobSpec]):
     Attributes
     ----------
     hosts : int
-        Number of hosts that the jobs need: the largest one's number plus 1.
+        Number of hosts that the jobs need: the largest one's number plus 1, or that of names.
     """
 
     #: The name of the stage of each job.
@@ -241,7 +249,7 @@ class JobColumns(Sequence[JobSpec]):
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        for array in columns[:-1]:
+        for array in columns[:-2]:
             array.setflags(write=False)
         self.hosts = int(max(columns.src.max(), columns.dst.max())) + 1
         self._first = np.cumsum(columns.counts) - columns.counts
@@ -278,7 +286,8 @@ class JobColumns(Sequence[JobSpec]):
             own = int(columns.coflow_id[k])
             stage = Stage(self.STAGE, flows, coflow_id=None if own < 0 else own)
             self._made[k] = JobSpec(int(columns.id[k]), float(columns.arrival_s[k]), name=name,
-                                    stages=[stage], hosts=first_hosts(self.hosts))
+                                    stages=[stage],
+                                    hosts=columns.hosts or first_hosts(self.hosts))
         return self._made[k]
 
     def column(self, name: str) -> Sequence[Any]:
@@ -295,7 +304,7 @@ class JobColumns(Sequence[JobSpec]):
 
 
 @lru_cache(maxsize=16)
-def first_hosts(count: int) -> tuple[int, ...]:
+def first_hosts(count: int) -> tuple[int | str, ...]:
     return _interned(tuple(range(count)))
 
 

@@ -99,8 +99,9 @@ class Workload:
 
         Parameters
         ----------
-        src, dst : array_like of int
-            Hosts; the source and the destination of each flow.
+        src, dst : array_like of int or str
+            Hosts, by number, or by name on the network that the workload will run on; the source
+            and the destination of each flow.
         nbytes : array_like of float
             Sizes in bytes.
         at_s : array_like of float
@@ -133,11 +134,11 @@ class Workload:
         2    1       2.0
         """
         check_name(name, "workload: name")
-        flows = flow_columns([("src", src), ("dst", dst), ("nbytes", nbytes), ("at_s", at_s)],
-                             f"workload {name!r}")
+        flows, hosts = flow_columns([("src", src), ("dst", dst), ("nbytes", nbytes),
+                                     ("at_s", at_s)], f"workload {name!r}")
         count = len(flows[0])
         one = Columns(*flows[:3], np.ones(count, np.int64), np.arange(count), flows[3],
-                      np.full(count, -1))
+                      np.full(count, -1), hosts=hosts)
         return cls(JobColumns(one.in_order()), name, seed=seed)
 
     @classmethod
@@ -151,7 +152,7 @@ class Workload:
         ----------
         df : pandas.DataFrame
         src, dst : str
-            Names of the columns of sources and destinations; numbers of hosts.
+            Names of the columns of sources and destinations; numbers or names of hosts.
         nbytes : str, optional
             Name of the column of sizes in bytes; ``"nbytes"``, or else ``"bytes"``, if None.
         start : str or None
@@ -201,8 +202,8 @@ class Workload:
                                   "coflow": coflow, "job": job}, owner)
         given: list[Any] = [(names[each], df[names[each]]) for each in ("src", "dst", "nbytes")]
         given.append(("start", np.zeros(len(df))) if start is None else (start, df[start]))
-        flows = flow_columns(given, owner)
-        jobs = _jobs_of(flows[:3], grouped(df, names, flows[3], owner))
+        flows, hosts = flow_columns(given, owner)
+        jobs = _jobs_of(flows[:3], grouped(df, names, flows[3], owner), hosts)
         return cls(jobs, name, seed=seed)
 
     def __len__(self) -> int:
@@ -324,8 +325,8 @@ class Workload:
         Returns
         -------
         pandas.DataFrame
-            With the columns ``src``, ``dst`` (hosts), ``bytes``, ``start_s``, ``coflow``, ``job``
-            and ``name``, job after job.
+            With the columns ``src``, ``dst`` (hosts, as they were given), ``bytes``, ``start_s``,
+            ``coflow``, ``job`` and ``name``, job after job.
 
         Raises
         ------
@@ -335,8 +336,8 @@ class Workload:
 
         Notes
         -----
-        Weights and deadlines of coflows are not in the table. `netsim.studies.explicit` draws the
-        stages of patterns, and places jobs.
+        Weights and deadlines of coflows are not in the table. `netsim.studies.convert.explicit`
+        draws the stages of patterns, and places jobs.
 
         Examples
         --------
@@ -351,7 +352,7 @@ class Workload:
         parts, number = [], count()
         for job in self.jobs:
             job.check_flows_only()
-            hosts = np.array(job.hosts, np.int64)
+            hosts = np.array(job.hosts, object if job.by_name else np.int64)
             for stage in job.stages:
                 assert stage.flows is not None
                 own = next(number) if stage.coflow_id is None else stage.coflow_id
@@ -362,12 +363,16 @@ class Workload:
         return pd.concat(parts, ignore_index=True)
 
 
-def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows) -> Sequence[JobSpec]:
-    """Make the jobs of flows that are grouped: columns if each has one coflow, else objects."""
+def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows, hosts: tuple[str | int, ...]
+             ) -> Sequence[JobSpec]:
+    """Make the jobs of flows that are grouped: columns if each has one coflow, else objects.
+
+    The hosts are those that numbers in the flows stand for, if they have names.
+    """
     src, dst, nbytes = (each[groups.rows] for each in flows)
     if len(groups.id) == len(groups.job):
         return JobColumns(Columns(src, dst, nbytes, groups.counts, groups.id, groups.start_s,
-                                  groups.coflow_id, groups.names).in_order())
+                                  groups.coflow_id, groups.names, hosts).in_order())
     stops = np.cumsum(groups.counts)
     sent = [Flows(src[first:stop], dst[first:stop], nbytes[first:stop])
             for first, stop in zip(stops - groups.counts, stops, strict=True)]
@@ -378,7 +383,7 @@ def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows) -> Sequence[Jo
     for k, (job, own) in enumerate(zip(groups.job, groups.coflow_id, strict=True)):
         stages[job].append(Stage(str(groups.labels[k]), sent[k], release_s=float(release_s[k]),
                                  coflow_id=None if own < 0 else own))
-    hosts, names = first_hosts(max(each.ranks for each in sent)), groups.names
+    hosts, names = hosts or first_hosts(max(each.ranks for each in sent)), groups.names
     return [JobSpec(int(number), float(arrival_s[k]), stages=stages[k], hosts=hosts,
                     name=names[k] if names else "") for k, number in enumerate(groups.id)]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from netsim.errors import InputError
 from netsim.fabric.grid import Grid
+from netsim.jobs.fitting import with_algorithms
 from netsim.jobs.graph import Dag
 from netsim.jobs.plan import timed_stages
 from netsim.jobs.ranked_stages import operations_of
@@ -90,7 +91,7 @@ def computations(result: Result, workload: Workload) -> Iterator[Computation]:
     stopped_at_s = result.run["stopped_at_s"]
     known_until = math.inf if stopped_at_s is None else stopped_at_s
     coflows: _Coflows | None = None
-    for place, job in enumerate(workload):
+    for place, job in enumerate(with_algorithms(workload, result.jobs)):
         if operations_of(job) is not None:  # whose computations are a table of the result
             continue
         fixed = None if job.redraw else timed_stages(job, workload.seed)

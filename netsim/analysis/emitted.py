@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from netsim.errors import InputError
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.jobs.fitting import all_fitted
 from netsim.jobs.graph import StageGraph
-from netsim.jobs.plan import JobPlan, check_fits, place_randomly
+from netsim.jobs.plan import JobPlan, place_randomly
 from netsim.jobs.ranked_stages import operations_of
 from netsim.network import Topology
 from netsim.network.files import as_network
@@ -76,10 +77,10 @@ def emitted(network: Topology | str | Path, workload: Workload | str | Path, see
     InputError
         If the network or the workload cannot be read, or a job does not fit.
     """
-    network, workload = as_network(network), as_workload(workload, seed)
+    network = as_network(network)
+    workload = all_fitted(as_workload(workload, seed), network, seed)
     numbers = CoflowNumbers(workload)
     for job, spec in enumerate(workload):
-        check_fits(spec, network)
         if operations_of(spec) is not None:
             raise InputError(f"job {spec.id}: its ranks compute, or its iterations overlap; which "
                              "coflows it emits, and when, is known of other jobs alone")

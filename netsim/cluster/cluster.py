@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.checks import check_name, check_sequence, check_whole, is_whole
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
 from netsim.models.servers import ServerKind
 from netsim.network import Topology, big_switch, read_network
 from netsim.plain import plain_numbers
@@ -113,6 +113,23 @@ class Cluster:
     def hosts_of(self, gpus: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the host of each of some GPUs: its server, or the GPU itself."""
         return gpus if self.by_gpu else self.server_of[gpus]
+
+    def server(self, name: str) -> int:
+        """Return the number of a server given by name: ``"server-3"``, or that of its host.
+
+        Raises
+        ------
+        InputError
+            If there is no such server.
+        """
+        if not self.by_gpu:
+            return self.network.host(name)
+        names = [f"server-{server}" for server in range(self.servers)]
+        if name not in names:
+            raise InputError(f"cluster {self.name!r} has no server {name!r}"
+                             f"{did_you_mean(name, names)}; it has {self.servers}, numbered from 0 "
+                             f"and named such as {names[0]!r}")
+        return names.index(name)
 
     def server_at(self, host: int) -> int:
         """Return the server that a host is, or belongs to."""

@@ -42,7 +42,7 @@ from netsim.experiment_file.tables import (
     Table,
 )
 from netsim.experiment_file.values import PositiveSeconds, Seconds, Stragglers
-from netsim.jobs.plan import check_fits
+from netsim.jobs.fitting import all_fitted
 from netsim.network import Topology
 from netsim.plain import plain
 from netsim.recording.link_recorder import OF_LINKS, RECORDS
@@ -214,8 +214,7 @@ class Experiment(Table):
             if cluster is not None:
                 check_jobs(workload.built, cluster.on(network))
             elif network is not None:
-                for job in workload.built:
-                    check_fits(job, network)
+                all_fitted(workload.built, network)
         return workload
 
     @field_validator("scheduler", "placement", "execution", "preemption")
@@ -229,12 +228,13 @@ class Experiment(Table):
     @field_validator("events", "stragglers")
     @classmethod
     def _check_hosts(cls, given: Any, info: ValidationInfo) -> Any:
-        network, cluster = _built(info.data.get("network")), info.data.get("cluster")
+        network, table = _built(info.data.get("network")), info.data.get("cluster")
+        cluster = None if table is None else table.on(network)
         if info.data.get("edge_cloud") is not None:
             network = info.data["edge_cloud"].on(network).network
         elif network is None and cluster is not None:
-            network = cluster.on(None).network
-        if given and network is not None and (problems := problems_on(network, given)):
+            network = cluster.network
+        if given and network is not None and (problems := problems_on(network, given, cluster)):
             raise KeyErrors(problems)
         return given
 

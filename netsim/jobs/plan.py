@@ -23,10 +23,10 @@ from netsim.jobs.ranked_stages import is_ranked, operations_of
 from netsim.network import Topology
 from netsim.operations import Sending
 from netsim.streams import stream
-from netsim.workload import JobColumns, JobSpec, Stage
+from netsim.workload import JobSpec, Stage
 
-__all__ = ["JobPlan", "check_all_fit", "check_fits", "delayed", "draw_stages", "drawn_stages",
-           "ecmp_key", "ecmp_keys", "place_randomly", "timed_stages"]
+__all__ = ["JobPlan", "delayed", "draw_stages", "drawn_stages", "ecmp_key", "ecmp_keys",
+           "place_randomly", "timed_stages"]
 
 #: Powers of ten, more than ids have digits; and, for CRC-32, 32 ones and the effect of each byte.
 _TENS = 10 ** np.arange(17)
@@ -229,56 +229,11 @@ def delayed(stages: tuple[Stage, ...], compute_s: float) -> tuple[Stage, ...]:
                  for stage in stages)
 
 
-def check_fits(spec: JobSpec, network: Topology) -> None:
-    """Check that the network has the hosts of a job.
-
-    Raises
-    ------
-    InputError
-        If a host is out of range, or the job names no hosts and has more ranks than the network
-        has hosts.
-    """
-    if spec.hosts is None:
-        if spec.ranks > network.hosts:
-            raise InputError(f"job {spec.id} needs {spec.ranks} distinct hosts; network "
-                             f"{network.name!r} has {network.hosts} hosts")
-        return
-    if max(spec.hosts, default=0) >= network.hosts:
-        outside = next(host for host in spec.hosts if host >= network.hosts)
-        raise InputError(f"job {spec.id}: host {outside} is out of range; {_hosts_of(network)}")
-
-
-def _hosts_of(network: Topology) -> str:
-    return f"network {network.name!r} has {network.hosts} hosts, 0 to {network.hosts - 1}"
-
-
-def _check_columns_fit(jobs: JobColumns, network: Topology) -> None:
-    """Check that the network has the hosts of the flows, and name the first job that has others."""
-    if jobs.hosts > network.hosts:
-        columns = jobs.columns
-        ends = np.maximum(columns.src, columns.dst)
-        flow = int(np.argmax(ends >= network.hosts))
-        job = int(np.searchsorted(np.cumsum(columns.counts), flow, "right"))
-        raise InputError(f"job {columns.id[job]}: host {ends[flow]} is out of range; "
-                         + _hosts_of(network))
-
-
-def check_all_fit(jobs: Sequence[JobSpec], network: Topology) -> None:
-    """Call `check_fits` for many jobs; tuples of hosts that jobs share are checked once."""
-    if isinstance(jobs, JobColumns):
-        _check_columns_fit(jobs, network)
-        return
-    seen: set[int] = set()
-    for job in jobs:
-        if job.hosts is None or id(job.hosts) not in seen:
-            check_fits(job, network)
-            seen.add(id(job.hosts))
-
-
 def place_randomly(spec: JobSpec, network: Topology, seed: int) -> NDArray[np.int64]:
-    """Return the hosts of a job, or draw a distinct one for each rank if it names none.
+    """Return the hosts of a job, or draw a distinct one for each rank if it says none.
 
-    The draw depends only on the seed and the job's id, and not on other jobs.
+    Names of hosts are numbers by now; see `netsim.jobs.fitting`. The draw depends only on the seed
+    and the job's id, and not on other jobs.
     """
     if spec.hosts is not None:
         return _as_array(spec.hosts)

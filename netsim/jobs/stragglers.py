@@ -24,15 +24,18 @@ __all__ = ["check_factor", "factors_of", "slowed_job", "slowed_model", "slowed_s
 Floats = NDArray[np.float64]
 
 
-def factors_of(stragglers: Mapping[int, float] | None, hosts: int) -> Floats:
+def factors_of(stragglers: Mapping[int | str, float] | None, hosts: int,
+               number_of: Callable[[str], int] | None = None) -> Floats:
     """Return the factor by which computation takes longer on each host; shape (hosts,).
 
     Parameters
     ----------
-    stragglers : mapping of int to float, optional
+    stragglers : mapping of int or str to float, optional
         Factors of at least 1, by host; other hosts have the factor 1.
     hosts : int
         Number of hosts.
+    number_of : callable, optional
+        Gives the number of a host given by name.
 
     Raises
     ------
@@ -45,6 +48,11 @@ def factors_of(stragglers: Mapping[int, float] | None, hosts: int) -> Floats:
     if not isinstance(stragglers, Mapping):
         raise InputError(f"stragglers must be a mapping of hosts to factors, not {stragglers!r}")
     for host, factor in map(plain, stragglers.items()):
+        if isinstance(host, str) and number_of is not None:
+            try:
+                host = number_of(host)
+            except InputError as error:
+                raise InputError(f"stragglers: {error}") from None
         if not is_whole(host) or not 0 <= host < hosts:
             raise InputError(f"stragglers: there is no host {host!r}; there are {hosts}, numbered "
                              "from 0")

@@ -94,6 +94,10 @@ class LiveNetwork(Topology):
             self._dead, self._others = dead, self._without(dead)
         return changed
 
+    @property
+    def _node_ids(self) -> Mapping[str, int]:
+        return self._network.cables._node_ids
+
     def _without(self, dead: NDArray[np.bool_]) -> GraphTopology:
         """Return the network on which flows go round dead links."""
         return self._network.without(dead)
@@ -203,10 +207,6 @@ class LiveTrunks(LiveNetwork):
     def links_of_switch(self, name: str) -> Ints:
         """Return the single links that lead from or to a switch."""
         return self.row_of[self._network.cables.links_of_switch(name)]
-
-    @property
-    def _node_ids(self) -> Mapping[str, int]:
-        return self._network.cables._node_ids
 
     def with_trunks(self, capacity: Mapping[int, float], now: NDArray[np.float64]
                     ) -> Mapping[int, float]:

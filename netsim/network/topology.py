@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.checks import check_name, check_whole, is_whole
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
 from netsim.network.gpu_servers import GpuServers
 from netsim.network.wire import Wire
 from netsim.plain import plain, plain_numbers
@@ -119,13 +119,17 @@ class Topology:
         if not is_whole(link) or not 0 <= link < self.links:
             such = (f", such as {self.link_names[0]!r} and {self.link_names[-1]!r}"
                     if self.links else "")
-            raise InputError(f"network {self.name!r} has no link {plain(name)!r}; "
+            near = did_you_mean(name, self.link_names) if isinstance(name, str) else ""
+            raise InputError(f"network {self.name!r} has no link {plain(name)!r}{near}; "
                              f"it has {self.links}{such}")
         return int(link)
 
-    def route(self, src: int, dst: int, key: int = 0) -> NDArray[np.int64]:
-        """Return the ids of the links on the path of one flow, which depends on `key` only."""
-        return self.routes(np.array([src]), np.array([dst]), np.array([key]))[1]
+    def route(self, src: int | str, dst: int | str, key: int = 0) -> NDArray[np.int64]:
+        """Return the ids of the links on the path of one flow, which depends on `key` only.
+
+        Hosts are given by name or number.
+        """
+        return self.routes(self.host_numbers([src]), self.host_numbers([dst]), np.array([key]))[1]
 
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -167,9 +171,24 @@ class Topology:
         host = self._node_ids.get(name, -1) if isinstance(name, str) else plain(name)
         if not is_whole(host) or not 0 <= host < self.hosts:
             such = f" and named such as {next(iter(self._node_ids))!r}" if self._node_ids else ""
-            raise InputError(f"network {self.name!r} has no host {plain(name)!r}; it has "
+            near = ""
+            if isinstance(name, str):
+                near = (", which is a switch" if name in self._node_ids else
+                        did_you_mean(name, list(islice(self._node_ids, self.hosts))))
+            raise InputError(f"network {self.name!r} has no host {plain(name)!r}{near}; it has "
                              f"{self.hosts}, numbered from 0{such}")
         return int(host)
+
+    def host_numbers(self, hosts: Iterable[str | int]) -> NDArray[np.int64]:
+        """Return the numbers of some hosts given by name or number; see `host`."""
+        return np.array([self.host(each) for each in hosts], np.int64)
+
+    @cached_property
+    def host_names(self) -> tuple[str, ...]:
+        """The names of the hosts, in order; empty if they have none but their numbers."""
+        names = tuple(islice(self._node_ids, self.hosts))
+        theirs = [self._node_ids[name] for name in names] == list(range(self.hosts))
+        return names if theirs and names != tuple(map(str, range(self.hosts))) else ()
 
     @property
     def _node_ids(self) -> Mapping[str, int]:

@@ -19,7 +19,8 @@ from netsim.recording.tables import DTYPES, WITH_WIRE, link_rows
 from netsim.results.lazy_table import LazyTable
 from netsim.results.spill import SpilledNotes, SpillingTable
 
-__all__ = ["MOST_NOTED", "OF_LINKS", "RECORDS", "LinkRecorder", "categories"]
+__all__ = ["MOST_NOTED", "OF_LINKS", "RECORDS", "LinkRecorder", "categories",
+           "named_ends"]
 
 #: Names of the tables that can be recorded; jobs always are.
 RECORDS = ("coflows", "computations", "decisions", "flows", "jobs", "links")
@@ -67,6 +68,7 @@ class LinkRecorder:
                        else NEVER if {"decisions", "links"}.isdisjoint(self._rows)
                        else AT_DECISIONS)
         self._capacity = network.usable.copy()
+        self._host_names = network.host_names
         self._decisions: list[tuple[float, int, int, int]] = []
         self._noted_by_policy: list[dict[str, float]] = []
         self._notes = SpilledNotes()
@@ -143,12 +145,20 @@ class LinkRecorder:
             return None
         return LazyTable(copy(self._rows[name]), _SORT_BY.get(name, ()),
                          self._conversions(name, link_names),
-                         self._notes.columns() if name == "decisions" else {})
+                         self._notes.columns() if name == "decisions" else {},
+                         named_ends(self._host_names) if name == "flows" else {})
 
     def _conversions(self, name: str, link_names: Sequence[str]
                      ) -> dict[str, Callable[[NDArray[Any]], Any]]:
         """Return the functions that convert the columns of a table for users."""
         return {"link": partial(categories, link_names)} if name == "links" else {}
+
+
+def named_ends(host_names: Sequence[str]
+               ) -> dict[str, tuple[str, Callable[[NDArray[Any]], Any]]]:
+    """Return what makes the columns of names of a table of flows, if hosts have names."""
+    return {f"{end}_name": (end, partial(categories, host_names))
+            for end in ("src", "dst") if host_names}
 
 
 def categories(names: Sequence[str], codes: NDArray[Any]) -> Any:

@@ -32,12 +32,17 @@ class LazyTable:
         For columns whose data differ from those of the rows, the function that converts them.
     beside : mapping of str to ndarray
         Further columns, for tables that are not sorted.
+    derived : mapping of str to (str, callable)
+        Further columns, which are made of one of the rows by a function; they come last.
     """
 
     def __init__(self, rows: SpillingTable, sort_by: Sequence[str] = (),
                  converted: Mapping[str, Callable[[NDArray[Any]], Any]] | None = None,
-                 beside: Mapping[str, NDArray[Any]] | None = None) -> None:
+                 beside: Mapping[str, NDArray[Any]] | None = None,
+                 derived: Mapping[str, tuple[str, Callable[[NDArray[Any]], Any]]] | None = None
+                 ) -> None:
         self._rows = rows
+        self._derived = derived or {}
         self._converted = converted or {}
         self._beside = beside or {}
         self._order: NDArray[np.int64] | None = None
@@ -52,7 +57,7 @@ class LazyTable:
             rows = self._rows.take(self._places(first))
             for name, column in columns.items():
                 column[first:first + _CHUNK] = rows[name]
-        return self._framed(columns, {} if names else self._beside)
+        return self._framed(columns, {} if names else {**self._beside, **self._made_of(columns)})
 
     def chunks(self) -> Iterator[pd.DataFrame]:
         """Yield the table in data frames of limited length, at least one."""
@@ -60,7 +65,12 @@ class LazyTable:
             rows = self._rows.take(self._places(first))
             yield self._framed(
                 {name: rows[name] for name in self._rows.dtype.names or ()},
-                {name: column[first:first + _CHUNK] for name, column in self._beside.items()})
+                {name: column[first:first + _CHUNK] for name, column in self._beside.items()}
+                | self._made_of(rows))
+
+    def _made_of(self, columns: Mapping[str, NDArray[Any]] | NDArray[Any]) -> dict[str, Any]:
+        """Return the derived columns."""
+        return {name: made(columns[of]) for name, (of, made) in self._derived.items()}
 
     def _places(self, first: int) -> slice | NDArray[np.int64]:
         """Return the rows of a chunk, in the order of the table."""

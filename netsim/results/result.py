@@ -65,10 +65,12 @@ class Result:
         gamma_s (effective bottleneck), deadline_s (the instant by which it should have finished;
         NaN without a deadline).
     flows, links, decisions : DataFrame
-        If recorded: one row per flow; one row per link and interval of constant rate in which the
-        link carried bytes, with its capacity in bytes per second during the interval; one row per
-        decision, with values that the policy inferred. If only a timeline was asked for, they are
-        coarser: see `timeline` of `netsim.simulate`.
+        If recorded: one row per flow, with the numbers of its hosts in ``src`` and ``dst``, and
+        their names in ``src_name`` and ``dst_name`` if the network gives them names; one row per
+        link and interval of constant rate in which the link carried bytes, with its capacity in
+        bytes per second during the interval; one row per decision, with values that the policy
+        inferred. If only a timeline was asked for, they are coarser: see `timeline` of
+        `netsim.simulate`.
     computations : DataFrame
         If recorded, of jobs whose ranks compute: one row per computation, with its job, iteration,
         rank, stage, stream, start_s and finish_s.

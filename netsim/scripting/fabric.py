@@ -108,15 +108,15 @@ class Fabric:
 
     # --- jobs and coflows -------------------------------------------------------------
 
-    def job(self, name: str = "", *, hosts: Sequence[int] | None = None,
+    def job(self, name: str = "", *, hosts: Sequence[int | str] | None = None,
             communication_s: Quantity | None = None) -> Job:
         """Make a job, which arrives now: coflows that policies by job see as one.
 
         Parameters
         ----------
         name : str
-        hosts : sequence of int, optional
-            Where it runs, for allocators that are told which jobs run.
+        hosts : sequence of int or str, optional
+            Where it runs, by number or name, for allocators that are told which jobs run.
         communication_s : quantity, optional
             Sum of the effective bottlenecks of all coflows that it will submit, for allocators
             that know the future of jobs (``information = "job-clairvoyant"``).
@@ -134,10 +134,8 @@ class Fabric:
                              "communication_s, the sum of the effective bottlenecks of the coflows")
         if self._allocator.sees_running and hosts is None:
             raise InputError(f"allocator {title} is told which jobs run, and where: give hosts")
-        where = check_sequence(() if hosts is None else hosts, int | np.integer, "hosts",
-                               "whole numbers")
-        for host in where:
-            self.network.links_of(host)
+        where = self.network.host_numbers(check_sequence(
+            () if hosts is None else hosts, int | np.integer | str, "hosts", "names or numbers"))
         ahead = 0.0 if communication_s is None else parse_seconds(communication_s,
                                                                   "communication_s")
         self._check_clock()
@@ -146,10 +144,10 @@ class Fabric:
         self._process.table.add_job(job.index, self.env.now)
         self._process.table.jobs["ahead"][job.index] = ahead
         if self._allocator.sees_running:
-            self._process.running.begin(job.index, where)
+            self._process.running.begin(job.index, where.tolist())
         return job
 
-    def coflow(self, flows: Flows | Iterable[tuple[int, int, Quantity]] | NDArray[Any]
+    def coflow(self, flows: Flows | Iterable[tuple[int | str, int | str, Quantity]] | NDArray[Any]
                | pd.DataFrame, *, job: Job | None = None, name: str = "coflow",
                weight: float = 1.0, deadline_s: Quantity | None = None) -> Coflow:
         """Submit a coflow now; return the event of its completion.
@@ -157,8 +155,9 @@ class Fabric:
         Parameters
         ----------
         flows : Flows, iterable of (src, dst, nbytes), ndarray or DataFrame
-            Flows between hosts: as an array, of shape (flows, 3); as a table, with the columns
-            src, dst and nbytes. `Flows` that are submitted again and again are routed once.
+            Flows between hosts, by number or name: as an array, of shape (flows, 3); as a table,
+            with the columns src, dst and nbytes. `Flows`, whose hosts are numbers, that are
+            submitted again and again are routed once.
         job : Job, optional
             Without one, the coflow is a job of its own, which ends with it.
         name : str
@@ -190,7 +189,7 @@ class Fabric:
         self._process.send(coflow)
         return coflow
 
-    def transfer(self, src: int, dst: int, nbytes: Quantity, *, job: Job | None = None,
+    def transfer(self, src: int | str, dst: int | str, nbytes: Quantity, *, job: Job | None = None,
                  name: str = "transfer", weight: float = 1.0, deadline_s: Quantity | None = None
                  ) -> Coflow:
         """Submit a coflow of one flow; see `coflow`."""
@@ -223,7 +222,7 @@ class Fabric:
             known = None
         if known is not None:
             return known[1:]
-        given = _as_flows(flows)
+        given = _as_flows(flows, self.network)
         stage = Stage(name, given, weight=weight, deadline_s=deadline_s)
         routed = stage, self._demand(stage, job)
         if isinstance(flows, Flows):
@@ -386,7 +385,7 @@ class Fabric:
         rate.
         """
         table, coflows = self._look()
-        return active_flows(table, _numbers(coflows), np.arange(len(self._jobs)))
+        return active_flows(table, _numbers(coflows), np.arange(len(self._jobs)), self.network)
 
     def links(self) -> pd.DataFrame:
         """Return all links: link (its name), capacity, rate (bytes per second), utilisation (NaN
@@ -480,8 +479,8 @@ def _numbers(coflows: Iterable[Coflow]) -> NDArray[np.int64]:
     return np.array([coflow.number for coflow in coflows], np.int64)
 
 
-def _as_flows(flows: Any) -> Flows:
-    """Convert what users give to `Flows`."""
+def _as_flows(flows: Any, network: Topology) -> Flows:
+    """Convert what users give to `Flows`, with numbers for names of hosts."""
     if isinstance(flows, Flows):
         return flows
     if hasattr(flows, "columns"):
@@ -489,10 +488,15 @@ def _as_flows(flows: Any) -> Flows:
         if missing:
             raise InputError(f"flows: the table has no column {missing[0]!r}; it has "
                              + ", ".join(map(repr, flows.columns)))
-        return Flows(*(flows[name].to_numpy() for name in ("src", "dst", "nbytes")))
-    if isinstance(flows, np.ndarray):
+        columns = [flows[name].to_numpy() for name in ("src", "dst", "nbytes")]
+        if all(column.dtype.kind in "iuf" for column in columns):
+            return Flows(*columns)
+        flows = zip(*(column.tolist() for column in columns), strict=True)
+    elif isinstance(flows, np.ndarray):
         if flows.ndim != 2 or flows.shape[1] != 3:
             raise InputError("flows: an array has the shape (flows, 3), with columns src, dst and "
                              f"nbytes, not {flows.shape}")
-        return Flows(*flows.T)
-    return Flows.of(flows)
+        if flows.dtype.kind in "iuf":
+            return Flows(*flows.T)
+        flows = flows.tolist()
+    return Flows.of(flows, network.host)

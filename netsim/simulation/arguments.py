@@ -48,7 +48,7 @@ class Arguments(NamedTuple):
     record: Sequence[str] = ("jobs", "coflows")
     timeline: bool = False
     events: Sequence[FaultEvent | Mapping[str, Any]] = ()
-    stragglers: Mapping[int, float] | None = None
+    stragglers: Mapping[int | str, float] | None = None
     check: bool = True
     scheduler: Any = None
     placement: Any = None
@@ -138,7 +138,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
     rings, policies = inputs_of(cluster, workload, args.scheduler, args.placement, args.execution,
                                 args.seed, args.events)
     faults = Faults(args.events, cluster.network)
-    factors = factors_of(args.stragglers, cluster.servers)
+    factors = factors_of(args.stragglers, cluster.servers, cluster.server)
     interval, preemption = args.interval, as_preemption(args.preemption)
     on_fabric = policies.model.uses_links
     if not on_fabric:

@@ -202,19 +202,24 @@ class Faults:
             fabric.reroute(demands, alone)
 
 
-def problems_on(network: Topology, given: Any) -> list[tuple[str, str]]:
+def problems_on(network: Topology, given: Any, cluster: Cluster | None = None
+                ) -> list[tuple[str, str]]:
     """List the problems of an experiment's events or stragglers on a network: keys and messages.
 
     Parameters
     ----------
     network : Topology
     given : sequence of EventTable, or mapping of str to float
+    cluster : Cluster, optional
+        The cluster on the network, whose servers compute slowly, and not its hosts.
     """
     problems = []
     if isinstance(given, Mapping):
         for host, factor in given.items():
             try:
-                factors_of(hosts_of({host: factor}), network.hosts)
+                count, number_of = ((network.hosts, network.host) if cluster is None else
+                                    (cluster.servers, cluster.server))
+                factors_of(hosts_of({host: factor}), count, number_of)
             except InputError as error:
                 problems.append((host, str(error).removeprefix("stragglers: ")))
         return problems

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.flow_table import FlowTable
 from netsim.network import Topology
+from netsim.recording.link_recorder import named_ends
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,19 +51,20 @@ def _ended_left_out(table: FlowTable, frame: pd.DataFrame) -> pd.DataFrame:
     return frame[table.coflows["open"] > 0].reset_index(drop=True)
 
 
-def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.int64]
-                 ) -> pd.DataFrame:
+def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.int64],
+                 network: Topology) -> pd.DataFrame:
     """Return a row per unfinished flow; see `netsim.Fabric.flows` and `active_coflows`."""
     import pandas as pd
 
     index, owner = table.open_flows()
     flows, rows = table.flows[index], table.coflows
+    ends = {end: flows[end].astype("i8") for end in ("src", "dst")}
+    names = {name: made(ends[end]) for name, (end, made) in named_ends(network.host_names).items()}
     return pd.DataFrame({
         "coflow": numbers[owner], "job": jobs[rows["job"][owner]],
-        "flow": flows["index"].astype("i8"),
-        "src": flows["src"].astype("i8"), "dst": flows["dst"].astype("i8"),
+        "flow": flows["index"].astype("i8"), **ends,
         "bytes": flows["size"], "left_bytes": flows["remaining"] * rows["left"][owner],
-        "rate": table.flow_rates()})
+        "rate": table.flow_rates(), **names})
 
 
 def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -28,6 +29,8 @@ from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock
 from netsim.fabric.fabric_process import FabricProcess
+from netsim.jobs.fitting import all_settled, fitted_pattern, settled
+from netsim.jobs.patterns import Collective
 from netsim.jobs.process import JobProcess
 from netsim.network import Topology
 from netsim.placements.registry import PLACEMENTS
@@ -87,7 +90,10 @@ class OnCluster(Clocked):
                  seed: int, record: Sequence[str], factors: NDArray[np.float64],
                  allocator: Allocator | None, observe_interval: float, check: bool,
                  preemption: Preemption, beside: Sequence[str] = ()) -> None:
-        self.cluster, self.workload, self.seed = cluster, workload, seed
+        self.cluster, self.seed = cluster, seed
+        if allocator is not None:
+            workload = all_settled(workload, self._settled_pattern)
+        self.workload = workload
         self.scheduler, self.placement, self.execution, self.model = policies
         self.faults, self.factors, self.preemption = faults, factors, preemption
         self.arrival_s = np.array([job.arrival_s for job in workload])
@@ -112,6 +118,16 @@ class OnCluster(Clocked):
         else:
             analytic = ContentionExecution(self.env, self.cluster, jobs, self.model, self.factors)
             self._begin(analytic, analytic.next_start)
+
+    def _settled_pattern(self, job: JobSpec, pattern: Collective) -> Collective:
+        """Return a collective that knows the cluster, as if the job had its first GPUs.
+
+        How many coflows there are has to be known before the scheduler places the job.
+        """
+        cluster = self.cluster
+        hosts = cluster.hosts_of(np.arange(min(job.ranks, cluster.total)))
+        return fitted_pattern(pattern, cluster.network, hosts,
+                              None if cluster.by_gpu else cluster.intra)
 
     def _on_network(self, allocator: Allocator, interval: float, check: bool) -> None:
         """Set up an engine in which jobs run as coflows on the network."""
@@ -184,7 +200,7 @@ class OnCluster(Clocked):
 
     def submit(self, job: JobSpec) -> None:
         """See `Target.submit`."""
-        workload, index = self._with(job)
+        workload, index = self._with(job, partial(settled, settle=self._settled_pattern))
         policies = Policies(self.scheduler, self.placement, self.execution, self.model)
         workload = check_submitted(self.cluster, workload, policies, self.seed)
         check_open(self.scheduler, self.decider)

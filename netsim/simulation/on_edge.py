@@ -198,7 +198,7 @@ class OnEdge:
     def flows(self) -> pd.DataFrame:
         """See `Target.flows`."""
         table, numbers, _ = self._look()
-        return active_flows(table, numbers, self._ids())
+        return active_flows(table, numbers, self._ids(), self._system.network)
 
     def links(self) -> pd.DataFrame:
         """See `Target.links`."""

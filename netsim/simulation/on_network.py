@@ -18,7 +18,8 @@ from netsim.fabric.clock import Clock, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.arrivals import Arrivals
-from netsim.jobs.plan import JobPlan, check_all_fit, check_fits, place_randomly
+from netsim.jobs.fitting import all_fitted, fitted
+from netsim.jobs.plan import JobPlan, place_randomly
 from netsim.jobs.process import JobProcess
 from netsim.jobs.rank_process import RankProcess
 from netsim.jobs.ranked_stages import operations_of
@@ -63,14 +64,14 @@ class OnNetwork(Clocked):
                  observe_interval: Quantity = 0, seed: int = 0, record: Sequence[str] = (),
                  events: Sequence[FaultEvent | Mapping[str, Any]] = (), check: bool = True,
                  beside: Sequence[str] = (),
-                 stragglers: Mapping[int, float] | None = None) -> None:
-        self.workload, self.seed = workload, seed
+                 stragglers: Mapping[int | str, float] | None = None) -> None:
         interval = parse_seconds(observe_interval, "observe_interval")
         check_whole(seed, "seed")
-        check_all_fit(workload.jobs, network)
+        self.workload = workload = all_fitted(workload, network, seed)
+        self.seed = seed
         self.faults = Faults(events, network)
         self.network = self.faults.network
-        self.slowness = factors_of(stragglers, network.hosts)
+        self.slowness = factors_of(stragglers, network.hosts, network.host)
         self.numbers = CoflowNumbers(workload)
         self.arrival_s = np.array(column(workload.jobs, "arrival_s"))
         self.env = Clock(0.0)
@@ -175,8 +176,8 @@ class OnNetwork(Clocked):
 
     def submit(self, job: JobSpec) -> None:
         """See `Target.submit`."""
-        workload, index = self._with(job)
-        check_fits(job, self.network)
+        workload, index = self._with(job, partial(fitted, network=self.faults.given,
+                                                  seed=self.seed))
         numbers = CoflowNumbers(workload)
         arrived = int(np.searchsorted(self.arrival_s, self.now, "right"))
         if numbers.last_of(arrived) != self.numbers.last_of(arrived):

@@ -28,7 +28,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
              observe_interval: Quantity = 0, seed: int = 0, until: Quantity | None = None,
              record: Sequence[str] = ("jobs", "coflows"), timeline: bool = False,
              events: Sequence[FaultEvent | Mapping[str, Any]] = (),
-             stragglers: Mapping[int, float] | None = None, check: bool = True,
+             stragglers: Mapping[int | str, float] | None = None, check: bool = True,
              scheduler: Any = None, placement: Any = None, execution: Any = None,
              epsilon: float = 0.0, transport: Any = "constant", preemption: Any = None,
              progress: bool | Callable[[int, int], None] = False) -> Result:
@@ -65,8 +65,9 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     events : sequence of FaultEvent or mapping
         Changes, failures and repairs of links and hosts: ``{"at": "5s", "kind": "fail", "host": 3,
         "restart": True}``, ``{"at": "7s", "link": "egress-3", "capacity": "1Gbps"}``.
-    stragglers : mapping of int to float, optional
-        Factors by which computation is slower on some hosts, or servers of a cluster: ``{3: 2.0}``.
+    stragglers : mapping of int or str to float, optional
+        Factors by which computation is slower on some hosts, or servers of a cluster, given by
+        number or name: ``{3: 2.0}``.
     check : bool
         Whether to check that each allocation is feasible, which costs a few percent of the run.
     scheduler : str, mapping or object, optional

@@ -85,7 +85,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
                  observe_interval: Quantity = 0, seed: int = 0,
                  record: Sequence[str] = ("jobs", "coflows"), timeline: bool = False,
                  events: Sequence[FaultEvent | Mapping[str, Any]] = (),
-                 stragglers: Mapping[int, float] | None = None, check: bool = True,
+                 stragglers: Mapping[int | str, float] | None = None, check: bool = True,
                  scheduler: Any = None, placement: Any = None, execution: Any = None,
                  epsilon: float = 0.0, transport: Any = "constant", preemption: Any = None
                  ) -> None:

@@ -19,6 +19,7 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import LAST, Clock, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
+from netsim.jobs.fitting import chosen_algorithms
 from netsim.jobs.process import JobProcess
 from netsim.network import Topology
 from netsim.recording.recorder import Recorder
@@ -268,7 +269,7 @@ class Clocked:
     def flows(self) -> pd.DataFrame:
         """See `Target.flows`."""
         table, numbers, _ = self._look()
-        return active_flows(table, numbers, self.recorder.job_ids)
+        return active_flows(table, numbers, self.recorder.job_ids, self.faults.given)
 
     def links(self) -> pd.DataFrame:
         """See `Target.links`."""
@@ -319,8 +320,10 @@ class Clocked:
 
     # --- changes ----------------------------------------------------------------------
 
-    def _with(self, job: JobSpec) -> tuple[Workload, int]:
+    def _with(self, job: JobSpec, fitted: Callable[[JobSpec], JobSpec]) -> tuple[Workload, int]:
         """Return the workload with another job, and the job's number.
+
+        The job is as `fitted` returns it.
 
         Raises
         ------
@@ -342,7 +345,7 @@ class Clocked:
         if self.begun and index < arrived:
             raise InputError(f"job {job.id} arrives now, as jobs with larger ids have, behind "
                              "which it cannot be numbered; give it a larger id")
-        given = Workload((*jobs[:index], job, *jobs[index:]), self.workload.name,
+        given = Workload((*jobs[:index], fitted(job), *jobs[index:]), self.workload.name,
                          seed=self.workload.seed, history=self.workload.history)
         return given, index
 
@@ -426,4 +429,4 @@ def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finis
         "arrival_s": arrival_s, "start_s": start_s, "finish_s": finish_s,
         "jct_s": finish_s - arrival_s, "iterations": np.array(iterations, np.int64),
         "ranks": np.array(ranks, np.int64), "coflows": coflows, "bytes": nbytes,
-        "lower_bound_s": lower_bound_s, **more})
+        "lower_bound_s": lower_bound_s, **more, **chosen_algorithms(jobs)})

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.checks import check_whole
-from netsim.collectives import NcclCosts, SwitchCosts, algorithms_of, bandwidths
+from netsim.collectives import algorithms_of, bandwidths
 from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
+from netsim.jobs.fitting import fitted_pattern
+from netsim.jobs.network_costs import costs_on
 from netsim.jobs.patterns import AllToAll, Collective, SendRecv, make_pattern
 from netsim.network import Topology, read_network
 from netsim.simulation.simulate import simulate
@@ -32,7 +34,7 @@ _MOST_SIZES = 1000
 def collective_times(collective: str, on: Topology | str | Path, ranks: int | None = None,
                      sizes: Iterable[Quantity] | Quantity | None = None, *,
                      algorithm: str | None = None, form: str = "steps",
-                     hosts: Sequence[int] | None = None, servers: int | None = None,
+                     hosts: Sequence[int | str] | None = None, servers: int | None = None,
                      costs: Mapping[str, Any] | None = None,
                      allocator: str | Mapping[str, Any] | Allocator = "maxmin",
                      **options: Any) -> pd.DataFrame:
@@ -55,8 +57,8 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
         ``"fastest"``; by default that of the pattern.
     form : {"steps", "messages", "aggregate"}
         See `netsim.jobs.patterns.Collective`.
-    hosts : sequence of int, optional
-        The host of each rank; by default rank r is host r.
+    hosts : sequence of int or str, optional
+        The host of each rank, by number or name; by default rank r is host r.
     servers : int, optional
         Over how many servers the ranks are spread, for ``"auto"``; by default as the network says
         (`netsim.gpu_cluster`), or each has its own.
@@ -101,15 +103,16 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
     check_whole(ranks, "ranks", 1)
     places = _places(network, ranks, hosts)
     given = {"name": collective, "form": form, **options}
-    if "group" not in given:
-        given |= _grouped(network, places, algorithm)
     if algorithm is not None:
         given["algorithm"] = algorithm
-    if algorithm in ("auto", "fastest") or costs is not None:
-        given["costs"] = costs if costs is not None else costs_on(
-            network, places, str(algorithm), servers)
+    if costs is not None:
+        given["costs"] = costs
+    elif algorithm == "auto" and servers is not None:
+        given["costs"] = costs_on(network, places, algorithm, servers)
     pattern = make_pattern(given)
     assert isinstance(pattern, Collective)
+    if pattern.leaves_open:
+        pattern = fitted_pattern(pattern, network, places)
     rows = []
     for nbytes in _sizes(pattern, sizes):
         pattern.schedule(ranks, nbytes)  # what is wrong with it is nothing of a job
@@ -151,60 +154,11 @@ def sizes_between(first: Quantity, last: Quantity, factor: float = 2.0) -> list[
     return [low * factor ** k for k in range(count)]
 
 
-def costs_on(network: Topology, hosts: Sequence[int], algorithm: str, servers: int | None
-             ) -> NcclCosts | SwitchCosts:
-    """Return what a rule knows of a network on which the ranks have some hosts."""
-    machines, places = network.gpu_servers, np.array(hosts)
-    if algorithm == "fastest" or machines is None:
-        ports = np.unique(np.concatenate([network.links_of(host) for host in hosts]))
-        rate = float(network.usable[ports].min())
-        if algorithm == "fastest":
-            return SwitchCosts(rate, _longest_s(network, places), network.wire.overhead)
-        return NcclCosts(rate, servers=len(hosts) if servers is None else servers)
-    own = len(np.unique(machines.server_of(places))) if servers is None else servers
-    efficiency = network.wire.efficiency[_links_of_first_gpu(network, int(places[0]))]
-    nvlink = machines.nvlink * float(efficiency[0])
-    nics = machines.nic * machines.nics * float(efficiency[1])
-    return NcclCosts(nvlink if own == 1 else min(nvlink, nics), servers=own,
-                     generation=machines.generation)
-
-
-def _links_of_first_gpu(network: Topology, host: int) -> list[int]:
-    """Return the NVLink of the first GPU on a host's server, and the link of the first NIC."""
-    assert network.gpu_servers is not None
-    server = host // network.gpu_servers.gpus
-    up = next(name for name in network.link_names if name.startswith(f"nic-{server}.0->rail-"))
-    return [network.link(f"gpu-{server}.0->server-{server}"), network.link(up)]
-
-
-def _longest_s(network: Topology, hosts: NDArray[np.int64]) -> float:
-    """Return the largest latency of a path between some hosts, in seconds."""
-    if not network.wire.latency.any():
-        return 0.0
-    longest = 0.0
-    for host in hosts.tolist():
-        ptr, links = network.routes(np.full_like(hosts, host), hosts, np.zeros_like(hosts))
-        longest = max(longest, float(network.wire.latency_of(ptr, links).max()))
-    return longest
-
-
-def _grouped(network: Topology, hosts: Sequence[int], algorithm: str | None) -> dict[str, Any]:
-    """Return the groups of a hierarchical collective: the ranks of each server."""
-    if algorithm != "hierarchical" or network.gpu_servers is None:
-        return {}
-    on = network.gpu_servers.server_of(np.array(hosts))
-    first = np.flatnonzero(np.diff(on, prepend=-1))
-    sizes = np.unique(np.diff(first, append=len(on)))
-    if len(sizes) > 1 or len(np.unique(on[first])) < len(first):
-        raise InputError("hierarchical: ranks of a server must follow each other, equally many of "
-                         f"each, not {np.diff(first, append=len(on)).tolist()[:8]} of servers "
-                         f"{on[first].tolist()[:8]}; give group")
-    return {"group": int(sizes[0])}
-
-
-def _places(network: Topology, ranks: int, hosts: Sequence[int] | None) -> list[int]:
+def _places(network: Topology, ranks: int, hosts: Sequence[int | str] | None) -> list[int]:
     if hosts is not None:
-        return list(hosts)
+        if len(hosts) < ranks:
+            raise InputError(f"{ranks:,} ranks need as many hosts, not {len(hosts):,}")
+        return network.host_numbers(hosts[:ranks]).tolist()
     if ranks > network.hosts:
         raise InputError(f"{ranks:,} ranks need a host each; network {network.name!r} has "
                          f"{network.hosts:,}")

@@ -8,7 +8,8 @@ from typing import Any
 
 from netsim import traces
 from netsim.errors import InputError
-from netsim.jobs.plan import check_fits, draw_stages, place_randomly
+from netsim.jobs.fitting import all_fitted
+from netsim.jobs.plan import draw_stages, place_randomly
 from netsim.network import BigSwitch, Topology, read_network
 from netsim.workload import JobSpec, Workload
 
@@ -34,6 +35,8 @@ def explicit(workload: Workload, network: Topology | None = None, seed: int = 0)
     InputError
         If a job does not fit the network, or draws new flows in each of several iterations.
     """
+    if network is not None:
+        workload = all_fitted(workload, network, seed)
     jobs = [_placed(_drawn(job, workload.seed), network, seed) for job in workload]
     return Workload(jobs, workload.name, seed=workload.seed)
 
@@ -51,7 +54,6 @@ def _drawn(job: JobSpec, seed: int) -> JobSpec:
 def _placed(job: JobSpec, network: Topology | None, seed: int) -> JobSpec:
     if network is None:
         return job
-    check_fits(job, network)
     return replace(job, hosts=place_randomly(job, network, seed).tolist())
 
 

@@ -8,6 +8,7 @@ import reprlib
 from bisect import bisect
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -109,15 +110,22 @@ class Checker:
     ----------
     document : dict
         The instance; its key ``hosts`` bounds src and dst.
+    by_name : bool
+        Whether some hosts are given by name. Then the ranks of jobs are the hosts of the file in
+        the order in which they come; else rank k is on host k.
 
     Attributes
     ----------
     problems : list of (str, str)
         JSON path and message, in the order in which they were found.
+    found_name : bool
+        Whether a host was given by name, so that the document is to be read again, `by_name`.
     """
 
-    def __init__(self, document: dict[str, Any]) -> None:
+    def __init__(self, document: dict[str, Any], by_name: bool = False) -> None:
         self.problems: list[tuple[str, str]] = []
+        self._places: dict[str | int, int] | None = {} if by_name else None
+        self.found_name = False
         hosts = self.whole(document.get("hosts", _MOST_HOSTS), "hosts", 1, _MOST_HOSTS)
         self._hosts = _MOST_HOSTS if self.problems else hosts
 
@@ -204,10 +212,21 @@ class Checker:
             at = f"{where}[{k}]"
             flow = self.table(entry, at, ("src", "dst", "bytes"))
             if flow is not None:
-                rows.append((self.whole(flow["src"], f"{at}.src", 0, last),
-                             self.whole(flow["dst"], f"{at}.dst", 0, last),
+                rows.append((self._host(flow["src"], f"{at}.src", last),
+                             self._host(flow["dst"], f"{at}.dst", last),
                              self.number(flow["bytes"], f"{at}.bytes", Rule())))
         return Flows.of(rows)
+
+    def _host(self, value: object, where: str, last: int) -> int:
+        """Check that a value is a host; return the rank that it has."""
+        if isinstance(value, str):
+            self.found_name = True
+            host: str | int = self.text(value, where)
+        else:
+            host = self.whole(value, where, 0, last)
+        if self._places is not None:
+            return self._places.setdefault(host, len(self._places))
+        return 0 if isinstance(host, str) else host
 
     def job(
         self,
@@ -218,14 +237,15 @@ class Checker:
         iterations: int = 1,
         name: str = "",
     ) -> JobSpec | None:
-        """Make a job whose rank k runs on host k; None if `JobSpec` rejects it.
+        """Make a job whose ranks run on the hosts of the file; None if `JobSpec` rejects it.
 
         `JobSpec` finds problems of the graph of stages: unknown parents, cycles, duplicate names.
         """
         ranks = max((stage.flows.ranks for stage in stages if stage.flows is not None), default=0)
+        hosts = range(ranks) if self._places is None else islice(self._places, ranks)
         try:
             return JobSpec(job_id, arrival_s, iterations, tuple(stages), name=name,
-                           hosts=tuple(range(ranks)))
+                           hosts=tuple(hosts))
         except InputError as error:
             self.refuse(where, f": {error}")
             return None

@@ -40,7 +40,7 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     path : path-like
         ``.parquet`` is read as Parquet, which needs the extra ``parquet``; anything else as CSV.
     src, dst : str
-        The columns of sources and destinations: numbers of hosts.
+        The columns of sources and destinations: numbers of hosts, or names on the network.
     nbytes : str, optional
         The column of sizes, in bytes or with a unit, as in ``10MB``; ``"nbytes"`` if there is one,
         else ``"bytes"``.
@@ -88,8 +88,11 @@ def _parsed(table: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
     """
     from pandas.api.types import is_numeric_dtype
 
-    for option, parse in (("src", None), ("dst", None), ("nbytes", parse_bytes),
-                          ("start", parse_seconds)):
+    for option in ("src", "dst"):
+        name = columns[option]
+        if name in table.columns and not is_numeric_dtype(table[name]):
+            table = table.assign(**{name: list(map(_host, table[name]))})
+    for option, parse in (("nbytes", parse_bytes), ("start", parse_seconds)):
         name = columns[option]
         if name in table.columns and not is_numeric_dtype(table[name]):
             table = table.assign(**{name: [_number(value, f"{name} of row {row}", row, parse)
@@ -97,17 +100,22 @@ def _parsed(table: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
     return table
 
 
-def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float] | None) -> float:
-    """Read a number or, if there is a parser for it, a quantity with a unit."""
+def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float]) -> float:
+    """Read a number, or a quantity with a unit."""
     try:
         return float(value)
     except ValueError:
-        if parse is None:
-            raise RowError(f"{what} must be the number of a host, not {value!r}", row) from None
+        pass
     try:
         return parse(value, what)
     except InputError as error:
         raise RowError(str(error), row) from error
+
+
+def _host(value: Any) -> Any:
+    """Return a host of a column of texts: its name, or its number."""
+    text = value.strip() if isinstance(value, str) else value
+    return int(text) if isinstance(text, str) and text.isdecimal() else text
 
 
 def _line(error: InputError, text: str | None, table: pd.DataFrame) -> int | None:

@@ -41,7 +41,8 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
     ``steps: [{flows, times}]``: for each kind of step the flows that it has, by their places among
     those of the stage, and how often it occurs; see `netsim.Stage`.
 
-    Flows are between hosts, and each job's rank k runs on host k. Of the other keys of the file,
+    Flows are between hosts, given by number, or by name on the network that the jobs will run on.
+    Of the other keys of the file,
     this reader uses ``hosts``, the number of hosts, which limits src and dst, and ``name``, the
     workload's name.
 
@@ -63,6 +64,9 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
     document = parse_json(text, path)
     check = Checker(document)
     jobs = _jobs(check, document)
+    if check.found_name:
+        check = Checker(document, by_name=True)
+        jobs = _jobs(check, document)
     name = check.text(document.get("name", Path(path).stem), "name")
     if check.problems:
         raise TraceProblemsError(check.problems_in(text), path)

@@ -91,7 +91,8 @@ def _check(job: JobSpec, hosts: int) -> None:
             stage.ranks or stage.after_previous for stage in job.stages),
         "does not say the hosts of its ranks, and there is no network to place them on":
             job.hosts is None,
-        f"has a host that is not from 0 to {hosts - 1}": max(job.hosts or (0,)) >= hosts,
+        f"has a host that is not from 0 to {hosts - 1}": max(
+            [host for host in job.hosts or () if not isinstance(host, str)], default=0) >= hosts,
         "has an arrival, a release, a computation or an overhead beyond 1e15 s": max(
             job.arrival_s, job.compute_s, *times) > 1e15,
         "has a flow beyond 1e18 bytes": max(sizes, default=0) > 1e18,
@@ -103,9 +104,9 @@ def _check(job: JobSpec, hosts: int) -> None:
     })
 
 
-def _on_hosts(job: JobSpec, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _on_hosts(job: JobSpec, flows: Flows) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the source host and the destination host of each flow."""
-    hosts = np.array(job.hosts, dtype=np.int64)
+    hosts = np.array(job.hosts, dtype=object if job.by_name else np.int64)
     return hosts[flows.src], hosts[flows.dst]
 
 
@@ -251,7 +252,10 @@ def write_coflow_benchmark(
     """
     unit = Decimal(parse_bytes(megabyte, "megabyte", strict=True))
     first_port = whole_option(first_port, "first_port", 0, MOST_PORTS)
-    most = max(max([1, len(job.hosts or ()), *(host + 1 for host in job.hosts or ())])
+    for job in workload:
+        _refuse_if(job, {"gives hosts by name, and this format has numbers of ports; give the "
+                         "network": job.by_name})
+    most = max(max([1, len(job.hosts or ()), *(int(host) + 1 for host in job.hosts or ())])
                for job in workload)
     ports = whole_option((network or {}).get("hosts", most), "hosts", 1, MOST_PORTS)
     for job in workload:

@@ -137,7 +137,6 @@ def test_a_rule_chooses_by_the_bytes():
     ({"name": "all-reduce", "form": "step"}, UnknownNameError, "did you mean 'steps'"),
     ({"name": "all-reduce", "chunks": 2}, InputError, "all-reduce by ring takes no chunks"),
     ({"name": "all-reduce", "unit": 0}, InputError, "all-reduce: unit must be greater than 0"),
-    ({"name": "all-reduce", "algorithm": "auto"}, InputError, "costs of auto are missing"),
     ({"name": "all-reduce", "algorithm": "auto", "costs": 5}, InputError, "costs of auto must be"),
     ({"name": "all-reduce", "algorithm": "fastest", "costs": {"rate": 1, "servers": 2}},
      UnknownNameError, "costs of fastest.*servers"),

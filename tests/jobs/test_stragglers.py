@@ -91,7 +91,7 @@ def test_stages_stay_the_same_where_nobody_is_slow():
 @pytest.mark.parametrize(("stragglers", "message"), [
     ([2.0], r"stragglers must be a mapping of hosts to factors, not \[2.0\]"),
     ({4: 2.0}, "stragglers: there is no host 4; there are 4, numbered from 0"),
-    ({"0": 2.0}, "there is no host '0'"),
+    ({"0": 2.0}, "stragglers: network .* has no host '0'; it has 4"),
     ({0: 0.5}, "the factor of host 0 must be a finite number of at least 1, not 0.5"),
     ({0: float("inf")}, "at least 1, not inf"),
     ({0: True}, "at least 1, not True"),

@@ -256,7 +256,7 @@ def test_numbers_that_are_none(read, value: str) -> None:
 
 
 def test_all_problems_are_found_and_the_first_is_raised(read, tmp_path: Path) -> None:
-    bad = {"src": -1, "dst": "x", "bytes": None}
+    bad = {"src": -1, "dst": 0.5, "bytes": None}
     document = {"jobs": [job([bad]), {"stages": [{"name": "a", "after": ["b"]}]}, 3]}
     with pytest.raises(TraceError) as caught:
         read(document)

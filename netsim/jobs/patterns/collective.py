@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from netsim.collectives import (
     NcclCosts,
     Schedule,
     SwitchCosts,
+    algorithms_of,
     auto,
     check_algorithm,
     costs_of,
@@ -58,7 +59,8 @@ class Collective:
         The rank at each position; by default position p is rank p.
     costs : mapping, optional
         What ``"auto"`` (`netsim.collectives.NcclCosts`) or ``"fastest"``
-        (`netsim.collectives.SwitchCosts`) knows of the network; needs at least ``rate``.
+        (`netsim.collectives.SwitchCosts`) knows of the network, at least ``rate``; by default what
+        the network says on which the job runs.
     """
 
     algorithm: str = ""
@@ -84,14 +86,23 @@ class Collective:
                 raise InputError(f"{self.collective} by {self.algorithm} takes no costs; "
                                  f"{' and '.join(_RULES)} do")
             return
-        what = f"{self.collective}: costs of {self.algorithm}"
-        if self.costs is None:
-            raise InputError(f'{what} are missing; give at least {{"rate": ...}}')
-        object.__setattr__(self, "costs", costs_of(rule[0], self.costs, what))
+        if self.costs is not None:
+            object.__setattr__(self, "costs", costs_of(
+                rule[0], self.costs, f"{self.collective}: costs of {self.algorithm}"))
 
     def _options(self) -> dict[str, Any]:
         """Return the options of the algorithm."""
         return {}
+
+    @property
+    def leaves_open(self) -> str:
+        """The option that the network of a job is to fill in, such as ``"costs"``; or empty."""
+        return "costs" if self.algorithm in _RULES and self.costs is None else ""
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the algorithm follows from more than its name, so that results should say it."""
+        return self.algorithm in (*_RULES, "hierarchical")
 
     @property
     def scale_free(self) -> bool:
@@ -109,8 +120,23 @@ class Collective:
         """
         if self.algorithm not in _RULES:
             return Choice(self.algorithm, "", {})
+        if self.costs is None:
+            raise InputError(f"{self.collective}: costs of {self.algorithm} are missing; without a "
+                             'network to take them from, give at least {"rate": ...}')
         chosen: Choice = _RULES[self.algorithm][1](self.collective, ranks, nbytes, self.costs)
         return chosen
+
+    def title(self, ranks: int, nbytes: float) -> str:
+        """Return the algorithm for some ranks and bytes as a text: ``"hierarchical:group=8"``."""
+        return self.choice(ranks, nbytes).algorithm
+
+    def by(self, title: str) -> Collective:
+        """Return the collective by an algorithm that `title` has returned."""
+        name, _, group = title.partition(":group=")
+        given: dict[str, Any] = {"group": int(group)} if group else {}
+        if "chunks" not in algorithms_of(self.collective)[name].options and hasattr(self, "chunks"):
+            given["chunks"] = 1  # of those that it might have been
+        return replace(self, algorithm=name, costs=None, **given)
 
     def schedule(self, ranks: int, nbytes: float) -> Schedule:
         """Return the messages.
@@ -151,7 +177,8 @@ class AllReduce(Collective):
     chunks : int
         Into how many chunks trees cut what they send.
     group : int, optional
-        How many consecutive ranks are a group of ``"hierarchical"``, such as the GPUs of a server.
+        How many consecutive ranks are a group of ``"hierarchical"``; by default those of a server
+        of the network on which the job runs, see `netsim.gpu_cluster`.
     inner, outer : {"ring", "direct"}
         What ``"hierarchical"`` does inside groups and across them.
     form, unit, order, costs
@@ -166,17 +193,28 @@ class AllReduce(Collective):
 
     collective: ClassVar[str] = "all-reduce"
 
+    @property
+    def leaves_open(self) -> str:
+        """The option that the network of a job is to fill in; see `Collective.leaves_open`."""
+        if self.algorithm == "hierarchical" and self.group is None:
+            return "group"
+        return super().leaves_open
+
     def _options(self) -> dict[str, Any]:
         return {"chunks": self.chunks, "group": self.group, "inner": self.inner,
                 "outer": self.outer}
+
+    def title(self, ranks: int, nbytes: float) -> str:
+        """Return the algorithm; see `Collective.title`."""
+        if self.algorithm == "hierarchical":
+            return f"hierarchical:group={self.group}"
+        return super().title(ranks, nbytes)
 
     def schedule(self, ranks: int, nbytes: float) -> Schedule:
         """Return the messages; see `Collective.schedule`."""
         if self.algorithm not in _RULES:
             return super().schedule(ranks, nbytes)
-        algorithm = self.choice(ranks, nbytes).algorithm
-        chunks = self.chunks if algorithm == "double-tree" else 1
-        return schedule(self.collective, ranks, algorithm, order=self.order, chunks=chunks)
+        return self.by(self.title(ranks, nbytes)).schedule(ranks, nbytes)
 
 
 @plain_numbers

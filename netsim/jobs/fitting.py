@@ -1,0 +1,242 @@
+"""Jobs fitted to what they run on: names of hosts become numbers, and collectives know the network.
+
+This is the boundary at which a workload, which can run on any network, meets one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.columns import Columns
+from netsim.errors import InputError
+from netsim.jobs.network_costs import costs_on, groups_on
+from netsim.jobs.patterns import Collective, make_pattern
+from netsim.jobs.plan import place_randomly
+from netsim.network import Topology
+from netsim.network.routing import Ints
+from netsim.workload import JobColumns, JobSpec, Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["all_fitted", "all_settled", "chosen_algorithms", "fitted", "fitted_pattern",
+           "settled", "with_algorithms"]
+
+Settle = Callable[[JobSpec, Collective], Collective]
+
+
+def fitted(spec: JobSpec, network: Topology, seed: int = 0) -> JobSpec:
+    """Return a job that knows the network: with numbers of hosts, and what its pattern left open.
+
+    Parameters
+    ----------
+    spec : JobSpec
+    network : Topology
+    seed : int
+        Of the run, by which a job without hosts is placed.
+
+    Raises
+    ------
+    InputError
+        If the network has no host of a name or number, the job gives no hosts and has more ranks
+        than the network has hosts, or its pattern does not fit the network.
+    """
+    return settled(_numbered(spec, network), _on_hosts(network, seed))
+
+
+def all_fitted(workload: Workload, network: Topology, seed: int = 0) -> Workload:
+    """Call `fitted` for all jobs; tuples of hosts that jobs share are looked up once."""
+    jobs = workload.jobs
+    if isinstance(jobs, JobColumns):
+        columns = _fitted_columns(jobs, network)
+        return workload if columns is jobs else replace(workload, jobs=columns)
+    known: dict[int, Sequence[int | str] | None] = {}
+    found = []
+    for job in jobs:
+        if job.hosts is None or id(job.hosts) not in known:
+            found.append(_numbered(job, network))
+            known[id(job.hosts)] = found[-1].hosts
+        else:
+            hosts = known[id(job.hosts)]
+            found.append(job if hosts is job.hosts else replace(job, hosts=hosts))
+    return _with_jobs(workload, found, _on_hosts(network, seed))
+
+
+def all_settled(workload: Workload, settle: Settle) -> Workload:
+    """Return a workload with what patterns left open; see `settled`."""
+    jobs = workload.jobs
+    return workload if isinstance(jobs, JobColumns) else _with_jobs(workload, jobs, settle)
+
+
+def fitted_pattern(pattern: Collective, network: Topology, hosts: Sequence[int] | Ints,
+                   inside: float | None = None) -> Collective:
+    """Return a collective with what it left open, as its ranks' hosts on a network say.
+
+    Groups of ``"hierarchical"`` are the ranks of each server; costs of ``"auto"`` and ``"fastest"``
+    are those of `costs_on`.
+
+    Parameters
+    ----------
+    pattern : Collective
+    network : Topology
+    hosts : sequence of int, shape (ranks,)
+    inside : float, optional
+        The rate inside a server, if hosts are servers, and not GPUs; bytes per second.
+
+    Raises
+    ------
+    InputError
+        If the network does not say which servers there are, or they are no equal groups.
+    """
+    if pattern.leaves_open == "group":
+        return replace(pattern, **groups_on(network, hosts, pattern.order, inside is not None))
+    return replace(pattern, costs=costs_on(network, hosts, pattern.algorithm, inside=inside))
+
+
+def chosen_algorithms(jobs: Sequence[Any]) -> dict[str, list[str]]:
+    """Return the columns ``algorithm`` and ``why`` of jobs, if rules or networks chose for some.
+
+    They are empty for other jobs.
+    """
+    if isinstance(jobs, JobColumns):
+        return {}
+    known: dict[int, Collective | None] = {}
+    titles, reasons = [], []
+    for job in jobs:
+        pattern = getattr(job, "pattern", None)
+        if id(pattern) not in known:
+            made = None if pattern is None else make_pattern(pattern)
+            known[id(pattern)] = made if isinstance(made, Collective) and made.is_chosen else None
+        made = known[id(pattern)]
+        titles.append("" if made is None else made.title(job.ranks, job.nbytes))
+        choice = None if made is None else made.choice(job.ranks, job.nbytes)
+        reasons.append("" if choice is None or not choice.times_s else choice.why)
+    return {"algorithm": titles, "why": reasons} if any(titles) else {}
+
+
+def with_algorithms(workload: Workload, table: pd.DataFrame) -> Iterator[JobSpec]:
+    """Yield the jobs of a run, by the algorithms that its table of jobs names.
+
+    Parameters
+    ----------
+    workload : Workload
+        As it was before it met a network.
+    table : DataFrame
+        With `chosen_algorithms`, if there are some.
+    """
+    titles = table["algorithm"].tolist() if "algorithm" in table else [""] * len(workload)
+    for job, title in zip(workload, titles, strict=True):
+        made = make_pattern(job.pattern) if title else None  # type: ignore[arg-type]
+        yield replace(job, pattern=made.by(title)) if isinstance(made, Collective) else job
+
+
+def _on_hosts(network: Topology, seed: int) -> Settle:
+    def settle(job: JobSpec, pattern: Collective) -> Collective:
+        hosts = place_randomly(job, network, seed)[:job.ranks]
+        return fitted_pattern(pattern, network, hosts)
+
+    return settle
+
+
+def _with_jobs(workload: Workload, jobs: Sequence[JobSpec], settle: Settle) -> Workload:
+    """Return a workload with other jobs, settled; itself if nothing has changed."""
+    known: dict[Any, Collective | None] = {}
+    found = [settled(job, settle, known) for job in jobs]
+    same = all(one is other for one, other in zip(found, workload.jobs, strict=True))
+    return workload if same else replace(workload, jobs=found)
+
+
+def settled(job: JobSpec, settle: Settle, known: dict[Any, Collective | None] | None = None
+            ) -> JobSpec:
+    """Return a job whose pattern leaves nothing open.
+
+    Parameters
+    ----------
+    job : JobSpec
+    settle : callable
+        Makes the pattern of a job from one that leaves something open.
+    known : dict, optional
+        Which patterns do, to be looked at once for many jobs.
+    """
+    if job.pattern is None:
+        return job
+    known = {} if known is None else known
+    pattern: Any = job.pattern
+    key = repr(pattern) if isinstance(pattern, str | Mapping) else id(pattern)
+    if key not in known:
+        known[key] = _open_collective(job)
+    made = known[key]
+    if made is None:
+        return job
+    with _of_job(job.id):
+        return replace(job, pattern=settle(job, made))
+
+
+def _open_collective(job: JobSpec) -> Collective | None:
+    """Return the pattern of a job if it is a collective that leaves something open."""
+    assert job.pattern is not None
+    try:
+        made = make_pattern(job.pattern)
+    except InputError:
+        return None  # which is an error when its stages are drawn
+    return made if isinstance(made, Collective) and made.leaves_open else None
+
+
+def _numbered(spec: JobSpec, network: Topology) -> JobSpec:
+    """Return a job with the numbers of its hosts, after checking that the network has these."""
+    if spec.hosts is None:
+        if spec.ranks > network.hosts:
+            raise InputError(f"job {spec.id} needs {spec.ranks} distinct hosts; network "
+                             f"{network.name!r} has {network.hosts} hosts")
+        return spec
+    if spec.by_name:
+        with _of_job(spec.id):
+            spec = replace(spec, hosts=network.host_numbers(spec.hosts).tolist())
+    elif max(spec.hosts, default=0) >= network.hosts:
+        outside = next(host for host in spec.hosts if host >= network.hosts)
+        raise InputError(f"job {spec.id}: host {outside} is out of range; {_hosts_of(network)}")
+    return spec
+
+
+@contextmanager
+def _of_job(job: int) -> Iterator[None]:
+    """Name the job in errors about its hosts."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"job {job}: {error}") from None
+
+
+def _hosts_of(network: Topology) -> str:
+    return f"network {network.name!r} has {network.hosts} hosts, 0 to {network.hosts - 1}"
+
+
+def _fitted_columns(jobs: JobColumns, network: Topology) -> JobColumns:
+    """Return jobs with the numbers of their hosts; an error names the first job that has others."""
+    columns = jobs.columns
+    if columns.hosts:
+        numbers = np.zeros(len(columns.hosts), np.int64)
+        for place, host in enumerate(columns.hosts):
+            try:
+                numbers[place] = network.host(host)
+            except InputError as error:
+                flow = int(np.argmax((columns.src == place) | (columns.dst == place)))
+                raise InputError(f"job {_job_of(columns, flow)}: {error}") from None
+        return JobColumns(columns._replace(src=numbers[columns.src], dst=numbers[columns.dst],
+                                           hosts=()))
+    if jobs.hosts > network.hosts:
+        ends = np.maximum(columns.src, columns.dst)
+        flow = int(np.argmax(ends >= network.hosts))
+        raise InputError(f"job {_job_of(columns, flow)}: host {ends[flow]} is out of range; "
+                         + _hosts_of(network))
+    return jobs
+
+
+def _job_of(columns: Columns, flow: int) -> int:
+    """Return the id of the job of a flow."""
+    return int(columns.id[np.searchsorted(np.cumsum(columns.counts), flow, "right")])
