@@ -22,8 +22,8 @@ import numpy as np
 
 from netsim.errors import NetsimWarning, UnitError
 
-__all__ = ["SMALL_RATE", "format_bytes", "format_rate", "format_seconds", "parse_bytes",
-           "parse_rate", "parse_seconds", "parse_value", "question_rates"]
+__all__ = ["SMALL_RATE", "format_bytes", "format_rate", "format_seconds", "format_size",
+           "parse_bytes", "parse_rate", "parse_seconds", "parse_value", "question_rates"]
 
 Quantity = str | int | float
 
@@ -246,6 +246,20 @@ def _scaled(number: float, unit: str) -> str:
 def format_bytes(nbytes: float) -> str:
     """Format a size for people: ``format_bytes(4e7)`` is ``"40 MB"``."""
     return _scaled(nbytes, "B")
+
+
+def format_size(nbytes: float) -> str:
+    """Format a size as people give it: in binary units if it is a whole number of them.
+
+    Examples
+    --------
+    >>> format_size(2**19), format_size(1e9), format_size(1500)
+    ('512 KiB', '1 GB', '1.5 kB')
+    """
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if nbytes % 1024**power == 0 and 1 <= nbytes / 1024**power < 1024:
+            return f"{nbytes / 1024**power:,.0f} {unit}"
+    return format_bytes(nbytes)
 
 
 def format_rate(rate: float) -> str:

@@ -20,31 +20,34 @@ __all__ = ["collective"]
 @click.option("--on", "network", required=True, metavar="NETWORK",
               help="The name of a ready-made network, or a file; see netsim list topologies.")
 @click.option("--ranks", type=click.IntRange(min=1), help="How many; one per host by default.")
-@click.option("--bytes", "nbytes", metavar="SIZE", help="A single size, such as 1GB.")
-@click.option("--from", "first", default="1KiB", show_default=True, metavar="SIZE",
-              help="The first of several sizes.")
-@click.option("--to", "last", default="1GiB", show_default=True, metavar="SIZE",
-              help="The last one.")
+@click.option("--bytes", "--to", "last", default="1GiB", show_default=True, metavar="SIZE",
+              help="The last size.")
+@click.option("--from", "first", default="8B", show_default=True, metavar="SIZE",
+              help="The first one.")
 @click.option("--factor", type=float, default=2.0, show_default=True, help="Between sizes.")
+@click.option("--single", is_flag=True, help="Only the last size.")
 @click.option("--algorithm", metavar="NAME",
               help="Such as ring, tree, direct; or auto (as NCCL would choose), or fastest; or a "
               "file, .xml, with a program of MSCCL.")
 @click.option("--form", default="steps", show_default=True,
               help="A coflow per step (steps), message (messages) or phase (aggregate).")
 @click.option("--servers", type=click.IntRange(min=1),
-              help="Over how many servers the ranks are, for auto; each has its own by default.")
+              help="Over how many servers the ranks are, for auto; by default as the network says, or "
+              "each has its own.")
 @click.option("--set", "options", multiple=True, metavar="OPTION=VALUE",
               help="Another option of the pattern, such as chunks=4 or group=8.")
 @click.option("--allocator", default="maxmin", show_default=True, help="How links are shared.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--plot", type=click.Path(), metavar="FILE",
-              help="Draw busbw by size as a .png, .pdf or .svg.")
-def collective(name: str, network: str, ranks: int | None, nbytes: str | None, first: str,
-               last: str, factor: float, algorithm: str | None, form: str, servers: int | None,
+              help="Draw time and busbw by size as a .png, .pdf or .svg.")
+def collective(name: str, network: str, ranks: int | None, last: str, first: str, factor: float,
+               single: bool, algorithm: str | None, form: str, servers: int | None,
                options: tuple[str, ...], allocator: str, as_csv: bool, as_json: bool,
                plot: str | None) -> None:
     """Print time, algbw and busbw of a collective over a range of sizes, as nccl-tests do.
+
+    Sizes go from 8 B, each twice the one before, to that of --bytes, which is always among them.
 
     COLLECTIVE is all-reduce, all-gather, reduce-scatter, broadcast, reduce, all-to-all, send-recv
     or barrier. It has the network to itself. GB/s are 1e9 bytes per second.
@@ -61,7 +64,7 @@ def collective(name: str, network: str, ranks: int | None, nbytes: str | None, f
         check_plottable(plot)
     if as_csv and as_json:
         raise InputError("give either --csv or --json")
-    sizes = [nbytes] if nbytes is not None else sizes_between(first, last, factor)
+    sizes = [last] if single else sizes_between(first, last, factor)
     with question_rates():
         found = read_network(network)
     table = collective_times(name, found, ranks, sizes, algorithm=algorithm, form=form,
@@ -74,9 +77,9 @@ def collective(name: str, network: str, ranks: int | None, nbytes: str | None, f
         _print(table)
     if plot is not None:
         from netsim.plots.bars import save_plot
-        from netsim.plots.collectives import busbw_curves
+        from netsim.plots.collectives import collective_curves
 
-        save_plot(busbw_curves({found.name: table}), plot)
+        save_plot(collective_curves({found.name: table}), plot)
         if not (as_csv or as_json):
             echo(f"\npicture: {plot}")
 
@@ -100,16 +103,18 @@ def _print(table: pd.DataFrame) -> None:
     import math
 
     from netsim.cli.tables import print_table
-    from netsim.units import format_bytes, format_seconds
+    from netsim.units import format_seconds, format_size
 
     def in_gb(name: str) -> list[str]:
         return ["" if math.isnan(rate) else f"{rate / 1e9:.2f}" for rate in table[name]]
 
-    print_table({"size": [format_bytes(size) for size in table["bytes"]],
+    print_table({"size": [format_size(size) for size in table["bytes"]],
                  "algorithm": list(table["algorithm"]),
                  "time": [format_seconds(time) for time in table["time_s"]],
                  "algbw GB/s": in_gb("algbw"), "busbw GB/s": in_gb("busbw")}, texts=2)
     if len(table) > 1 and not math.isnan(mean := float(table["busbw"].mean())):
         echo(f"\nmean busbw: {mean / 1e9:.2f} GB/s")
-    if "why" in table and len(table) == 1:
-        echo(f"\n{table['why'].iloc[0]}")
+    if "why" in table:
+        first = table["algorithm"] != table["algorithm"].shift()
+        for size, why in zip(table["bytes"][first], table["why"][first], strict=True):
+            echo(f"\n{format_size(size)}: {why}")

@@ -23,7 +23,7 @@ from netsim.collectives.closed_forms import closed_form_s
 from netsim.collectives.times import stepwise_s
 from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain_numbers
-from netsim.units import Quantity, parse_rate, parse_seconds
+from netsim.units import Quantity, format_seconds, parse_rate, parse_seconds
 
 __all__ = ["GENERATIONS", "Choice", "NcclCosts", "SwitchCosts", "auto", "costs_of", "fastest"]
 
@@ -96,7 +96,7 @@ class Choice:
         """The choice in words, with all times."""
         if not self.times_s:
             return f"{self.algorithm}: the only one that the model has"
-        listed = ", ".join(f"{name} {1e6 * time:.4g} us" for name, time in self.times_s.items())
+        listed = ", ".join(f"{name} {format_seconds(time)}" for name, time in self.times_s.items())
         second = f", before {self.runner_up}" if self.runner_up else ""
         return f"{self._name}{second}; predicted: {listed}"
 

@@ -1,7 +1,8 @@
-"""Plots of the bandwidth of collectives; they need the extra ``plot``."""
+"""Plots of the time and the bandwidth of collectives; they need the extra ``plot``."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,11 @@ from netsim.errors import InputError
 from netsim.plots.style import (
     add_legend,
     dress,
+    log_seconds,
     looks,
     name_axes,
     new_axes,
+    new_figure,
     require_matplotlib,
     short,
 )
@@ -20,8 +23,57 @@ from netsim.units import format_bytes
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
-__all__ = ["busbw_curves"]
+__all__ = ["busbw_curves", "collective_curves"]
+
+
+def collective_curves(tables: Mapping[str, pd.DataFrame]) -> Axes:
+    """Draw the time of collectives by size, and below it the bus bandwidth, if there is one.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        By label, as `netsim.collective_times` returns them.
+
+    Returns
+    -------
+    Axes
+        The upper ones, on a new figure, one paper column wide.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If there is nothing to draw, as barriers have no size.
+    """
+    require_matplotlib()
+    drawn = {label: table[(table["bytes"] > 0) & (table["time_s"] > 0)]
+             for label, table in tables.items()}
+    if not drawn or all(table.empty for table in drawn.values()):
+        raise InputError("there is nothing to draw: no size takes any time, or, as of a barrier, "
+                         "there are none")
+    with_busbw = any(table["busbw"].notna().any() for table in drawn.values())
+    figure = new_figure(3.6 if with_busbw else 2.1)
+    axes = figure.subplots(1 + with_busbw, sharex=True, squeeze=False)[:, 0].tolist()
+    style = looks(drawn)
+    for label, table in drawn.items():
+        axes[0].plot(table["bytes"], table["time_s"], label=short(label), **style[label].line())
+    axes[0].set_yscale("log")
+    log_seconds(axes[0].yaxis)
+    name_axes(axes[0], "" if with_busbw else "size", "time")
+    if with_busbw:
+        busbw_curves(tables, axes[1])
+        if (legend := axes[1].get_legend()) is not None:
+            legend.remove()  # that of the upper axes is for both
+    else:
+        _log_sizes(axes[0])
+    dress(axes[0], "y")
+    if len(drawn) > 1:
+        add_legend(axes[0])
+    upper: Axes = axes[0]
+    return upper
 
 
 def busbw_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> Axes:
@@ -55,12 +107,25 @@ def busbw_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> 
     style = looks(drawn)
     for label, table in drawn.items():
         ax.plot(table["bytes"], table["busbw"] / 1e9, label=short(label), **style[label].line())
-    ax.set_xscale("log")
     ax.set_ylim(bottom=0)
-    ax.xaxis.set_major_formatter(lambda size, _: format_bytes(size))
-    ax.xaxis.set_minor_formatter(lambda *_: "")
+    _log_sizes(ax)
     name_axes(ax, "size", "busbw (GB/s)")
     dress(ax, "y")
     if len(drawn) > 1:
         add_legend(ax)
     return ax
+
+
+def _log_sizes(ax: Axes) -> None:
+    """Label a logarithmic x axis of sizes: 1 kB, 10 kB, and so on; of many, 1 kB and 1 MB."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    ax.set_xscale("log")
+    low, high = ax.get_xlim()
+    decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
+    most = [decade for decade in decades if len(decades) <= 5 or decade % 3 == 0]
+    if len(most) > 1:
+        ax.xaxis.set_major_locator(FixedLocator([10.0**decade for decade in most]))
+    axis: Axis = ax.xaxis
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda size, _: format_bytes(size))

@@ -51,7 +51,7 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
         How many; by default one per host.
     sizes : quantity or iterable of quantity, optional
         In bytes, as nccl-tests count them (see `netsim.collectives.schedule`); by default powers
-        of 2 from 1 KiB to 1 GiB. A barrier, and an all-to-all by a matrix, have one time.
+        of 2 from 8 bytes to 1 GiB. A barrier, and an all-to-all by a matrix, have one time.
     algorithm : str, optional
         Of the pattern of this name, a file with a program of MSCCL (``.xml``), or ``"auto"`` or
         ``"fastest"``; by default that of the pattern.
@@ -130,6 +130,8 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
 def sizes_between(first: Quantity, last: Quantity, factor: float = 2.0) -> list[float]:
     """Return sizes from the first to the last one, each `factor` times the one before.
 
+    The last one is among them, also where it is less than `factor` times the one before.
+
     Raises
     ------
     InputError
@@ -140,6 +142,8 @@ def sizes_between(first: Quantity, last: Quantity, factor: float = 2.0) -> list[
     --------
     >>> sizes_between("1kB", "1MB", 10)
     [1000.0, 10000.0, 100000.0, 1000000.0]
+    >>> sizes_between(8, 40)
+    [8.0, 16.0, 32.0, 40.0]
     """
     low, high = (parse_bytes(size, what, strict=True) for size, what in
                  ((first, "the first size"), (last, "the last size")))
@@ -151,7 +155,8 @@ def sizes_between(first: Quantity, last: Quantity, factor: float = 2.0) -> list[
     if count > _MOST_SIZES:
         raise InputError(f"from {first!r} to {last!r} by a factor of {factor!r} there are "
                          f"{count:,} sizes; there can be at most {_MOST_SIZES:,}")
-    return [low * factor ** k for k in range(count)]
+    sizes = [low * factor ** k for k in range(count)]
+    return sizes if math.isclose(sizes[-1], high) else [*sizes, high]
 
 
 def _places(network: Topology, ranks: int, hosts: Sequence[int | str] | None) -> list[int]:
@@ -176,7 +181,7 @@ def _sizes(pattern: Collective, given: Iterable[Quantity] | Quantity | None) -> 
     if (matrix := _matrix(pattern)) is not None:
         return [float(matrix.sum(axis=1).max())]
     if given is None:
-        return sizes_between("1KiB", "1GiB")
+        return sizes_between("8B", "1GiB")
     if isinstance(given, str) or not isinstance(given, Iterable):
         given = [given]
     return [parse_bytes(size, "size of the collective") for size in given]

@@ -9,7 +9,7 @@ ON = ("--on", "big-switch-128-10g")
 
 def test_all_reduce_on_a_switch(netsim):
     """2 (n-1) S/(n B) with B = 1.25 GB/s: 0.75 of 1 GB/s, and busbw is the rate of the ports."""
-    done = netsim("collective", "all-reduce", *ON, "--ranks", "6", "--bytes", "1GB")
+    done = netsim("collective", "all-reduce", *ON, "--ranks", "6", "--bytes", "1GB", "--single")
     assert (done.exit_code, done.stderr) == (0, "")
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["size", "algorithm", "time", "algbw", "GB/s", "busbw", "GB/s"],
@@ -24,15 +24,32 @@ def test_a_range_of_sizes(netsim):
     assert done.stdout.endswith("\nmean busbw: 1.25 GB/s\n")
 
 
+def test_sizes_up_to_that_of_bytes(netsim):
+    """From 8 B, in binary units where they are whole; the last one is there in any case."""
+    done = netsim("collective", "all-reduce", "--on", "gpu-cluster-8x8", "--ranks", "16",
+                  "--bytes", "5kB")
+    assert [line.split()[:2] for line in done.stdout.splitlines()[1:12]] == [
+        *(["%d" % 2**k, "B"] for k in range(3, 10)), ["1", "KiB"], ["2", "KiB"], ["4", "KiB"],
+        ["5", "kB"]]
+
+
+def test_a_range_says_why_where_the_algorithm_changes(netsim):
+    done = netsim("collective", "all-reduce", "--on", "gpu-cluster-8x8", "--from", "1kB",
+                  "--bytes", "10GB", "--factor", "1e7", "--algorithm", "auto")
+    said = [line for line in done.stdout.splitlines() if "before" in line]
+    assert [line.split("/")[0] for line in said] == ["1 kB: double-tree", "10 GB: ring"]
+
+
 def test_the_rule_says_why(netsim):
     done = netsim("collective", "all-reduce", *ON, "--ranks", "8", "--bytes", "1kB",
-                  "--algorithm", "auto", "--servers", "2")
-    assert "before" in done.stdout.splitlines()[-1]
+                  "--algorithm", "auto", "--servers", "2", "--single")
+    assert done.stdout.splitlines()[-1].startswith("1 kB: double-tree/LL, before ")
     assert done.stdout.count(" us") == 6 + 1
 
 
 def test_for_programs(netsim):
-    table = netsim("collective", "all-to-all", *ON, "--ranks", "4", "--bytes", "4kB", "--csv")
+    table = netsim("collective", "all-to-all", *ON, "--ranks", "4", "--bytes", "4kB", "--csv",
+                   "--single")
     assert table.stdout.splitlines() == ["bytes,algorithm,time_s,algbw,busbw",
                                          "4000.0,direct,2.4e-06,1666666666.6666667,1250000000.0"]
     (row,) = json.loads(netsim("collective", "barrier", *ON, "--ranks", "4", "--json").stdout)
@@ -43,7 +60,7 @@ def test_for_programs(netsim):
 def test_options_of_the_pattern(netsim):
     """Chunks: (n - 2 + k) S/(k B) = (2 + 10)/10 * 0.8 s."""
     done = netsim("collective", "broadcast", *ON, "--ranks", "4", "--bytes", "1GB",
-                  "--set", "chunks=10", "--set", "root=2")
+                  "--set", "chunks=10", "--set", "root=2", "--single")
     assert "960 ms" in done.stdout
 
 
@@ -55,12 +72,19 @@ def test_a_picture(netsim, here):
     assert (here / "busbw.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_picture_of_no_size(netsim):
+    pytest.importorskip("matplotlib")
+    done = netsim("collective", "barrier", *ON, "--ranks", "4", "--plot", "none.svg")
+    assert done.exit_code == 2
+    assert "nothing to draw" in done.stderr
+
+
 @pytest.mark.parametrize(("words", "message"), [
     (("all-reduse", *ON), "unknown collective 'all-reduse' (did you mean 'all-reduce'?)"),
     (("all-reduce", *ON, "--ranks", "129"), "129 ranks need a host each; network"),
     (("all-reduce", *ON, "--algorithm", "rings"), "unknown algorithm of all-reduce 'rings'"),
     (("all-reduce", *ON, "--form", "step"), "unknown form 'step' (did you mean 'steps'?)"),
-    (("all-reduce", *ON, "--bytes", "1XB"), "size of the collective '1XB' has the unknown unit"),
+    (("all-reduce", *ON, "--bytes", "1XB"), "the last size '1XB' has the unknown unit"),
     (("all-reduce", *ON, "--from", "2MB", "--to", "1MB"), "the last size, '1MB', must not be less"),
     (("all-reduce", *ON, "--factor", "1"), "the factor between sizes must be finite and above 1"),
     (("all-reduce", *ON, "--factor", "1.001"), "there can be at most 1,000"),

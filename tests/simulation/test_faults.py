@@ -262,7 +262,7 @@ class TestRoutes:
         for name in ("spine-2", "host-0"):
             with pytest.raises(InputError, match=rf"unknown switch of network .*{name}.*leaf-0"):
                 finish(pair(3)[0], net=SPINE, events=fail(1, switch=name))
-        with pytest.raises(InputError, match=r"has no host 'spine-0'; .* such as 'host-0'"):
+        with pytest.raises(InputError, match=r"has no host 'spine-0', which is a switch; .* such as 'host-0'"):
             finish(pair(3)[0], net=SPINE, events=fail(1, host="spine-0"))
 
     def test_without_a_way_it_waits_for_any(self):
@@ -398,7 +398,7 @@ class TestFiles:
         ({"events": [{"at": 1, "host": 1.5, "kind": "fail"}]}, "events.0.host: "),
         ({"stragglers": {"3": 0.5}}, "stragglers: the factor of host 3 must be a finite number"),
         ({"stragglers": {"128": 2}}, "stragglers.128: there is no host 128; there are 128"),
-        ({"stragglers": {"x": 2}}, "stragglers.x: there is no host 'x'"),
+        ({"stragglers": {"x": 2}}, "stragglers.x: network 'big-switch' has no host 'x'"),
         ({"stragglers": [2]}, "stragglers: must be a table of hosts and factors, not"),
     ])
     def test_what_is_wrong_is_said_with_its_key(self, tables, problem):
