@@ -138,7 +138,7 @@ class Flows:
             raise InputError("flows must be a list of tuples (src, dst, nbytes), not "
                              f"{reprlib.repr(flows)}") from None
         if number_of is not None:
-            src, dst = ([number_of(end) if isinstance(end, str) else end for end in ends]
+            src, dst = (tuple(number_of(end) if isinstance(end, str) else end for end in ends)
                         for ends in (src, dst))
         return cls(src, dst, nbytes)  # type: ignore[arg-type]
 

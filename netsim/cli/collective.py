@@ -32,8 +32,8 @@ __all__ = ["collective"]
 @click.option("--form", default="steps", show_default=True,
               help="A coflow per step (steps), message (messages) or phase (aggregate).")
 @click.option("--servers", type=click.IntRange(min=1),
-              help="Over how many servers the ranks are, for auto; by default as the network says, or "
-              "each has its own.")
+              help="Over how many servers the ranks are, for auto; by default as the network says, "
+              "or each has its own.")
 @click.option("--set", "options", multiple=True, metavar="OPTION=VALUE",
               help="Another option of the pattern, such as chunks=4 or group=8.")
 @click.option("--allocator", default="maxmin", show_default=True, help="How links are shared.")

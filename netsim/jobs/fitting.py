@@ -196,10 +196,10 @@ def _numbered(spec: JobSpec, network: Topology) -> JobSpec:
         return spec
     if spec.by_name:
         with _of_job(spec.id):
-            spec = replace(spec, hosts=network.host_numbers(spec.hosts).tolist())
-    elif max(spec.hosts, default=0) >= network.hosts:
-        outside = next(host for host in spec.hosts if host >= network.hosts)
-        raise InputError(f"job {spec.id}: host {outside} is out of range; {_hosts_of(network)}")
+            return replace(spec, hosts=network.host_numbers(spec.hosts).tolist())
+    for host in spec.hosts:
+        if not isinstance(host, str) and host >= network.hosts:
+            raise InputError(f"job {spec.id}: host {host} is out of range; {_hosts_of(network)}")
     return spec
 
 

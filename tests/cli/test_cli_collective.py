@@ -29,7 +29,7 @@ def test_sizes_up_to_that_of_bytes(netsim):
     done = netsim("collective", "all-reduce", "--on", "gpu-cluster-8x8", "--ranks", "16",
                   "--bytes", "5kB")
     assert [line.split()[:2] for line in done.stdout.splitlines()[1:12]] == [
-        *(["%d" % 2**k, "B"] for k in range(3, 10)), ["1", "KiB"], ["2", "KiB"], ["4", "KiB"],
+        *([str(2**k), "B"] for k in range(3, 10)), ["1", "KiB"], ["2", "KiB"], ["4", "KiB"],
         ["5", "kB"]]
 
 

@@ -262,7 +262,7 @@ class TestRoutes:
         for name in ("spine-2", "host-0"):
             with pytest.raises(InputError, match=rf"unknown switch of network .*{name}.*leaf-0"):
                 finish(pair(3)[0], net=SPINE, events=fail(1, switch=name))
-        with pytest.raises(InputError, match=r"has no host 'spine-0', which is a switch; .* such as 'host-0'"):
+        with pytest.raises(InputError, match=r"has no host 'spine-0', which is a switch; it"):
             finish(pair(3)[0], net=SPINE, events=fail(1, host="spine-0"))
 
     def test_without_a_way_it_waits_for_any(self):
