@@ -96,13 +96,23 @@ def order_of(listing: Listing, partner: Mapping[Step, Step], *, last_first: bool
             if not waits[other]:
                 ready.append(other)
     if len(found) < len(waits):
-        done = set(found)
-        stuck = [next(step for step in block.steps if step not in done)
-                 for block in listing.blocks.values() if not done.issuperset(block.steps)]
-        more = len(stuck) - _MOST_NAMED
-        listing.refuse("deadlock: these wait for each other: " + ", ".join(
-            step.where for step in stuck[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else ""))
+        circle = _circle(listing, sender, [step for step, count in waits.items() if count])
+        others = [step.where for step in circle[1:]]
+        more = len(others) - _MOST_NAMED
+        said = [*others[:_MOST_NAMED], *([f"{more} more"] if more > 0 else []),
+                "it" if others else "itself"]
+        listing.refuse("deadlock: waits for " + ", which waits for ".join(said), circle[0])
     return found
+
+
+def _circle(listing: Listing, sender: Mapping[Step, Step], stuck: Sequence[Step]) -> list[Step]:
+    """Return steps each of which waits for the next, and the last for the first."""
+    left, place, step = set(stuck), {}, stuck[0]
+    while step not in place:
+        place[step] = len(place)
+        # Those of other thread blocks before the one before, which says less.
+        step = next(other for other in reversed(_needed(listing, step, sender)) if other in left)
+    return list(place)[place[step]:]
 
 
 def _needed(listing: Listing, step: Step, sender: Mapping[Step, Step]) -> list[Step]:
@@ -237,7 +247,7 @@ def _said(value: Value | None) -> str:
     """Return what is in a chunk, in words."""
     if value is None:
         return "nothing"
-    listed = [f"{times if times > 1 else ''}({rank}, {chunk})"
+    listed = [f"{f'{times} times ' if times > 1 else ''}chunk {chunk} of gpu {rank}"
               for (rank, chunk), times in sorted(value.items())]
     more = len(listed) - _MOST_NAMED
     return " + ".join(listed[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

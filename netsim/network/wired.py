@@ -132,18 +132,18 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
     old = cables.wire
     seconds, part = old.latency.copy(), old.efficiency.copy()
     formats = [old.link_packets.get(link, old.packet) for link in range(cables.links)]
-    for links, name in _by_link(cables, profile, "profile"):
+    for links, name, _ in _by_link(cables, profile, "profile"):
         found = _profile_of(name)
         part[links] = found.efficiency
         for link in links.tolist():
             formats[link] = found.packet
-    for links, value in _by_link(cables, latency, "latency"):
-        seconds[links] = parse_seconds(value, f"{owner}: latency")
-    for links, value in _by_link(cables, efficiency, "efficiency"):
-        part[links] = parse_efficiency(value, f"{owner}: efficiency")
-    for links, value in _by_link(cables, packet, "packet", ("payload", "header")):
+    for links, value, what in _by_link(cables, latency, "latency"):
+        seconds[links] = parse_seconds(value, f"{owner}: {what}")
+    for links, value, what in _by_link(cables, efficiency, "efficiency"):
+        part[links] = parse_efficiency(value, f"{owner}: {what}")
+    for links, value, what in _by_link(cables, packet, "packet", ("payload", "header")):
         for link in links.tolist():
-            formats[link] = _packet(value, owner)
+            formats[link] = _packet(value, f"{owner}: {what}")
     alike = len(set(formats)) == 1
     own = {} if alike else {link: each for link, each in enumerate(formats) if each is not None}
     later = old.overhead if overhead is None else parse_seconds(overhead, f"{owner}: overhead")
@@ -162,13 +162,13 @@ def _profile_of(name: Any) -> Profile:
 
 
 def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = ()
-             ) -> list[tuple[NDArray[np.int64], Any]]:
-    """Return the links that each value is for."""
+             ) -> list[tuple[NDArray[np.int64], Any, str]]:
+    """Return the links that each value is for, the value, and what errors call it."""
     if given is None:
         return []
     everything = np.arange(network.links)
     if not isinstance(given, Mapping) or set(given) & set(keys):
-        return [(everything, given)]
+        return [(everything, given, what)]
     found = []
     for pattern, value in given.items():
         links = [link for link, name in enumerate(network.link_names)
@@ -177,7 +177,7 @@ def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = (
             such = f"such as {network.link_names[0]!r}" if network.links else "it has none"
             raise InputError(f"network {network.name!r}: {what} is for links {pattern!r}, but no "
                              f"link has a name like that, {such}")
-        found.append((everything[links], value))
+        found.append((everything[links], value, f"{what} of {pattern!r}"))
     return found
 
 
@@ -201,15 +201,14 @@ def parse_efficiency(value: Any, owner: str) -> float:
     return float(value)
 
 
-def _packet(value: Any, owner: str) -> Packet:
+def _packet(value: Any, what: str) -> Packet:
     if isinstance(value, Packet):
         return value
     if not isinstance(value, Mapping) or set(value) != {"payload", "header"}:
-        raise InputError(f"{owner}: packet must be a Packet or have the keys payload and header, "
+        raise InputError(f"{what} must be a Packet or have the keys payload and header, "
                          f"not {value!r}")
-    sizes = (parse_bytes(value[name], f"{owner}: packet: {name}")
-             for name in ("payload", "header"))
+    sizes = [parse_bytes(value[name], f"{what}: {name}") for name in ("payload", "header")]
     try:
         return Packet(*sizes)
     except InputError as error:
-        raise InputError(f"{owner}: {error}") from None
+        raise InputError(f"{what}: {str(error).removeprefix('packet: ')}") from None

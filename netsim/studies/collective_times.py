@@ -115,7 +115,8 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
         pattern = fitted_pattern(pattern, network, places)
     rows = []
     for nbytes in _sizes(pattern, sizes):
-        pattern.schedule(ranks, nbytes)  # what is wrong with it is nothing of a job
+        # What is wrong with it is nothing of a job.
+        pattern.stages(ranks, nbytes, np.random.default_rng(0))
         choice = pattern.choice(ranks, nbytes)
         job = JobSpec(0, pattern=pattern, ranks=ranks, nbytes=nbytes, hosts=places)
         done = simulate(network, [job], allocator=allocator, record=("jobs",))

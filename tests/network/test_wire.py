@@ -128,7 +128,7 @@ def test_attributes_that_cannot_be_are_refused(name, value, message):
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"latency": -1}, "latency must be at least 0"),
-    ({"latency": {"*": "inf"}}, "latency 'inf' is not a number"),
+    ({"latency": {"*": "inf"}}, "latency of '*' 'inf' is not a number"),
     ({"latency": {"nowhere": 1}}, "no link has a name like that, such as 'host-0->host-1'"),
     ({"efficiency": 0}, "host-0->host-1: efficiency must be above 0 and at most 1"),
     ({"efficiency": "most"}, "efficiency must be a number"),
