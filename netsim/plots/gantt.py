@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from netsim.errors import InputError
-from netsim.plots.lanes import with_others
+from netsim.plots.lanes import parts_of, with_others
 from netsim.plots.style import (
     COLOURS,
     add_legend,
     drawable,
     dress,
+    fill,
     name_axes,
     new_axes,
     require_matplotlib,
@@ -51,7 +52,8 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     """Draw jobs and their coflows over time: a row per job, in order of arrival from the top.
 
     A row is light grey from the arrival of the job to its end, darker while a coflow is valid
-    but has not begun to send, and coloured by stage from the coflow's first byte to its finish.
+    but has not begun to send, and coloured by stage from the coflow's first byte to its finish;
+    in a lighter tone during the overhead before it, and while the last bytes are under way.
     Coflows that were withdrawn as their job lost its GPUs, or that were sent again, are among them,
     and so is the state of jobs that moved, as a stage of its own. If there are more than six
     stages, they all have the same colour. Simultaneous coflows of a
@@ -92,7 +94,9 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     for y, job in enumerate(shown["job"]):
         if len(own := coflows[coflows["job"] == job]):
             _draw_coflows(ax, y, own, stages, span)
-    _add_key(ax, stages, waited=bool((coflows["start_s"] > coflows["valid_s"]).any()))
+    parts = parts_of(coflows)
+    begun = parts["sending"][0] if parts else coflows["valid_s"]
+    _add_key(ax, stages, waited=bool((coflows["start_s"] > begun).any()), parted=bool(parts))
     return ax
 
 
@@ -156,11 +160,19 @@ def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], sp
     for key, own in coflows.groupby([lanes, coflows["stage"]]):
         lane, stage = key
         place = (y - ROW / 2 + lane * height, height)
-        waits = own[own["start_s"] > own["valid_s"]]
-        ax.broken_barh(list(merge_close(waits["valid_s"], waits["start_s"], span / _SPOTS)), place,
-                       facecolor=WAITING, linewidth=0)
-        spells = list(merge_close(own["start_s"], own["finish_s"], span / _SPOTS))
         style = _stage_style(stages.index(str(stage)))
+        begun, sent = own["valid_s"], own["finish_s"]
+        if parts := parts_of(own):
+            begun, sent = parts["sending"]
+            for name in ("overhead", "tail"):
+                spells = [(start, end - start) for start, end in zip(*parts[name], strict=True)
+                          if end > start]
+                ax.broken_barh(spells, place, **fill(style["facecolor"], light=True) | {
+                    "linewidth": 0})
+        waits = own["start_s"] > begun
+        ax.broken_barh(list(merge_close(begun[waits], own["start_s"][waits], span / _SPOTS)), place,
+                       facecolor=WAITING, linewidth=0)
+        spells = list(merge_close(own["start_s"], sent, span / _SPOTS))
         ax.broken_barh([spell for spell in spells if spell[1] >= span * _NARROW], place, **style)
         # White edges would hide narrow bars completely.
         ax.broken_barh([spell for spell in spells if spell[1] < span * _NARROW], place,
@@ -219,12 +231,14 @@ def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
     ax.spines["left"].set_visible(False)
 
 
-def _add_key(ax: Axes, stages: list[str], *, waited: bool) -> None:
-    """Add a legend of stages, of waiting and of time without coflows."""
+def _add_key(ax: Axes, stages: list[str], *, waited: bool, parted: bool) -> None:
+    """Add a legend of stages, of overheads and tails, of waiting and of time without coflows."""
     from matplotlib.patches import Patch
 
     entries = [Patch(label=drawable(stage), **_stage_style(index))
                for index, stage in enumerate(stages)]
+    if parted:
+        entries.append(Patch(label="overhead, tail", **fill(COLOURS[0], light=True)))
     if waited:
         entries.append(Patch(label="waiting", facecolor=WAITING))
     entries.append(Patch(label="no coflow", facecolor=IDLE))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from netsim.workload import Workload
 
 __all__ = ["MOST_GPUS", "SPAN", "GpuSpans", "JobSpans", "RankSpans", "gpu_spans", "job_spans",
-           "rank_spans", "with_others"]
+           "parts_of", "rank_spans", "with_others"]
 
 #: A span: the index of its owner (a job, a GPU or a server); its start and end in nanoseconds; its
 #: lane among those of the owner and whether it is the first on that lane; and ``which``: of jobs,
@@ -47,6 +47,9 @@ MOST_GPUS = 128
 
 _COLUMNS = ("coflow", "job", "iteration", "stage", "valid_s", "start_s", "finish_s", "cct_s",
             "bytes", "width", "gamma_s", "deadline_s")
+
+#: Columns of coflows where something passes before or after they send.
+_WITH_PARTS = ("begin_s", "sent_s")
 
 #: Overlap of spans, in nanoseconds, that is taken for rounding: the later span is then shortened.
 _SLACK = 4
@@ -136,7 +139,7 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
     """
     if on_edge(result.run):
         return _edge_job_spans(result, most)
-    coflows = columns_of(table_of(result, "coflows"), _COLUMNS)
+    coflows = columns_of(table_of(result, "coflows"), (*_COLUMNS, *_WITH_PARTS))
     if coflows is None and table_of(result, "gpus") is not None:
         coflows = pd.DataFrame(columns=[*_COLUMNS])  # the GPUs are shown
     if coflows is None and "execution" in result.run:
@@ -172,6 +175,19 @@ def with_others(coflows: pd.DataFrame, result: Result) -> pd.DataFrame:
     others = result.other_coflows.rename(columns={"end_s": "finish_s"})
     whole = dict.fromkeys(("stage", "coflow", "width"), object)  # whole numbers stay whole
     return pd.concat([coflows.astype(whole), others], ignore_index=True)
+
+
+def parts_of(coflows: pd.DataFrame) -> dict[str, tuple[pd.Series, pd.Series]]:
+    """Return the parts of coflows, by name: when each begins and ends, in seconds.
+
+    They are the overhead before the first byte, the sending of bytes, and the tail, in which the
+    last bytes are under way. Empty where none of the coflows has an overhead or a tail.
+    """
+    if not {*_WITH_PARTS} <= {*coflows.columns}:
+        return {}
+    valid, finish = coflows["valid_s"], coflows["finish_s"]
+    begin, sent = coflows["begin_s"].fillna(valid), coflows["sent_s"].fillna(finish)
+    return {"overhead": (valid, begin), "sending": (begin, sent), "tail": (sent, finish)}
 
 
 def _places(result: Result, jobs: pd.Series) -> NDArray[np.int64]:

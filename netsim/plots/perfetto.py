@@ -21,7 +21,15 @@ from netsim.analysis.gpus import STATES
 from netsim.atomic import atomic_write
 from netsim.errors import InputError, NetsimWarning
 from netsim.plots.counters import LinkRates, counters_of, link_rates
-from netsim.plots.lanes import GpuSpans, JobSpans, RankSpans, gpu_spans, job_spans, rank_spans
+from netsim.plots.lanes import (
+    GpuSpans,
+    JobSpans,
+    RankSpans,
+    gpu_spans,
+    job_spans,
+    parts_of,
+    rank_spans,
+)
 from netsim.plots.nanoseconds import microseconds, nanoseconds
 from netsim.results.lazy_table import LazyTable, columns_of
 from netsim.results.not_recorded import on_edge, shares_links
@@ -43,7 +51,7 @@ _JOBS, _POLICY, _LINKS, _GPUS, _DECISIONS, _RANKS, _FIRST_LANE = 1, 2, 3, 4, 5, 
 
 #: What is said of a coflow, or of what a job on an edge-cloud does.
 _ARGUMENTS = ("coflow", "iteration", "stage", "bytes", "width", "gamma_s", "cct_s", "start_s",
-              "deadline_s", "ps")
+              "begin_s", "sent_s", "deadline_s", "ps")
 
 #: What is said of coflows that have no rows of their own; state that moves is a stage.
 _WHY = ("withdrawn", "repeated")
@@ -189,7 +197,9 @@ class _Timeline:
         counters, counts = counters_of(result)
         decisions = _first_decisions(result, most_events)
         spans = (jobs.spans, gpus.spans, ranks.spans)
-        kinds = [*((each["start"], 1 + 2 * each["opens"]) for each in spans),
+        rooms = [1 + 2 * each["opens"] for each in spans]
+        rooms[0] = rooms[0] + len(parts_of(jobs.coflows)) * (jobs.spans["which"] >= 0)
+        kinds = [*((each["start"], room) for each, room in zip(spans, rooms, strict=True)),
                  *((at, np.ones(len(at), np.int64)) for at in (
                      nanoseconds(decisions["time_s"]), links.changes["at"], counts["at"]))]
         kept, cut = _earliest(kinds, most_events - _FIXED, links.until)
@@ -297,6 +307,19 @@ class _Timeline:
                 args = {"iteration": computed.iteration, "stage": computed.stage}
             yield {"name": name, "cat": kind, "ph": "X", "pid": _JOBS, "tid": thread,
                    "ts": start, "dur": long, "args": args}
+        # After the coflows, within which viewers show what begins at the same instant.
+        yield from self._parts(spans[sent], track[sent])
+
+    def _parts(self, spans: NDArray[np.void], track: NDArray[np.int64]) -> Iterator[Json]:
+        """Yield events within those of coflows: overhead, sending and tail, which last at all."""
+        for name, ends in parts_of(self.jobs.coflows).items():
+            start, end = (np.clip(nanoseconds(each)[spans["which"]], spans["start"], spans["end"])
+                          for each in ends)
+            lasts = end > start
+            for thread, at, long in zip(track[lasts].tolist(), microseconds(start[lasts]),
+                                        microseconds((end - start)[lasts]), strict=True):
+                yield {"name": name, "cat": name, "ph": "X", "pid": _JOBS, "tid": thread,
+                       "ts": at, "dur": long, "args": {}}
 
     def _held(self, tracks: NDArray[np.int64]) -> Iterator[Json]:
         """Yield an event per state of a job on GPUs, given the first track of each of `names`."""

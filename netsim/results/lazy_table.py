@@ -48,6 +48,11 @@ class LazyTable:
         self._order: NDArray[np.int64] | None = None
         self._sort_by = sort_by
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the rows."""
+        return self._rows.dtype.names or ()
+
     def frame(self, names: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the table, or some of its columns, as a data frame."""
         count = len(self._rows)
@@ -97,8 +102,11 @@ class LazyTable:
 
 def columns_of(table: pd.DataFrame | LazyTable | None, columns: Sequence[str]
                ) -> pd.DataFrame | None:
-    """Return some columns of a table; of a lazy table, without building all others."""
-    return table.frame(columns) if isinstance(table, LazyTable) else table
+    """Return some columns of a table, of those that it has; without building all others, if lazy.
+    """
+    if not isinstance(table, LazyTable):
+        return table
+    return table.frame([name for name in columns if name in table.names])
 
 
 def chunks_of(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:

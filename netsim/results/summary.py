@@ -121,7 +121,7 @@ def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
         found["restarts"] = int(jobs["restarts"].sum())
     found |= {name: float(jobs[name].sum()) for name in _LOST if name in jobs}
     found["coflows"] = int(jobs["coflows"].sum())
-    found["bytes"] = float(jobs["bytes"].sum())
+    found |= {name: float(jobs[name].sum()) for name in ("bytes", "wire_bytes") if name in jobs}
     found |= {key: run[key] for key in OF_RUN}
     return found | run.get("counts", {})
 

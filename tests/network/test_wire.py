@@ -149,3 +149,12 @@ def test_formulas_refuse_it():
     with pytest.raises(InputError, match="has latency or overhead, which only coflows count"):
         netsim.simulate(netsim.Cluster(gpus=1, topology=net), [job], scheduler="fifo",
                         execution="asrpt")
+
+
+def test_the_summary_has_payload_and_wire_bytes():
+    """1,000 bytes are a packet of 600 and one of 400, with a header of 10 each."""
+    job = netsim.JobSpec(0, hosts=(0, 1), stages=[netsim.Stage("push", [(0, 1, 1000)])])
+    sums = [netsim.simulate(netsim.big_switch(2, **options), [job]).summary() for options in (
+        {"packet": {"payload": 600, "header": 10}}, {})]
+    assert [sums[0][name] for name in ("bytes", "wire_bytes")] == [1000, 1020]
+    assert "wire_bytes" not in sums[1]

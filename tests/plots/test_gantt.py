@@ -131,3 +131,13 @@ def test_what_cannot_be_drawn(monkeypatch):
     monkeypatch.setattr(style, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"matplotlib is not installed.*\[plot\]"):
         gantt(result)
+
+
+def test_overheads_and_tails_are_lighter():
+    """1 s of overhead, 1 s to send 1 MB, which takes 2 s to arrive; the second waits for 1 s."""
+    net = netsim.big_switch(3, MB, latency="1s", overhead="1s")
+    jobs = [job(k, 0.0, Stage("c", [(k, 2, MB)])) for k in range(2)]
+    ax = gantt(netsim.simulate(net, Workload(jobs), allocator="fifo"))
+    assert [bar for bar in bars(ax) if bar[0] != "no coflow"] == [
+        ("c", 0, 1, 2), ("c", 1, 2, 3), ("overhead, tail", 0, 0, 1), ("overhead, tail", 0, 2, 4),
+        ("overhead, tail", 1, 0, 1), ("overhead, tail", 1, 3, 5), ("waiting", 1, 1, 2)]

@@ -658,3 +658,27 @@ def test_gpus_alone_are_shown_if_coflows_were_not_recorded() -> None:
                              execution="fabric", scheduler="fifo", record=["jobs"])
     made = check_format(json.dumps(netsim.timeline(result)))
     assert {event["cat"] for event in kind(made, "X")} == {"running"}
+
+
+def test_parts_of_coflows() -> None:
+    """Overhead of 1 s, sending of 2 s, a tail of 2 s, within the coflow; one without bytes."""
+    net = netsim.big_switch(2, 1e6, latency="1s", overhead="1s")
+    jobs = [netsim.JobSpec(k, hosts=(0, 1), stages=[netsim.Stage("push", [(0, 1, size)])])
+            for k, size in enumerate((2e6, 0.0))]
+    made = netsim.timeline(netsim.simulate(net, jobs, timeline=True))["traceEvents"]
+    spans = [(each["name"], each["ts"] / 1e6, each["dur"] / 1e6, each["tid"])
+             for each in made if each["ph"] == "X"]
+    assert [each[0] for each in spans[:2]] == ["push", "push"]  # before what is within them
+    own = {long: track for name, _, long, track in spans if name == "push"}
+    assert sorted(spans) == sorted([
+        ("push", 0, 5, own[5]), ("overhead", 0, 1, own[5]), ("sending", 1, 2, own[5]),
+        ("tail", 3, 2, own[5]),
+        ("push", 0, 3, own[3]), ("overhead", 0, 1, own[3]), ("tail", 1, 2, own[3])])
+
+
+def test_parts_count_for_the_limit() -> None:
+    net = netsim.big_switch(2, 1e6, latency="1ms")
+    flows = netsim.Workload.from_arrays(np.zeros(500, int), np.ones(500, int), 1e6)
+    with pytest.warns(netsim.NetsimWarning, match="the timeline ends at"):
+        made = netsim.timeline(netsim.simulate(net, flows, timeline=True), most_events=1000)
+    assert len(made["traceEvents"]) <= 1000
