@@ -77,6 +77,8 @@ def link_utilisation(result: Result) -> pd.DataFrame:
             it carried all of its capacity up to a share of 1e-6.
         peak
             Largest share of its capacity that was used.
+        of_line_rate
+            As utilisation, but of the rate before efficiencies, if some link has one below 1.
 
     Raises
     ------
@@ -100,11 +102,15 @@ def link_utilisation(result: Result) -> pd.DataFrame:
     grouped = links.groupby("link", observed=False)
     sums = grouped[["bytes", "carried", "seconds", "full"]].sum()
     span = makespan(result)
+    more = {}
+    if "line_rate" in links:
+        part = (grouped["capacity"].max() / grouped["line_rate"].max()).fillna(1.0)
+        more["of_line_rate"] = sums["carried"].to_numpy() / span * part.to_numpy()
     return pd.DataFrame({
         "link": sums.index.astype(str), "bytes": sums["bytes"].to_numpy(),
         "utilisation": sums["carried"].to_numpy() / span,
         "busy": sums["seconds"].to_numpy() / span, "full": sums["full"].to_numpy() / span,
-        "peak": grouped["load"].max().fillna(0.0).to_numpy()})
+        "peak": grouped["load"].max().fillna(0.0).to_numpy(), **more})
 
 
 def share_at_bottleneck(result: Result) -> float:

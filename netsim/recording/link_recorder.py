@@ -16,7 +16,7 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.loop import AT_DECISIONS, AT_ENDS, NEVER
 from netsim.network import Topology
 from netsim.recording.tables import DTYPES, WITH_WIRE, link_rows
-from netsim.results.lazy_table import LazyTable
+from netsim.results.lazy_table import Columns, LazyTable
 from netsim.results.spill import SpilledNotes, SpillingTable
 
 __all__ = ["MOST_NOTED", "OF_LINKS", "RECORDS", "LinkRecorder", "categories",
@@ -68,7 +68,9 @@ class LinkRecorder:
                        else NEVER if {"decisions", "links"}.isdisjoint(self._rows)
                        else AT_DECISIONS)
         self._capacity = network.usable.copy()
-        self._host_names = network.host_names
+        self._derived = {"flows": named_ends(network.host_names)}
+        if (network.wire.efficiency < 1).any():
+            self._derived["links"] = {"line_rate": partial(_line_rate, network.wire.efficiency)}
         self._decisions: list[tuple[float, int, int, int]] = []
         self._noted_by_policy: list[dict[str, float]] = []
         self._notes = SpilledNotes()
@@ -146,7 +148,7 @@ class LinkRecorder:
         return LazyTable(copy(self._rows[name]), _SORT_BY.get(name, ()),
                          self._conversions(name, link_names),
                          self._notes.columns() if name == "decisions" else {},
-                         named_ends(self._host_names) if name == "flows" else {})
+                         self._derived.get(name))
 
     def _conversions(self, name: str, link_names: Sequence[str]
                      ) -> dict[str, Callable[[NDArray[Any]], Any]]:
@@ -154,11 +156,20 @@ class LinkRecorder:
         return {"link": partial(categories, link_names)} if name == "links" else {}
 
 
-def named_ends(host_names: Sequence[str]
-               ) -> dict[str, tuple[str, Callable[[NDArray[Any]], Any]]]:
+def named_ends(host_names: Sequence[str]) -> dict[str, Callable[[Columns], Any]]:
     """Return what makes the columns of names of a table of flows, if hosts have names."""
-    return {f"{end}_name": (end, partial(categories, host_names))
+    return {f"{end}_name": partial(_named, end, host_names)
             for end in ("src", "dst") if host_names}
+
+
+def _named(end: str, host_names: Sequence[str], columns: Columns) -> Any:
+    return categories(host_names, columns[end])
+
+
+def _line_rate(efficiency: NDArray[np.float64], columns: Columns) -> NDArray[np.float64]:
+    """Return the rates of links of which flows can use but a part, the capacity."""
+    rate: NDArray[np.float64] = columns["capacity"] / efficiency[columns["link"]]
+    return rate
 
 
 def categories(names: Sequence[str], codes: NDArray[Any]) -> Any:

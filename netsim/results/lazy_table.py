@@ -13,7 +13,10 @@ from netsim.results.spill import SpillingTable
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LazyTable", "chunks_of", "columns_of"]
+__all__ = ["Columns", "LazyTable", "chunks_of", "columns_of"]
+
+#: Columns by name: a mapping of them, or a structured array.
+Columns = Mapping[str, NDArray[Any]] | NDArray[Any]
 
 #: Number of rows that are read, converted and written at once.
 _CHUNK = 1 << 14
@@ -32,15 +35,14 @@ class LazyTable:
         For columns whose data differ from those of the rows, the function that converts them.
     beside : mapping of str to ndarray
         Further columns, for tables that are not sorted.
-    derived : mapping of str to (str, callable)
-        Further columns, which are made of one of the rows by a function; they come last.
+    derived : mapping of str to callable
+        Further columns, each made by a function of all those of the rows; they come last.
     """
 
     def __init__(self, rows: SpillingTable, sort_by: Sequence[str] = (),
                  converted: Mapping[str, Callable[[NDArray[Any]], Any]] | None = None,
                  beside: Mapping[str, NDArray[Any]] | None = None,
-                 derived: Mapping[str, tuple[str, Callable[[NDArray[Any]], Any]]] | None = None
-                 ) -> None:
+                 derived: Mapping[str, Callable[[Columns], Any]] | None = None) -> None:
         self._rows = rows
         self._derived = derived or {}
         self._converted = converted or {}
@@ -73,9 +75,9 @@ class LazyTable:
                 {name: column[first:first + _CHUNK] for name, column in self._beside.items()}
                 | self._made_of(rows))
 
-    def _made_of(self, columns: Mapping[str, NDArray[Any]] | NDArray[Any]) -> dict[str, Any]:
+    def _made_of(self, columns: Columns) -> dict[str, Any]:
         """Return the derived columns."""
-        return {name: made(columns[of]) for name, (of, made) in self._derived.items()}
+        return {name: made(columns) for name, made in self._derived.items()}
 
     def _places(self, first: int) -> slice | NDArray[np.int64]:
         """Return the rows of a chunk, in the order of the table."""

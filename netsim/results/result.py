@@ -68,7 +68,8 @@ class Result:
         If recorded: one row per flow, with the numbers of its hosts in ``src`` and ``dst``, and
         their names in ``src_name`` and ``dst_name`` if the network gives them names; one row per
         link and interval of constant rate in which the link carried bytes, with its capacity in
-        bytes per second during the interval; one row per decision, with values that the policy
+        bytes per second during the interval, and if some link has an efficiency below 1, the
+        ``line_rate`` before it; one row per decision, with values that the policy
         inferred. If only a timeline was asked for, they are coarser: see `timeline` of
         `netsim.simulate`.
     computations : DataFrame

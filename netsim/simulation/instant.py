@@ -59,7 +59,7 @@ def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.
     index, owner = table.open_flows()
     flows, rows = table.flows[index], table.coflows
     ends = {end: flows[end].astype("i8") for end in ("src", "dst")}
-    names = {name: made(ends[end]) for name, (end, made) in named_ends(network.host_names).items()}
+    names = {name: made(ends) for name, made in named_ends(network.host_names).items()}
     return pd.DataFrame({
         "coflow": numbers[owner], "job": jobs[rows["job"][owner]],
         "flow": flows["index"].astype("i8"), **ends,

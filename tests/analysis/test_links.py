@@ -274,3 +274,18 @@ def test_what_was_not_recorded_is_asked_for():
     links = netsim.simulate(NET, once([(0, 1, 1)]), record=["links"])
     with pytest.raises(InputError, match="coflows were not recorded; simulate with record="):
         netsim.coflows_at_bottleneck(links, NET, once([(0, 1, 1)]))
+
+
+def test_utilisation_of_the_line_rate():
+    """Half of a port of 2 MB/s can be used, and is; of one without efficiency, half of 2 MB/s."""
+    net = netsim.big_switch(2, "16Mbps", efficiency={"egress-*": 0.5})
+    result = netsim.simulate(net, netsim.Workload.from_arrays([0], [1], 3e6), record=["links"])
+    assert result.links[["capacity", "line_rate"]].to_numpy().tolist() == [[1e6, 2e6], [2e6, 2e6]]
+    used = netsim.link_utilisation(result).set_index("link")
+    assert used.loc["egress-0", ["utilisation", "of_line_rate"]].tolist() == [1, 0.5]
+    assert used.loc["ingress-1", ["utilisation", "of_line_rate"]].tolist() == [0.5, 0.5]
+    assert used.loc["egress-1", ["utilisation", "of_line_rate"]].tolist() == [0, 0]
+    plain = netsim.simulate(netsim.big_switch(2), netsim.Workload.from_arrays([0], [1], 3e6),
+                            record=["links"])
+    assert "line_rate" not in plain.links
+    assert "of_line_rate" not in netsim.link_utilisation(plain)
