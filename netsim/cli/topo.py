@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from netsim.cli.echo import echo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from netsim.network import Topology
 
 __all__ = ["topo"]
 
@@ -49,6 +59,7 @@ def show(network: str, plot: str | None) -> None:
         "bisection": f"{format_rate(facts['bisection_bandwidth'])} ({facts['bisection_method']})",
         "oversubscription": "no switches" if ratio is None else f"{ratio:.4g}:1",
     }
+    lines |= _of_wire(found)
     width = max(map(len, lines))
     for name, text in lines.items():
         echo(f"{name:<{width}}  {visible(text)}")
@@ -59,3 +70,26 @@ def show(network: str, plot: str | None) -> None:
         graph = found.to_networkx()
         save_plot(topology_picture(graph, host_layers(graph)), plot)
         echo(f"{'picture':<{width}}  {plot}")
+
+
+def _of_wire(network: Topology) -> dict[str, str]:
+    """Return lines about names of hosts, and about what links add to bytes, where there is any."""
+    from netsim.units import format_seconds
+
+    names, wire = network.host_names, network.wire
+    packets = {wire.packet, *wire.link_packets.values()} - {None}
+    shown = {
+        "names of hosts": f"{names[0]} to {names[-1]}" if names else "",
+        "latency": _range(wire.latency, format_seconds) if wire.latency.any() else "",
+        "efficiency": _range(wire.efficiency, "{:.4g}".format) if (wire.efficiency < 1).any()
+        else "",
+        "packets": " or ".join(sorted(f"{each.payload:g} B and a header of {each.header:g} B"
+                                      for each in packets if each is not None)),
+        "overhead": format_seconds(wire.overhead) if wire.overhead else ""}
+    return {name: text for name, text in shown.items() if text}
+
+
+def _range(values: NDArray[np.float64], said: Callable[[float], str]) -> str:
+    """Return the least and the largest of the values of links."""
+    low, high = said(float(values.min())), said(float(values.max()))
+    return low if low == high else f"{low} to {high} per link"

@@ -107,7 +107,8 @@ def order_of(listing: Listing, partner: Mapping[Step, Step], *, last_first: bool
 
 def _circle(listing: Listing, sender: Mapping[Step, Step], stuck: Sequence[Step]) -> list[Step]:
     """Return steps each of which waits for the next, and the last for the first."""
-    left, place, step = set(stuck), {}, stuck[0]
+    place: dict[Step, int] = {}
+    left, step = set(stuck), stuck[0]
     while step not in place:
         place[step] = len(place)
         # Those of other thread blocks before the one before, which says less.

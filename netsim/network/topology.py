@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.checks import check_name, check_whole, is_whole
-from netsim.errors import InputError, did_you_mean
+from netsim.errors import InputError, UnknownNameError, did_you_mean
 from netsim.network.gpu_servers import GpuServers
 from netsim.network.wire import Wire
 from netsim.plain import plain, plain_numbers
@@ -170,11 +170,11 @@ class Topology:
         """
         host = self._node_ids.get(name, -1) if isinstance(name, str) else plain(name)
         if not is_whole(host) or not 0 <= host < self.hosts:
-            such = f" and named such as {next(iter(self._node_ids))!r}" if self._node_ids else ""
+            such = f" and named such as {self.host_names[0]!r}" if self.host_names else ""
             near = ""
             if isinstance(name, str):
                 near = (", which is a switch" if name in self._node_ids else
-                        did_you_mean(name, list(islice(self._node_ids, self.hosts))))
+                        did_you_mean(name, self.host_names))
             raise InputError(f"network {self.name!r} has no host {plain(name)!r}{near}; it has "
                              f"{self.hosts}, numbered from 0{such}")
         return int(host)
@@ -190,10 +190,14 @@ class Topology:
         theirs = [self._node_ids[name] for name in names] == list(range(self.hosts))
         return names if theirs and names != tuple(map(str, range(self.hosts))) else ()
 
-    @property
+    @cached_property
     def _node_ids(self) -> Mapping[str, int]:
         """Numbers of hosts, and above them of switches, by their names; empty if there are none."""
-        return {}
+        try:
+            graph = self.to_networkx()
+        except NotImplementedError:
+            return {}
+        return {node: number for number, node in enumerate(graph) if isinstance(node, str)}
 
     def links_of(self, host: str | int) -> NDArray[np.int64]:
         """Return the links that lead from or to a host, given by name or number.
@@ -203,7 +207,7 @@ class Topology:
         InputError
             If there is no such host.
         """
-        return self._links_of_hosts[self.host(host)]
+        return self._links_of_nodes[self.host(host)]
 
     def links_of_switch(self, name: str) -> NDArray[np.int64]:
         """Return the links that lead from or to a switch.
@@ -213,17 +217,23 @@ class Topology:
         InputError
             If there is no such switch.
         """
-        raise InputError(f"network {self.name!r} has no switch {name!r}; its switches have no "
-                         "names")
+        switches = [each for each, number in self._node_ids.items() if number >= self.hosts]
+        if not switches:
+            raise InputError(f"network {self.name!r} has no switch {name!r}; its switches have no "
+                             "names")
+        if name not in switches:
+            raise UnknownNameError(f"switch of network {self.name!r}", name, switches)
+        return self._links_of_nodes[self._node_ids[name]]
 
     @cached_property
-    def _links_of_hosts(self) -> list[NDArray[np.int64]]:
+    def _links_of_nodes(self) -> list[NDArray[np.int64]]:
+        """The links of each host, and then of each switch."""
         graph = self.to_networkx()
         links: dict[Hashable, set[int]] = {node: set() for node in graph}
         for start, end, name in graph.edges(data="name"):
             for node in (start, end):
                 links[node].add(self.link(name))
-        return [np.array(sorted(links[node]), np.int64) for node in islice(graph, self.hosts)]
+        return [np.array(sorted(each), np.int64) for each in links.values()]
 
     @property
     def avoidable(self) -> NDArray[np.bool_]:
@@ -277,6 +287,10 @@ class BigSwitch(Topology):
         if self.loopback_uses_ports or crosses.all():
             return np.arange(0, pairs.size + 1, 2), pairs.ravel()
         return np.concatenate(([0], np.cumsum(2 * crosses))), pairs[crosses].ravel()
+
+    @property
+    def _node_ids(self) -> Mapping[str, int]:
+        return {}  # hosts have numbers, and the switch is that of all
 
     def to_networkx(self) -> nx.DiGraph:
         """Return a star graph around the node ``"switch"``; see `Topology.to_networkx`."""

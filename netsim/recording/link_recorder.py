@@ -68,7 +68,9 @@ class LinkRecorder:
                        else NEVER if {"decisions", "links"}.isdisjoint(self._rows)
                        else AT_DECISIONS)
         self._capacity = network.usable.copy()
-        self._derived = {"flows": named_ends(network.host_names)}
+        self._derived = {}
+        if "flows" in self._rows:  # as a network may have to look for names
+            self._derived["flows"] = named_ends(network.host_names)
         if (network.wire.efficiency < 1).any():
             self._derived["links"] = {"line_rate": partial(_line_rate, network.wire.efficiency)}
         self._decisions: list[tuple[float, int, int, int]] = []

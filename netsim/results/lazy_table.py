@@ -104,8 +104,7 @@ class LazyTable:
 
 def columns_of(table: pd.DataFrame | LazyTable | None, columns: Sequence[str]
                ) -> pd.DataFrame | None:
-    """Return some columns of a table, of those that it has; without building all others, if lazy.
-    """
+    """Return some columns of a table, of those that it has; if lazy, without building others."""
     if not isinstance(table, LazyTable):
         return table
     return table.frame([name for name in columns if name in table.names])

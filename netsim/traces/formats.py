@@ -17,6 +17,7 @@ from netsim.plugins import Registry
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
 from netsim.traces.flows import has_flows
+from netsim.traces.hpcc import has_count_of_flows
 from netsim.traces.htsim import htsim_facts
 from netsim.traces.library import load_workload_file, locate
 from netsim.traces.poisson import poisson_resample
@@ -230,7 +231,8 @@ def read_workload(
     format : str, optional
         A name of `FORMATS`. By default ``.json`` is read as ``"json"``, ``.csv`` with columns
         ``src`` and ``dst`` as ``"flows"``, other ``.csv`` as ``"tiresias"``, ``.parquet`` as
-        ``"flows"``, ``.txt`` as ``"coflow-benchmark"`` and ``.cm`` as ``"htsim"``.
+        ``"flows"``, ``.txt`` whose first line is a number alone as ``"hpcc"``, other ``.txt`` as
+        ``"coflow-benchmark"``, and ``.cm`` as ``"htsim"``.
     seed : int, optional
         Seed of all random draws of the workload; by default the seed of the ``.toml`` file, or 0.
     **options
@@ -321,6 +323,8 @@ def _inferred(path: Path | None) -> str:
                          f"{listed}")
     if path.suffix.lower() == ".csv" and has_flows(path):
         return "flows"
+    if path.suffix.lower() == ".txt" and has_count_of_flows(path):
+        return "hpcc"
     return SUFFIXES[path.suffix.lower()]
 
 

@@ -13,14 +13,24 @@ from netsim.checks import check_path
 from netsim.errors import NetsimWarning, TraceError
 from netsim.network.hpcc import host_numbers, rest_of
 from netsim.network.lines import Line, lines_of
+from netsim.reading import open_text
 from netsim.traces.files import require_file
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.workload import Workload
 
-__all__ = ["read_hpcc_flows"]
+__all__ = ["has_count_of_flows", "read_hpcc_flows"]
 
 #: The largest number of a node.
 _MOST_NODE = 9_999_999
+
+
+def has_count_of_flows(path: str | Path) -> bool:
+    """Whether the first line of a file is a number alone; False if it cannot be read."""
+    try:
+        with open_text(path) as file:
+            return file.readline(100).strip().isdecimal()
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, seed: int = 0

@@ -2,6 +2,7 @@
 
 import json
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +13,12 @@ from netsim import InputError, JobSpec, Stage, Workload
 from netsim.studies.convert import explicit
 
 NET = netsim.leaf_spine(2, 2, 4, "8Mbps")
+XML = """<system version="1">
+<cpu numaid="0" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">
+<pci busid="0000:00:01.0" class="0x060400" link_speed="16 GT/s" link_width="16">
+<pci busid="0000:01:00.0" class="0x030200" link_speed="16 GT/s" link_width="16"/>
+<pci busid="0000:02:00.0" class="0x020700" link_speed="16 GT/s" link_width="16"/>
+</pci></cpu></system>"""
 PUSH = [Stage("push", [(0, 1, 1e6)], compute_s=1)]
 
 
@@ -181,3 +188,47 @@ def test_routes_and_failures_by_name():
     done = netsim.simulate(NET, [job("host-1", "host-6")], record=["flows"],
                            events=[{"at": 1, "switch": "spine-0", "kind": "fail"}])
     assert done.flows["dst_name"].tolist() == ["host-6"]
+
+
+class Pair(netsim.Topology):
+    """Two hosts on a switch, as somebody's own class says; they have no names without a graph."""
+
+    def __init__(self, **more):
+        super().__init__("pair", 2, [1e6] * 4, ["a->s", "b->s", "s->a", "s->b"], **more)
+
+    def routes(self, src, dst, key):
+        return np.arange(0, 2 * len(src) + 1, 2), np.stack((src, 2 + dst), axis=1).ravel()
+
+
+class NamedPair(Pair):
+    def to_networkx(self):
+        graph = nx.DiGraph()
+        graph.add_nodes_from("ab", host=True)
+        for link in self.link_names:
+            graph.add_edge(*link.split("->"), name=link, capacity=1e6)
+        return graph
+
+
+def test_networks_of_ones_own_class():
+    """Names are those of the nodes of the graph."""
+    assert NamedPair().host_names == ("a", "b")
+    assert NamedPair().links_of_switch("s").tolist() == [0, 1, 2, 3]
+    with pytest.raises(InputError, match=r"unknown switch of network 'pair' 'a'; choose from: s"):
+        NamedPair().links_of_switch("a")
+    done = netsim.simulate(NamedPair(), [job("b", "a")], record=["flows"])
+    assert done.flows[["src", "src_name"]].iloc[0].tolist() == [1, "b"]
+    assert Pair().host_names == ()
+    assert netsim.simulate(Pair(), [job(1, 0)], record=["flows"]).flows["src"][0] == 1
+    with pytest.raises(InputError, match=r"no host 'a'; it has 2, numbered from 0$"):
+        netsim.simulate(Pair(), [job("a", "b")])
+
+
+def test_gpus_of_nccl(tmp_path):
+    """Of servers of NCCL's files: GPUs are hosts, and NICs are switches that fail."""
+    (tmp_path / "server.xml").write_text(XML)
+    net = netsim.read_network(tmp_path / "server.xml", servers=2, nvlink=0, nic="8Mbps")
+    assert net.host_names == ("gpu-0.0", "gpu-1.0")
+    done = netsim.simulate(net, [job("gpu-0.0", "gpu-1.0")], events=[
+        {"at": "1.5s", "switch": "nic-1.0", "kind": "fail"},
+        {"at": "4s", "switch": "nic-1.0", "kind": "repair"}])
+    assert done.jobs["finish_s"][0] == pytest.approx(4.5)

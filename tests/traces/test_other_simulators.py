@@ -156,3 +156,12 @@ def test_bad_flows_of_hpcc(written, text, said):
     with pytest.raises(TraceProblemsError, match=said):
         read_workload(written(text, "flow.txt"), format="hpcc",
                       **({"topology": "topology.txt"} if "not a host" in said else {}))
+
+
+def test_flows_of_hpcc_are_known_by_their_first_line(tmp_path):
+    """A number alone; the coflow benchmark has two of them."""
+    (tmp_path / "flow.txt").write_text("1\n0 1 3 100 1000 0.5\n")
+    (flow,) = netsim.read_workload(tmp_path / "flow.txt")
+    assert flow.arrival_s == 0.5
+    (tmp_path / "other.txt").write_text("2 1\n1 0 1 0 1 1:5\n")
+    assert len(netsim.read_workload(tmp_path / "other.txt")) == 1
