@@ -56,7 +56,8 @@ class Result:
         whole jobs, that had ended. If jobs restart on the loss of a host: restarts (their number)
         and lost_s (time spent in iterations that had to be repeated); if they restart or are
         preempted, and send: lost_bytes (sent in iterations that were repeated; bytes does not count
-        them).
+        them). If links add headers: wire_bytes. If a rule or the network chose how a job's
+        collective is done: algorithm, and why a rule chose it.
     recorded : tuple of str
         Names of the tables that are present.
     coflows : DataFrame
