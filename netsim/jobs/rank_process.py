@@ -28,8 +28,9 @@ class _Turns:
 
     Attributes
     ----------
-    busy : dict of int to float
-        The numbers of the streams of ranks that compute, and since when.
+    busy : dict of int to (float, int, int)
+        The numbers of the streams of ranks that compute: since when, and what, by iteration and
+        operation.
     waiting : dict of int to list
         For each of them, a heap of (when it could begin, iteration, operation); if the first goes
         first whenever it could begin, of (0, iteration, operation).
@@ -37,7 +38,7 @@ class _Turns:
         Those of which the next computation may begin at the end of this instant.
     """
 
-    busy: dict[int, float] = field(default_factory=dict)
+    busy: dict[int, tuple[float, int, int]] = field(default_factory=dict)
     due: set[int] = field(default_factory=set)
     waiting: dict[int, list[tuple[float, int, int]]] = field(default_factory=dict)
 
@@ -106,7 +107,7 @@ class RankProcess(JobProcess):
             waiting = self._turns.waiting.get(turn)
             if waiting and turn not in self._turns.busy:
                 _, iteration, k = heappop(waiting)
-                self._turns.busy[turn] = self._env.now
+                self._turns.busy[turn] = self._env.now, iteration, k
                 self._start_at((iteration, k), begun)
         self._end_together(begun)
         self._go_through()
@@ -174,7 +175,7 @@ class RankProcess(JobProcess):
         iteration, k = at
         self.finish_s = max(self.finish_s, finish_s)
         for held in self.graph.holders.get(k, ()):
-            self._end_turn((iteration, held), self._turns.busy[self.graph.turn[held]])
+            self._end_turn((iteration, held), self._turns.busy[self.graph.turn[held]][0])
         self._unblock(iteration, self.graph.children[k])
         if self.graph.children_next[k] and iteration + 1 < self.plan.spec.iterations:
             if iteration + 1 not in self._left:
@@ -200,6 +201,20 @@ class RankProcess(JobProcess):
         self.iteration += 1
         if self.iteration == self.plan.spec.iterations:
             self._finish()
+
+    def stuck(self) -> list[str]:
+        """Say which ranks wait, with a stream, for others that have no turn on theirs."""
+        made, said = self.graph.operations, []
+        waiting = {(iteration, k) for heap in self._turns.waiting.values()
+                   for _, iteration, k in heap}
+        for turn, (since_s, iteration, k) in sorted(self._turns.busy.items()):
+            until = k if made.until is None else made.until[k]
+            first, last = made.after.first[until:until + 2]
+            said += [f"rank {turn // len(made.streams)}: {made.name_of(k)!r} waits since "
+                     f"{since_s:g} s for {made.name_of(other)!r} of rank {made.rank[other]}, whose "
+                     "turn it is not" for other in made.after.others[first:last]
+                     if (iteration, other) in waiting]
+        return said
 
     # --- faults -------------------------------------------------------------------------------
 

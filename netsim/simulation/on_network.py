@@ -42,6 +42,9 @@ from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 
 __all__ = ["OnNetwork"]
 
+#: How many ranks a message names that wait for each other.
+_MOST_STUCK = 8
+
 
 class OnNetwork(Clocked):
     """A `Target` for jobs that run as coflows on a network when they arrive.
@@ -251,6 +254,8 @@ class OnNetwork(Clocked):
             problems.append("lost hosts are not repaired; " + listed(
                 f"job {jobs[job.index].id} waits for host {', '.join(map(str, hosts))}"
                 for job, hosts in waiting))
+        for job in self.jobs:
+            problems += [f"job {jobs[job.index].id}, {each}" for each in job.stuck()[:_MOST_STUCK]]
         return StalledError(f"stalled at t = {self.fabric.decided_s:g} s: " + "; ".join(
             [*problems, "a run that may leave some needs an end, `until`"]))
 

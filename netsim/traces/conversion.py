@@ -18,6 +18,7 @@ __all__ = ["WRITERS", "convert"]
 WRITERS = Registry("format to write", {
     "json": "netsim.traces.writers:write_instance",
     "coflow-benchmark": "netsim.traces.writers:write_coflow_benchmark",
+    "chakra": "netsim.traces.training.chakra_writer:write_chakra",
 })
 
 

@@ -30,7 +30,7 @@ __all__ = ["FORMATS", "SUFFIXES", "Format", "Request", "as_workload", "format_of
 
 _POISSON = {"poisson_jobs": "jobs", "poisson_mean": "mean_interarrival"}
 SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim",
-            ".parquet": "flows"}
+  ".parquet": "flows", ".et": "chakra"}
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
 
 
@@ -57,6 +57,7 @@ FORMATS = Registry(
         "llm": "netsim.traces.llm:llm",
         "htsim": "netsim.traces.htsim:read_htsim",
         "hpcc": "netsim.traces.hpcc:read_hpcc_flows",
+        "chakra": "netsim.traces.training.chakra:read_chakra",
         **_OF_CLUSTERS,
     }, noun="format")
 
@@ -232,7 +233,7 @@ def read_workload(
         A name of `FORMATS`. By default ``.json`` is read as ``"json"``, ``.csv`` with columns
         ``src`` and ``dst`` as ``"flows"``, other ``.csv`` as ``"tiresias"``, ``.parquet`` as
         ``"flows"``, ``.txt`` whose first line is a number alone as ``"hpcc"``, other ``.txt`` as
-        ``"coflow-benchmark"``, and ``.cm`` as ``"htsim"``.
+        ``"coflow-benchmark"``, ``.cm`` as ``"htsim"`` and ``.et`` as ``"chakra"``.
     seed : int, optional
         Seed of all random draws of the workload; by default the seed of the ``.toml`` file, or 0.
     **options

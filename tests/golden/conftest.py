@@ -17,7 +17,8 @@ def cases(kind: str, pattern: str = "*.json") -> list[Path]:
 def pytest_generate_tests(metafunc):
     """Run a test that takes ``<kind>_case`` once per file; skip it where there is none.
 
-    Of ``<kind>_<part>_case``, per file of the kind whose name begins with the part; of
+    Of ``<kind>_<part>_case``, per file of the kind that has the part as its name, or else whose
+    name begins with it; of
     ``bounded_case``, per file of the coflow policies that has lower bounds.
     """
     for name in metafunc.fixturenames:
@@ -27,5 +28,5 @@ def pytest_generate_tests(metafunc):
         elif name.endswith("_case"):
             kind, _, part = name.removesuffix("_case").partition("_")
             arrays = cases(kind, "*.npz") if kind == "maxmin" else []
-            files = cases(kind, f"{part}*.json") + arrays
+            files = (part and cases(kind, f"{part}.json")) or cases(kind, f"{part}*.json") + arrays
             metafunc.parametrize(name, files, ids=lambda path: path.stem)

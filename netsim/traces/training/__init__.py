@@ -1,0 +1,1 @@
+"""Readers of recorded training: execution traces of Chakra and profiles of PyTorch."""

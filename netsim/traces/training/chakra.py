@@ -1,0 +1,370 @@
+"""Execution traces of Chakra, as jobs: a file per rank."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import reprlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from netsim.checks import check_path, check_whole, is_number
+from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
+from netsim.plain import plain_numbers
+from netsim.traces.checked import parse_json
+from netsim.traces.files import read_text, require_file
+from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.traces.training.chakra_file import (
+    NODE_TYPES,
+    ChakraFile,
+    ChakraNode,
+    read_chakra_file,
+)
+from netsim.traces.training.chakra_json import read_chakra_json
+from netsim.traces.training.joining import join
+from netsim.traces.training.rank_trace import RankNode, RankTrace
+from netsim.units import Quantity, parse_rate
+from netsim.workload import JobSpec, Workload
+
+__all__ = ["COLLECTIVES", "COMPUTE_S", "PAYLOAD", "SLOTS", "STREAM", "Group", "groups_of",
+           "read_chakra"]
+
+#: The collectives by their numbers in a trace.
+COLLECTIVES = ("all-reduce", "reduce", "all-gather", "gather", "scatter", "broadcast", "all-to-all",
+               "reduce-scatter", "reduce-scatter", "barrier")
+
+#: What netsim writes besides what the format has: seconds that are no whole microseconds, a stream
+#: other than the usual one, bytes that no whole input has, and that communications take no turns.
+COMPUTE_S, STREAM, PAYLOAD, SLOTS = ("netsim_compute_s", "netsim_stream", "netsim_payload",
+                                     "netsim_comm_slots")
+
+#: Groups of all ranks.
+_ALL = ("", "0")
+
+_FILE = re.compile(r"(.*)\.(0|[1-9]\d{0,6})\.(et|json)", re.DOTALL)
+
+
+class Group(NamedTuple):
+    """A group of ranks.
+
+    Attributes
+    ----------
+    members : tuple of int
+    label : str
+        What it is called.
+    """
+
+    members: tuple[int, ...]
+    label: str
+
+
+@plain_numbers
+def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str = "data",
+                comm_slots: int | str | None = None, replay: bool = False, strict: bool = False,
+                peak_flops: float | None = None, memory_rate: Quantity | None = None,
+                iterations: int = 1, hosts: Sequence[int] | None = None, seed: int = 0) -> Workload:
+    """Read execution traces of Chakra: one job, from a file per rank.
+
+    Parameters
+    ----------
+    path : path-like
+        A file ``PREFIX.RANK.et``, or ``.json``; those of the other ranks, from 0 without gaps,
+        stand beside it. A file without a rank is that of a job of one rank.
+    groups : path-like, optional
+        A JSON file with the ranks of each group, ``{"1": [0, 1], ...}``, if relative from the
+        folder of `path`; by default the traces say them.
+    deps : {"data", "data+ctrl"}
+        Which dependencies count.
+    comm_slots : {1, "none"}, optional
+        Whether collectives and sends of a rank take turns; by default they do, if the file does not
+        say that it is one of netsim's, in which they need not.
+    replay : bool
+        Whether communications take the recorded time, without a network.
+    strict : bool
+        Whether collectives without a type or a size, in JSON, are errors; otherwise they take the
+        recorded time.
+    peak_flops : float, optional
+        Operations per second. With it and `memory_rate`, computations that say their operations and
+        bytes take what the roofline gives, not the recorded time.
+    memory_rate : rate, optional
+        Bytes per second of the memory, also for loads and stores without a recorded time.
+    iterations : int
+        How often the job repeats what is in the trace.
+    hosts : sequence of int, optional
+        The host of each rank; by default rank r runs on host r.
+    seed : int
+        The workload's seed; nothing is drawn here.
+
+    Raises
+    ------
+    TraceProblemsError
+        If a file cannot be read, is damaged, or ranks do not agree, with the rank and the node.
+    InputError
+        If an option is not possible.
+
+    Warns
+    -----
+    NetsimWarning
+        If collectives have no type or size, or if nodes depend on others that are not there, by
+        dependencies of control.
+    """
+    check_path(path, "path")
+    options = _Options.of(deps, comm_slots, replay, strict, peak_flops, memory_rate)
+    check_whole(iterations, "iterations", 1)
+    path = require_file(path)
+    try:
+        files = [_read(each) for each in _files(path)]
+        listed = None
+        if groups is not None:
+            check_path(groups, "groups")
+            listed = _group_file(path.parent / groups, len(files))
+        made = join([_Rank(rank, file, len(files), listed, options).trace()
+                     for rank, file in enumerate(files)])
+    except TraceProblemsError:
+        raise
+    except TraceError as error:
+        raise TraceProblemsError([Problem(error.line, error.message)], error.path or path
+                                 ) from error
+    own = _FILE.fullmatch(path.name)
+    name = own[1] if own else path.stem
+    job = JobSpec(0, iterations=iterations, name=name,
+                  hosts=range(len(files)) if hosts is None else hosts, operations=made)
+    return Workload([job], name, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """How nodes become what a rank does; see `read_chakra`."""
+
+    deps: str
+    comm_slots: int | str | None
+    replay: bool
+    strict: bool
+    peak_flops: float | None
+    memory_rate: float | None
+
+    @classmethod
+    def of(cls, deps: str, comm_slots: int | str | None, replay: bool, strict: bool,
+           peak_flops: float | None, memory_rate: Quantity | None) -> _Options:
+        if deps not in ("data", "data+ctrl"):
+            raise UnknownNameError("deps", deps, ("data", "data+ctrl"))
+        if isinstance(comm_slots, bool) or comm_slots not in (None, 1, "none"):
+            raise InputError(f'comm_slots must be 1 or "none", not {comm_slots!r}')
+        for name, value in (("replay", replay), ("strict", strict)):
+            if not isinstance(value, bool):
+                raise InputError(f"{name} must be true or false, not {value!r}")
+        rate = None if memory_rate is None else parse_rate(memory_rate, "memory_rate")
+        if peak_flops is not None:
+            if not (is_number(peak_flops) and 0 < peak_flops < math.inf):
+                raise InputError(f"peak_flops must be finite and positive, not {peak_flops!r}")
+            if rate is None:
+                raise InputError("peak_flops needs memory_rate, for the roofline")
+        return cls(deps, comm_slots, replay, strict, peak_flops, rate)
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the files of all ranks, in order."""
+    own = _FILE.fullmatch(path.name)
+    if own is None:
+        return [path]
+    found = {}
+    for name in os.listdir(path.parent):
+        other = _FILE.fullmatch(name)
+        if other and (other[1], other[3]) == (own[1], own[3]):
+            found[int(other[2])] = path.parent / name
+    for rank in range(len(found)):
+        if rank not in found:
+            raise TraceError(f"the file of rank {rank}, {own[1]}.{rank}.{own[3]}, is missing; "
+                             f"there are {len(found)}, up to rank {max(found)}", path)
+    return [found[rank] for rank in range(len(found))]
+
+
+def _read(path: Path) -> ChakraFile:
+    return read_chakra_json(path) if path.suffix == ".json" else read_chakra_file(path)
+
+
+def _group_file(path: Path, ranks: int) -> dict[str, Group]:
+    table = parse_json(read_text(path), path)
+    return {name: Group(_members(members, ranks, f"group {name!r}", path), name)
+            for name, members in table.items()}
+
+
+def _members(given: object, ranks: int, what: str, path: Path) -> tuple[int, ...]:
+    """Check the ranks of a group; an empty list is all of them."""
+    if not isinstance(given, list) or not all(type(each) is int for each in given):
+        raise TraceError(f"{what} must be a list of ranks, not {reprlib.repr(given)}", path)
+    for each in given:
+        if not 0 <= each < ranks:
+            raise TraceError(f"{what} has rank {each}, and ranks are from 0 to {ranks - 1}", path)
+    if len(set(given)) < len(given):
+        raise TraceError(f"{what} has a rank twice: {reprlib.repr(given)}", path)
+    return tuple(given) if given else tuple(range(ranks))
+
+
+def groups_of(file: ChakraFile, ranks: int) -> dict[str, Group]:
+    """Return the groups that the metadata nodes of a trace list, by name."""
+    found = {}
+    for node in file.nodes:
+        if node.type != NODE_TYPES.index("METADATA"):
+            continue
+        for entry in _listed(node.inputs.values[2:-2]):
+            name = str(entry["pg_name"])
+            members = _members(entry.get("ranks", []), ranks, f"{node}: group {name!r}", file.path)
+            found[name] = Group(members, str(entry.get("pg_desc") or name))
+    return found
+
+
+def _listed(text: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the groups of a text that is JSON; other metadata has none."""
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, Mapping) and "pg_name" in entry:
+            yield entry
+
+
+# --- nodes ---------------------------------------------------------------------------------------
+
+
+class _Rank:
+    """One rank's nodes as what it does."""
+
+    def __init__(self, rank: int, file: ChakraFile, ranks: int, groups: dict[str, Group] | None,
+                 options: _Options) -> None:
+        self._rank, self._file, self._ranks, self._options = rank, file, ranks, options
+        self._groups = {**groups_of(file, ranks), **(groups or {})}
+        slots = options.comm_slots
+        if slots is None and SLOTS in file.attributes and not file.is_json:
+            slots = file.attributes[SLOTS].value
+        self._slot = "" if slots == "none" else "communication"
+        self._untyped = 0
+
+    def trace(self) -> RankTrace:
+        """Return what the rank does."""
+        known = {node.id for node in self._file.nodes}
+        lost = 0
+        made = []
+        for node in self._file.nodes:
+            after = node.data_deps
+            if self._options.deps == "data+ctrl":
+                there = tuple(each for each in node.ctrl_deps if each in known)
+                lost += len(node.ctrl_deps) - len(there)
+                after += there
+            try:
+                made.append(self._made(node, tuple(dict.fromkeys(after))))
+            except TraceError as error:
+                raise TraceError(f"rank {self._rank}: {error.message}", self._file.path) from error
+        self._warn(self._untyped, "collectives have no type or size, and take the recorded time")
+        self._warn(lost, "dependencies of control are on nodes that are not there, and are ignored")
+        return RankTrace.of(self._rank, self._file.path, made)
+
+    def _warn(self, count: int, what: str) -> None:
+        if count:
+            warnings.warn(NetsimWarning(f"rank {self._rank}: {count} {what}", self._file.path),
+                          stacklevel=5)
+
+    def _made(self, node: ChakraNode, after: tuple[int, ...]) -> RankNode:
+        if node.type >= len(NODE_TYPES):
+            raise TraceError(f"{node} has the unknown node type {node.type}; types are from 0 to "
+                             f"{len(NODE_TYPES) - 1}")
+        kind = node.kind
+        if kind == "skip":
+            return RankNode(node.id, node.name, "point", after)
+        if kind in ("cpu", "comp", "mem"):
+            stream = {"cpu": "cpu", "comp": "compute", "mem": "memory"}[kind]
+            given = node.attributes.get(STREAM)
+            return RankNode(node.id, node.name, "compute", after, self._seconds(node, kind),
+                            str(given.value) if given else stream)
+        if self._options.replay or (kind == "coll" and self._is_untyped(node)):
+            return RankNode(node.id, node.name, "compute", after, _recorded(node, least=1),
+                            "" if kind == "recv" else "communication")
+        return self._collective(node, after) if kind == "coll" else self._message(node, after)
+
+    def _is_untyped(self, node: ChakraNode) -> bool:
+        """Whether a collective has no type or no size, which is allowed in JSON."""
+        missing = [name for name in ("comm_type", "comm_size")
+                   if node.attributes.get(name) is None]
+        if node.whole("comm_type") == COLLECTIVES.index("barrier"):
+            missing = []
+        if missing and (self._options.strict or not self._file.is_json):
+            raise TraceError(f"{node} is a collective without {missing[0]}")
+        self._untyped += bool(missing)
+        return bool(missing)
+
+    def _seconds(self, node: ChakraNode, kind: str) -> float:
+        exact = node.attributes.get(COMPUTE_S)
+        if exact is not None and exact.form == "double" and 0 <= exact.value < 1e18:
+            return float(exact.value)
+        operations, nbytes = self._natural(node, "num_ops"), self._natural(node, "tensor_size")
+        peak, memory = self._options.peak_flops, self._options.memory_rate
+        if kind == "comp" and peak and memory and operations is not None and nbytes is not None:
+            return max(operations / peak, nbytes / memory) if nbytes else 0.0
+        if kind == "mem" and not node.duration_micros and nbytes and memory:
+            return nbytes / memory
+        return _recorded(node, least=0 if kind == "mem" else 1)
+
+    def _natural(self, node: ChakraNode, name: str) -> int | None:
+        value = node.whole(name)
+        if value is not None and value < 0:
+            raise TraceError(f"{node}: {name} must be at least 0, not {value}")
+        return value
+
+    def _collective(self, node: ChakraNode, after: tuple[int, ...]) -> RankNode:
+        number = node.whole("comm_type") or 0
+        if not 0 <= number < len(COLLECTIVES):
+            raise TraceError(f"{node} has the unknown comm_type {number}; types are from 0 to "
+                             f"{len(COLLECTIVES) - 1}")
+        kind, group = COLLECTIVES[number], self._group(node)
+        payload = self._natural(node, "comm_size") or 0
+        if kind in ("all-gather", "gather"):  # what the rank puts in
+            payload *= len(group.members)
+        exact = self._natural(node, PAYLOAD)
+        return RankNode(node.id, node.name, "collective", after, 0.0, self._slot, kind,
+                        group.members, payload if exact is None else exact, group.label)
+
+    def _group(self, node: ChakraNode) -> Group:
+        given = node.attributes.get("pg_name")
+        name = "" if given is None else str(given.value)
+        if name in self._groups:
+            group = self._groups[name]
+        elif name in _ALL:
+            group = Group(tuple(range(self._ranks)), "")
+        else:
+            raise TraceError(f"{node}: unknown group {name!r}; choose from: "
+                             f"{', '.join(self._groups) or 'none'}")
+        if self._rank not in group.members:
+            raise TraceError(f"{node} is of group {name!r}, in which this rank is not: "
+                             f"{reprlib.repr(list(group.members))}")
+        return group
+
+    def _message(self, node: ChakraNode, after: tuple[int, ...]) -> RankNode:
+        own, other = ("comm_src", "comm_dst") if node.kind == "send" else ("comm_dst", "comm_src")
+        peer, size = node.whole(other), self._natural(node, "comm_size")
+        if peer is None or size is None:
+            missing = other if peer is None else "comm_size"
+            raise TraceError(f"{node} is a {node.kind} without {missing}")
+        if not 0 <= peer < self._ranks:
+            raise TraceError(f"{node}: {other} must be a rank from 0 to {self._ranks - 1}, not "
+                             f"{peer}")
+        if node.whole(own) not in (None, self._rank):
+            raise TraceError(f"{node}: {own} of a {node.kind} must be its own rank, not "
+                             f"{node.whole(own)}")
+        members = (self._rank, peer) if node.kind == "send" else (peer, self._rank)
+        slot = self._slot if node.kind == "send" else ""
+        return RankNode(node.id, node.name, node.kind, after, 0.0, slot, "send", members, size,
+                        "pp", node.whole("comm_tag") or 0)
+
+
+def _recorded(node: ChakraNode, least: int) -> float:
+    """Return the recorded seconds, or so many nanoseconds if there are none."""
+    return max(node.duration_micros * 1000, least) / 1e9

@@ -1,0 +1,313 @@
+"""One execution trace of Chakra: its nodes as they stand in a ``.et`` file."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from netsim.brief import brief
+from netsim.errors import TraceError
+from netsim.reading import read_bytes
+from netsim.traces.training.protobuf import (
+    EIGHT,
+    FOUR,
+    LENGTH,
+    VARINT,
+    BrokenMessage,
+    Field,
+    fields_of,
+    length_delimited,
+    numbers_of,
+    signed,
+    zigzag,
+)
+
+__all__ = ["ATTRIBUTES", "NODE_TYPES", "Attribute", "ChakraFile", "ChakraNode", "InputOutput",
+           "read_chakra_file"]
+
+#: The types of nodes, by number.
+NODE_TYPES = ("INVALID", "METADATA", "MEM_LOAD", "MEM_STORE", "COMP", "COMM_SEND", "COMM_RECV",
+              "COMM_COLL")
+
+#: The forms of an attribute: the field, its name, its wire type. The field after it is its list.
+ATTRIBUTES = {3: ("double", EIGHT), 5: ("float", FOUR), 7: ("int32", VARINT),
+              9: ("int64", VARINT), 11: ("uint32", VARINT), 13: ("uint64", VARINT),
+              15: ("sint32", VARINT), 17: ("sint64", VARINT), 19: ("fixed32", FOUR),
+              21: ("fixed64", EIGHT), 23: ("sfixed32", FOUR), 25: ("sfixed64", EIGHT),
+              27: ("bool", VARINT), 29: ("string", LENGTH), 31: ("bytes", LENGTH)}
+
+_OLDER = "written by an older Chakra schema; convert it to one of version 0.0.4"
+
+
+class Attribute(NamedTuple):
+    """What a node says besides.
+
+    Attributes
+    ----------
+    form : str
+        Such as ``"int64"``, ``"bool"`` or ``"string_list"``; ``""`` if it has no value.
+    value : object
+    """
+
+    form: str
+    value: Any
+
+
+class InputOutput(NamedTuple):
+    """What goes into a node, or comes out of it, as texts.
+
+    Attributes
+    ----------
+    values, shapes, types : str
+    """
+
+    values: str = ""
+    shapes: str = ""
+    types: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChakraNode:
+    """A node of an execution trace.
+
+    Attributes
+    ----------
+    id : int
+    name : str
+    type : int
+        A place in `NODE_TYPES`.
+    ctrl_deps, data_deps : tuple of int
+        Ids of the nodes that it depends on.
+    start_micros, duration_micros : int
+    inputs, outputs : InputOutput
+    attributes : mapping of str to Attribute
+    """
+
+    id: int = 0
+    name: str = ""
+    type: int = 0
+    ctrl_deps: tuple[int, ...] = ()
+    data_deps: tuple[int, ...] = ()
+    start_micros: int = 0
+    duration_micros: int = 0
+    inputs: InputOutput = field(default_factory=InputOutput)
+    outputs: InputOutput = field(default_factory=InputOutput)
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    __repr__ = brief
+
+    def __str__(self) -> str:
+        return f"node {self.id} ({self.name!r})"
+
+    @property
+    def kind(self) -> str:
+        """What it does: ``"skip"``, ``"cpu"``, ``"comp"``, ``"mem"``, ``"coll"``, ...
+
+        Also ``"send"`` and ``"recv"``. The host's call of a collective is one of the CPU.
+        """
+        given = self.attributes.get("is_cpu_op")
+        if self.type < 2:
+            return "skip"
+        if given is not None and given.value:
+            return "cpu"
+        return {4: "comp", 5: "send", 6: "recv", 7: "coll"}.get(self.type, "mem")
+
+    def whole(self, name: str) -> int | None:
+        """Return an attribute that is a whole number; None if there is none.
+
+        Raises
+        ------
+        TraceError
+            If it is something else.
+        """
+        given = self.attributes.get(name)
+        if given is None:
+            return None
+        if not isinstance(given.value, int):
+            raise TraceError(f"{self}: {name} must be a whole number, not {given.value!r}")
+        return int(given.value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChakraFile:
+    """An execution trace of one rank.
+
+    Attributes
+    ----------
+    path : Path
+    version : str
+    attributes : mapping
+        Of the metadata: to `Attribute` in ``.et``, to any value in JSON.
+    nodes : tuple of ChakraNode
+        In the order of the file.
+    is_json : bool
+    """
+
+    path: Path
+    version: str
+    attributes: Mapping[str, Any]
+    nodes: tuple[ChakraNode, ...]
+    is_json: bool = False
+    __repr__ = brief
+
+
+def read_chakra_file(path: str | Path) -> ChakraFile:
+    """Read one execution trace of Chakra: a ``.et`` file.
+
+    It is decoded without a schema: fields may stand in any order, those that are unknown are
+    skipped, and numbers may be packed or not.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Raises
+    ------
+    TraceError
+        If it cannot be read, is damaged, with the message and the byte, or is of an older schema.
+    """
+    path = Path(path)
+    try:
+        data = read_bytes(path)
+    except OSError as error:
+        raise TraceError(f"cannot be read: {error.strerror}", path) from error
+    if not data:
+        raise TraceError("the file is empty", path)
+    number, nodes = 0, []
+    version: str = ""
+    attributes: dict[str, Attribute] = {}
+    try:
+        for begin, end in length_delimited(data):
+            if number:
+                nodes.append(_node(data, begin, end))
+            else:
+                version, attributes = _metadata(data, begin, end)
+            number += 1
+    except BrokenMessage as error:
+        raise TraceError(f"message {number}, byte {error.at}: {error.problem}", path) from error
+    return ChakraFile(path, version, attributes, tuple(nodes))
+
+
+def _metadata(data: bytes, begin: int, end: int) -> tuple[str, dict[str, Attribute]]:
+    version: str = ""
+    attributes = {}
+    fields = list(fields_of(data, begin, end))
+    for each in fields:
+        if each.number == 3:  # the type of a node
+            raise BrokenMessage(_OLDER, each.at)
+    for each in fields:
+        if each.number == 1:
+            version = _text(data, each, "version")
+        elif each.number == 2:
+            _expect(each, LENGTH, "attr")
+            name, attribute = _attribute(data, each)
+            attributes[name] = attribute
+    return version, attributes
+
+
+#: The fields of a node that are numbers, texts and lists of numbers.
+_NUMBERS = {1: "id", 3: "type", 6: "start_micros", 7: "duration_micros"}
+_LISTS = {4: "ctrl_deps", 5: "data_deps"}
+_INPUTS = {8: "inputs", 9: "outputs"}
+
+
+def _node(data: bytes, begin: int, end: int) -> ChakraNode:
+    made: dict[str, Any] = {}
+    attributes: dict[str, Attribute] = {}
+    for each in fields_of(data, begin, end):
+        number = each.number
+        if number in _NUMBERS:
+            _expect(each, VARINT, _NUMBERS[number])
+            made[_NUMBERS[number]] = each.value
+        elif number == 2:
+            made["name"] = _text(data, each, "name")
+        elif number in _LISTS:
+            name = _LISTS[number]
+            if each.wire != LENGTH:
+                _expect(each, VARINT, name)
+            made.setdefault(name, []).extend(numbers_of(data, each, VARINT))
+        elif number in _INPUTS:
+            _expect(each, LENGTH, _INPUTS[number])
+            made[_INPUTS[number]] = _input_output(data, each)
+        elif number == 10:
+            _expect(each, LENGTH, "attr")
+            name, attribute = _attribute(data, each)
+            attributes[name] = attribute
+        elif number <= 20:
+            raise BrokenMessage(_OLDER, each.at)
+    for name in _LISTS.values():
+        made[name] = tuple(made.get(name, ()))
+    return ChakraNode(**made, attributes=attributes)
+
+
+def _expect(given: Field, wire: int, name: str) -> None:
+    if given.wire != wire:
+        raise BrokenMessage(f"field {given.number} ({name}) has wire type {given.wire}, which must "
+                            f"be {wire}", given.at)
+
+
+def _text(data: bytes, given: Field, name: str) -> str:
+    _expect(given, LENGTH, name)
+    return data[given.begin:given.end].decode("utf-8", "replace")
+
+
+def _input_output(data: bytes, given: Field) -> InputOutput:
+    names = ("values", "shapes", "types")
+    made = {names[each.number - 1]: _text(data, each, names[each.number - 1])
+            for each in fields_of(data, given.begin, given.end) if each.number <= 3}
+    return InputOutput(**made)
+
+
+def _attribute(data: bytes, given: Field) -> tuple[str, Attribute]:
+    name, found = "", Attribute("", None)
+    for each in fields_of(data, given.begin, given.end):
+        if each.number == 1:
+            name = _text(data, each, "name")
+        elif each.number in ATTRIBUTES:
+            form, wire = ATTRIBUTES[each.number]
+            _expect(each, wire, form)
+            found = Attribute(form, _value(data, each, form))
+        elif each.number - 1 in ATTRIBUTES:
+            form, wire = ATTRIBUTES[each.number - 1]
+            _expect(each, LENGTH, f"{form}_list")
+            found = Attribute(f"{form}_list", _values(data, each, form, wire))
+    return name, found
+
+
+def _values(data: bytes, given: Field, form: str, wire: int) -> list[Any]:
+    made: list[Any] = []
+    for each in fields_of(data, given.begin, given.end):
+        if each.number != 1:
+            continue
+        if wire == LENGTH:
+            _expect(each, LENGTH, f"{form}_list")
+            made.append(_value(data, each, form))
+            continue
+        if each.wire != LENGTH:
+            _expect(each, wire, f"{form}_list")
+        made += [_number(value, form) for value in numbers_of(data, each, wire)]
+    return made
+
+
+def _value(data: bytes, given: Field, form: str) -> Any:
+    content = data[given.begin:given.end]
+    if form == "string":
+        return content.decode("utf-8", "replace")
+    return content if form == "bytes" else _number(given.value, form)
+
+
+def _number(bits: int, form: str) -> float | int | bool:
+    """Return the number that the bits of a field are."""
+    if form == "bool":
+        return bool(bits)
+    if form in ("double", "float"):
+        size, code = (8, "<d") if form == "double" else (4, "<f")
+        return float(struct.unpack(code, bits.to_bytes(size, "little"))[0])
+    width = 32 if form.endswith("32") else 64
+    if form.startswith("sint"):
+        return zigzag(bits)
+    if form.startswith(("int", "sfixed")):
+        return signed(bits, width)
+    return bits & ((1 << width) - 1)

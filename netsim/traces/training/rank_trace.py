@@ -1,0 +1,143 @@
+"""What one rank does, as its trace says it, before it has met the other ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from netsim.brief import brief
+from netsim.errors import TraceError
+
+__all__ = ["RankNode", "RankTrace", "listed"]
+
+#: How many nodes or ranks a message names.
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RankNode:
+    """Something that a rank does.
+
+    Attributes
+    ----------
+    id : int
+        Unique on its rank. Nodes on a stream that could begin go by rising ids, and so does the
+        matching of communications across ranks.
+    name : str
+    kind : {"compute", "point", "collective", "send", "recv"}
+        A point takes no time.
+    after : tuple of int
+        Ids of nodes of the same rank that must be complete before.
+    seconds : float
+        Of a computation.
+    stream : str
+        What it takes turns on, with other nodes of its rank; ``""`` for nothing.
+    collective : str
+        Which one: of `netsim.operations.COMMUNICATIONS`, or ``"barrier"``.
+    members : tuple of int
+        The ranks of a collective; who sends and who receives a message.
+    payload : int
+        Bytes of the larger buffer of a rank, or of the message.
+    group : str
+        The name of a collective's group.
+    tag : int
+        Of a message.
+    """
+
+    id: int
+    name: str
+    kind: str
+    after: tuple[int, ...] = ()
+    seconds: float = 0.0
+    stream: str = ""
+    collective: str = ""
+    members: tuple[int, ...] = ()
+    payload: int = 0
+    group: str = ""
+    tag: int = 0
+    __repr__ = brief
+
+    def __str__(self) -> str:
+        return f"node {self.id} ({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankTrace:
+    """All that a rank does.
+
+    Attributes
+    ----------
+    rank : int
+    path : Path
+        The file, for messages.
+    nodes : tuple of RankNode
+        In order of their ids.
+    """
+
+    rank: int
+    path: Path
+    nodes: tuple[RankNode, ...]
+    __repr__ = brief
+
+    @classmethod
+    def of(cls, rank: int, path: Path, nodes: Iterable[RankNode]) -> RankTrace:
+        """Make the trace of a rank of nodes in any order.
+
+        Raises
+        ------
+        TraceError
+            If an id occurs twice, or nodes depend on one that is not there or on each other in a
+            circle.
+        """
+        made = cls(rank, path, tuple(sorted(nodes, key=lambda node: node.id)))
+        made._check()
+        return made
+
+    def refuse(self, problem: str) -> TraceError:
+        """Return an error that names the file and the rank."""
+        return TraceError(f"rank {self.rank}: {problem}", self.path)
+
+    def _check(self) -> None:
+        known: dict[int, RankNode] = {}
+        for node in self.nodes:
+            if node.id in known:
+                raise self.refuse(f"the id {node.id} occurs twice: {known[node.id].name!r} and "
+                                  f"{node.name!r}")
+            known[node.id] = node
+        for node in self.nodes:
+            for other in node.after:
+                if other not in known:
+                    raise self.refuse(f"{node} depends on node {other}, which is not there")
+        if circle := _circle(known):
+            raise self.refuse(f"nodes depend on each other in a circle: {listed(circle)}")
+
+
+def _circle(nodes: dict[int, RankNode]) -> list[int]:
+    """Return the ids of a circle of nodes that depend on each other; empty if there is none."""
+    left = {node.id: len(set(node.after)) for node in nodes.values()}
+    children: dict[int, list[int]] = {}
+    for node in nodes.values():
+        for parent in set(node.after):
+            children.setdefault(parent, []).append(node.id)
+    ready = [each for each, count in left.items() if not count]
+    for each in ready:  # the list grows in the loop
+        for child in children.get(each, ()):
+            left[child] -= 1
+            if not left[child]:
+                ready.append(child)
+    if len(ready) == len(nodes):
+        return []
+    at = next(each for each, count in left.items() if count)
+    way: dict[int, int] = {}
+    while at not in way:
+        way[at] = len(way)
+        at = next(parent for parent in nodes[at].after if left[parent])
+    return list(way)[way[at]:][::-1]
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """Return some numbers as a text, the first ones if there are many."""
+    given = list(numbers)
+    more = f" and {len(given) - _MOST_NAMED} more" if len(given) > _MOST_NAMED else ""
+    return ", ".join(map(str, given[:_MOST_NAMED])) + more
