@@ -58,6 +58,7 @@ FORMATS = Registry(
         "htsim": "netsim.traces.htsim:read_htsim",
         "hpcc": "netsim.traces.hpcc:read_hpcc_flows",
         "chakra": "netsim.traces.training.chakra:read_chakra",
+        "kineto": "netsim.traces.training.kineto:read_kineto",
         **_OF_CLUSTERS,
     }, noun="format")
 

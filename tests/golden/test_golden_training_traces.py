@@ -18,6 +18,9 @@ from netsim.operations import Operations
 from netsim.traces.training.chakra import COLLECTIVES
 from netsim.traces.training.chakra_file import NODE_TYPES, read_chakra_file
 from netsim.traces.training.chakra_json import read_chakra_json
+from netsim.traces.training.kineto_events import read_kineto_file
+from netsim.traces.training.kineto_graph import graph_of
+from netsim.traces.training.kineto_nccl import NcclKernels
 
 DATA = Path(os.environ.get("NETSIM_TRACES", Path(__file__).parents[3] / "shared" / "data"))
 RTOL = 1e-9
@@ -255,3 +258,95 @@ def test_bad_files_of_chakra(traces_cases_case, tmp_path):
         with pytest.raises(TraceError, match=SAID[case["name"]]) as caught:
             netsim.read_workload(path)
         assert str(path) in str(caught.value)
+
+
+# --- profiles of PyTorch --------------------------------------------------------------------------
+
+
+def launch_graph(trace):
+    return graph_of(trace, trace.gpu)
+
+
+def check_measures(trace, expected):
+    """What the GPU did, to the nanosecond."""
+    found = trace.measures()
+    for name, value in (("gpu_span_us", found.span), ("gpu_busy_us", found.busy),
+                        ("gpu_idle_us", found.idle), ("compute_busy_us", found.compute),
+                        ("comm_busy_us", found.comm), ("comm_exposed_us", found.exposed),
+                        ("comm_hidden_us", found.hidden)):
+        assert value == round(expected.get(name, value / 1000) * 1000)
+
+
+def check_nccl(trace, expected):
+    """Kernels of NCCL with their sizes and ranks."""
+    kernels, count, nbytes, seconds = NcclKernels(trace), Counter(), Counter(), Counter()
+    for event in trace.gpu:
+        if event.is_nccl:
+            each = kernels.of(event)
+            key = "|".join([each.kind.replace("-", ""), each.dtype, str(len(each.members)),
+                            str(list(each.members))])
+            count[key] += 1
+            nbytes[key] += each.input_bytes
+            seconds[key] += event.end_ns - event.start_ns
+    assert count == expected["nccl_count"]
+    assert nbytes == expected["nccl_in_bytes"]
+    if "nccl_dur_us" in expected:
+        assert seconds == {key: round(each * 1000) for key, each in
+                           expected["nccl_dur_us"].items()}
+
+
+def check_replay(path, trace, expected):
+    """What waits for what, and that the replay gives the recorded times."""
+    graph = launch_graph(trace)
+    assert graph.edges == expected["edges"]
+    assert graph.dropped == expected["contradicted_edges_dropped"]
+    assert graph.launch_bound == expected["launch_bound_events"]
+    assert sum(gap for gap in graph.gap if gap > 10_000) == round(
+        expected["unexplained_gap_us"] * 1000)
+    ends = graph.ends_ns()
+    assert ends == [event.end_ns - graph.begin_ns for event in graph.events]
+    assert max(ends) == round(expected["recorded_span_us"] * 1000)
+    for name, how in (("replayed_span_us", {}), ("span_with_nccl_of_length_0_us", {"nccl": False}),
+                      ("free_cpu_span_us", {"free": True}),
+                      ("free_cpu_span_with_nccl_of_length_0_us", {"free": True, "nccl": False})):
+        if name in expected:
+            assert max(graph.ends_ns(**how)) == round(expected[name] * 1000)
+    for cpu, name in (("recorded", "replayed_span_us"), ("free", "free_cpu_span_us")):
+        workload = netsim.read_workload(path, format="kineto", copies=True, replay=True, cpu=cpu)
+        result = netsim.simulate(netsim.big_switch(2), workload)
+        assert result.jobs["finish_s"][0] * 1e6 == pytest.approx(expected[name], rel=RTOL)
+
+
+def test_real_profiles(traces_kineto_case, tmp_path):
+    for path, expected in facts_in(traces_kineto_case, tmp_path):
+        trace = read_kineto_file(path)
+        assert trace.events == expected["events"]
+        assert (trace.rank, trace.ranks) == (expected["rank"] or 0, expected["world_size"] or 1)
+        kinds = Counter(event.kind for event in trace.gpu)
+        assert len(trace.gpu) == expected["gpu_events"]
+        for kind, name in (("kernel", "kernels"), ("memcpy", "memcpy"), ("memset", "memset")):
+            assert kinds[kind] == expected[name]
+        assert Counter(event.lane for event in trace.gpu) == expected["per_stream"]
+        assert sum(event.is_nccl for event in trace.gpu) == expected["nccl_kernels"]
+        assert len(trace.records) == expected["record_param_comms"]
+        assert [[step.name, (step.end_ns - step.start_ns) / 1000] for step in trace.steps
+                ] == expected["profiler_steps"]
+        graph = launch_graph(trace)
+        assert (sum(each is None for each in graph.launch), len(graph.alone)) == (
+            expected["gpu_events_without_launch"], expected["overlaps_within_a_stream"])
+        check_measures(trace, expected)
+        check_nccl(trace, expected)
+        check_replay(path, trace, expected["replay"])
+
+
+def test_small_profiles(traces_cases_case, tmp_path):
+    cases = [each for each in json.loads(traces_cases_case.read_text())["good"]
+             if "traceEvents" in each.get("json", ())]
+    assert cases
+    for case in cases:
+        path, expected = tmp_path / case["name"], case["expect"]
+        path.write_text(json.dumps(case["json"]))
+        trace = read_kineto_file(path)
+        check_measures(trace, expected)
+        check_nccl(trace, expected)
+        check_replay(path, trace, expected["replay"])

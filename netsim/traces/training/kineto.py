@@ -1,0 +1,236 @@
+"""Profiles of PyTorch, as jobs: what GPUs compute, what they wait for, and kernels of NCCL."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from netsim.checks import check_path, check_sequence, check_whole
+from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
+from netsim.plain import plain_numbers
+from netsim.traces.files import require_file
+from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.traces.training.joining import join
+from netsim.traces.training.kineto_events import KinetoEvent, KinetoTrace, read_kineto_file
+from netsim.traces.training.kineto_graph import graph_of
+from netsim.traces.training.kineto_nccl import NcclKernels
+from netsim.traces.training.rank_trace import RankNode, RankTrace
+from netsim.workload import JobSpec, Workload
+
+__all__ = ["read_kineto"]
+
+#: The most ranks of a job of which copies are made.
+_MOST_RANKS = 100_000
+
+
+@plain_numbers
+def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = False,
+                cpu: str = "recorded", replay: bool = False, step: int | None = None,
+                iterations: int = 1, hosts: Sequence[int] | None = None, seed: int = 0) -> Workload:
+    """Read profiles of PyTorch, as Kineto writes them: one job, from a file per rank.
+
+    Kernels and copies on the GPU become computations, kernels of NCCL collectives, which take what
+    the network gives. What each has waited for is found as far as the profile shows it; the rest of
+    the time before it begins is a delay that stays.
+
+    Parameters
+    ----------
+    path : path-like
+        JSON, perhaps compressed by gzip.
+    others : sequence of path-like
+        The files of the other ranks, if relative from the folder of `path`.
+    copies : bool
+        Whether ranks without a file do as the given one with the next smaller number does;
+        otherwise each must have one.
+    cpu : {"recorded", "free"}
+        Whether the host launches when it did, or all at once, without delays: bounds of what
+        another network or host gives.
+    replay : bool
+        Whether kernels of NCCL take the recorded time, without a network.
+    step : int, optional
+        Only what was launched in this step of the profiler, as in ``ProfilerStep#4``.
+    iterations : int
+        How often the job repeats what is in the profile.
+    hosts : sequence of int, optional
+        The host of each rank; by default rank r runs on host r.
+    seed : int
+        The workload's seed; nothing is drawn here.
+
+    Raises
+    ------
+    TraceProblemsError
+        If a file cannot be read, has no events on a GPU, or ranks do not agree, with the rank and
+        the event.
+    InputError
+        If an option is not possible.
+
+    Warns
+    -----
+    NetsimWarning
+        If events have no launch, events of a stream overlap, or kernels of NCCL do not say what
+        they transfer; these take the recorded time.
+    """
+    check_path(path, "path")
+    if cpu not in ("recorded", "free"):
+        raise UnknownNameError("cpu", cpu, ("recorded", "free"))
+    for name, value in (("copies", copies), ("replay", replay)):
+        if not isinstance(value, bool):
+            raise InputError(f"{name} must be true or false, not {value!r}")
+    if step is not None:
+        check_whole(step, "step")
+    check_whole(iterations, "iterations", 1)
+    path = require_file(path)
+    files = [path, *(path.parent / each for each in check_sequence(others, str | Path, "others",
+                                                                   "paths"))]
+    try:
+        traces = _by_rank([read_kineto_file(each) for each in files])
+        made = [_Rank(trace, cpu == "free", replay, step).trace() for trace in traces]
+        ranks = max(trace.ranks for trace in traces)
+        operations = join(list(_complete(made, ranks, copies)))
+    except TraceProblemsError:
+        raise
+    except TraceError as error:
+        raise TraceProblemsError([Problem(error.line, error.message)], error.path or path
+                                 ) from error
+    name = path.name.partition(".")[0]
+    return Workload([JobSpec(0, iterations=iterations, name=name, operations=operations,
+                             hosts=range(ranks) if hosts is None else hosts)], name, seed=seed)
+
+
+def _by_rank(traces: list[KinetoTrace]) -> list[KinetoTrace]:
+    """Return traces in order of their ranks, which must be those of one job."""
+    listed = sorted(traces, key=lambda trace: trace.rank)
+    for one, other in pairwise(listed):
+        if one.rank == other.rank:
+            raise TraceError(f"is of rank {one.rank}, and so is {one.path}", other.path)
+        if one.ranks != other.ranks:
+            raise TraceError(f"is of a job of {other.ranks} ranks, and {one.path} of one of "
+                             f"{one.ranks}", other.path)
+    return listed
+
+
+def _complete(made: list[RankTrace], ranks: int, copies: bool) -> Iterator[RankTrace]:
+    """Yield the traces of all ranks; those that are missing are copies."""
+    if ranks > _MOST_RANKS:
+        raise TraceError(f"is of a job of {ranks:,} ranks; netsim reads up to {_MOST_RANKS:,}",
+                         made[0].path)
+    given, last = {trace.rank: trace for trace in made}, made[0]
+    for rank in range(ranks):
+        last = given.get(rank, last)
+        if last.rank == rank:
+            yield last
+            continue
+        if not copies:
+            raise TraceError(f"is of a job of {ranks} ranks, of which rank {rank} has no file; "
+                             "name those of the others in `others`, or let ranks without one do as "
+                             "others do, by copies = true", last.path)
+        for node in last.nodes:
+            if node.members and rank not in node.members:
+                raise last.refuse(f"rank {rank} cannot do the same, as it is not in the group of "
+                                  f"{node}; it needs a file of its own")
+        yield replace(last, rank=rank)
+
+
+class _Rank:
+    """One rank's profile as what it does.
+
+    Event k has three nodes: its launch, 3 k; the delay before it, 3 k + 1; and itself, 3 k + 2.
+    """
+
+    def __init__(self, trace: KinetoTrace, free: bool, replay: bool, step: int | None) -> None:
+        self._trace, self._free, self._replay = trace, free, replay
+        self._graph = graph_of(trace, trace.gpu if step is None else self._of_step(step))
+        self._unknown = 0
+
+    def _of_step(self, step: int) -> list[KinetoEvent]:
+        """Return the events that were launched in a step of the profiler."""
+        trace = self._trace
+        found = [each for each in trace.steps if each.name == f"ProfilerStep#{step}"]
+        if not found:
+            known = ", ".join(each.name.partition("#")[2] for each in trace.steps) or "none"
+            raise TraceError(f"rank {trace.rank} has no step {step}; there are: {known}",
+                             trace.path)
+        begin, end = found[0].start_ns, found[0].end_ns
+        launched = {call.correlation for call in trace.calls if begin <= call.start_ns < end}
+        events = [event for event in trace.gpu if event.correlation in launched]
+        if not events:
+            raise TraceError(f"rank {trace.rank} has no events on the GPU in step {step}",
+                             trace.path)
+        return events
+
+    def trace(self) -> RankTrace:
+        """Return what the rank does."""
+        graph, nccl = self._graph, NcclKernels(self._trace)
+        nodes: list[RankNode] = []
+        for k, event in enumerate(graph.events):
+            after = [3 * other + 2 for other in graph.after[k]]
+            if not self._free:
+                nodes += self._before(k, after)
+                after = [3 * k + 1]
+            nodes.append(self._node(k, event, tuple(after), nccl))
+        if not self._free:
+            nodes += self._syncs()
+        self._warn(sum(each is None for each in graph.launch), "events have no launch")
+        self._warn(len(graph.alone), "events overlap with others of their stream")
+        self._warn(self._unknown, "kernels of NCCL do not say what they transfer, and take the "
+                                  "recorded time")
+        return RankTrace.of(self._trace.rank, self._trace.path, nodes)
+
+    def _warn(self, count: int, what: str) -> None:
+        if count:
+            warnings.warn(NetsimWarning(f"rank {self._trace.rank}: {count} {what}",
+                                        self._trace.path), stacklevel=4)
+
+    def _sync_id(self, sync: int) -> int:
+        return 3 * len(self._graph.events) + 2 * sync
+
+    def _host(self, base: int) -> tuple[int, ...]:
+        """Return what the host comes after: the end of a synchronization, or nothing."""
+        return () if base < 0 else (self._sync_id(base) + 1,)
+
+    def _before(self, k: int, after: list[int]) -> Iterator[RankNode]:
+        """Yield the launch of an event, and the delay before it."""
+        launch = self._graph.launch[k]
+        if launch is not None:
+            base, later = launch
+            yield RankNode(3 * k, "launch", "compute", self._host(base), later / 1e9)
+            after = [*after, 3 * k]
+        yield RankNode(3 * k + 1, "delay", "compute", tuple(after), self._graph.gap[k] / 1e9)
+
+    def _syncs(self) -> Iterator[RankNode]:
+        """Yield what the host waits for, and launches something after."""
+        awaited = {launch[0] for launch in self._graph.launch if launch is not None}
+        for number in reversed(range(len(self._graph.syncs))):
+            if number not in awaited:
+                continue
+            own, sync = self._sync_id(number), self._graph.syncs[number]
+            awaited.add(sync.base)
+            yield RankNode(own, "call", "compute", self._host(sync.base), sync.begin_ns / 1e9)
+            yield RankNode(own + 1, "synchronize", "compute", (own, 3 * sync.event + 2),
+                           sync.rest_ns / 1e9)
+
+    def _node(self, k: int, event: KinetoEvent, after: tuple[int, ...], nccl: NcclKernels
+              ) -> RankNode:
+        stream = f"stream {event.lane}"
+        if k in self._graph.alone:  # so that it takes no turns
+            stream += f", event {event.place}"
+        computed = RankNode(3 * k + 2, event.name, "compute", after,
+                            (event.end_ns - event.start_ns) / 1e9, stream)
+        if not event.is_nccl or self._replay:
+            return computed
+        kernel = nccl.of(event)
+        if kernel is None or (kernel.kind in ("send", "recv") and len(kernel.members) != 2):
+            self._unknown += 1
+            return computed
+        made = replace(computed, kind="collective", seconds=0.0, collective=kernel.kind,
+                       members=kernel.members, payload=kernel.payload, group=kernel.group)
+        if kernel.kind not in ("send", "recv"):
+            return made
+        own = self._trace.rank
+        peer = next(each for each in kernel.members if each != own)
+        ends = (own, peer) if kernel.kind == "send" else (peer, own)
+        return replace(made, kind=kernel.kind, collective="send", members=ends,
+                       stream=stream if kernel.kind == "send" else "")

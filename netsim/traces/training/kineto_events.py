@@ -1,0 +1,266 @@
+"""The events of one profile of PyTorch, as Kineto writes them."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from netsim.brief import brief
+from netsim.errors import TraceError
+from netsim.reading import read_bytes
+
+__all__ = ["KinetoEvent", "KinetoMeasures", "KinetoTrace", "Parts", "read_kineto_file"]
+
+#: What categories are called, in older files too.
+_GPU = {"kernel": "kernel", "Kernel": "kernel", "gpu_memcpy": "memcpy", "Memcpy": "memcpy",
+        "gpu_memset": "memset", "Memset": "memset"}
+_CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
+_STEP = re.compile(r"ProfilerStep#(\d{1,9})")
+
+#: The most bytes that a compressed file may have when it is not, and the latest instant.
+_MOST_BYTES = 2**32
+_MOST_NS = 2**63
+
+#: What a collective says of itself.
+RECORD = "record_param_comms"
+
+
+class KinetoEvent(NamedTuple):
+    """A complete event.
+
+    Attributes
+    ----------
+    place : int
+        Where it stands in the file, from 0.
+    name : str
+    kind : {"kernel", "memcpy", "memset", "call", "record", "step"}
+        On the GPU, or a call of CUDA, or what PyTorch says of a collective, or a step of the
+        profiler.
+    start_ns, end_ns : int
+    lane : object
+        The stream of what is on the GPU, otherwise the process and the thread.
+    correlation : int or None
+        Of a launch, and of what it has launched.
+    args : mapping
+    """
+
+    place: int
+    name: str
+    kind: str
+    start_ns: int
+    end_ns: int
+    lane: Any
+    correlation: int | None
+    args: Mapping[str, Any]
+
+    @property
+    def is_nccl(self) -> bool:
+        """Whether it is a kernel of NCCL."""
+        return self.kind == "kernel" and self.name[:4].lower() == "nccl"
+
+    def __str__(self) -> str:
+        return f"event {self.place} ({self.name[:60]!r})"
+
+
+class KinetoMeasures(NamedTuple):
+    """How long a GPU was busy, and with what, in nanoseconds.
+
+    Attributes
+    ----------
+    span : int
+        From the first event on the GPU to the last.
+    compute, comm, busy : int
+        In which something computed or was copied, a kernel of NCCL ran, or any of them.
+    """
+
+    span: int
+    compute: int
+    comm: int
+    busy: int
+
+    @property
+    def idle(self) -> int:
+        """In which nothing ran."""
+        return self.span - self.busy
+
+    @property
+    def exposed(self) -> int:
+        """In which only kernels of NCCL ran."""
+        return self.busy - self.compute
+
+    @property
+    def hidden(self) -> int:
+        """In which a kernel of NCCL ran beside others."""
+        return self.compute + self.comm - self.busy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KinetoTrace:
+    """A profile of one rank.
+
+    Attributes
+    ----------
+    path : Path
+    rank : int
+    ranks : int
+        The size of the world; 1 if the file does not say it.
+    groups : mapping of str to list of int
+        The ranks of process groups, by name.
+    gpu, calls, records, steps : tuple of KinetoEvent
+        In order of the file.
+    events : int
+        How many events of all kinds there are.
+    """
+
+    path: Path
+    rank: int
+    ranks: int
+    groups: Mapping[str, list[int]]
+    gpu: tuple[KinetoEvent, ...]
+    calls: tuple[KinetoEvent, ...]
+    records: tuple[KinetoEvent, ...]
+    steps: tuple[KinetoEvent, ...]
+    events: int
+    __repr__ = brief
+
+    def measures(self) -> KinetoMeasures:
+        """Return how long the GPU computed, communicated and waited."""
+        compute = [(each.start_ns, each.end_ns) for each in self.gpu if not each.is_nccl]
+        comm = [(each.start_ns, each.end_ns) for each in self.gpu if each.is_nccl]
+        both = compute + comm
+        span = max(end for _, end in both) - min(start for start, _ in both)
+        return KinetoMeasures(span, *map(_covered, (compute, comm, both)))
+
+
+def _covered(intervals: Iterable[tuple[int, int]]) -> int:
+    """Return the length of the union of intervals."""
+    total, until = 0, -1
+    for start, end in sorted(intervals):
+        total += max(end - max(start, until), 0)
+        until = max(until, end)
+    return total
+
+
+def read_kineto_file(path: str | Path) -> KinetoTrace:
+    """Read one profile: JSON, perhaps compressed by gzip.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Raises
+    ------
+    TraceError
+        If it cannot be read, is not such JSON, or has no events on the GPU.
+    """
+    path = Path(path)
+    document = _document(path)
+    info = document.get("distributedInfo") if isinstance(document, Mapping) else None
+    events = document.get("traceEvents") if isinstance(document, Mapping) else document
+    if not isinstance(events, list):
+        raise TraceError("has no list of traceEvents", path)
+    parts = Parts(path)
+    for index, event in enumerate(events):
+        parts.add(index, event)
+    if not parts.of["gpu"]:
+        raise TraceError(f"has no events on a GPU among its {len(events):,}", path)
+    rank, ranks, groups = _world(info or {}, path)
+    return KinetoTrace(path, rank, ranks, groups, **{
+        name: tuple(found) for name, found in parts.of.items()}, events=len(events))
+
+
+def _document(path: Path) -> Any:
+    """Return the JSON of a file, in which decimals are exact."""
+    try:
+        data = read_bytes(path)
+        if data[:2] == b"\x1f\x8b":
+            data = _unpacked(data, path)
+        return json.loads(data.decode("utf-8"), parse_float=Decimal)
+    except OSError as error:
+        raise TraceError(f"cannot be read: {error.strerror or error}", path) from error
+    except UnicodeDecodeError as error:
+        raise TraceError(f"byte {error.start} is not UTF-8", path) from error
+    except json.JSONDecodeError as error:
+        raise TraceError(f"not JSON: {error.msg} at column {error.colno}", path, error.lineno
+                         ) from error
+    except (ValueError, RecursionError, ArithmeticError) as error:
+        raise TraceError(f"not read as JSON: {error}", path) from error
+
+
+def _unpacked(data: bytes, path: Path) -> bytes:
+    """Return what gzip has compressed, up to a limit."""
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        made = unpacking.decompress(data, _MOST_BYTES)
+    except zlib.error as error:
+        raise TraceError(f"damaged gzip: {error}", path) from error
+    if not unpacking.eof:
+        raise TraceError("damaged gzip: it ends too early, or is too large", path)
+    return made
+
+
+class Parts:
+    """The events of a file that count, by what they are."""
+
+    def __init__(self, path: Path) -> None:
+        self.of: dict[str, list[KinetoEvent]] = {"gpu": [], "calls": [], "records": [],
+                                                 "steps": []}
+        self._path = path
+
+    def add(self, index: int, event: object) -> None:
+        """Add an event, if it counts."""
+        if not isinstance(event, Mapping):
+            raise TraceError(f"event {index} must be an object, not {event!r}", self._path)
+        if event.get("ph") != "X":
+            return
+        category, name = event.get("cat"), str(event.get("name", ""))
+        args = event.get("args")
+        args = args if isinstance(args, Mapping) else {}
+        if isinstance(category, str) and category in _GPU:
+            part, kind, lane = "gpu", _GPU[category], args.get("stream", event.get("tid"))
+        elif category in _CALLS:
+            part, kind, lane = "calls", "call", (str(event.get("pid")), str(event.get("tid")))
+        elif name == RECORD:
+            part, kind, lane = "records", "record", (str(event.get("pid")), str(event.get("tid")))
+        elif category == "user_annotation" and _STEP.fullmatch(name):
+            part, kind, lane = "steps", "step", None
+        else:
+            return
+        start, length = (self._ns(event, key, index, name) for key in ("ts", "dur"))
+        correlation = args.get("correlation")
+        self.of[part].append(KinetoEvent(
+            index, name, kind, start, start + length, str(lane) if part == "gpu" else lane,
+            correlation if isinstance(correlation, int) else None, args))
+
+    def _ns(self, event: Mapping[str, Any], key: str, index: int, name: str) -> int:
+        """Return a time, which is in microseconds with decimals, as nanoseconds."""
+        value = event.get(key)
+        if (isinstance(value, int | Decimal) and not isinstance(value, bool)
+                and 0 <= value < _MOST_NS // 1000):
+            return int(value * 1000)
+        raise TraceError(f"event {index} ({name[:60]!r}): {key} must be a time in microseconds, "
+                         f"not {str(value)[:60]}", self._path)
+
+
+def _world(info: object, path: Path) -> tuple[int, int, dict[str, list[int]]]:
+    """Return the rank, the number of ranks, and the groups."""
+    if not isinstance(info, Mapping):
+        raise TraceError(f"distributedInfo must be an object, not {info!r}", path)
+    rank, ranks = info.get("rank", 0), info.get("world_size", 1)
+    if not (type(rank) is int and type(ranks) is int and 0 <= rank < ranks):
+        raise TraceError(f"distributedInfo: rank must be from 0 to world_size - 1; they are "
+                         f"{rank!r} and {ranks!r}", path)
+    return rank, ranks, dict(_groups(info.get("pg_config")))
+
+
+def _groups(given: object) -> Iterator[tuple[str, list[int]]]:
+    for entry in given if isinstance(given, list) else []:
+        members = entry.get("ranks") if isinstance(entry, Mapping) else None
+        if isinstance(members, list) and all(type(each) is int for each in members):
+            yield str(entry.get("pg_name")), members
