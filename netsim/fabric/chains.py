@@ -30,11 +30,13 @@ class Chains:
     of_jobs : ndarray of CHAIN, shape (jobs,)
     running : ndarray of int
         The numbers of those that have not come to their end, in order.
-    stages : ndarray of COFLOW
-        What each stage sends, chain by chain; segments of the table's pools are theirs. Only those
-        of chains that run count.
+    stages : ndarray of int
+        Which of `coflows` each stage sends, chain by chain. Only those of chains that run count.
     pauses : ndarray of float
         The seconds before each begins, once the one before it has arrived.
+    coflows : ndarray of COFLOW
+        What stages send; segments of the table's pools are theirs. Stages of a chain that send the
+        same have it in common.
     next_due : float
         When the next coflow becomes valid; inf if none is about to.
     """
@@ -43,10 +45,11 @@ class Chains:
         self.of_jobs = np.zeros(jobs, CHAIN)
         self.of_jobs["due"] = math.inf
         self.running = self._jobs = np.empty(0, np.int64)
-        self.stages = np.empty(0, COFLOW)
+        self.stages = np.empty(0, np.int64)
         self.pauses = np.empty(0)
+        self.coflows = np.empty(0, COFLOW)
         self.next_due = math.inf
-        self._used = 0
+        self._used = self._used_coflows = 0
         self._begun = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -75,12 +78,13 @@ class Chains:
         self._begun += 1
         if 2 * self._begun > len(self.running):
             self._forget_ended()
-        rows = _rows_of(demands, pools)
-        self.of_jobs[job] = self._used, len(rows), 0, total, due
-        if (stop := self._used + len(rows)) > len(self.stages):
-            self._keep(slice(self._used), 2 * stop)
-        self.stages[self._used:stop] = rows
-        self.pauses[self._used:stop] = pauses + rows["overhead"]
+        self.of_jobs[job] = self._used, len(demands), 0, total, due
+        if (stop := self._used + len(demands)) > len(self.stages):
+            self.stages = _enlarged(self.stages[:self._used], 2 * stop)
+            self.pauses = _enlarged(self.pauses[:self._used], 2 * stop)
+        sends = self._take(demands, pools)
+        self.stages[self._used:stop] = sends
+        self.pauses[self._used:stop] = pauses + self.coflows["overhead"][sends]
         self._used = stop
         self._add_running(job)
         self.next_due = min(self.next_due, due)
@@ -89,7 +93,18 @@ class Chains:
         """Reroute the coflows that a chain has yet to emit; the pools have room."""
         chain = self.of_jobs[job]
         if chain["emitted"] < chain["total"]:
-            self.stages[chain["first"]:chain["first"] + chain["stages"]] = _rows_of(demands, pools)
+            self.stages[chain["first"]:][:chain["stages"]] = self._take(demands, pools)
+
+    def _take(self, demands: Sequence[RoutedCoflow], pools: Pools) -> list[int]:
+        """Take in what the stages of a chain send; return where it is in `coflows`."""
+        first, places = self._used_coflows, {}
+        for demand in demands:
+            places.setdefault(demand, first + len(places))
+        self._used_coflows += len(places)
+        if self._used_coflows > len(self.coflows):
+            self.coflows = _enlarged(self.coflows[:first], 2 * self._used_coflows)
+        self.coflows[first:self._used_coflows] = _rows_of([*places], pools)
+        return [places[demand] for demand in demands]
 
     def _add_running(self, job: int) -> None:
         """Insert a job among those that run, in order; most come last, for which there is room."""
@@ -103,13 +118,13 @@ class Chains:
 
     @property
     def live(self) -> NDArray[Any]:
-        """The stages that have segments of the pools."""
-        return self.stages[:self._used]
+        """The coflows that have segments of the pools."""
+        return self.coflows[:self._used_coflows]
 
     @property
     def coming(self) -> NDArray[Any]:
         """Those of `live` that are still to be sent."""
-        return self.stages[_places_of(self.of_jobs[self._unended()])]
+        return self.coflows[np.unique(self.stages[_places_of(self.of_jobs[self._unended()])])]
 
     def _unended(self) -> NDArray[np.int64]:
         """Return the jobs whose chains have more to send."""
@@ -124,16 +139,13 @@ class Chains:
         if 2 * chains["stages"].sum() >= self._used:
             return
         kept = _places_of(chains)
-        self._keep(kept, 2 * len(kept))
-        self._used = len(kept)
+        coflows, stages = np.unique(self.stages[kept], return_inverse=True)
+        self._used, self._used_coflows = len(kept), len(coflows)
+        self.stages = _enlarged(stages, 2 * len(kept))
+        self.pauses = _enlarged(self.pauses[kept], 2 * len(kept))
+        self.coflows = _enlarged(self.coflows[coflows], 2 * len(coflows))
         chains["first"] = np.cumsum(chains["stages"]) - chains["stages"]
         self.of_jobs[self.running] = chains
-
-    def _keep(self, kept: Any, size: int) -> None:
-        """Keep some stages alone, in arrays of a size."""
-        for name, kind in (("stages", COFLOW), ("pauses", np.float64)):
-            array = getattr(self, name)[kept]
-            setattr(self, name, np.concatenate((array, np.zeros(size - len(array), kind))))
 
     def follow(self, gone: NDArray[Any], now: float, interval: float) -> None:
         """Make the next coflows of chains due, after the rows in `gone` have completed.
@@ -146,7 +158,7 @@ class Chains:
     @property
     def kernel_view(self) -> tuple[Any, ...]:
         """The arrays by which the event loop lets the coflows of chains come; see `loop.run`."""
-        return self.of_jobs, self.running, self.stages, self.pauses
+        return self.of_jobs, self.running, (self.stages, self.coflows), self.pauses
 
     def look(self) -> None:
         """See which is the next to become valid."""
@@ -158,7 +170,7 @@ class Chains:
             return 0, 0, 0
         chains = self.of_jobs[self.running]
         chains = chains[chains["due"] <= until]
-        rows = self.stages[chains["first"] + chains["emitted"] % chains["stages"]]
+        rows = self.coflows[self.stages[chains["first"] + chains["emitted"] % chains["stages"]]]
         flows, hops, loads = (int(rows[name].sum()) for name in ("flows", "hops", "loads"))
         return flows, hops, loads
 
@@ -169,8 +181,13 @@ def _places_of(chains: NDArray[Any]) -> NDArray[np.int64]:
         np.arange(chain["first"], chain["first"] + chain["stages"]) for chain in chains)])
 
 
+def _enlarged(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return an array with room for more."""
+    return np.concatenate((array, np.zeros(size - len(array), array.dtype)))
+
+
 def _rows_of(demands: Sequence[RoutedCoflow], pools: Pools) -> NDArray[Any]:
-    """Return a row for each stage of a chain, with segments of the pools, which have room."""
+    """Return a row for each coflow, with segments of the pools, which have room."""
     rows = np.empty(len(demands), COFLOW)
     for k, demand in enumerate(demands):
         rows[k] = demand.coflows[0]

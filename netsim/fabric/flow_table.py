@@ -210,8 +210,9 @@ class FlowTable:
         if chains.next_due > until:
             return
         self.make_room_for_chains(until)
-        emitted, idle = emit(self.rows, count, self.jobs, chains.of_jobs, chains.running,
-                             chains.stages, *self.kernel_view[2:], until, before, self.last_key + 1)
+        of_jobs, running, stages, _ = chains.kernel_view
+        emitted, idle = emit(self.rows, count, self.jobs, of_jobs, running, stages,
+                             *self.kernel_view[2:], until, before, self.last_key + 1)
         self.chains.look()
         self.went_on(count + emitted, self.last_key + emitted, idle)
 
@@ -313,7 +314,8 @@ class FlowTable:
             What its coflows send, over and over.
         """
         self.leave_standing()
-        self._make_room(0, *demands, *demands)
+        flows, hops, loads = _wanted(demands)
+        self._make_room(0, wanted=(flows, 2 * hops, 2 * loads))  # an active one may move as well
         self.chains.reroute(job, demands, self.pools)
         for place in np.flatnonzero((self.coflows["job"] == job) & (self.coflows["open"] > 0)):
             row = self.coflows[place:place + 1]
@@ -414,7 +416,7 @@ class FlowTable:
         self._spread()
         self._fresh = False
         longest = max([1, *(int(rows["crosses"].max(initial=1))
-                            for rows in (self.coflows, coming, self.chains.stages))])
+                            for rows in (self.coflows, coming, self.chains.live))])
         return self.sharing.take_in(self.rows, len(self.coflows), self.pools.arrays, self.capacity,
                                     longest)
 
@@ -507,6 +509,7 @@ class FlowTable:
 
 
 def _wanted(demands: Sequence[RoutedCoflow]) -> tuple[int, int, int]:
-    """Return the flows, hops and loads of some coflows."""
-    return (sum([len(each.flows) for each in demands]), sum([len(each.hops) for each in demands]),
-            sum([len(each.loads) for each in demands]))
+    """Return the flows, hops and loads of some coflows, of which the same ones count once."""
+    alone = set(demands)
+    return (sum([len(each.flows) for each in alone]), sum([len(each.hops) for each in alone]),
+            sum([len(each.loads) for each in alone]))

@@ -17,6 +17,14 @@ __all__ = ["Pools"]
 #: How many rows each has at first.
 _LEAST = 256
 
+#: Up to so many, there are several times the rows that are in use, so that few stops are for room.
+_MANY = 16384
+
+
+def _size(rows: int) -> int:
+    """Return how many rows to have where so many are in use."""
+    return max(_LEAST, 2 * rows, min(8 * rows, _MANY))
+
 
 class Pools:
     """Rows of flows, hops and loads, those in use at the front.
@@ -56,7 +64,7 @@ class Pools:
                 and wanted[2] <= len(loads) - used[2])
 
     def make_room(self, wanted: Sequence[int], *live: NDArray[Any]) -> None:
-        """Keep the segments of some coflows alone, in new pools of twice what is live and wanted.
+        """Keep the segments of some coflows alone, in new pools of at least twice what is in use.
 
         Parameters
         ----------
@@ -66,8 +74,7 @@ class Pools:
         """
         old, self.used[:] = self.arrays, 0
         self.arrays = tuple(
-            np.zeros(max(_LEAST, 2 * (more + sum(int(rows[name].sum()) for rows in live))),
-                     pool.dtype)
+            np.zeros(_size(more + sum(int(rows[name].sum()) for rows in live)), pool.dtype)
             for pool, name, more in zip(old, ("flows", "hops", "loads"), wanted, strict=True))
         for rows in live:
             move(rows, old, self.arrays, self.used)

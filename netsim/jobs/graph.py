@@ -135,6 +135,8 @@ class StageGraph:
             Returns the least time of a coflow alone.
         """
         ends = [0.0] * len(self.stages)
+        alone = {demand: least(demand) for demand in dict.fromkeys(self.demands)
+                 if demand is not None}
         for k in self.dag.sequence:
             stage, demand = self.stages[k], self.demands[k]
             start = max([ends[parent] for parent in self.dag.after[k]], default=0.0)
@@ -142,6 +144,6 @@ class StageGraph:
                 start = max(start, stage.release_s)
             end = start + stage.compute_s
             if demand is not None:
-                end += least(demand)
+                end += alone[demand]
             ends[k] = max([end, *[ends[parent] for parent in self.dag.finishes_before[k]]])
         return max(ends)

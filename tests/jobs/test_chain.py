@@ -197,10 +197,20 @@ class Held:
         class Watching(netsim.Allocator):
             def allocate(self, view):
                 table = view._table
-                held.sizes.append(sum(map(len, table.pools.arrays)) + len(table.chains.stages))
+                held.sizes.append(sum(map(len, table.pools.arrays)) + len(table.chains.coflows))
                 return netsim.Allocation(shares=view.greedy(np.arange(len(view))))
 
         netsim.simulate(network, jobs, allocator=Watching())
+
+
+def test_stages_that_send_the_same_have_their_rows_in_common():
+    """64 stages of the same 1,024 flows need room for those and for the ones that are active."""
+    hosts = np.arange(1024)
+    flows = netsim.Flows(hosts, np.roll(hosts, 1), np.ones(1024))
+    stages = [netsim.Stage(f"s{k}", flows, after=[f"s{k - 1}"][:k]) for k in range(64)]
+    run = Held(netsim.big_switch(1024, 1.0), [netsim.JobSpec(0, hosts=hosts, stages=stages)])
+    assert len(run.sizes) == 64
+    assert max(run.sizes) < 64 * 1024
 
 
 def test_ids_of_their_own():

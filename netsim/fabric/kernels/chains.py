@@ -84,8 +84,8 @@ def emit(rows, count, jobs, chains, running, stages, pools, used, until, before,
     jobs, chains : ndarray of JOB, CHAIN, shape (jobs,)
     running : ndarray of int
         The numbers of the jobs that are chains, in order.
-    stages : ndarray of COFLOW
-        What each stage sends; its flows, hops and loads are in the same pools.
+    stages : (ndarray of int, ndarray of COFLOW)
+        Which of some coflows each stage sends; their flows, hops and loads are in the same pools.
     pools, used : tuple of ndarray, ndarray of int
         As for `copy_in`.
     before : int
@@ -109,7 +109,7 @@ def emit(rows, count, jobs, chains, running, stages, pools, used, until, before,
             break
         if chain.due > until:
             continue
-        rows[count + emitted] = stages[chain.first + chain.emitted % chain.stages]
+        rows[count + emitted] = _next_of(chain, stages)
         row = rows[count + emitted]
         copy_segments(row, pools, pools, used)
         row.job, row.order, row.key = job, chain.emitted, key + emitted
@@ -129,12 +129,19 @@ def emit(rows, count, jobs, chains, running, stages, pools, used, until, before,
 
 
 @inlined
+def _next_of(chain, stages):
+    """Return the coflow that a chain sends next."""
+    sends, coflows = stages
+    return coflows[sends[chain.first + chain.emitted % chain.stages]]
+
+
+@inlined
 def _room_for(chains, running, stages, pools, used, until, before):
     flows = hops = loads = 0
     for job in running:
         chain = chains[job]
         if chain.due <= until and job < before:
-            row = stages[chain.first + chain.emitted % chain.stages]
+            row = _next_of(chain, stages)
             flows += row.flows
             hops += row.hops
             loads += row.loads

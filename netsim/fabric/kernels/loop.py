@@ -133,7 +133,7 @@ def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
         Where the loop is, and how far it may go.
     table : (ndarray of COFLOW, ndarray of JOB, tuple of ndarray, ndarray of int)
         Rows, jobs, pools and what of these is in use.
-    chains : (ndarray of CHAIN, ndarray of int, ndarray of COFLOW, ndarray of float)
+    chains : (ndarray of CHAIN, ndarray of int, tuple of ndarray, ndarray of float)
         Chains by job, the jobs that are some, what their stages send, the pauses before these.
     coming : ndarray of COFLOW
         Coflows that become valid at times known beforehand, in order of these.
