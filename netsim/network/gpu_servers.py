@@ -1,14 +1,15 @@
-"""Servers whose GPUs are the hosts of a network, and routes through the GPUs of a server."""
+"""Servers whose GPUs are the hosts of a network, and routes inside servers and across rails."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.network.routing import Ints
+from netsim.network.routing import Hashes, Ints, ShortestPaths
 
-__all__ = ["GpuServers"]
+__all__ = ["GpuPaths", "GpuServers"]
 
 
 @dataclass(frozen=True)
@@ -52,3 +53,70 @@ class GpuServers:
 
     def _rail_of(self, hosts: Ints) -> Ints:
         return hosts % self.gpus // (self.gpus // self.nics) % self.rails
+
+
+class GpuPaths:
+    """The shortest paths between GPUs of servers: by NVLink, or over their NICs and a rail.
+
+    They are those of `ShortestPaths`, which would search from each GPU, as it has two ports.
+
+    Parameters
+    ----------
+    servers : GpuServers
+    nodes : mapping of str to int
+        The number of each node; GPUs come first.
+    tail, head : ndarray of int, shape (links,)
+        The nodes of each link.
+    shortest : ShortestPaths
+        For the way from one switch of a rail to another.
+    """
+
+    def __init__(self, servers: GpuServers, nodes: Mapping[str, int], tail: Ints, head: Ints,
+                 shortest: ShortestPaths) -> None:
+        self._servers, self._shortest, self._nodes = servers, shortest, len(nodes)
+        self._boxes, self._nics = (
+            np.array([node for name, node in nodes.items() if name.startswith(kind)])
+            for kind in ("server-", "nic-"))
+        code = tail * self._nodes + head
+        self._order = np.argsort(code, kind="stable")
+        self._code = code[self._order]
+        # The only link from a NIC that does not lead to a GPU is that to its rail.
+        self._switch = np.full(self._nodes, -1)
+        up = head >= len(self._boxes) * servers.gpus
+        self._switch[tail[up]] = head[up]
+
+    def _nic_of(self, hosts: Ints) -> Ints:
+        """Return the nodes of the NICs of some GPUs."""
+        servers = self._servers
+        own = hosts % servers.gpus // (servers.gpus // servers.nics)
+        return self._nics[servers.server_of(hosts) * servers.nics + own]
+
+    def _link(self, start: Ints, end: Ints) -> Ints:
+        """Return the link from one node to another."""
+        return self._order[np.searchsorted(self._code, start * self._nodes + end)]
+
+    def walk(self, src: Ints, dst: Ints, hashes: Hashes | None) -> Iterator[tuple[Ints, Ints]]:
+        """Yield, hop by hop, the flows that take a link, and that link; see `ShortestPaths.walk`.
+
+        Parameters
+        ----------
+        src, dst : ndarray of int, shape (flows,)
+            Different GPUs; of different servers they are on one rail, or there are spines.
+        hashes : ndarray of uint64, shape (flows,), optional
+        """
+        inside = self._servers.server_of(src) == self._servers.server_of(dst)
+        near, far = np.flatnonzero(inside), np.flatnonzero(~inside)
+        box = self._boxes[self._servers.server_of(src[near])]
+        yield near, self._link(src[near], box)
+        yield near, self._link(box, dst[near])
+        src, dst = src[far], dst[far]
+        nic, other = self._nic_of(src), self._nic_of(dst)
+        switch, goal = self._switch[nic], self._switch[other]
+        yield far, self._link(src, nic)
+        yield far, self._link(nic, switch)
+        across = np.flatnonzero(switch != goal)
+        for part, link in self._shortest.walk(switch[across], goal[across],
+                                              None if hashes is None else hashes[far[across]]):
+            yield far[across[part]], link
+        yield far, self._link(goal, other)
+        yield far, self._link(other, dst)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError, UnknownNameError
 from netsim.network.given import GivenPaths, Paths
+from netsim.network.gpu_servers import GpuPaths, GpuServers
 from netsim.network.routing import Ints, ShortestPaths, flow_hash, reach
 from netsim.network.topology import Topology
 
@@ -62,6 +63,7 @@ class GraphTopology(Topology):
 
     bisection: float | None = None
     _relays: Callable[[Ints, Ints], Ints] | None = None
+    _paths: GpuPaths | None = None
 
     def __init__(self, name: str, nodes: Sequence[Hashable], hosts: int, ends: ArrayLike,
                  capacity: ArrayLike, link_names: Sequence[str], *, routing: str = "ecmp",
@@ -169,7 +171,7 @@ class GraphTopology(Topology):
         other = copy(self)
         other._shortest = self._shortest.without(dead)
         other._alive = None if self.given is None else self.given.without(dead)
-        other._relays = None
+        other._relays = other._paths = None
         return other
 
     def reaches(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
@@ -206,12 +208,18 @@ class GraphTopology(Topology):
     def _walk(self, flow: Ints, start: Ints, end: Ints, hashes: NDArray[np.uint64] | None
               ) -> Iterator[tuple[Ints, Ints]]:
         """Yield arrays of flows with a link of each on shortest paths from `start` to `end`."""
-        lost = np.flatnonzero(self._shortest.hops(start, end) < 0)
-        if len(lost):
-            self._refuse_pair(int(start[lost[0]]), int(end[lost[0]]))
         own = None if hashes is None else hashes[flow]
-        for part, link in self._shortest.walk(start, end, own):
+        if self._paths is None:
+            lost = np.flatnonzero(self._shortest.hops(start, end) < 0)
+            if len(lost):
+                self._refuse_pair(int(start[lost[0]]), int(end[lost[0]]))
+        for part, link in (self._paths or self._shortest).walk(start, end, own):
             yield flow[part], link
+
+    def serve_gpus(self, servers: GpuServers) -> None:
+        """Note that hosts are the GPUs of some servers, between which paths are known."""
+        self.gpu_servers = servers
+        self._paths = GpuPaths(servers, self._node_ids, self.tail, self.head, self._shortest)
 
     def relay_by(self, relays: Callable[[Ints, Ints], Ints]) -> None:
         """Lead flows through the hosts that a function gives for sources and destinations.

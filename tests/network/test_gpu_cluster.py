@@ -205,3 +205,18 @@ def test_a_nic_or_a_rail_fails(event, finish_s):
     result = netsim.simulate(network, [job], allocator="maxmin", events=[{"at": 1, **event}])
     assert result.jobs["finish_s"][0] == pytest.approx(finish_s)
     assert np.isfinite(result.jobs["lower_bound_s"][0])
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"gpus_per_nic": 2}, {"gpus_per_nic": 2, "rails": 1}, {"leaf": 2, "spine": 3},
+    {"leaf": 2, "spine": 3, "across": "nvlink"}, {"spine": 0}, {"leaf": 2, "spine": 2, "rails": 2},
+    {"leaf": 2, "spine": 3, "routing": "spray"}, {"leaf": 2, "spine": 3, "routing": "shortest"},
+    {"gpus_per_nic": 4, "pcie": "100Gbps"}, {"loopback_uses_ports": True}])
+def test_paths_are_those_of_a_search(options, monkeypatch):
+    """For all pairs of GPUs, with the same choices among equal paths."""
+    network = netsim.gpu_cluster(4, 4, **options)
+    src, dst = (each.ravel() for each in np.indices((16, 16)))
+    known = network.routes(src, dst, 7919 * np.arange(256))
+    monkeypatch.setattr(network, "_paths", None)
+    for one, other in zip(known, network.routes(src, dst, 7919 * np.arange(256)), strict=True):
+        assert one.tolist() == other.tolist()

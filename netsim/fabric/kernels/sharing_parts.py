@@ -210,7 +210,7 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
         np.empty(size), np.empty(size, np.int64), np.empty(size, _CLASS),
         np.empty((size, longest), np.uint32), np.empty((size, longest), np.uint32),
         _no_senders(len(flows)),
-        np.full((in_table, 2), count if side else 0, np.uint16),
+        _no_cells(in_table, count),
         np.empty(size, np.int64), np.arange(size),
         np.empty(2 * size), np.empty(2 * size, np.int64), np.full(size, np.inf),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
@@ -218,6 +218,11 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
         np.empty(count + 1), np.empty(units),
         np.zeros((count + 1, lines)), np.empty(LONGEST), np.empty(LONGEST),
         np.zeros((units, lines)))
+
+
+def _no_cells(flows, none):
+    # Where there is no table, there may be more links than the type can number.
+    return np.full((flows, 2), none if flows else 0, np.uint16)
 
 
 def _no_senders(flows):
@@ -239,7 +244,7 @@ def moved(parts, coflows, before, flows):
         The number of FLOW rows.
     """
     senders = _no_senders(flows)
-    cells = np.full((flows if len(parts.cells) else 0, 2), len(parts.links) - 1, np.uint16)
+    cells = _no_cells(flows if len(parts.cells) else 0, len(parts.links) - 1)
     move(parts, coflows, before, np.full(len(parts.senders), NONE), senders, cells)
     return parts._replace(senders=senders, cells=cells)
 
