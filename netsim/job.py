@@ -18,6 +18,7 @@ from netsim.models import ParallelModel
 from netsim.operations import Operations
 from netsim.plain import plain_numbers
 from netsim.plugins import parse_named
+from netsim.programs import Programs
 from netsim.stage import Stage
 from netsim.units import parse_bytes, parse_seconds
 
@@ -67,8 +68,9 @@ class JobSpec:
         predictors use both.
     model : ParallelModel, optional
         The model that is trained, with a rank for each slice of each replica, stage by stage.
-    operations : Operations, optional
-        What ranks compute and send, as columns; see `netsim.operations.Operations`.
+    operations : Operations or Programs, optional
+        What ranks compute and send, as columns, or class by class of ranks that are alike; see
+        `netsim.operations.Operations` and `netsim.programs.Programs`.
     state_bytes : float, optional
         Bytes that the job moves if it is preempted and comes back on other servers; by default
         what the run says.
@@ -90,7 +92,7 @@ class JobSpec:
     user: int | None = None
     model: ParallelModel | None = None
     state_bytes: float | None = None
-    operations: Operations | None = None
+    operations: Operations | Programs | None = None
     __repr__ = brief
     __deepcopy__ = same
 
@@ -129,8 +131,8 @@ class JobSpec:
         needed = max([s.flows.ranks for s in self.stages if s.flows is not None]
                      + [max(s.ranks) + 1 for s in self.stages if s.ranks], default=0)
         if self.operations is not None:
-            if not isinstance(self.operations, Operations):
-                raise InputError(f"{owner}: operations must be Operations, not "
+            if not isinstance(self.operations, Operations | Programs):
+                raise InputError(f"{owner}: operations must be Operations or Programs, not "
                                  f"{self.operations!r}")
             needed = self.operations.ranks
         if self.model is not None:

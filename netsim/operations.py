@@ -21,7 +21,7 @@ from netsim.columns import Flows
 from netsim.errors import InputError, UnknownNameError
 from netsim.forking import same
 
-__all__ = ["COMMUNICATIONS", "Communication", "Operations", "Relation", "Sending"]
+__all__ = ["COMMUNICATIONS", "Communication", "Operations", "Relation", "Sending", "transfer"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -103,7 +103,7 @@ class Sending(NamedTuple):
         if kind not in COMMUNICATIONS:
             raise UnknownNameError("communication", kind, COMMUNICATIONS)
         at, count = np.array(members, np.int64), len(members)
-        src, dst, parts, steps = _transfer(kind, at)
+        src, dst, parts, steps = transfer(kind, at)
         flows = Flows(src, dst, np.full(len(src), parts * payload / max(count, 1)))
         listed = ((np.arange(len(src)), steps),) if len(src) and kind != "send" else ()
         return cls(flows, listed, communication=Communication(
@@ -118,7 +118,7 @@ class Sending(NamedTuple):
                              communication=made)
 
 
-def _transfer(kind: str, at: Ints) -> tuple[Ints, Ints, int, int]:
+def transfer(kind: str, at: Ints) -> tuple[Ints, Ints, int, int]:
     """Return who sends to whom, how many parts of the payload in all, and in how many steps.
 
     There are as many parts as ranks.

@@ -44,6 +44,11 @@ class MaxMin(Allocator):
         return "maxmin"
 
     @property
+    def by_flow_alone(self) -> bool:  # type: ignore[override]
+        """True where all flows have one weight."""
+        return self.weights == "equal"
+
+    @property
     def work_conserving(self) -> bool:
         """True: the bottleneck link of each flow is full."""
         return True

@@ -14,7 +14,7 @@ from netsim.fabric.grid import Grid
 from netsim.jobs.fitting import with_algorithms
 from netsim.jobs.graph import Dag
 from netsim.jobs.plan import timed_stages
-from netsim.jobs.ranked_stages import operations_of
+from netsim.jobs.ranked_stages import has_operations
 from netsim.results.lazy_table import columns_of
 from netsim.results.not_recorded import not_recorded
 from netsim.results.result import table_of
@@ -92,7 +92,7 @@ def computations(result: Result, workload: Workload) -> Iterator[Computation]:
     known_until = math.inf if stopped_at_s is None else stopped_at_s
     coflows: _Coflows | None = None
     for place, job in enumerate(with_algorithms(workload, result.jobs)):
-        if operations_of(job) is not None:  # whose computations are a table of the result
+        if has_operations(job):  # whose computations are a table of the result
             continue
         fixed = None if job.redraw else timed_stages(job, workload.seed)
         if fixed is not None and not any(stage.compute_s for stage in fixed):

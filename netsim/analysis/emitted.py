@@ -11,7 +11,7 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.fitting import all_fitted
 from netsim.jobs.graph import StageGraph
 from netsim.jobs.plan import JobPlan, place_randomly
-from netsim.jobs.ranked_stages import operations_of
+from netsim.jobs.ranked_stages import has_operations
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.recording.coflow_ids import CoflowNumbers
@@ -81,7 +81,7 @@ def emitted(network: Topology | str | Path, workload: Workload | str | Path, see
     workload = all_fitted(as_workload(workload, seed), network, seed)
     numbers = CoflowNumbers(workload)
     for job, spec in enumerate(workload):
-        if operations_of(spec) is not None:
+        if has_operations(spec):
             raise InputError(f"job {spec.id}: its ranks compute, or its iterations overlap; which "
                              "coflows it emits, and when, is known of other jobs alone")
         plan = JobPlan(spec, network, place_randomly(spec, network, seed), workload.seed,

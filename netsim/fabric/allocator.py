@@ -47,6 +47,9 @@ class Allocator:
     order_free : bool
         Whether it does not matter in which order a coflow lists its flows; False for a policy
         that serves flows in list order. Held to it likewise.
+    by_flow_alone : bool
+        Whether rates follow from the links that flows cross alone, max-min fairly, whatever their
+        coflows, jobs and sizes; see ``symmetry`` of `netsim.simulate`.
     work_conserving : bool
         Whether it claims that no unfinished flow could be given more.
     asked_ahead : bool
@@ -65,6 +68,7 @@ class Allocator:
 
     information: ClassVar[Information] = "clairvoyant"
     scale_free: ClassVar[bool] = True
+    by_flow_alone: bool = False
     asked_ahead: ClassVar[bool] = True
     wakes_on: ClassVar[Event] = Event.ANY
 

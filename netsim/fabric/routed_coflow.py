@@ -51,6 +51,8 @@ class RoutedCoflow:
         Seconds from its stage being valid until the first begins, in which it takes no bandwidth.
     payload : float
         Bytes in total, without headers.
+    stands_for : RoutedCoflow or None
+        The coflow of which these are some flows that tell when all are sent; see `jobs.fold`.
     """
 
     coflows: NDArray[Any]
@@ -63,6 +65,7 @@ class RoutedCoflow:
     deadline_s: float = math.inf
     overhead_s: float = 0.0
     payload: float = math.nan
+    stands_for: RoutedCoflow | None = None
     __deepcopy__ = same
 
     @classmethod

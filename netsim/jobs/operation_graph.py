@@ -14,22 +14,32 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.forking import same
 from netsim.jobs.longest_path import longest_path
 from netsim.operations import Operations, Relation
+from netsim.programs import Programs
 from netsim.workload import Stage
 
 __all__ = ["OperationGraph"]
 
 
 class _Named(Sequence[Stage]):
-    """The operations as stages, which have their names alone, for tables and messages."""
+    """The operations of all ranks as stages, which have their names alone, for tables and messages.
+
+    Parameters
+    ----------
+    operations : Operations
+    programs : Programs, optional
+        The rows of which these are one operation each, of many.
+    """
 
     __deepcopy__ = same
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Operations, programs: Programs | None) -> None:
         self._name = operations.name
         self._stages = tuple(map(Stage, operations.names))
+        self._first = None if programs is None else programs.first
+        self._length = len(operations if programs is None else programs)
 
     def __len__(self) -> int:
-        return len(self._name)
+        return self._length
 
     @overload
     def __getitem__(self, which: int) -> Stage: ...
@@ -39,8 +49,9 @@ class _Named(Sequence[Stage]):
 
     def __getitem__(self, which: int | slice) -> Stage | tuple[Stage, ...]:
         if isinstance(which, slice):
-            return tuple(self._stages[name] for name in self._name[which])
-        return self._stages[self._name[which]]
+            return tuple(self[k] for k in range(len(self))[which])
+        row = which if self._first is None else np.searchsorted(self._first, which, "right") - 1
+        return self._stages[self._name[row]]
 
 
 class _Demands(Sequence[RoutedCoflow | None]):
@@ -109,10 +120,17 @@ class OperationGraph:
     in_order : bool
         Whether computations on a stream of a rank wait for each other in any case, one after the
         other, so that none has to wait for its turn.
+    programs : Programs, optional
+        The rows of which these are one operation each, of many that do the same.
+    places : sequence of int
+        The place of each among the operations of all ranks.
+    copies : list of int
+        How many operations of these, from that place on, each stands for.
     """
 
     operations: Operations
     routed: tuple[RoutedCoflow, ...]
+    programs: Programs | None = None
     stages: Sequence[Stage] = field(init=False)
     demands: Sequence[RoutedCoflow | None] = field(init=False)
     children: list[list[int]] = field(init=False)
@@ -125,21 +143,27 @@ class OperationGraph:
     in_order: bool = field(init=False)
     sends: list[int] = field(init=False)
     compute_s: list[float] = field(init=False)
+    places: Sequence[int] = field(init=False)
+    copies: list[int] = field(init=False)
     __deepcopy__ = same
 
     def __post_init__(self) -> None:
-        made = self.operations
+        made, programs = self.operations, self.programs
         first, holders = made.after.counts, made.holders
+        places, copies = range(len(made)), [1] * len(made)
+        if programs is not None:
+            places, copies = programs.first.tolist(), programs.counts.tolist()
         turn = np.where(made.rank < 0, -1, made.rank * len(made.streams) + made.stream)
         for name, value in (
-                ("stages", _Named(made)), ("demands", _Demands(made.sends, self.routed)),
+                ("stages", _Named(made, programs)), ("demands", _Demands(made.sends, self.routed)),
                 ("children", made.after.inverse().lists()),
                 ("children_next", made.after_previous.inverse().lists()),
                 ("blockers", (first + made.after_previous.counts).tolist()),
                 ("blockers_first", first.tolist()),
                 ("holders", holders), ("held", frozenset(chain(*holders.values()))),
                 ("turn", turn.tolist()), ("in_order", _in_order(made, turn)),
-                ("sends", made.sends.tolist()), ("compute_s", made.compute_s.tolist())):
+                ("sends", made.sends.tolist()), ("compute_s", made.compute_s.tolist()),
+                ("places", places), ("copies", copies)):
             object.__setattr__(self, name, value)
 
     def is_chain(self) -> bool:

@@ -16,17 +16,19 @@ from numpy.typing import NDArray
 from netsim.checks import check_sequence
 from netsim.errors import InputError
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.jobs.fold import Crossing, fold
 from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.operation_graph import OperationGraph
 from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.jobs.ranked_stages import is_ranked, operations_of
 from netsim.network import Topology
 from netsim.operations import Sending
+from netsim.programs import Programs
 from netsim.streams import stream
 from netsim.workload import JobSpec, Stage
 
 __all__ = ["JobPlan", "delayed", "draw_stages", "drawn_stages", "ecmp_key", "ecmp_keys",
-           "place_randomly", "timed_stages"]
+           "links_of", "place_randomly", "timed_stages"]
 
 #: Powers of ten, more than ids have digits; and, for CRC-32, 32 ones and the effect of each byte.
 _TENS = 10 ** np.arange(17)
@@ -51,6 +53,9 @@ class JobPlan:
     placed : callable, optional
         Function that adapts the stages of an iteration to the job's hosts, keeping their number
         of coflows; by default they are unchanged.
+    taken : ndarray of bool, shape (links,), optional
+        Links that others use, or that change. If given, ranks that do the same on other links are
+        represented by one of them where that is exact; see `netsim.jobs.fold`.
 
     Attributes
     ----------
@@ -61,12 +66,14 @@ class JobPlan:
     def __init__(self, spec: JobSpec, network: Topology,
                  hosts: Sequence[int] | NDArray[np.int64], seed: int,
                  capacity: NDArray[np.float64],
-                 placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple) -> None:
+                 placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple,
+                 taken: NDArray[np.bool_] | None = None) -> None:
         self.spec = spec
         self.hosts = np.asarray(hosts, dtype=np.int64)
         self.network = network
         self._seed = seed
         self._placed = placed
+        self._taken = taken
         # On ideal networks whose links are as they were, that is all there is to know.
         self._least = _alone_s
         if network.wire.timed or not np.array_equal(capacity[:network.links], network.usable):
@@ -84,6 +91,8 @@ class JobPlan:
             self._fixed = self._draw()
 
     def _draw(self, *iteration: int) -> StageGraph | OperationGraph:
+        if self._taken is not None and (folded := self._fold(self._taken)) is not None:
+            return folded
         if (operations := operations_of(self.spec)) is not None:
             return OperationGraph(operations, tuple(
                 self._routed(each, f"sending {k}") for k, each in enumerate(operations.sendings)))
@@ -91,6 +100,17 @@ class JobPlan:
         routed: dict[int, RoutedCoflow] = {}  # by the flows that many stages may share
         return StageGraph(stages, tuple(self._demand(stage, routed) for stage in stages),
                           Dag.of(stages))
+
+    def _fold(self, taken: NDArray[np.bool_]) -> OperationGraph | None:
+        """Return the operations of one rank of each class, if these tell what all of them do."""
+        programs = self.spec.operations
+        if not (isinstance(programs, Programs) and programs.families):
+            return None
+        crossing = Crossing.of(programs, self.network, self.hosts, _keys(self.spec, programs))
+        routed = fold(programs, crossing, self.network, lambda family: self._routed(
+            programs.families[family].sending(0),
+            f"sending {programs.first_sending[family]}"), taken)
+        return None if routed is None else OperationGraph(programs.folded, routed, programs)
 
     def _demand(self, stage: Stage, routed: dict[int, RoutedCoflow]) -> RoutedCoflow | None:
         if stage.flows is None:
@@ -109,6 +129,23 @@ class JobPlan:
                                key=ecmp_key(self.spec.id, name), weight=sending.weight,
                                deadline_s=deadline_s, overhead_s=sending.overhead_s,
                                steps=sending.steps, like=like)
+
+    @property
+    def simulated_ranks(self) -> int:
+        """How many ranks are simulated, where these tell what all do; else 0."""
+        fixed = self._fixed
+        if not (isinstance(fixed, OperationGraph) and fixed.programs is not None):
+            return 0
+        return len(np.unique(fixed.operations.rank[fixed.operations.rank >= 0]))
+
+    def links(self) -> NDArray[np.int64]:
+        """Return the links that the job may use."""
+        fixed = self._fixed
+        if fixed is None:  # other flows in each iteration
+            return np.arange(self.network.links)
+        demands = fixed.routed if isinstance(fixed, OperationGraph) else fixed.demands
+        links = [demand.loads["link"] for demand in demands if demand is not None]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *links]))
 
     def lower_bound(self) -> float:
         """Compute the least possible JCT, of the job alone on the network; in seconds.
@@ -135,6 +172,20 @@ class JobPlan:
             return sum(self._draw(iteration).gamma_s
                        for iteration in range(first, self.spec.iterations))
         return (self.spec.iterations - first) * self._fixed.gamma_s
+
+
+def links_of(spec: JobSpec, programs: Programs, network: Topology, hosts: NDArray[np.int64]
+             ) -> NDArray[np.int64]:
+    """Return the links that a job of programs uses."""
+    if not programs.families:
+        return np.empty(0, np.int64)
+    return np.unique(Crossing.of(programs, network, hosts, _keys(spec, programs)).links)
+
+
+def _keys(spec: JobSpec, programs: Programs) -> NDArray[np.int64]:
+    """Return the ECMP key of the first flow of each sending."""
+    sendings = sum(family.groups for family in programs.families)
+    return np.array([ecmp_key(spec.id, f"sending {k}") for k in range(sendings)], np.int64)
 
 
 def _alone_s(demand: RoutedCoflow) -> float:

@@ -27,13 +27,17 @@ __all__ = ["CompletedCoflow", "JobProcess", "JobRecorder"]
 
 
 class CompletedCoflow(NamedTuple):
-    """A coflow of an iteration that will not be repeated: its stage, and its end in seconds."""
+    """A coflow of an iteration that will not be repeated: its stage, and its end in seconds.
+
+    It stands for `copies` that are alike, of the stages from that one on.
+    """
 
     iteration: int
     stages: Sequence[Stage]
     stage: int
     transfer: CoflowEvent
     finish: float
+    copies: int = 1
 
 
 class JobRecorder(Protocol):

@@ -164,8 +164,9 @@ class RankProcess(JobProcess):
         iteration, k = at
         if not self.start_s <= transfer.start_s:
             self.start_s = transfer.start_s
-        self._completed.append(CompletedCoflow(iteration, self.graph.stages, k, transfer,
-                                               transfer.finish_s))
+        graph = self.graph
+        self._completed.append(CompletedCoflow(iteration, graph.stages, graph.places[k], transfer,
+                                               transfer.finish_s, graph.copies[k]))
         self._recorder.coflow_ended(self, iteration, k, transfer)
         self._completed_one(at, transfer.finish_s)
         self._go_through()

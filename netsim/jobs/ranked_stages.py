@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from netsim.operations import Operations, Sending
+from netsim.programs import Programs
 from netsim.workload import JobSpec, Stage
 
-__all__ = ["is_ranked", "operations_of"]
+__all__ = ["count_operations", "has_operations", "is_ranked", "operations_of"]
 
 
 def is_ranked(stages: Sequence[Stage]) -> bool:
@@ -16,10 +17,23 @@ def is_ranked(stages: Sequence[Stage]) -> bool:
     return any(stage.ranks or stage.after_previous for stage in stages)
 
 
+def has_operations(job: JobSpec) -> bool:
+    """Whether the ranks of a job compute, or its iterations overlap; see `operations_of`."""
+    return job.operations is not None or is_ranked(job.stages)
+
+
+def count_operations(job: JobSpec) -> int:
+    """Return the number of operations of a job that has some."""
+    made = operations_of(job) if job.operations is None else job.operations
+    assert made is not None
+    return len(made)
+
+
 def operations_of(job: JobSpec) -> Operations | None:
     """Return what the ranks of a job do; None if its iterations follow one another."""
     if job.operations is not None:
-        return job.operations
+        made = job.operations
+        return made.whole if isinstance(made, Programs) else made
     return _converted(tuple(job.stages), job.ranks) if is_ranked(job.stages) else None
 
 

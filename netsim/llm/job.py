@@ -11,6 +11,7 @@ from netsim.llm.assembly import assemble
 from netsim.llm.setup import TrainingSetup
 from netsim.llm.transformer import Transformer, make_transformer
 from netsim.operations import Operations
+from netsim.programs import Programs
 from netsim.units import Quantity, parse_seconds
 from netsim.workload import JobSpec
 
@@ -59,7 +60,7 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
     return JobSpec(id, parse_seconds(arrival_s, "llm: arrival_s"), iterations,
                    name=label if name is None else name,
                    hosts=range(made.world) if hosts is None else hosts,
-                   operations=llm_operations(made))
+                   operations=_programs(made))
 
 
 def _known(setup: dict[str, Any]) -> dict[str, Any]:
@@ -68,6 +69,11 @@ def _known(setup: dict[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def llm_operations(setup: TrainingSetup) -> Operations:
+def _programs(setup: TrainingSetup) -> Programs:
     """Return what the ranks of a setup do in an iteration; the same for jobs alike."""
     return assemble(setup)
+
+
+def llm_operations(setup: TrainingSetup) -> Operations:
+    """Return the operations of all ranks of a setup in an iteration; the same for jobs alike."""
+    return _programs(setup).whole

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.jobs.patterns import make_pattern, model_stages
 from netsim.jobs.plan import drawn_stages
-from netsim.jobs.ranked_stages import operations_of
+from netsim.jobs.ranked_stages import count_operations, has_operations
 from netsim.workload import JobColumns, JobSpec, Stage, Workload, column
 
 __all__ = ["CoflowNumbers"]
@@ -121,9 +121,8 @@ def _stage_counts(jobs: Sequence[JobSpec]) -> Sequence[int]:
 
 
 def _count(job: JobSpec, known: dict[Any, int]) -> int:
-    operations = operations_of(job)
-    if operations is not None:
-        return len(operations)
+    if has_operations(job):
+        return count_operations(job)
     return len(job.stages) or _drawn_count(job, known)
 
 

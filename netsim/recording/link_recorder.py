@@ -85,6 +85,11 @@ class LinkRecorder:
         return not {"decisions", "flows", "links"}.isdisjoint(self._rows)
 
     @property
+    def tells_coflows_at_most(self) -> bool:
+        """Whether nothing is recorded but jobs and coflows."""
+        return {"coflows"}.issuperset(self._rows)
+
+    @property
     def pause(self) -> int:
         """When the event loop pauses for the recorder: for links, whenever rates change."""
         return self._pause

@@ -169,11 +169,12 @@ class Recorder(LinkRecorder):
     # --- buffering of events: as tuples, since a run may have millions of them -------------
 
     def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
-        """Record a completed coflow."""
-        self._coflows_done += 1
+        """Record a completed coflow, and those for which it stands."""
+        self._coflows_done += done.copies
         self._ended.append((job.index, done.iteration, done.stages, done.stage,
-                            self._name(done.stages[done.stage]), done.transfer, done.finish))
-        self._note(_OF_COFLOW + len(done.transfer.demand.flows))
+                            self._name(done.stages[done.stage]), done.transfer, done.finish,
+                            done.copies))
+        self._note((_OF_COFLOW + len(done.transfer.demand.flows)) * done.copies)
 
     def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
         """Hear of a coflow that a job submits."""
@@ -347,9 +348,11 @@ class Recorder(LinkRecorder):
 
     def _pack_ended(self, ended: Sequence[Ended]) -> None:
         """Pack coflows that job processes reported."""
-        index = np.array([noted[0] for noted in ended])
-        np.add.at(self.bytes_of_job, index, [noted[5].demand.payload for noted in ended])
-        np.add.at(self.wire_bytes_of_job, index, [noted[5].demand.nbytes for noted in ended])
+        copies = [noted[7] for noted in ended]
+        index = np.repeat([noted[0] for noted in ended], copies)
+        for totals, each in ((self.bytes_of_job, [noted[5].demand.payload for noted in ended]),
+                             (self.wire_bytes_of_job, [noted[5].demand.nbytes for noted in ended])):
+            np.add.at(totals, index, np.repeat(each, copies))
         np.add.at(self.coflows_of_job, index, 1)
         if self._keeps_coflows:
             sent = [self._flows_of.pop(noted[5], b"") for noted in ended]

@@ -36,8 +36,9 @@ WITH_WIRE = DTYPES | {name: np.dtype([*DTYPES[name].descr, ("begin_s", "f8"), ("
                                       ("wire_bytes", "f8")]) for name in ("coflows", "flows")}
 
 #: A coflow that a job process has completed: the job's index, the iteration and its stages, the
-#: index of the stage, the number of its name, the event of the fabric, the finish time.
-Ended = tuple[int, int, Sequence[Stage], int, int, CoflowEvent, float]
+#: index of the stage, the number of its name, the event of the fabric, the finish time; and how many
+#: coflows it stands for, those of the stages from that one on.
+Ended = tuple[int, int, Sequence[Stage], int, int, CoflowEvent, float, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Coflows:
     @classmethod
     def ended(cls, noted: Iterable[Ended], numbers: CoflowNumbers) -> Coflows:
         """Make rows of coflows that job processes completed."""
-        jobs, iterations, stages, places, names, transfers, finish = zip(*noted, strict=True)
+        jobs, iterations, stages, places, names, transfers, finish, copies = zip(
+            *noted, strict=True)
         rows = np.empty(len(jobs), WITH_WIRE["coflows"])
         rows["coflow"] = list(map(numbers.number, jobs, iterations, stages, places))
         rows["job"], rows["iteration"] = numbers.job_ids[np.array(jobs)], iterations
@@ -64,6 +66,10 @@ class Coflows:
         rows["finish_s"] = finish
         rows["cct_s"] = rows["finish_s"] - rows["valid_s"]
         describe([transfer.demand for transfer in transfers], rows)
+        if max(copies) > 1:
+            begins = np.cumsum(copies) - copies
+            rows = np.repeat(rows, copies)
+            rows["coflow"] += np.arange(len(rows)) - np.repeat(begins, copies)
         return cls(rows)
 
     @classmethod
@@ -110,7 +116,7 @@ def packed(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 def describe(demands: Sequence[RoutedCoflow], rows: NDArray[Any]) -> None:
     """Fill in sizes, width, gamma and deadlines. Most jobs send the same coflows repeatedly."""
-    known = {id(demand): demand for demand in demands}
+    known = {id(demand): demand.stands_for or demand for demand in demands}
     place = dict(zip(known, range(len(known)), strict=True))
     which = np.array([place[id(demand)] for demand in demands])
     for name, values in (

@@ -28,7 +28,7 @@ from netsim.edge.whole_jobs import check_room, contexts_of
 from netsim.engine.registry import make_execution
 from netsim.errors import InputError, NetsimWarning, UnknownNameError
 from netsim.jobs.patterns import model_coflows
-from netsim.jobs.ranked_stages import operations_of
+from netsim.jobs.ranked_stages import has_operations
 from netsim.models import ParallelModel
 from netsim.models.mapping import can_hold
 from netsim.network import Topology
@@ -540,7 +540,7 @@ def check_jobs(workload: Workload, cluster: Cluster) -> None:
     held: set[ParallelModel] = set()
     for job in workload:
         check_size(job, cluster)
-        if operations_of(job) is not None:
+        if has_operations(job):
             raise InputError(f"job {job.id}: its ranks compute, or its iterations overlap, which "
                              f"runs on a network, and not on a cluster such as {cluster.name!r}; "
                              "give a network with a host for each GPU")

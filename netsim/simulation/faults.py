@@ -111,6 +111,11 @@ class Faults:
         return parts_of(self.given)
 
     @property
+    def changing(self) -> NDArray[np.int64]:
+        """The links whose capacities events change."""
+        return np.array([link for change in self._changes for link in change.capacity], np.int64)
+
+    @property
     def touch_jobs(self) -> bool:
         """Whether events stop or reroute jobs, so that the fabric may run none by itself."""
         return self.restarts or isinstance(self.network, LiveNetwork)

@@ -171,6 +171,12 @@ class OnEdge:
     def settle(self) -> None:
         """See `Target.settle`: the last step is the end of the last job."""
 
+    def see_symmetry(self) -> None:
+        """See `Target.see_symmetry`: there is none."""
+
+    def close(self) -> None:
+        """See `Target.close`."""
+
     def stalled(self) -> StalledError:
         """See `Target.stalled`."""
         return self._run.stalled()

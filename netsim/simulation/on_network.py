@@ -19,15 +19,16 @@ from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.arrivals import Arrivals
 from netsim.jobs.fitting import all_fitted, fitted
-from netsim.jobs.plan import JobPlan, place_randomly
+from netsim.jobs.plan import JobPlan, links_of, place_randomly
 from netsim.jobs.process import JobProcess
 from netsim.jobs.rank_process import RankProcess
-from netsim.jobs.ranked_stages import operations_of
+from netsim.jobs.ranked_stages import has_operations
 from netsim.jobs.single import SingleCoflows
 from netsim.jobs.single_columns import SingleColumns, is_single, of_columns, of_specs
 from netsim.jobs.stragglers import factors_of, slowed_job
 from netsim.network import Topology
 from netsim.network.live import LiveNetwork
+from netsim.programs import Programs
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.link_recorder import RECORDS
 from netsim.recording.recorder import Recorder
@@ -98,15 +99,19 @@ class OnNetwork(Clocked):
         self._arrivals = Arrivals(self.env, self.arrival_s, self._arrive,
                                   np.delete(np.arange(len(workload)), single.members))
         self._herald: Arrivals | None = None
+        self._links_used: list[NDArray[np.int64]] | None = None
+        self._sees_symmetry, self._simulated_ranks = False, 0
 
     def _arrive(self, index: int) -> None:
         """Start a job that has a process."""
-        ranked = operations_of(self.workload.jobs[index]) is not None
+        ranked = has_operations(self.workload.jobs[index])
         job = (RankProcess if ranked else JobProcess)(
             self.env, self.fabric, index, float(self.arrival_s[index]), self.recorder,
             self.faults.touch_jobs, self.on_hosts.may_run)
         self.jobs.append(job)
-        job.arrive(self._plan(index))
+        plan = self._plan(index)
+        self._simulated_ranks += plan.simulated_ranks
+        job.arrive(plan)
 
     def _singles(self, allocator: Allocator) -> SingleColumns:
         """Return the jobs that need no process."""
@@ -133,12 +138,40 @@ class OnNetwork(Clocked):
         return bool((self.slowness > 1).any()
                     and (self.slowness[self._place(job)[:job.ranks]] > 1).any())
 
-    def _plan(self, index: int) -> JobPlan:
+    def _plan(self, index: int, taken: NDArray[np.bool_] | None = None) -> JobPlan:
         job = self.workload.jobs[index]
         hosts = self._place(job)
         spec, slowed = slowed_job(job, self.slowness[hosts[:job.ranks]])
+        if self._sees_symmetry and isinstance(spec.operations, Programs):
+            taken = self._taken_by_others(index)
         return JobPlan(spec, self.network, hosts, self.workload.seed,
-                       self.faults.most_capacity, slowed)
+                       self.faults.most_capacity, slowed, taken)
+
+    def see_symmetry(self) -> None:
+        """See `Target.see_symmetry`: where rates follow from flows alone, and none is recorded."""
+        self._sees_symmetry = (
+            self.fabric.allocator.by_flow_alone and self.recorder.tells_coflows_at_most
+            and not self.faults.touch_jobs and self.faults.parts is self.network
+            and not isinstance(self.workload.jobs, JobColumns))
+
+    def _taken_by_others(self, index: int) -> NDArray[np.bool_]:
+        """Return the links that other jobs use, or that change."""
+        if self._links_used is None:
+            count = len(self.workload.jobs)
+            self._links_used = [self._links_of(each) for each in range(count)] if count > 1 else []
+        taken = np.zeros(self.network.links, np.bool_)
+        taken[self.faults.changing] = True
+        for other, links in enumerate(self._links_used):
+            if other != index:
+                taken[links] = True
+        return taken
+
+    def _links_of(self, index: int) -> NDArray[np.int64]:
+        """Return the links that a job uses, or may use."""
+        job = self.workload.jobs[index]
+        if isinstance(job.operations, Programs):
+            return links_of(job, job.operations, self.network, self._place(job))
+        return self._plan(index).links()
 
     def _place(self, job: JobSpec) -> NDArray[np.int64]:
         return place_randomly(job, self.network, self.seed)
@@ -268,8 +301,10 @@ class OnNetwork(Clocked):
 
     def cost(self) -> dict[str, Any]:
         """See `Target.cost`."""
-        return {"decisions": self.fabric.decisions, "overdue": self._overdue(),
-                "counts": dict(self.fabric.allocator.counts)}
+        counts = dict(self.fabric.allocator.counts)
+        if self._simulated_ranks:
+            counts["simulated_ranks"] = self._simulated_ranks
+        return {"decisions": self.fabric.decisions, "overdue": self._overdue(), "counts": counts}
 
     def tables(self) -> dict[str, Any]:
         """See `Target.tables`."""

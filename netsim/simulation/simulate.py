@@ -31,6 +31,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
              stragglers: Mapping[int | str, float] | None = None, check: bool = True,
              scheduler: Any = None, placement: Any = None, execution: Any = None,
              epsilon: float = 0.0, transport: Any = "constant", preemption: Any = None,
+             symmetry: bool = True,
              progress: bool | Callable[[int, int], None] = False) -> Result:
     """Simulate a workload on a network, on the servers of a cluster, or on an edge-cloud.
 
@@ -93,6 +94,10 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         On a cluster, what jobs keep that are preempted or lose a server, and what it costs, such as
         ``{"keep": "fraction", "checkpoint_s": "5s", "restore_s": "10s"}``; see
         `netsim.engine.preemption.Preemption`. By default whole iterations, at no cost.
+    symmetry : bool
+        Whether ranks of a job made by `netsim.llm_job` that do the same at the same time, on links
+        that nobody else uses, may be simulated once; that changes no result. It is done on networks
+        under max-min fairness, if flows, links and decisions are not recorded.
     progress : bool or callable
         Whether to show a progress bar on a terminal or in a notebook; or a function to call with
         the numbers of coflows done and in total, or of jobs on a cluster or an edge-cloud.
@@ -125,4 +130,8 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         record=record, timeline=timeline, events=events, stragglers=stragglers, check=check,
         scheduler=scheduler, placement=placement, execution=execution, epsilon=epsilon,
         transport=transport, preemption=preemption)
-    return sim.run(until, progress).result()
+    if symmetry:
+        sim.see_symmetry()
+    result = sim.run(until, progress).result()
+    sim.close()
+    return result

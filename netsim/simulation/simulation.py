@@ -232,6 +232,21 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         always = dict.fromkeys(RECORDS)
         return Result(**{**always, **tables}, run=run)
 
+    def see_symmetry(self) -> None:
+        """Simulate ranks that do the same once, as `netsim.simulate` does; before the first step.
+
+        The run may then neither be looked at nor changed before its end, which is not checked.
+        """
+        self._target.see_symmetry()
+
+    def close(self) -> None:
+        """Free the memory of the run, which can neither go on nor be asked for anything.
+
+        Otherwise Python frees it at some time after the last use, as that of any large object whose
+        parts refer to each other. Results that were taken stay.
+        """
+        self._target.close()
+
     # --- to change --------------------------------------------------------------------
 
     def submit(self, job: JobSpec | EdgeJob) -> None:

@@ -89,6 +89,9 @@ class Target(Protocol):
     def begin(self) -> None:
         """Prepare the first step."""
 
+    def see_symmetry(self) -> None:
+        """Simulate ranks that do the same once; the run is then only asked for its result."""
+
     def hold_at(self, limit: float) -> None:
         """See that the run can stand at a time, in seconds, that is not over."""
 
@@ -115,6 +118,9 @@ class Target(Protocol):
 
         Of it, `identity`, `cost` and `tables` are asked.
         """
+
+    def close(self) -> None:
+        """Free the memory of a run of which nothing is asked any more."""
 
     def so_far(self) -> str:
         """Describe the progress of the run for a message."""
@@ -205,6 +211,9 @@ class Clocked:
         """See `Target`."""
         return float(self.env.now)
 
+    def see_symmetry(self) -> None:
+        """See `Target.see_symmetry`: by default none is seen."""
+
     def hold_at(self, limit: float) -> None:
         """See `Target.hold_at`: nothing happens then, but the fabric does not run ahead of it."""
         call_at(self.env, limit, priority=LAST)
@@ -218,6 +227,11 @@ class Clocked:
             self.hold_at(end)
             while self.env.peek() <= end:
                 self.env.step()
+
+    def close(self) -> None:
+        """See `Target.close`."""
+        if self.fabric is not None:
+            self.fabric.close()
 
     def so_far(self) -> str:
         """See `Target.so_far`."""

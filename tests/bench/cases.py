@@ -328,6 +328,19 @@ def _collective(name: str) -> Callable[[bool], Any]:
     return build
 
 
+def _llm(gpus: int, iterations: int) -> Callable[[bool], Any]:
+    """Llama-65B on servers of 8 GPUs, the network and the job made as well."""
+    def build(smoke: bool) -> Any:
+        servers, times = (16, 1) if smoke else (gpus // 8, iterations)
+
+        def run() -> netsim.Result:
+            job = netsim.llm_job("llama-65b", tp=8, pp=8, dp=servers // 8, zero=1,
+                                 global_batch=servers, sequence_parallel=True, iterations=times)
+            return netsim.simulate(netsim.gpu_cluster(servers), [job], record=("jobs",))
+        return run, _bounded
+    return build
+
+
 def _sprayed(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     """A permutation of 8,192 hosts as one coflow, with latency, on a sprayed leaf-spine of 4:1."""
     leaves = 8 if smoke else 128
@@ -529,6 +542,8 @@ CASES = {case.name: case for case in (
     Case("permutation-50k", _permutation, 10.0),
     Case("collective-ring-1024", _collective("all-reduce"), 0.5),
     Case("collective-all-to-all-1024", _collective("all-to-all"), 1.0),
+    Case("llm-1024-gpus", _llm(1024, 10), 10),
+    Case("llm-65536-gpus", _llm(65536, 1), 60),
     Case("sprayed-permutation-8192", _sprayed, 0.2),
     Case("wide-sebf-100k", _wide, 10.0),
     Case("two-links-40k", _two_links, 0.1),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import threading
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,7 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.allocators.registry import ALLOCATORS
 from netsim.errors import InputError, UnknownNameError
+from netsim.fabric.flow_table import FlowTable
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.simulation.run_events import EVENT_KINDS
@@ -634,6 +637,23 @@ def test_a_fork_copies_what_is_active():
     assert np.count_nonzero(copied.flows["size"]) == 3
     assert np.count_nonzero(copied.loads["nbytes"]) == 6
     assert_same(other.run().result(), sim.run().result())
+
+
+@pytest.mark.parametrize("allocator", ["maxmin", "sebf", "parrot"])
+def test_a_run_is_free_at_once_when_it_is_over(allocator, monkeypatch):
+    """Without Python looking for circles of references, of which a run has some."""
+    tables = []
+    make = FlowTable.__init__
+    monkeypatch.setattr(FlowTable, "__init__", lambda self, *args: (
+        make(self, *args), tables.append(weakref.ref(self.pools)))[0])
+    gc.disable()
+    try:
+        result = netsim.simulate(netsim.big_switch(2, 1.0), [netsim.JobSpec(
+            0, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 1.0)])])], allocator=allocator)
+        assert [pools() for pools in tables] == [None]
+    finally:
+        gc.enable()
+    assert result.jobs["jct_s"].tolist() == [1.0]
 
 
 def test_the_past_is_shared_on_disk(monkeypatch):

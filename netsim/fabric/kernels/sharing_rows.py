@@ -71,7 +71,7 @@ def _join(parts, flows, hops, f, weight, unit):
         row.plain = 0
         sum_up(parts)
     see_weight(row, weight)
-    c = _class_of(parts, flows[f], hops, weight, unit)
+    c = _class_of(parts, flows, f, hops, weight, unit)
     if c == NONE:
         return False
     kind = parts.classes[c]
@@ -120,9 +120,14 @@ def _weigh(parts, c, weight):
 
 
 @inlined
-def _class_of(parts, flow, hops, weight, unit):
-    """Return the class of a flow, a new one if there was none; `NONE` if there is no room."""
+def _class_of(parts, flows, f, hops, weight, unit):
+    """Return the class of a flow, a new one if there was none; `NONE` if there is no room.
+
+    Flows that stand for others may cross the same links between other hosts: they are not of one
+    class, as those others would not be.
+    """
     links, path, classes, place = parts.links, parts.path, parts.classes, parts.place
+    flow = flows[f]
     rarest, at = links[hops[flow.hop].link], 0
     fits = parts.state[0].classes < len(classes)
     for h in range(flow.hop, flow.hop + flow.hops):
@@ -142,6 +147,8 @@ def _class_of(parts, flow, hops, weight, unit):
         c = place[m]
         same = unit >= 0 or (parts.unit_of[c] == classes[c].number
                              and parts.units[parts.unit_of[c]] == weight)
+        head = flows[classes[c].head]
+        same &= head.src == flow.src and head.dst == flow.dst
         for h in range(flow.hops):
             same &= path[c, h] == hops[flow.hop + h].link
         if same and (flow.hops == path.shape[1] or path[c, flow.hops] == len(links) - 1):

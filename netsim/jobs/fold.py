@@ -1,0 +1,231 @@
+"""Ranks that do the same at the same time are simulated once, where links are alike too.
+
+Max-min fair rates follow from flows and links alone. So where flows and links fall into classes,
+where each flow of a class crosses links of the same classes, and each link of a class is crossed by
+as many flows of each class, all flows of a class have one rate at any time, which one link of each
+class tells. Such classes are found by colour refinement: flows and links get colours by what they
+are, and then by the colours of what they meet, until no more of them differ. Colours are hashes of
+64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.kernels.binding import bind
+from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.network import Topology
+from netsim.network.routing import expand, mix
+from netsim.programs import Programs
+
+__all__ = ["Crossing", "fold"]
+
+Ints = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
+
+
+class Crossing(NamedTuple):
+    """The flows of all groups of all families, and the links that they cross.
+
+    Attributes
+    ----------
+    family, group : ndarray of int, shape (flows,)
+        Of each flow; groups of all families are numbered.
+    src, dst : ndarray of int, shape (flows,)
+        Hosts.
+    payload, nbytes, latency : ndarray of float, shape (flows,)
+        Bytes without headers and with them, and the seconds of the path.
+    ptr, links : ndarray of int
+        Their paths, in compressed rows.
+    """
+
+    family: Ints
+    group: Ints
+    src: Ints
+    dst: Ints
+    payload: NDArray[np.float64]
+    nbytes: NDArray[np.float64]
+    latency: NDArray[np.float64]
+    ptr: Ints
+    links: Ints
+
+    @classmethod
+    def of(cls, programs: Programs, network: Topology, hosts: Ints, keys: Ints) -> Crossing:
+        """Route all flows; `keys` are those of the first flow of each group, for ECMP."""
+        families = programs.families
+        groups = np.array([family.groups for family in families])
+        each = np.array([len(family.flows) for family in families]) // groups
+        family = np.repeat(np.arange(len(families)), groups * each)
+        group = np.repeat(np.arange(groups.sum()), np.repeat(each, groups))
+        first = np.cumsum(np.bincount(group)) - np.bincount(group)
+        key = keys[group] + np.arange(len(group)) - first[group]
+        src, dst, payload = (np.concatenate([getattr(family.flows, name) for family in families])
+                             for name in ("src", "dst", "nbytes"))
+        src, dst = hosts[src], hosts[dst]
+        ptr, links = network.routes(src, dst, key)
+        return cls(family, group, src, dst, payload,
+                   network.wire_bytes(payload, src, dst, key, ptr, links),
+                   network.wire.latency_of(ptr, links), ptr, links)
+
+    @property
+    def owner(self) -> Ints:
+        """The flow of each entry of `links`."""
+        return np.repeat(np.arange(len(self.src)), np.diff(self.ptr))
+
+
+class _Classes(NamedTuple):
+    """Flows and links that are alike.
+
+    Attributes
+    ----------
+    of_flow : ndarray of int, shape (flows,)
+    of_link : ndarray of int, shape (entries of `Crossing.links`,)
+    """
+
+    of_flow: Ints
+    of_link: Ints
+
+
+def fold(programs: Programs, crossing: Crossing, network: Topology,
+         coflow_of: Callable[[int], RoutedCoflow], taken: NDArray[np.bool_]
+         ) -> tuple[RoutedCoflow, ...] | None:
+    """Return the coflow of one group of each family that tells what all groups do.
+
+    Parameters
+    ----------
+    programs : Programs
+    crossing : Crossing
+        Its flows.
+    network : Topology
+    coflow_of : callable
+        Routes the first coflow of a family, given its number.
+    taken : ndarray of bool, shape (links,)
+        Links that others use, or that change.
+
+    Returns
+    -------
+    tuple of RoutedCoflow, or None
+        By family, each with the coflow that it stands for; None if groups differ.
+    """
+    if taken[crossing.links].any():
+        return None
+    classes = _refined(crossing, network.usable)
+    if not _groups_alike(programs, classes.of_flow):
+        return None
+    if not _links_tell(crossing, classes):
+        return None
+    first = np.full(int(classes.of_link.max(initial=-1)) + 1, network.links)
+    np.minimum.at(first, classes.of_link, crossing.links)
+    chosen = _chosen(crossing, classes.of_flow)
+    return tuple(
+        _on_first_links(crossing, [chosen[kind] for kind in kinds], first[classes.of_link],
+                        network.usable, coflow_of(family))
+        for family, kinds in enumerate(_kinds_of(programs, classes.of_flow)))
+
+
+def _refined(crossing: Crossing, capacity: NDArray[np.float64]) -> _Classes:
+    """Divide flows and links until those of a class are alike in all that they meet."""
+    owner = crossing.owner
+    used, link = np.unique(crossing.links, return_inverse=True)
+    # Links that one path crosses are to differ, such as a host's two ports in a ring.
+    place = mix((np.arange(len(owner)) - crossing.ptr[owner]).view(np.uint64))
+    of_links = mix(capacity[used].view(np.uint64))
+    of_flows = np.zeros(len(crossing.src), np.uint64)
+    for column in (crossing.family, crossing.payload, crossing.nbytes, crossing.latency):
+        of_flows = mix(of_flows + column.view(np.uint64))
+    flow, count = of_flows, 0
+    while True:
+        colour = mix(of_links + _sums(mix(flow[owner] + place), link, len(used)))
+        flow = mix(of_flows + _sums(mix(colour[link] + place), owner, len(flow)))
+        found, kind = np.unique(flow, return_inverse=True)
+        if len(found) == count:
+            return _Classes(kind, np.unique(colour, return_inverse=True)[1][link])
+        count = len(found)
+
+
+def _sums(values: Hashes, where: Ints, count: int) -> Hashes:
+    """Add up values by where they belong, as integers that wrap."""
+    found = np.zeros(count, np.uint64)
+    np.add.at(found, where, values)
+    return found
+
+
+def _groups_alike(programs: Programs, of_flow: Ints) -> bool:
+    """Whether all groups of a family have flows of the same classes."""
+    begin = 0
+    for family in programs.families:
+        own = np.sort(of_flow[begin:begin + len(family.flows)].reshape(family.groups, -1), axis=1)
+        if (own != own[0]).any():
+            return False
+        begin += len(family.flows)
+    return True
+
+
+def _kinds_of(programs: Programs, of_flow: Ints) -> list[list[int]]:
+    """Return the classes of the flows of each family."""
+    stops = np.cumsum([len(family.flows) for family in programs.families])
+    return [np.unique(of_flow[stop - len(family.flows):stop]).tolist()
+            for stop, family in zip(stops.tolist(), programs.families, strict=True)]
+
+
+def _links_tell(crossing: Crossing, classes: _Classes) -> bool:
+    """Whether one link of each class tells the rates.
+
+    It does if as many flows of a class share each of the links that they cross, all of one group,
+    and no path crosses links that are alike.
+    """
+    owner, kinds = crossing.owner, int(classes.of_flow.max(initial=-1)) + 1
+    on_path = owner * (int(classes.of_link.max(initial=-1)) + 1) + classes.of_link
+    if len(np.unique(on_path)) < len(on_path):
+        return False
+    code = crossing.links * kinds + classes.of_flow[owner]
+    order = np.lexsort((crossing.group[owner], code))
+    code, group = code[order], crossing.group[owner][order]
+    same = code[1:] == code[:-1]
+    if (group[1:] != group[:-1])[same].any():
+        return False
+    found, counts = np.unique(code, return_counts=True)
+    least, most = np.full(kinds, len(code)), np.zeros(kinds, np.int64)
+    np.minimum.at(least, found % kinds, counts)
+    np.maximum.at(most, found % kinds, counts)
+    return bool((least >= most).all())
+
+
+def _chosen(crossing: Crossing, of_flow: Ints) -> list[Ints]:
+    """Return flows of each class that tell what one of its links carries.
+
+    They are those on the first link of the first flow, by its hosts, as flows of other classes
+    between the same hosts are on the same path everywhere.
+    """
+    order = np.lexsort((crossing.dst, crossing.src, of_flow))
+    begins = np.searchsorted(of_flow[order], np.arange(int(of_flow.max(initial=-1)) + 2))
+    begin_link = np.full(len(of_flow), -1)
+    crosses = np.diff(crossing.ptr) > 0
+    begin_link[crosses] = crossing.links[crossing.ptr[:-1][crosses]]
+    chosen = []
+    for begin, end in pairwise(begins.tolist()):
+        own = order[begin:end]
+        chosen.append(np.sort(own[begin_link[own] == begin_link[own[0]]]))
+    return chosen
+
+
+def _on_first_links(crossing: Crossing, chosen: Sequence[Ints], links: Ints,
+                    capacity: NDArray[np.float64], whole: RoutedCoflow) -> RoutedCoflow:
+    """Return the coflow of some flows, on one link of each class."""
+    flows = np.concatenate(chosen)
+    _, entries = expand(crossing.ptr, flows)
+    ptr = np.concatenate(([0], np.cumsum(np.diff(crossing.ptr)[flows])))
+    parts = bind(crossing.src[flows], crossing.dst[flows], crossing.nbytes[flows], ptr,
+                 links[entries], capacity, np.array([len(flows)]), crossing.payload[flows],
+                 crossing.latency[flows])
+    parts[0]["overhead"] = whole.overhead_s
+    for array in parts:
+        array.setflags(write=False)
+    return replace(whole, coflows=parts[0], flows=parts[1], hops=parts[2], loads=parts[3],
+                   stands_for=whole)

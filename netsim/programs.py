@@ -1,0 +1,188 @@
+"""What ranks do that are alike: one program for each class of them, and the groups that communicate.
+
+The operations of all ranks follow from it, and those of one rank of each class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.brief import brief
+from netsim.columns import Flows
+from netsim.forking import same
+from netsim.operations import Operations, Relation, Sending, transfer
+
+__all__ = ["Family", "Programs", "Row"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Coflows of groups of ranks, each of which does the same in its own group.
+
+    Attributes
+    ----------
+    kind, payload, group
+        See `netsim.operations.Communication`.
+    members : ndarray of int, shape (groups, ranks of a group)
+    factor : float
+        Of all bytes, for scaled jobs.
+    """
+
+    kind: str
+    members: Ints
+    payload: int
+    group: str
+    factor: float = 1.0
+
+    @property
+    def groups(self) -> int:
+        """Number of groups."""
+        return len(self.members)
+
+    @cached_property
+    def flows(self) -> Flows:
+        """The flows of all groups, group by group."""
+        count = self.members.shape[1]
+        src, dst, parts, _ = transfer(self.kind, np.arange(count))
+        nbytes = parts * self.payload / max(count, 1) * self.factor
+        return Flows(self.members[:, src].ravel(), self.members[:, dst].ravel(),
+                     np.full(len(src) * self.groups, nbytes))
+
+    def sending(self, group: int) -> Sending:
+        """Return what a group sends."""
+        made = Sending.of(self.kind, self.members[group].tolist(), self.payload, self.group)
+        return made if self.factor == 1 else made.scaled(self.factor)
+
+
+class Row(NamedTuple):
+    """A step of the program of a class, of which each rank, or each group, has an operation.
+
+    Attributes
+    ----------
+    name, stream : str
+    ranks : ndarray of int or None
+        The ranks that compute; None of a communication.
+    seconds : float
+        Of a computation.
+    family : int
+        Which of `Programs.families` is sent, an operation per group; -1 for none.
+    count : int
+        Number of operations.
+    of_rank : ndarray of int, shape (ranks of the class,)
+        Which of them is that of each rank.
+    """
+
+    name: str
+    stream: str
+    ranks: Ints | None
+    seconds: float
+    family: int
+    count: int
+    of_rank: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Programs:
+    """The operations of an iteration of a job, class by class of ranks that are alike.
+
+    All classes have as many ranks.
+
+    Attributes
+    ----------
+    rows : tuple of Row
+    after, after_previous : tuple of (int, int)
+        Pairs of a row and one that it waits for: the operation of the k-th rank of its class waits
+        for that of the k-th rank of the other's.
+    families : tuple of Family
+    ranks : int
+        Number of all ranks.
+    """
+
+    rows: tuple[Row, ...] = field(repr=False)
+    after: tuple[tuple[int, int], ...] = field(repr=False)
+    after_previous: tuple[tuple[int, int], ...] = field(repr=False)
+    families: tuple[Family, ...] = field(repr=False)
+    ranks: int
+    __repr__ = brief
+    __deepcopy__ = same
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Programs, (self.rows, self.after, self.after_previous, self.families, self.ranks)
+
+    def scaled(self, nbytes: float, compute: float) -> Programs:
+        """Return the programs with factors of all bytes and of all seconds of computation."""
+        return replace(
+            self, rows=tuple(row._replace(seconds=row.seconds * compute) for row in self.rows),
+            families=tuple(replace(each, factor=each.factor * nbytes) for each in self.families))
+
+    @cached_property
+    def counts(self) -> Ints:
+        """Number of operations of each row."""
+        return np.array([row.count for row in self.rows], np.int64)
+
+    @cached_property
+    def first(self) -> Ints:
+        """Place of the first operation of each row among those of `whole`."""
+        return np.cumsum(self.counts) - self.counts
+
+    @cached_property
+    def first_sending(self) -> Ints:
+        """Place of the first coflow of each family among the sendings of `whole`."""
+        groups = np.array([family.groups for family in self.families], np.int64)
+        return np.cumsum(groups) - groups
+
+    @cached_property
+    def whole(self) -> Operations:
+        """The operations of all ranks."""
+        rank = [np.full(row.count, -1) if row.ranks is None else row.ranks for row in self.rows]
+        sends = [np.full(row.count, -1) if row.family < 0 else
+                 self.first_sending[row.family] + np.arange(row.count) for row in self.rows]
+        sendings = tuple(family.sending(group) for family in self.families
+                         for group in range(family.groups))
+        relations = []
+        for pairs in (self.after, self.after_previous):
+            operation, other = (np.concatenate([np.empty(0, np.int64), *(
+                self.first[pair[side]] + self.rows[pair[side]].of_rank for pair in pairs)])
+                for side in (0, 1))
+            relations.append(Relation.of(operation, other, len(self)))
+        return self._operations(self.counts, np.concatenate(rank), np.concatenate(sends),
+                                relations, sendings)
+
+    @cached_property
+    def folded(self) -> Operations:
+        """The operations of the first rank of each class and of the first group of each family."""
+        rank = [-1 if row.ranks is None else row.ranks[0] for row in self.rows]
+        relations = []
+        for pairs in (self.after, self.after_previous):
+            listed = np.array(pairs, np.int64).reshape(-1, 2)
+            relations.append(Relation.of(listed[:, 0], listed[:, 1], len(self.rows)))
+        return self._operations(np.ones(len(self.rows), np.int64), np.array(rank, np.int64),
+                                np.array([row.family for row in self.rows], np.int64), relations,
+                                tuple(family.sending(0) for family in self.families))
+
+    def _operations(self, counts: Ints, rank: Ints, sends: Ints, relations: Sequence[Relation],
+                    sendings: tuple[Sending, ...]) -> Operations:
+        """Make operations, so many of each row."""
+        streams, stream = _numbered(row.stream for row in self.rows)
+        names, name = _numbered(row.name for row in self.rows)
+        return Operations(rank, np.repeat([row.seconds for row in self.rows], counts), sends,
+                          np.repeat(stream, counts), np.repeat(name, counts), *relations, sendings,
+                          streams, names, self.ranks)
+
+
+def _numbered(texts: Iterator[str]) -> tuple[tuple[str, ...], list[int]]:
+    """Return the different texts, and the number of each."""
+    known: dict[str, int] = {}
+    numbers = [known.setdefault(text, len(known)) for text in texts]
+    return tuple(known), numbers
