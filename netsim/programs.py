@@ -1,4 +1,4 @@
-"""What ranks do that are alike: one program for each class of them, and the groups that communicate.
+"""What ranks do that are alike: a program for each class of them, and who communicates with whom.
 
 The operations of all ranks follow from it, and those of one rank of each class.
 """
@@ -74,7 +74,7 @@ class Row(NamedTuple):
         Of a computation.
     family : int
         Which of `Programs.families` is sent, an operation per group; -1 for none.
-    count : int
+    size : int
         Number of operations.
     of_rank : ndarray of int, shape (ranks of the class,)
         Which of them is that of each rank.
@@ -85,7 +85,7 @@ class Row(NamedTuple):
     ranks: Ints | None
     seconds: float
     family: int
-    count: int
+    size: int
     of_rank: Ints
 
 
@@ -129,7 +129,7 @@ class Programs:
     @cached_property
     def counts(self) -> Ints:
         """Number of operations of each row."""
-        return np.array([row.count for row in self.rows], np.int64)
+        return np.array([row.size for row in self.rows], np.int64)
 
     @cached_property
     def first(self) -> Ints:
@@ -145,40 +145,43 @@ class Programs:
     @cached_property
     def whole(self) -> Operations:
         """The operations of all ranks."""
-        rank = [np.full(row.count, -1) if row.ranks is None else row.ranks for row in self.rows]
-        sends = [np.full(row.count, -1) if row.family < 0 else
-                 self.first_sending[row.family] + np.arange(row.count) for row in self.rows]
+        rank = [np.full(row.size, -1) if row.ranks is None else row.ranks for row in self.rows]
+        sends = [np.full(row.size, -1) if row.family < 0 else
+                 self.first_sending[row.family] + np.arange(row.size) for row in self.rows]
         sendings = tuple(family.sending(group) for family in self.families
                          for group in range(family.groups))
-        relations = []
-        for pairs in (self.after, self.after_previous):
-            operation, other = (np.concatenate([np.empty(0, np.int64), *(
-                self.first[pair[side]] + self.rows[pair[side]].of_rank for pair in pairs)])
-                for side in (0, 1))
-            relations.append(Relation.of(operation, other, len(self)))
         return self._operations(self.counts, np.concatenate(rank), np.concatenate(sends),
-                                relations, sendings)
+                                self._of_all(self.after), self._of_all(self.after_previous),
+                                sendings)
+
+    def _of_all(self, pairs: Sequence[tuple[int, int]]) -> Relation:
+        """Return the relation of operations, of one of rows."""
+        operation, other = (np.concatenate([np.empty(0, np.int64), *(
+            self.first[pair[side]] + self.rows[pair[side]].of_rank for pair in pairs)])
+            for side in (0, 1))
+        return Relation.of(operation, other, len(self))
 
     @cached_property
     def folded(self) -> Operations:
         """The operations of the first rank of each class and of the first group of each family."""
         rank = [-1 if row.ranks is None else row.ranks[0] for row in self.rows]
-        relations = []
-        for pairs in (self.after, self.after_previous):
-            listed = np.array(pairs, np.int64).reshape(-1, 2)
-            relations.append(Relation.of(listed[:, 0], listed[:, 1], len(self.rows)))
-        return self._operations(np.ones(len(self.rows), np.int64), np.array(rank, np.int64),
-                                np.array([row.family for row in self.rows], np.int64), relations,
+        after, previous = (np.array(pairs, np.int64).reshape(-1, 2)
+                           for pairs in (self.after, self.after_previous))
+        count = len(self.rows)
+        return self._operations(np.ones(count, np.int64), np.array(rank, np.int64),
+                                np.array([row.family for row in self.rows], np.int64),
+                                Relation.of(after[:, 0], after[:, 1], count),
+                                Relation.of(previous[:, 0], previous[:, 1], count),
                                 tuple(family.sending(0) for family in self.families))
 
-    def _operations(self, counts: Ints, rank: Ints, sends: Ints, relations: Sequence[Relation],
-                    sendings: tuple[Sending, ...]) -> Operations:
+    def _operations(self, counts: Ints, rank: Ints, sends: Ints, after: Relation,
+                    after_previous: Relation, sendings: tuple[Sending, ...]) -> Operations:
         """Make operations, so many of each row."""
         streams, stream = _numbered(row.stream for row in self.rows)
         names, name = _numbered(row.name for row in self.rows)
         return Operations(rank, np.repeat([row.seconds for row in self.rows], counts), sends,
-                          np.repeat(stream, counts), np.repeat(name, counts), *relations, sendings,
-                          streams, names, self.ranks)
+                          np.repeat(stream, counts), np.repeat(name, counts), after,
+                          after_previous, sendings, streams, names, self.ranks)
 
 
 def _numbered(texts: Iterator[str]) -> tuple[tuple[str, ...], list[int]]:

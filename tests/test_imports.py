@@ -19,7 +19,8 @@ PACKAGE = Path(netsim.__file__).parent
 ROOMS = (
     "_version", "text", "errors", "plain", "reading", "xml_tree", "units", "checks", "streams",
     "ties", "brief", "lazy", "forking", "watching", "plugins", "compiling", "atomic", "columns",
-    "collectives", "models", "operations", "stage", "history", "job", "workload", "llm", "network",
+    "collectives", "models", "operations", "programs", "stage", "history", "job", "workload", "llm",
+    "network",
     "results", "fabric", "allocators", "traces", "jobs", "predictors", "cluster", "placements",
     "engine", "edge", "schedulers", "recording", "simulation", "gym", "scripting", "analysis",
     "experiment_file", "studies", "plots", "reproductions", "reference", "testing", "cli",

@@ -97,7 +97,8 @@ class Chains:
 
     def _take(self, demands: Sequence[RoutedCoflow], pools: Pools) -> list[int]:
         """Take in what the stages of a chain send; return where it is in `coflows`."""
-        first, places = self._used_coflows, {}
+        first = self._used_coflows
+        places: dict[RoutedCoflow, int] = {}
         for demand in demands:
             places.setdefault(demand, first + len(places))
         self._used_coflows += len(places)

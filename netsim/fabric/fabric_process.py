@@ -302,14 +302,6 @@ class FabricProcess:
         """The instant to which bytes have been moved, if that is later than now; else now."""
         return max(self._moved_to, self._env.now)
 
-    def close(self) -> None:
-        """Forget everything, after a run that nobody looks at any more.
-
-        Its parts know each other, so that Python would only find out later that they are unused.
-        """
-        vars(self.table).clear()
-        vars(self).clear()
-
     def look(self) -> tuple[FlowTable, list[CoflowEvent | None]]:
         """Return a copy of the table as of now, and its coflows; the run does not feel it.
 

@@ -314,8 +314,8 @@ class FlowTable:
             What its coflows send, over and over.
         """
         self.leave_standing()
-        flows, hops, loads = _wanted(demands)
-        self._make_room(0, wanted=(flows, 2 * hops, 2 * loads))  # an active one may move as well
+        wanted = _wanted(demands)  # twice, as an active one may move as well
+        self._make_room(0, wanted=(wanted[0], 2 * wanted[1], 2 * wanted[2]))
         self.chains.reroute(job, demands, self.pools)
         for place in np.flatnonzero((self.coflows["job"] == job) & (self.coflows["open"] > 0)):
             row = self.coflows[place:place + 1]

@@ -313,9 +313,10 @@ def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
               for one, other in permutations(range(k * gpus_per_nic, (k + 1) * gpus_per_nic), 2)]
     network = _built(graph, None, relay=not spines, routing=routing, name=name,
                      paths=beside or None, loopback_uses_ports=loopback_uses_ports)
-    network.serve_gpus(GpuServers(gpus, inside, port, nics, rails, generation))
+    machines = GpuServers(gpus, inside, port, nics, rails, generation)
+    network.serve_gpus(machines)
     if across == "nvlink" or not spines:
-        network.relay_by(network.gpu_servers.relays)
+        network.relay_by(machines.relays)
     return network
 
 

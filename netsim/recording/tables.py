@@ -36,7 +36,7 @@ WITH_WIRE = DTYPES | {name: np.dtype([*DTYPES[name].descr, ("begin_s", "f8"), ("
                                       ("wire_bytes", "f8")]) for name in ("coflows", "flows")}
 
 #: A coflow that a job process has completed: the job's index, the iteration and its stages, the
-#: index of the stage, the number of its name, the event of the fabric, the finish time; and how many
+#: index of the stage, the number of its name, the event of the fabric, the finish time; how many
 #: coflows it stands for, those of the stages from that one on.
 Ended = tuple[int, int, Sequence[Stage], int, int, CoflowEvent, float, int]
 

@@ -1,4 +1,4 @@
-"""Ranks that do the same are simulated once: the same bytes of tables; and when that is not done."""
+"""Ranks that do the same are simulated once: the same bytes of tables; when that is not done."""
 
 from __future__ import annotations
 

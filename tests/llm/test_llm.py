@@ -256,7 +256,7 @@ def test_exchange_of_a_run_is_what_operations_say():
     """Bytes on the fabric are those of all iterations' sendings; times do not depend on records."""
     job = netsim.llm_job(MOE, ep=2, dp=2, pp=2, global_batch=4, zero=1, iterations=2)
     switch = netsim.big_switch(4, "1GB/s")
-    made = job.operations
+    made = job.operations.whole
     nbytes = np.array([each.flows.nbytes.sum() for each in made.sendings])
     result = netsim.simulate(switch, [job], record=["jobs", "coflows", "computations", "links"])
     assert result.jobs["bytes"][0] == pytest.approx(
