@@ -33,7 +33,8 @@ def check_workload(workload: Workload) -> None:
         assert math.isfinite(job.arrival_s)
         assert job.arrival_s >= 0
         assert job.iterations >= 1
-        assert bool(job.stages) + (job.pattern is not None) + (job.model is not None) == 1
+        assert (bool(job.stages) + (job.pattern is not None) + (job.model is not None)
+                + (job.operations is not None)) == 1
         names = [stage.name for stage in job.stages]
         for stage in job.stages:
             assert set(stage.after) | set(stage.finishes_before) <= set(names)
@@ -48,6 +49,8 @@ def check_workload(workload: Workload) -> None:
 def flows_of(job: JobSpec) -> int:
     """Return about how many flows a job sends."""
     once = sum(len(stage.flows) + 1 if stage.flows is not None else 1 for stage in job.stages)
+    if job.operations is not None:
+        once = 4 * len(job.operations)
     return (once or (job.ranks + 1) ** 2) * job.iterations
 
 

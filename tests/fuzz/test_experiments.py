@@ -81,6 +81,15 @@ RECURRENT: dict[str, Any] = {
     "scheduler": {"name": "a-srpt", "predictor": "mean", "tau": 0.5, "comm_heavy": 1.5,
                   "mapping": "heavy-edge", "retrain": "1d"}, "execution": "asrpt"}
 
+ON_GPUS: dict[str, Any] = {
+    "record": ["jobs", "computations"], "allocator": "maxmin",
+    "network": {"kind": "gpu-cluster", "servers": 2, "gpus": 4, "nvlink": "450GB/s",
+                "gpus_per_nic": 1, "rails": 4, "latency": "1us"},
+    "workload": {"format": "llm", "tp": 2, "pp": 2, "dp": 2, "ep": 1, "global_batch": 4, "zero": 1,
+                 "schedule": "1f1b", "sequence_parallel": True, "overlap_param_gather": True,
+                 "recompute": "selective", "bucket_size": 1000, "forward_s": ["1ms", 0.002, 0],
+                 "model": {"name": "llama-7b", "layers": 4, "hidden": 64, "heads": 8, "ffn": 64}}}
+
 ON_EDGE: dict[str, Any] = {
     "name": "e", "seed": 3, "record": ["jobs", "chunks", "training", "workers", "servers", "ps"],
     "epsilon": 0.5, "transport": "constant",
@@ -113,8 +122,8 @@ LISTED: dict[str, Any] = {
          "upload_s": [1, 2], "cloud_upload_s": 9, "chunk_bytes": 5, "gang": 1}]},
     "scheduler": "srtf"}
 
-FILES = [ON_NETWORK, OF_FILES, ON_LEAF_SPINE, ON_CLUSTER, ON_FABRIC, RECURRENT, ON_EDGE,
-         ON_EDGE_LINKS, LISTED]
+FILES = [ON_NETWORK, OF_FILES, ON_LEAF_SPINE, ON_CLUSTER, ON_FABRIC, RECURRENT, ON_GPUS,
+         ON_EDGE, ON_EDGE_LINKS, LISTED]
 KEYS = tuple({key: 0 for table in FILES for name, value in table.items()
               for key in (name, *(value if isinstance(value, dict) else ()))}
              | {key: 0 for event in ON_NETWORK["events"] for key in event})
