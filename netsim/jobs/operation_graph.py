@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +95,20 @@ def _related(relation: Relation, operations: NDArray[np.int64], others: NDArray[
     return bool(np.isin(operations * count + others, pairs).all())
 
 
+@lru_cache(maxsize=4)
+def _lists_of(made: Operations) -> dict[str, Any]:
+    """Return what a graph knows whatever the routes; jobs with the same operations share it."""
+    first, holders = made.after.counts, made.holders
+    turn = np.where(made.rank < 0, -1, made.rank * len(made.streams) + made.stream)
+    return {"children": made.after.inverse().lists(),
+            "children_next": made.after_previous.inverse().lists(),
+            "blockers": (first + made.after_previous.counts).tolist(),
+            "blockers_first": first.tolist(), "holders": holders,
+            "held": frozenset(chain(*holders.values())), "turn": turn.tolist(),
+            "in_order": _in_order(made, turn), "sends": made.sends.tolist(),
+            "compute_s": made.compute_s.tolist()}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OperationGraph:
     """What the ranks of a job do in an iteration, routed on a network.
@@ -149,21 +164,12 @@ class OperationGraph:
 
     def __post_init__(self) -> None:
         made, programs = self.operations, self.programs
-        first, holders = made.after.counts, made.holders
         places, copies = range(len(made)), [1] * len(made)
         if programs is not None:
             places, copies = programs.first.tolist(), programs.counts.tolist()
-        turn = np.where(made.rank < 0, -1, made.rank * len(made.streams) + made.stream)
         for name, value in (
                 ("stages", _Named(made, programs)), ("demands", _Demands(made.sends, self.routed)),
-                ("children", made.after.inverse().lists()),
-                ("children_next", made.after_previous.inverse().lists()),
-                ("blockers", (first + made.after_previous.counts).tolist()),
-                ("blockers_first", first.tolist()),
-                ("holders", holders), ("held", frozenset(chain(*holders.values()))),
-                ("turn", turn.tolist()), ("in_order", _in_order(made, turn)),
-                ("sends", made.sends.tolist()), ("compute_s", made.compute_s.tolist()),
-                ("places", places), ("copies", copies)):
+                ("places", places), ("copies", copies), *_lists_of(made).items()):
             object.__setattr__(self, name, value)
 
     def is_chain(self) -> bool:
