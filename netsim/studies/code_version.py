@@ -39,8 +39,8 @@ RESULT_PARTS = (
     "watching.py", "plugins.py", "compiling.py", "atomic.py", "collectives", "models",
     "operations.py", "programs.py", "stage.py", "history.py", "job.py", "workload.py", "llm",
     "network", "results", "fabric", "allocators", "traces", "jobs", "predictors", "cluster",
-    "placements", "engine", "edge", "schedulers", "recording", "simulation", "experiment_file", "studies/run.py",
-    "studies/tasks.py")
+    "placements", "engine", "edge", "schedulers", "recording", "simulation", "experiment_file",
+    "studies/run.py", "studies/tasks.py")
 
 #: TOML files with numbers that results depend on.
 RESULT_DATA = ("models/catalogue.toml", "llm/catalogue.toml", "network/profiles.toml")
