@@ -55,11 +55,12 @@ class Group(NamedTuple):
     Attributes
     ----------
     members : tuple of int
-    label : str
-        What it is called.
+    name, label : str
+        The name, which no other group has, and what it is called.
     """
 
     members: tuple[int, ...]
+    name: str
     label: str
 
 
@@ -193,7 +194,7 @@ def _read(path: Path) -> ChakraFile:
 
 def _group_file(path: Path, ranks: int) -> dict[str, Group]:
     table = parse_json(read_text(path), path)
-    return {name: Group(_members(members, ranks, f"group {name!r}", path), name)
+    return {name: Group(_members(members, ranks, f"group {name!r}", path), name, name)
             for name, members in table.items()}
 
 
@@ -218,7 +219,7 @@ def groups_of(file: ChakraFile, ranks: int) -> dict[str, Group]:
         for entry in _listed(node.inputs.values[2:-2]):
             name = str(entry["pg_name"])
             members = _members(entry.get("ranks", []), ranks, f"{node}: group {name!r}", file.path)
-            found[name] = Group(members, str(entry.get("pg_desc") or name))
+            found[name] = Group(members, name, str(entry.get("pg_desc", name)))
     return found
 
 
@@ -330,7 +331,8 @@ class _Rank:
             payload *= len(group.members)
         exact = self._natural(node, PAYLOAD)
         return RankNode(node.id, node.name, "collective", after, 0.0, self._slot, kind,
-                        group.members, payload if exact is None else exact, group.label)
+                        group.members, payload if exact is None else exact, group.name,
+                        group.label)
 
     def _group(self, node: ChakraNode) -> Group:
         given = node.attributes.get("pg_name")
@@ -338,7 +340,7 @@ class _Rank:
         if name in self._groups:
             group = self._groups[name]
         elif name in _ALL:
-            group = Group(tuple(range(self._ranks)), "")
+            group = Group(tuple(range(self._ranks)), "", "")
         else:
             raise TraceError(f"{node}: unknown group {name!r}; choose from: "
                              f"{', '.join(self._groups) or 'none'}")
@@ -362,7 +364,7 @@ class _Rank:
         members = (self._rank, peer) if node.kind == "send" else (peer, self._rank)
         slot = self._slot if node.kind == "send" else ""
         return RankNode(node.id, node.name, node.kind, after, 0.0, slot, "send", members, size,
-                        "pp", node.whole("comm_tag") or 0)
+                        label="pp", tag=node.whole("comm_tag") or 0)
 
 
 def _recorded(node: ChakraNode, least: int) -> float:

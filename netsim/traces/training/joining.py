@@ -118,7 +118,7 @@ class _Joining:
     def _sending(self, kind: str, node: RankNode) -> int:
         if kind == "barrier":
             return -1
-        key = kind, node.members, node.payload, node.group
+        key = kind, node.members, node.payload, node.label
         return self._sendings.setdefault(key, len(self._sendings))
 
     def _share(self, rank: int, met: _Met, shared: int) -> None:

@@ -218,7 +218,7 @@ class _Rank:
         if k in self._graph.alone:  # so that it takes no turns
             stream += f", event {event.place}"
         computed = RankNode(3 * k + 2, event.name, "compute", after,
-                            (event.end_ns - event.start_ns) / 1e9, stream)
+                            (event.end_ns - event.start_ns) / 1e9, stream, where=str(event))
         if not event.is_nccl or self._replay:
             return computed
         kernel = nccl.of(event)
@@ -226,7 +226,8 @@ class _Rank:
             self._unknown += 1
             return computed
         made = replace(computed, kind="collective", seconds=0.0, collective=kernel.kind,
-                       members=kernel.members, payload=kernel.payload, group=kernel.group)
+                       members=kernel.members, payload=kernel.payload, group=kernel.group,
+                       label=kernel.label)
         if kernel.kind not in ("send", "recv"):
             return made
         own = self._trace.rank

@@ -33,8 +33,8 @@ class NcclKernel(NamedTuple):
     ----------
     kind : str
         Of `netsim.operations.COMMUNICATIONS`, or ``"recv"`` or ``"barrier"``.
-    group : str
-        The name of the process group.
+    group, label : str
+        The name of the process group, and what it is called.
     members : tuple of int
     dtype : str
     input_bytes, payload : int
@@ -43,6 +43,7 @@ class NcclKernel(NamedTuple):
 
     kind: str
     group: str
+    label: str
     members: tuple[int, ...]
     dtype: str
     input_bytes: int
@@ -85,7 +86,8 @@ class NcclKernels:
                 self._refuse(event, f"the dtype {dtype!r} is unknown; choose from: "
                                     f"{', '.join(_BYTES)}")
             size = 0
-        return NcclKernel(kind, str(args.get("Process Group Name", "")),
+        group = str(args.get("Process Group Name", ""))
+        return NcclKernel(kind, group, str(args.get("Process Group Description", group)),
                           self._members(args, event), dtype, sent * size,
                           max(sent, received) * size)
 

@@ -39,10 +39,12 @@ class RankNode:
         The ranks of a collective; who sends and who receives a message.
     payload : int
         Bytes of the larger buffer of a rank, or of the message.
-    group : str
-        The name of a collective's group.
+    group, label : str
+        The name of a collective's group, which no other has, and what it is called.
     tag : int
         Of a message.
+    where : str
+        What a message of an error calls it, if not by its id.
     """
 
     id: int
@@ -55,11 +57,13 @@ class RankNode:
     members: tuple[int, ...] = ()
     payload: int = 0
     group: str = ""
+    label: str = ""
     tag: int = 0
+    where: str = ""
     __repr__ = brief
 
     def __str__(self) -> str:
-        return f"node {self.id} ({self.name!r})"
+        return self.where or f"node {self.id} ({self.name!r})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
