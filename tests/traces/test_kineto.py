@@ -120,7 +120,7 @@ def test_times_are_exact_in_nanoseconds(tmp_path):
     path = tmp_path / "t.json"
     path.write_text('{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": '
                     '4458676524670.503, "dur": 0.001, "args": {"stream": 7}}]}')
-    with pytest.warns(NetsimWarning, match="rank 0: 1 events have no launch"):
+    with pytest.warns(NetsimWarning, match="rank 0: 1 events have no launch before their start"):
         netsim.read_workload(path, format="kineto")
     event = read_kineto_file(path).gpu[0]
     assert (event.start_ns, event.end_ns) == (4458676524670503, 4458676524670504)
@@ -201,7 +201,7 @@ def test_impossible_collectives_are_refused(tmp_path, args, said):
 def test_ranks_that_differ_are_refused(tmp_path):
     path = write(tmp_path, step(0), 0)
     write(tmp_path, step(0, args=collective(sent=5)), 1)
-    with pytest.raises(TraceError, match=r"rank 1: event 3 .* of 20 bytes; on rank 0 it is event 3 .* 4000"):
+    with pytest.raises(TraceError, match=r"rank 1: event 3 .* of 20 bytes; on rank 0 .* 4000"):
         run(path, others=["rank1.json"])
     write(tmp_path, step(0), 0, name="again.json")
     with pytest.raises(TraceError, match="is of rank 0, and so is"):

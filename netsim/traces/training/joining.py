@@ -88,9 +88,10 @@ class _Joining:
         try:
             made = Operations.make(self._rows, self._after, [(each, end) for each in first],
                                    sendings, len(self._traces))
-        except InputError:
-            raise TraceError("ranks wait for each other in a circle:\n" + "\n".join(self._circle()),
-                             self._traces[0].path) from None
+        except InputError as error:
+            circle = "\n".join(self._circle())
+            raise TraceError(f"ranks wait for each other in a circle:\n{circle}" if circle
+                             else str(error), self._traces[0].path) from error
         return replace(made, until=np.array(self._until, np.int64), turns="number")
 
     def _add(self, rank: int, seconds: float, sends: int, stream: str, name: str) -> int:
@@ -212,6 +213,8 @@ class _Joining:
                 if not left[child]:
                     del left[child]
                     ready.append(child)
+        if not left:
+            return []
         at, way = min(left), dict[int, int]()
         while at not in way:
             way[at] = len(way)

@@ -70,8 +70,8 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
     Warns
     -----
     NetsimWarning
-        If events have no launch, events of a stream overlap, or kernels of NCCL do not say what
-        they transfer; these take the recorded time.
+        If events have no launch before their start, events of a stream overlap, or kernels of NCCL
+        do not say what they transfer; these take the recorded time.
     """
     check_path(path, "path")
     if cpu not in ("recorded", "free"):
@@ -173,7 +173,8 @@ class _Rank:
             nodes.append(self._node(k, event, tuple(after), nccl))
         if not self._free:
             nodes += self._syncs()
-        self._warn(sum(each is None for each in graph.launch), "events have no launch")
+        self._warn(sum(each is None for each in graph.launch),
+                   "events have no launch before their start")
         self._warn(len(graph.alone), "events overlap with others of their stream")
         self._warn(self._unknown, "kernels of NCCL do not say what they transfer, and take the "
                                   "recorded time")

@@ -174,7 +174,9 @@ class _Making:
             self._wait(after, event, other, "before_nccl")
         explained = max((graph.events[other].end_ns for other in after), default=graph.begin_ns)
         launch = None
-        if call is not None:
+        if call is not None and call.start_ns > event.start_ns:  # clocks differ
+            graph.dropped["launch"] += 1
+        elif call is not None:
             base = bisect_right(self._sync_ends, call.start_ns) - 1
             launch = base, call.start_ns - self._base_ns(base)
             explained = max(explained, call.start_ns)
@@ -184,7 +186,8 @@ class _Making:
                 after.append(other)
                 graph.edges["after_other_stream"] += 1
                 explained = max(explained, graph.events[other].end_ns)
-        graph.launch_bound += call is not None and explained == call.start_ns
+        graph.launch_bound += (call is not None and launch is not None
+                               and explained == call.start_ns)
         graph.after.append(after)
         graph.launch.append(launch)
         graph.gap.append(event.start_ns - explained)
