@@ -59,7 +59,7 @@ OPTIONS: dict[str, Any] = {
                "peak_flops": 1e9, "memory_rate": "1GB/s", "iterations": 2, "hosts": [1, 0],
                "groups": "g.json"},
     "kineto": {"copies": True, "cpu": "free", "replay": True, "step": 1, "iterations": 2,
-               "hosts": [1, 0], "others": ["t.json"]}}
+               "others": ["t.json"]}}
 
 
 def check(workload: Workload | None) -> None:
