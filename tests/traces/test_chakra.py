@@ -362,7 +362,8 @@ def test_a_job_that_is_written_and_read_back_takes_the_same_times(tmp_path, setu
 def test_a_written_job_says_what_its_groups_are(tmp_path):
     job = netsim.llm_job(TINY, global_batch=8, tp=2, dp=4)
     back = netsim.read_workload(write_chakra(job, tmp_path / "made.et")[0])[0]
-    kinds = [{each.communication for each in made.operations.sendings} for made in (job, back)]
+    kinds = [{each.communication for each in made.sendings}
+             for made in (job.operations.whole, back.operations)]
     assert kinds[0] == kinds[1]
     assert {each.group for each in kinds[0]} == {"tp", "dp-cp"}
 

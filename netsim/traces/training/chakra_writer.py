@@ -10,6 +10,7 @@ from typing import Any
 from netsim.atomic import atomic_write
 from netsim.errors import InputError
 from netsim.operations import Communication, Operations
+from netsim.programs import Programs
 from netsim.traces.training.chakra import COLLECTIVES, COMPUTE_S, PAYLOAD, SLOTS, STREAM
 from netsim.traces.training.chakra_file import ATTRIBUTES, NODE_TYPES
 from netsim.traces.training.protobuf import encode, pack
@@ -57,10 +58,11 @@ def write_chakra(workload: Workload | JobSpec, path: str | Path, *,
     job = jobs[0]
     if job.operations is None:
         raise InputError(f"job {job.id} has no operations of ranks, which a trace of Chakra lists")
+    made = job.operations.whole if isinstance(job.operations, Programs) else job.operations
     path = Path(path)
     prefix = path.name.removesuffix(".et").removesuffix(".0")
     written = []
-    for rank, content in enumerate(_Writing(job.operations, job.iterations).files()):
+    for rank, content in enumerate(_Writing(made, job.iterations).files()):
         target = path.with_name(f"{prefix}.{rank}.et")
         with atomic_write(target) as temporary:
             temporary.write_bytes(content)
