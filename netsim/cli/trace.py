@@ -47,8 +47,8 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
 @click.argument("source")
 @click.argument("target")
 @FORMAT
-@click.option("--to", metavar="NAME", help="What to write, json, coflow-benchmark or "
-              "module:function, where the target's suffix does not tell.")
+@click.option("--to", metavar="NAME", help="What to write, json, coflow-benchmark, "
+              "chakra or module:function, where the target's suffix does not tell.")
 @click.option("--network", metavar="NAME", help="Where to place jobs that do not say their "
               "hosts: a ready-made network, or a file.")
 @click.option("--seed", type=click.IntRange(min=0), help="Of what is drawn and placed.")
@@ -56,7 +56,7 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
 @PLUGINS
 def convert(source: str, target: str, format: str | None, to: str | None, network: str | None,
             seed: int | None, settings: tuple[str, ...], plugins: bool) -> None:
-    """Write a workload in another format: .json is explicit, .txt the coflow benchmark.
+    """Write a workload in another format: .json is explicit, .txt the coflow benchmark, .et Chakra.
 
     SOURCE may be the name of a ready-made workload. An existing TARGET is replaced.
     """

@@ -42,7 +42,7 @@ def explicit(workload: Workload, network: Topology | None = None, seed: int = 0)
 
 
 def _drawn(job: JobSpec, seed: int) -> JobSpec:
-    if job.stages:
+    if job.stages or job.operations is not None:
         return job
     if job.redraw and job.iterations > 1:
         raise InputError(f"job {job.id} draws new flows in each of {job.iterations} "

@@ -13,6 +13,7 @@ import numpy as np
 
 from netsim.brief import brief
 from netsim.errors import NetsimWarning
+from netsim.programs import Programs
 from netsim.traces.formats import format_of, resolve
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.workload import JobSpec, Workload
@@ -118,13 +119,19 @@ def _spread(label: str, values: Sequence[int]) -> list[tuple[str, float]]:
 
 def _is_known(job: JobSpec) -> bool:
     """Whether a job's flows can be counted before it runs; rings and models make theirs later."""
-    return bool(job.stages) or (isinstance(job.pattern, Mapping)
+    return bool(job.stages) or job.operations is not None or (isinstance(job.pattern, Mapping)
                                  and job.pattern.get("name") == "parameter-server"
                                  and "servers" in job.pattern)
 
 
 def _sent(job: JobSpec) -> tuple[int, int, float]:
     """Return the coflows, flows and bytes of a job over all its iterations."""
+    if job.operations is not None:
+        made = job.operations.whole if isinstance(job.operations, Programs) else job.operations
+        sends = made.sends[made.sends >= 0]
+        sent = np.array([(len(each.flows), each.flows.nbytes.sum()) for each in made.sendings])
+        flows_made, bytes_made = (sent.reshape(-1, 2)[sends].sum(axis=0) * job.iterations).tolist()
+        return len(sends) * job.iterations, int(flows_made), bytes_made
     if job.pattern is None:
         coflows = [stage.flows for stage in job.stages if stage.flows is not None]
         flows = sum(len(coflow) for coflow in coflows)
@@ -138,6 +145,8 @@ def _sent(job: JobSpec) -> tuple[int, int, float]:
 
 def _width(job: JobSpec) -> int:
     """Return the number of a job's workers, or of the hosts that its flows use."""
+    if job.operations is not None:
+        return job.ranks
     if job.pattern is not None:
         return job.ranks - _servers(job)
     used = [np.concatenate((stage.flows.src, stage.flows.dst))

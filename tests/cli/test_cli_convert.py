@@ -32,7 +32,7 @@ def test_convert_draws_and_places(netsim, here) -> None:
                                "to place them on\n"),
     (["parrot-60", "t.txt", "--network", "big-switch-128-10g"], "job 0 has 2 stages, and"),
     (["coflow-sample", "t.dat"], "t.dat: no format has the suffix '.dat'; give one of: json, "),
-    (["coflow-sample", "t.csv"], "unknown format to write 'tiresias'; choose from: coflow-be"),
+    (["coflow-sample", "t.csv"], "unknown format to write 'tiresias'; choose from: chakra, "),
     (["coflow-sample", "none/t.json"], "none/t.json: cannot be written: "),
     (["coflow-sample", "t.json", "--network", "x"], "unknown network 'x'; choose from: "),
     (["coflow-sample", "t.json", "--network", "parrot-fig2"], "job 1: host 2 is out of range"),

@@ -4,14 +4,16 @@ import json
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import netsim
 from netsim import JobSpec, StalledError
+from netsim.cli.main import main
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
 from netsim.operations import Operations, Sending
-from netsim.traces import convert
+from netsim.traces import check_trace, convert
 from netsim.traces.training import read_chakra_file, write_chakra
 from netsim.traces.training.chakra_json import read_chakra_json
 from netsim.traces.training.protobuf import encode, pack
@@ -403,6 +405,18 @@ def test_workloads_are_converted_to_it(tmp_path):
     assert coflows_us(run(tmp_path / "u.0.et")) == [[3, 4]]
     with pytest.raises(InputError, match="hold streams"):
         convert(path, tmp_path / "v.et")
+
+
+def test_the_command_line_checks_and_converts_it(tmp_path):
+    """Two all-reduces of two flows of 1 kB each."""
+    path = write(tmp_path, *[[coll(0), coll(1, [0])]] * 2)
+    facts = dict(check_trace(path, iterations=3).facts)
+    assert (facts["coflows"], facts["flows"], facts["bytes in total"]) == (6, 12, 12000)
+    target = tmp_path / "w.et"
+    done = CliRunner().invoke(main, ["trace", "convert", str(path), str(target), "--set",
+                                     "comm_slots=none"])
+    assert done.exit_code == 0, done.output
+    assert coflows_us(run(tmp_path / "w.0.et")) == [[0, 1], [1, 2]]
 
 
 def test_a_workload_file_names_it(tmp_path):

@@ -287,7 +287,7 @@ def test_convert_reads_and_writes_by_suffix(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("target", "to", "kind", "message"), [
     ("t.dat", None, InputError, r"t\.dat: no format has the suffix '\.dat'; give one of: json, "),
-    ("t.csv", None, UnknownNameError, "unknown format to write 'tiresias'; choose from: coflow"),
+    ("t.csv", None, UnknownNameError, "unknown format to write 'tiresias'; choose from: chakra"),
     ("t.json", "jsn", UnknownNameError, r"unknown format to write 'jsn' \(did you mean 'json'"),
 ])
 def test_a_target_that_is_no_format(target, to, kind, message, tmp_path: Path) -> None:
