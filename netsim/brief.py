@@ -1,15 +1,20 @@
-"""Short representations of objects of any size, for use as ``__repr__``."""
+"""Short representations of objects of any size, for use as ``__repr__`` and in notebooks."""
 
 from __future__ import annotations
 
 import dataclasses
 import reprlib
+from collections.abc import Mapping
+from html import escape
 from typing import Any
 
-__all__ = ["brief"]
+__all__ = ["MOST_ROWS", "brief", "shown"]
 
 #: The longest text of a field, and the number of items of a list that are shown.
 _LETTERS, _EACH = 60, 3
+
+#: A table has at most so many rows and columns.
+MOST_ROWS, _MOST_COLUMNS = 12, 10
 
 
 class _Short(reprlib.Repr):
@@ -45,6 +50,33 @@ def brief(thing: Any) -> str:
              if each.repr)
     fields = ", ".join(f"{name}={_SHORT.repr(value)}" for name, value in shown)
     return f"{type(thing).__qualname__}({fields})"
+
+
+def shown(text: str, columns: Mapping[str, Any], total: int | None = None) -> str:
+    """Return HTML of a text and the first rows of a table.
+
+    Parameters
+    ----------
+    text : str
+        The object's ``repr``.
+    columns : mapping of str to sequence, or DataFrame
+        Columns without any value are left out.
+    total : int, optional
+        How many rows there are, if these are only the first.
+
+    Examples
+    --------
+    >>> print(shown("<Thing>", {"a": [1]}, total=3).splitlines()[0])
+    <p><code>&lt;Thing&gt;</code></p>
+    """
+    import pandas as pd  # takes as long to import as all of netsim
+
+    table = pd.DataFrame(columns)
+    total = len(table) if total is None else total
+    table = table.dropna(axis="columns", how="all").iloc[:MOST_ROWS, :_MOST_COLUMNS]
+    more = f"<p>the first of {total:,} rows</p>" if total > len(table) else ""
+    body = table.to_html(index=False, border=0, na_rep="", float_format="{:.6g}".format)
+    return f"<p><code>{escape(text)}</code></p>\n{body}\n{more}"
 
 
 _SHORT = _Short()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.brief import MOST_ROWS, shown
 from netsim.checks import (
     MOST_ID,
     check_name,
@@ -246,6 +247,11 @@ class Workload:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {len(self):,} jobs>"
+
+    def _repr_html_(self) -> str:
+        first = list(self.jobs[:MOST_ROWS])
+        return shown(repr(self), {name: [getattr(job, name) for job in first] for name in (
+            "id", "name", "arrival_s", "ranks", "iterations", "compute_s")}, len(self))
 
     def filter(self, keep: Callable[[JobSpec], Any]) -> Self:
         """Return the workload of the jobs for which a function returns something true.

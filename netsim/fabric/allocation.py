@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import reprlib
 from collections.abc import Mapping
 from typing import Literal
 
@@ -40,6 +41,10 @@ class Event(enum.IntFlag):
     JOB = enum.auto()
     COFLOW = COFLOW_VALID | COFLOW_DONE | CAPACITY | REVISIT
     ANY = COFLOW | FLOW_DONE
+
+
+#: What an allocation may give, of which it gives one.
+_FORMS = ("rates", "shares", "weights", "coflow_weights", "order", "service")
 
 
 class Allocation:
@@ -93,6 +98,11 @@ class Allocation:
 
     __slots__ = ("coflow_weights", "decisions", "note", "order", "persistent", "rates",
                  "revisit_at", "service", "shares", "weights")
+
+    def __repr__(self) -> str:
+        form, value = next((name, value) for name in _FORMS
+                           if (value := getattr(self, name)) is not None)
+        return f"<Allocation of {form}: {reprlib.repr(np.asarray(value).tolist())}>"
 
     def __init__(self, rates: ArrayLike | None = None, *, shares: ArrayLike | None = None,
                  weights: ArrayLike | None = None, coflow_weights: ArrayLike | None = None,

@@ -45,8 +45,8 @@ def _ignore(*_: Any) -> None:
 
 # Plain integers: or-ing enum members costs more than SimPy's step.
 _COFLOW_VALID, _COFLOW_DONE = int(Event.COFLOW_VALID), int(Event.COFLOW_DONE)
-_FLOW_DONE, _CAPACITY, _REVISIT = int(Event.FLOW_DONE), int(Event.CAPACITY), int(Event.REVISIT)
-_JOB = int(Event.JOB)
+_FLOW_DONE, _CAPACITY, _REVISIT, _JOB = map(int, (
+    Event.FLOW_DONE, Event.CAPACITY, Event.REVISIT, Event.JOB))
 
 
 class FabricProcess:
@@ -196,10 +196,6 @@ class FabricProcess:
         self._shows = True
         self._happen(_COFLOW_VALID | _COFLOW_DONE)
 
-    def has_sent_all(self, transfer: CoflowEvent) -> bool:
-        """Whether a coflow has sent its last byte, which may not have been noticed yet."""
-        return self.in_flight.has_sent_all(transfer)
-
     def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
         """Take back a coflow that has not completed; return what is left of it, flow by flow."""
         self._move()
@@ -301,6 +297,11 @@ class FabricProcess:
     def ahead(self) -> float:
         """The instant to which bytes have been moved, if that is later than now; else now."""
         return max(self._moved_to, self._env.now)
+
+    def close(self) -> None:
+        """Forget everything: its parts know each other, so that Python would not soon."""
+        vars(self._policy).clear()
+        vars(self).clear()
 
     def look(self) -> tuple[FlowTable, list[CoflowEvent | None]]:
         """Return a copy of the table as of now, and its coflows; the run does not feel it.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.brief import MOST_ROWS, shown
 from netsim.errors import AllocationError
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.flow_table import FlowTable
@@ -88,6 +89,10 @@ class FabricView:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {self.now:g} s: {len(self)} coflows, {self.flows} flows>"
+
+    def _repr_html_(self) -> str:
+        return shown(repr(self), {name: getattr(self, name)[:MOST_ROWS] for name in (
+            "job", "id", "valid_s", "width", "sent", "remaining", "gamma")}, len(self))
 
     # --- coflows ---------------------------------------------------------------------
 

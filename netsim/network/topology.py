@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.brief import MOST_ROWS, shown
 from netsim.checks import check_name, check_whole, is_whole
 from netsim.errors import InputError, UnknownNameError, did_you_mean
 from netsim.network.gpu_servers import GpuServers
@@ -250,6 +251,13 @@ class Topology:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self.hosts} hosts, {self.links} links>"
+
+    def _repr_html_(self) -> str:
+        first, wire = slice(MOST_ROWS), self.wire
+        return shown(repr(self), {
+            "link": self.link_names[first], "capacity (Gbps)": self.capacity[first] / 1.25e8,
+            "latency (us)": wire.latency[first] * 1e6, "efficiency": wire.efficiency[first],
+            }, self.links)
 
 
 class BigSwitch(Topology):

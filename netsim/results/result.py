@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.brief import MOST_ROWS, shown
 from netsim.results.drawing import draw
 from netsim.results.lazy_table import LazyTable
 from netsim.results.not_recorded import not_recorded
@@ -227,6 +228,9 @@ class Result:
         what = visible(f"{self.run['allocator']['name']} on {self.run['workload']}")
         return (f"<Result of {what}: "
                 f"{done} of {len(self.jobs)} jobs, total JCT {self.jobs['jct_s'].sum():.6g} s>")
+
+    def _repr_html_(self) -> str:
+        return shown(repr(self), self.jobs.head(MOST_ROWS), len(self.jobs))
 
 
 class _Table:

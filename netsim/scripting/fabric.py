@@ -262,7 +262,7 @@ class Fabric:
         if coflow not in self._in_flight:
             return 0.0
         self._process.catch_up()
-        if self._process.has_sent_all(coflow):  # which is noticed at the next observation
+        if self._process.in_flight.has_sent_all(coflow):  # which is noticed at the next observation
             return 0.0
         left = float(self._process.withdraw(coflow).sum())
         del self._in_flight[coflow]
@@ -287,7 +287,7 @@ class Fabric:
         self._check_clock()
         self._process.catch_up()
         flying = [coflow for coflow in self._in_flight
-                  if coflow.owner is job and not self._process.has_sent_all(coflow)]
+                  if coflow.owner is job and not self._process.in_flight.has_sent_all(coflow)]
         if flying:
             raise InputError(f"job {job.name!r} cannot end: {flying[0]} is in flight; wait for it, "
                              "or cancel it")

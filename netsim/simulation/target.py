@@ -229,10 +229,9 @@ class Clocked:
                 self.env.step()
 
     def close(self) -> None:
-        """See `Target.close`: parts of the fabric know each other, and its table is large."""
+        """See `Target.close`."""
         if self.fabric is not None:
-            vars(self.fabric.table).clear()
-            vars(self.fabric).clear()
+            self.fabric.close()
 
     def so_far(self) -> str:
         """See `Target.so_far`."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from netsim.analysis.comparison import improvement_on, note_of, table_of
+from netsim.brief import MOST_ROWS, shown
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, Interrupted, SpecError
@@ -190,6 +191,19 @@ class Comparison:
         more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
         return f"<Comparison of {visible(', '.join(labels[:_SHOWN]))}{more}>"
 
+    def _repr_html_(self) -> str:
+        return shown(repr(self), self.table.head(MOST_ROWS), len(self.table))
+
+    def __getitem__(self, policy: str) -> Result:
+        """Return the run of a policy, by its label, or as it was given."""
+        return self.results[label_in(policy, self.results)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
 
 @plain_numbers
 def compare(network: Topology | Cluster | EdgeCloud | str | Path,
@@ -242,6 +256,10 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
     if (allocators is None) == (schedulers is None):
         raise InputError("give either allocators or schedulers to compare; netsim.sweep varies "
                          "both")
+    if isinstance(seed, list | tuple | range):
+        raise InputError(f"seed: a comparison is of one workload, and so of one seed, not of "
+                         f"{list(seed)!r}; netsim.sweep(network, workload, allocator=[...], "
+                         f"seed={list(seed)!r}) runs each policy with each seed")
     kind = "allocator" if schedulers is None else "scheduler"
     policies = policies_by_label(allocators if schedulers is None else schedulers, kind)
     if baseline is not None:

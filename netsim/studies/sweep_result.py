@@ -15,9 +15,11 @@ import tomli_w
 from numpy.typing import NDArray
 
 from netsim.analysis.intervals import means_of, of_whole_runs, policies_in, ratios_of
+from netsim.brief import MOST_ROWS, shown
 from netsim.errors import InputError, UnknownNameError
 from netsim.results.csv import read_csv
 from netsim.results.drawing import draw
+from netsim.studies.labels import label_in
 from netsim.studies.run_store import RunStore, Scratch
 
 if TYPE_CHECKING:
@@ -108,6 +110,23 @@ class Sweep:
         return cls(Path(folder), columns, table, _failures(store, index),
                    len(index["runs"]) - len(found), index["experiment"], grid, index["code"],
                    index.get("baseline"), scratch)
+
+    def __getitem__(self, policy: str) -> pd.DataFrame:
+        """Return the rows of `table` of a policy, by its label or as it was given.
+
+        Raises
+        ------
+        InputError
+            If policies were not varied.
+        UnknownNameError
+            If there is no such policy.
+        """
+        varied = [name for name in ("allocator", "scheduler") if name in self.columns]
+        if not varied:
+            raise InputError(f"this sweep varied {', '.join(self.columns) or 'seeds alone'}, and "
+                             "no policies by which it could be indexed; its table has all runs")
+        label = label_in(policy, self.grid[varied[0]])
+        return self.table[self.table[varied[0]] == label]
 
     # --- numbers ---------------------------------------------------------------------------
 
@@ -310,6 +329,10 @@ class Sweep:
         counts = {"failed": len(self.failures), "missing": self.missing - len(self.failures)}
         lacking = "".join(f", {count} {what}" for what, count in counts.items() if count > 0)
         return f"<Sweep over {varied}: {len(self.table)} runs{lacking}>"
+
+    def _repr_html_(self) -> str:
+        shown_columns = [name for name in (*self.columns, "seed", *_MEANS_OF) if name in self.table]
+        return shown(repr(self), self.table[shown_columns].head(MOST_ROWS), len(self.table))
 
 
 def _row(columns: Sequence[str], run: Mapping[str, Any], summary: Mapping[str, Any]

@@ -1,0 +1,63 @@
+"""What notebooks show: a short text and at most a screen of rows; policies by which to index."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import netsim
+from netsim.errors import InputError, UnknownNameError
+
+NET = netsim.big_switch(40, "1Gbps", latency="1us")
+JOBS = netsim.Workload([netsim.JobSpec(k, name="<b>", hosts=range(40), stages=[
+    netsim.Stage("a", [(k, 39, 1e6)])]) for k in range(30)])
+RESULT = netsim.simulate(NET, JOBS)
+COMPARED = netsim.compare(NET, JOBS, ["maxmin", "sebf", "aalo:queues=3"])
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    return netsim.sweep(NET, JOBS, allocator=["maxmin", "sebf"], seed=[1, 2],
+                        folder=tmp_path_factory.mktemp("sweep") / "s")
+
+
+@pytest.mark.parametrize(("thing", "words"), [
+    (NET, ["egress-0", "capacity (Gbps)", "the first of 80 rows"]),
+    (JOBS, ["arrival_s", "&lt;b&gt;", "the first of 30 rows"]),
+    (RESULT, ["jct_s", "the first of 30 rows"]),
+    (COMPARED, ["sebf", "jct_total_s"])])
+def test_a_table_of_at_most_a_screen(thing, words):
+    html = thing._repr_html_()
+    assert html.count("<tr") <= 14
+    assert "<b>" not in html
+    assert all(word in html for word in words)
+    assert len(repr(thing)) < 100
+
+
+def test_of_a_view_an_allocation_and_a_sweep(swept):
+    view = netsim.Simulation(NET, JOBS, allocator="sebf").run(until=1e-3).view()
+    assert "remaining" in view._repr_html_()
+    assert view._repr_html_().count("<tr") <= 14
+    assert repr(netsim.Allocation(order=np.arange(30))) == (
+        "<Allocation of order: [0, 1, 2, 3, 4, 5, ...]>")
+    assert swept._repr_html_().count("<tr") == 1 + 4
+
+
+def test_comparisons_are_indexed_by_policy():
+    assert list(COMPARED) == ["maxmin", "sebf", "aalo (queues=3)"]
+    assert len(COMPARED) == 3
+    assert COMPARED["sebf"] is COMPARED.results["sebf"]
+    assert COMPARED["aalo:queues=3"] is COMPARED["aalo (queues=3)"]
+    with pytest.raises(UnknownNameError, match="'fifo'"):
+        COMPARED["fifo"]
+
+
+def test_sweeps_are_indexed_by_policy(swept):
+    assert swept["sebf"]["seed"].tolist() == [1, 2]
+    with pytest.raises(UnknownNameError, match="'fifo'"):
+        swept["fifo"]
+
+
+def test_a_comparison_of_several_seeds_is_a_sweep():
+    with pytest.raises(InputError, match=r"netsim.sweep\(network, workload, .* seed=\[1, 2\]\)"):
+        netsim.compare(NET, JOBS, ["maxmin", "sebf"], seed=[1, 2])
