@@ -44,9 +44,9 @@ def _ignore(*_: Any) -> None:
 
 
 # Plain integers: or-ing enum members costs more than SimPy's step.
-_COFLOW_VALID, _COFLOW_DONE = int(Event.COFLOW_VALID), int(Event.COFLOW_DONE)
-_FLOW_DONE, _CAPACITY, _REVISIT, _JOB = map(int, (
-    Event.FLOW_DONE, Event.CAPACITY, Event.REVISIT, Event.JOB))
+_COFLOW_VALID, _COFLOW_DONE, _FLOW_DONE, _CAPACITY, _REVISIT, _JOB = map(int, (
+    Event.COFLOW_VALID, Event.COFLOW_DONE, Event.FLOW_DONE, Event.CAPACITY, Event.REVISIT,
+    Event.JOB))
 
 
 class FabricProcess:
@@ -102,9 +102,8 @@ class FabricProcess:
         self._runs_ahead = self._persistent = False
         self._service: PriorityService | None = None
         self.in_flight = ActiveCoflows(self.table, env)
-        self._env = env
+        self._env, self._check = env, check
         self._grid = Grid(observe_interval, env)
-        self._check = check
         self._alarm = Alarm(env, self._on_alarm)
         self._take(allocator)
         self._arrived_by = -math.inf

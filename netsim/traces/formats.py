@@ -233,7 +233,7 @@ def read_workload(
     format : str, optional
         A name of `FORMATS`. By default ``.json`` is read as ``"json"``, ``.csv`` with columns
         ``src`` and ``dst`` as ``"flows"``, other ``.csv`` as ``"tiresias"``, ``.parquet`` as
-        ``"flows"``, ``.txt`` whose first line is a number alone as ``"hpcc"``, other ``.txt`` as
+        ``"flows"``, ``.txt`` of a number alone and then flows as ``"hpcc"``, other ``.txt`` as
         ``"coflow-benchmark"``, ``.cm`` as ``"htsim"`` and ``.et`` as ``"chakra"``.
     seed : int, optional
         Seed of all random draws of the workload; by default the seed of the ``.toml`` file, or 0.

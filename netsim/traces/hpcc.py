@@ -25,10 +25,11 @@ _MOST_NODE = 9_999_999
 
 
 def has_count_of_flows(path: str | Path) -> bool:
-    """Whether the first line of a file is a number alone; False if it cannot be read."""
+    """Whether a file has a number alone, and then a flow; False if it cannot be read."""
     try:
         with open_text(path) as file:
-            return file.readline(100).strip().isdecimal()
+            count, flow = file.readline(100), file.readline(1000)
+            return count.strip().isdecimal() and len(flow.split()) >= 6 and ":" not in flow
     except (OSError, UnicodeDecodeError):
         return False
 
