@@ -47,12 +47,17 @@ class Communication(NamedTuple):
         a reduce-scatter what it had before.
     group : str
         What the group is called: its kind of parallelism, such as ``"tp"``, or its name in a trace.
+    rings : int
+        Of an all-reduce, an all-gather or a reduce-scatter, how many rings there are, each with a
+        part of the payload. Members are in runs of so many, such as the ranks on a server: ring k
+        goes over each run from the member after its k-th, and leaves it from the k-th.
     """
 
     kind: str
     members: tuple[int, ...]
     payload: int
     group: str = ""
+    rings: int = 1
 
 
 class Sending(NamedTuple):
@@ -79,7 +84,8 @@ class Sending(NamedTuple):
     communication: Communication | None = None
 
     @classmethod
-    def of(cls, kind: str, members: Sequence[int], payload: int, group: str = "") -> Sending:
+    def of(cls, kind: str, members: Sequence[int], payload: int, group: str = "",
+           rings: int = 1) -> Sending:
         """Return what a collective or a message transfers, with the bytes of all of its steps.
 
         All-reduce, all-gather and reduce-scatter go round a ring, broadcast and reduce along a
@@ -87,13 +93,16 @@ class Sending(NamedTuple):
 
         Parameters
         ----------
-        kind, members, payload, group
+        kind, members, payload, group, rings
             See `Communication`.
 
         Raises
         ------
         UnknownNameError
             If there is no such kind.
+        InputError
+            If there are several rings of what goes round none, or of members in runs of other
+            lengths.
 
         Examples
         --------
@@ -103,11 +112,11 @@ class Sending(NamedTuple):
         if kind not in COMMUNICATIONS:
             raise UnknownNameError("communication", kind, COMMUNICATIONS)
         at, count = np.array(members, np.int64), len(members)
-        src, dst, parts, steps = transfer(kind, at)
-        flows = Flows(src, dst, np.full(len(src), parts * payload / max(count, 1)))
+        src, dst, parts, steps = transfer(kind, at, rings)
+        flows = Flows(src, dst, np.full(len(src), parts * payload / max(count * rings, 1)))
         listed = ((np.arange(len(src)), steps),) if len(src) and kind != "send" else ()
         return cls(flows, listed, communication=Communication(
-            kind, tuple(at.tolist()), payload, group))
+            kind, tuple(at.tolist()), payload, group, rings))
 
     def scaled(self, factor: float) -> Sending:
         """Return the coflow with a factor of its bytes."""
@@ -118,12 +127,24 @@ class Sending(NamedTuple):
                              communication=made)
 
 
-def transfer(kind: str, at: Ints) -> tuple[Ints, Ints, int, int]:
+#: What goes round a ring.
+_RINGS = ("all-reduce", "all-gather", "reduce-scatter")
+
+
+def transfer(kind: str, at: Ints, rings: int = 1) -> tuple[Ints, Ints, int, int]:
     """Return who sends to whom, how many parts of the payload in all, and in how many steps.
 
-    There are as many parts as ranks.
+    There are as many parts as ranks, and as many of them as rings.
+
+    Raises
+    ------
+    InputError
+        If there cannot be so many rings.
     """
     others = len(at) - 1
+    if rings != 1 and (kind not in _RINGS or rings < 1 or len(at) % rings):
+        raise InputError(f"there cannot be {rings} rings of {kind} over {len(at)} ranks: rings are "
+                         f"for {', '.join(_RINGS)}, whose ranks are in runs of so many")
     if others <= 0:
         return at[:0], at[:0], 0, 0
     if kind == "all-to-all":
@@ -139,7 +160,9 @@ def transfer(kind: str, at: Ints) -> tuple[Ints, Ints, int, int]:
     if kind == "gather":
         return at[1:], root, 1, 1
     steps = others * (2 if kind == "all-reduce" else 1)
-    return at, np.roll(at, -1), steps, steps
+    runs = at.reshape(-1, rings)
+    src = np.stack([np.roll(runs, -(ring + 1), axis=1).ravel() for ring in range(rings)])
+    return src.ravel(), np.roll(src, -1, axis=1).ravel(), steps, steps
 
 
 class Relation(NamedTuple):

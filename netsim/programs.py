@@ -29,7 +29,7 @@ class Family:
 
     Attributes
     ----------
-    kind, payload, group
+    kind, payload, group, rings
         See `netsim.operations.Communication`.
     members : ndarray of int, shape (groups, ranks of a group)
     factor : float
@@ -41,6 +41,7 @@ class Family:
     payload: int
     group: str
     factor: float = 1.0
+    rings: int = 1
 
     @property
     def groups(self) -> int:
@@ -51,14 +52,15 @@ class Family:
     def flows(self) -> Flows:
         """The flows of all groups, group by group."""
         count = self.members.shape[1]
-        src, dst, parts, _ = transfer(self.kind, np.arange(count))
-        nbytes = parts * self.payload / max(count, 1) * self.factor
+        src, dst, parts, _ = transfer(self.kind, np.arange(count), self.rings)
+        nbytes = parts * self.payload / max(count * self.rings, 1) * self.factor
         return Flows(self.members[:, src].ravel(), self.members[:, dst].ravel(),
                      np.full(len(src) * self.groups, nbytes))
 
     def sending(self, group: int) -> Sending:
         """Return what a group sends."""
-        made = Sending.of(self.kind, self.members[group].tolist(), self.payload, self.group)
+        made = Sending.of(self.kind, self.members[group].tolist(), self.payload, self.group,
+                          self.rings)
         return made if self.factor == 1 else made.scaled(self.factor)
 
 
@@ -71,7 +73,7 @@ class Row(NamedTuple):
     ranks : ndarray of int or None
         The ranks that compute; None of a communication.
     seconds : float
-        Of a computation.
+        Of a computation, or of a delay, on no rank.
     family : int
         Which of `Programs.families` is sent, an operation per group; -1 for none.
     size : int
@@ -123,7 +125,8 @@ class Programs:
     def scaled(self, nbytes: float, compute: float) -> Programs:
         """Return the programs with factors of all bytes and of all seconds of computation."""
         return replace(
-            self, rows=tuple(row._replace(seconds=row.seconds * compute) for row in self.rows),
+            self, rows=tuple(row if row.ranks is None else row._replace(
+                seconds=row.seconds * compute) for row in self.rows),
             families=tuple(replace(each, factor=each.factor * nbytes) for each in self.families))
 
     @cached_property

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from netsim.atomic import atomic_write
 from netsim.errors import TraceError
+from netsim.reading import open_text
 from netsim.reading import read_text as text_of
 from netsim.traces.problems import Problem, TraceProblemsError
 
-__all__ = ["read_text", "require_file", "split_lines", "write_text"]
+__all__ = ["first_word", "read_text", "require_file", "split_lines", "write_text"]
 
 
 def require_file(path: str | Path) -> Path:
@@ -51,6 +52,16 @@ def read_text(path: str | Path) -> str:
     if not text.strip():
         raise TraceProblemsError([Problem(1, "the file is empty")], path)
     return text
+
+
+def first_word(path: str | Path) -> str:
+    """Return the first word of a file; empty if there is none, or it cannot be read."""
+    try:
+        with open_text(path) as file:
+            words = file.readline(200).split(maxsplit=1)
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return words[0] if words else ""
 
 
 def split_lines(text: str) -> list[str]:

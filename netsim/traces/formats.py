@@ -16,6 +16,7 @@ from netsim.plain import plain_numbers
 from netsim.plugins import Registry
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
+from netsim.traces.files import first_word
 from netsim.traces.flows import has_flows
 from netsim.traces.hpcc import has_count_of_flows
 from netsim.traces.htsim import htsim_facts
@@ -33,6 +34,8 @@ SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".c
   ".parquet": "flows", ".et": "chakra"}
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
 
+#: What the first word of files of SimAI and AICB begins with.
+_OF_SIMAI = ("HYBRID_", "MICRO", "[rank")
 
 #: Readers of traces of GPU clusters, whose jobs train models.
 _OF_CLUSTERS = {
@@ -59,6 +62,7 @@ FORMATS = Registry(
         "hpcc": "netsim.traces.hpcc:read_hpcc_flows",
         "chakra": "netsim.traces.training.chakra:read_chakra",
         "kineto": "netsim.traces.training.kineto:read_kineto",
+        "simai": "netsim.traces.training.simai:read_simai",
         **_OF_CLUSTERS,
     }, noun="format")
 
@@ -231,10 +235,11 @@ def read_workload(
         the ``format``, its options, and the data ``file``, relative to the ``.toml`` file. Not
         given for formats that generate a workload.
     format : str, optional
-        A name of `FORMATS`. By default ``.json`` is read as ``"json"``, ``.csv`` with columns
-        ``src`` and ``dst`` as ``"flows"``, other ``.csv`` as ``"tiresias"``, ``.parquet`` as
-        ``"flows"``, ``.txt`` of a number alone and then flows as ``"hpcc"``, other ``.txt`` as
-        ``"coflow-benchmark"``, ``.cm`` as ``"htsim"`` and ``.et`` as ``"chakra"``.
+        A name of `FORMATS`. By default ``.json`` is read as ``"json"``, ``.csv`` and ``.txt`` that
+        begin as those of SimAI and AICB as ``"simai"``, ``.csv`` with columns ``src`` and ``dst``
+        as ``"flows"``, other ``.csv`` as ``"tiresias"``, ``.parquet`` as ``"flows"``, ``.txt``
+        of a number alone and then flows as ``"hpcc"``, other ``.txt`` as ``"coflow-benchmark"``,
+        ``.cm`` as ``"htsim"`` and ``.et`` as ``"chakra"``.
     seed : int, optional
         Seed of all random draws of the workload; by default the seed of the ``.toml`` file, or 0.
     **options
@@ -323,6 +328,9 @@ def _inferred(path: Path | None) -> str:
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: no format has the suffix {path.suffix!r}; give one of: "
                          f"{listed}")
+    if path.suffix.lower() in (".csv", ".txt") and first_word(
+            path).startswith(_OF_SIMAI):
+        return "simai"
     if path.suffix.lower() == ".csv" and has_flows(path):
         return "flows"
     if path.suffix.lower() == ".txt" and has_count_of_flows(path):

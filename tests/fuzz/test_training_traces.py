@@ -16,6 +16,7 @@ from netsim.traces import read_workload
 from netsim.traces.training.protobuf import encode, pack
 from netsim.workload import Workload
 from tests.traces.chakra_files import VERSION, coll, node
+from tests.traces.simai_files import AICB, layer, simai
 from tests.traces.test_kineto import call, collective, kernel, nccl
 
 from .checks import check_result, check_workload, is_small
@@ -59,7 +60,15 @@ OPTIONS: dict[str, Any] = {
                "peak_flops": 1e9, "memory_rate": "1GB/s", "iterations": 2, "hosts": [1, 0],
                "groups": "g.json"},
     "kineto": {"copies": True, "cpu": "free", "replay": True, "step": 1, "iterations": 2,
-               "others": ["t.json"]}}
+               "others": ["t.json"]},
+    "simai": {"gpus": 16, "scale": {"dp": 2}, "gpus_per_server": 4, "pipeline": "formula",
+              "efficiency": ".", "strict": True, "iterations": 2, "skip_init": False}}
+
+_STEPS = (3000, "ALLGATHER", 9000), (2000, "ALLTOALL_EP", 4000000), (0, "ALLREDUCE_DP_EP", 80)
+SIMAI = simai([layer("a", *_STEPS, update=3), layer("embedding_layer", *_STEPS[::-1])], tp=2, ep=2,
+              pp=2, gpus=8, policy="HYBRID_TRANSFORMER_FWD_IN_BCKWD",
+              more="vpp: 2 ga: 2 pp_comm: 900.0 checkpoints: 1 0 checkpoint_initiates: 1 1")
+RATIOS = f"size{',c' * 12}\n1000,0.4{',' * 11}\n5000000{',0.8' * 12}\n"
 
 
 def check(workload: Workload | None) -> None:
@@ -163,3 +172,35 @@ def test_bytes_of_kineto(guard: Guard, part: int, data: st.DataObject) -> None:
         (folder / "t.json.gz").write_bytes(contents)
         check(guard(lambda: read_workload(folder / "t.json.gz", format="kineto", copies=True),
                     named=folder))
+
+
+@fuzzed(3)
+@given(data=st.data())
+def test_bytes_of_simai(guard: Guard, part: int, data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from([SIMAI, AICB])).encode()
+    table = data.draw(st.one_of(st.just(RATIOS.encode()), damaged(RATIOS.encode())))
+    contents = data.draw(damaged(text))
+    options = data.draw(options_of("simai"))
+    with guard.folder() as folder:
+        for name in ("nic", "nvlink", "ata"):
+            (folder / f"{name}_ratio.csv").write_bytes(table)
+        (folder / "t.txt").write_bytes(contents)
+        check(guard(lambda: read_workload(folder / "t.txt", format="simai", nvlink="9GiB/s",
+                                          nic="1GiB/s", **options), named=folder))
+
+
+@fuzzed(2)
+@given(data=st.data())
+def test_words_of_simai(guard: Guard, part: int, data: st.DataObject) -> None:
+    words = [(SIMAI, " "), (AICB, ",")][data.draw(st.integers(0, 1))]
+    parts = words[0].split(words[1])
+    others = ["0", "1", "7", "-1", "1e9", "NONE", "ALLTOALL", "99999999999999999999", "MICRO", ""]
+    for _ in range(data.draw(st.integers(1, 3))):
+        parts[data.draw(st.integers(0, len(parts) - 1))] = data.draw(st.sampled_from(others))
+    options = data.draw(options_of("simai"))
+    with guard.folder() as folder:
+        for name in ("nic", "nvlink", "ata"):
+            (folder / f"{name}_ratio.csv").write_text(RATIOS)
+        (folder / "t.txt").write_text(words[1].join(parts))
+        check(guard(lambda: read_workload(folder / "t.txt", format="simai", nvlink="9GiB/s",
+                                          nic="1GiB/s", **options), named=folder))

@@ -1,4 +1,4 @@
-"""Readers of recorded training: execution traces of Chakra and profiles of PyTorch."""
+"""Readers of recorded training: of Chakra, profiles of PyTorch, and workloads of SimAI and AICB."""
 
 from netsim.lazy import loading
 from netsim.traces.training.chakra import read_chakra
@@ -8,9 +8,11 @@ from netsim.traces.training.joining import join
 from netsim.traces.training.kineto import read_kineto
 from netsim.traces.training.kineto_events import KinetoMeasures, KinetoTrace, read_kineto_file
 from netsim.traces.training.rank_trace import RankNode, RankTrace
+from netsim.traces.training.simai import read_simai, simai_times
+from netsim.traces.training.simai_tool import SimaiTimes
 
 __all__ = ["ChakraFile", "ChakraNode", "KinetoMeasures", "KinetoTrace", "RankNode", "RankTrace",
-           "join", "read_chakra", "read_chakra_file", "read_kineto", "read_kineto_file",
-           "write_chakra"]
+           "SimaiTimes", "join", "read_chakra", "read_chakra_file", "read_kineto",
+           "read_kineto_file", "read_simai", "simai_times", "write_chakra"]
 
 __getattr__ = loading(__name__)

@@ -102,6 +102,9 @@ class _Writing:
             if each.communication is None:
                 raise InputError("a coflow of the job is no collective and no message of a kind "
                                  "that is known, which a trace of Chakra cannot say")
+            if each.communication.rings > 1:
+                raise InputError("a collective of the job goes round several rings, which a trace "
+                                 "of Chakra cannot say")
             if each.weight != 1 or each.deadline_s is not None or each.overhead_s is not None:
                 raise InputError("a coflow of the job has a weight, a deadline or an overhead, "
                                  "which a trace of Chakra cannot say")

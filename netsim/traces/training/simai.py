@@ -1,0 +1,367 @@
+"""Workloads of SimAI and AICB, as jobs: what one rank does is what all ranks do."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from netsim.checks import check_path, check_whole
+from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
+from netsim.plain import plain_numbers
+from netsim.programs import Programs
+from netsim.traces.files import first_word, require_file
+from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.traces.training.aicb_file import AicbFile, read_aicb_file
+from netsim.traces.training.alike import AlikeRanks
+from netsim.traces.training.simai_file import (
+    POLICIES,
+    SimaiFile,
+    SimaiLayer,
+    SimaiStep,
+    read_simai_file,
+)
+from netsim.traces.training.simai_tool import (
+    Efficiencies,
+    GroupSizes,
+    Machines,
+    SimaiTimes,
+    analytical_times,
+    fixed_ns,
+)
+from netsim.units import Quantity
+from netsim.workload import JobSpec, Workload
+
+__all__ = ["read_simai", "simai_times"]
+
+#: SimAI's event-driven tools take a forward collective of fewer bytes for one of so many.
+_LEAST = 4096
+_MOST_SENT = 10 ** 6
+
+
+@plain_numbers
+def read_simai(path: str | Path, *, gpus: int | None = None,
+               scale: Mapping[str, int] | None = None, simai: str = "events",
+               pipeline: str | None = None, gpus_per_server: int = 8,
+               nics_per_server: int | None = None, nvlink: Quantity | None = None,
+               nic: Quantity | None = None, efficiency: str | Path | None = None,
+               overlap: Mapping[str, float] | None = None, strict: bool = False,
+               skip_init: bool = True, iterations: int = 1, hosts: Sequence[int] | None = None,
+               seed: int = 0) -> Workload:
+    """Read a workload of SimAI (``.txt``) or AICB (``.csv``): one job, whose ranks are alike.
+
+    Parameters
+    ----------
+    path : path-like
+    gpus : int, optional
+        Number of ranks; by default what the file says, or `gpus_per_server` for measurements. The
+        sizes of tensor, expert and pipeline groups stay.
+    scale : mapping of str to int, optional
+        Factors of the ranks of groups: ``"dp"``, with as many more ranks, each with the batch that
+        it has, and ``"ep"``, with as many experts per rank as there are. Buffers stay.
+    simai : {"events", "analytical"}
+        Whether collectives are simulated, or take the times of SimAI's analytical tool, added up;
+        see `simai_times`.
+    pipeline : {"send", "formula"}, optional
+        Whether ranks send activations to the next stage, or wait at the end for as long as the
+        tool's formula says that the pipeline is idle, which needs `nvlink` and `nic`; by default
+        what goes with `simai`.
+    gpus_per_server : int
+        A group with several ranks on each server has as many rings, each over another NIC.
+    nics_per_server : int, optional
+        By default one per GPU.
+    nvlink, nic : rate, optional
+        The rates that the tool's arithmetic takes; the network has its own.
+    efficiency : path-like, optional
+        A folder, if relative from that of `path`, with ``nic_ratio.csv``, ``nvlink_ratio.csv`` and
+        ``ata_ratio.csv``: collectives send as much more as they reach less of their bandwidth, and
+        those below 1 MiB take fixed times, as in the tool.
+    overlap : mapping of str to float, optional
+        Which part of the communication of ``"tp"``, ``"dp"``, ``"ep"`` and ``"pp"`` the tool hides.
+    strict : bool
+        Whether words that are no collectives are errors; otherwise they are skipped.
+    skip_init : bool
+        Whether to leave out what a ``.csv`` has before its first iteration.
+    iterations : int
+        Number of iterations.
+    hosts : sequence of int, optional
+        The host of each rank; by default rank r runs on host r.
+    seed : int
+        The workload's seed; nothing is drawn here.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read, with the line, or its groups do not go together.
+    InputError
+        If an option is not possible.
+
+    Warns
+    -----
+    NetsimWarning
+        If words are no collectives, computations have no time, or what stages send does not go
+        with their number.
+    """
+    check_path(path, "path")
+    if simai not in ("events", "analytical"):
+        raise UnknownNameError("simai", simai, ("events", "analytical"))
+    for value, what in ((strict, "strict"), (skip_init, "skip_init")):
+        if not isinstance(value, bool):
+            raise InputError(f"{what} must be true or false, not {value!r}")
+    check_whole(gpus_per_server, "gpus_per_server", 1)
+    path = require_file(path)
+    with _as_problems(path):
+        if first_word(path).startswith("[rank"):
+            if simai != "events" or pipeline is not None or efficiency is not None:
+                raise InputError("a file of AICB has no computations and no stages: simai, "
+                                 "pipeline and efficiency are for those of SimAI (.txt)")
+            made, ranks = _run_aicb(read_aicb_file(path), gpus, scale, gpus_per_server, skip_init)
+        else:
+            file = read_simai_file(path)
+            _warn(file, strict)
+            sizes = _scaled(_sizes(file, gpus, gpus_per_server), scale, path)
+            pipeline, ranks = _pipeline(pipeline, simai), sizes.ranks
+            machines = None
+            if simai == "analytical" or pipeline == "formula" or efficiency is not None:
+                machines = Machines.of(gpus_per_server, nics_per_server, nvlink, nic,
+                                       _tables(path, efficiency), overlap)
+            made = _run_simai(file, AlikeRanks(sizes, gpus_per_server), sizes, machines, simai,
+                              pipeline)
+    job = JobSpec(0, iterations=iterations, name=path.stem, operations=made,
+                  hosts=range(ranks) if hosts is None else hosts)
+    return Workload([job], path.stem, seed=seed)
+
+
+@plain_numbers
+def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int | None = None,
+                scale: Mapping[str, int] | None = None, gpus_per_server: int = 8,
+                nics_per_server: int | None = None, efficiency: str | Path | None = None,
+                overlap: Mapping[str, float] | None = None) -> SimaiTimes:
+    """Return what SimAI's analytical tool says of an iteration of a workload, in seconds.
+
+    Parameters
+    ----------
+    path, nvlink, nic, gpus, scale, gpus_per_server, nics_per_server, efficiency, overlap
+        See `read_simai`.
+
+    Returns
+    -------
+    SimaiTimes
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read, or its groups do not go together.
+    InputError
+        If an option is not possible.
+    """
+    check_path(path, "path")
+    check_whole(gpus_per_server, "gpus_per_server", 1)
+    path = require_file(path)
+    with _as_problems(path):
+        file = read_simai_file(path)
+        sizes = _scaled(_sizes(file, gpus, gpus_per_server), scale, path)
+        return analytical_times(file, sizes, Machines.of(
+            gpus_per_server, nics_per_server, nvlink, nic, _tables(path, efficiency), overlap))
+
+
+@contextmanager
+def _as_problems(path: Path) -> Iterator[None]:
+    """Raise errors in a file as problems of it."""
+    try:
+        yield
+    except TraceProblemsError:
+        raise
+    except TraceError as error:
+        raise TraceProblemsError([Problem(error.line, error.message)], error.path or path
+                                 ) from error
+
+
+def _tables(path: Path, efficiency: str | Path | None) -> Efficiencies | None:
+    """Return the tables in a folder, which is relative to that of the workload."""
+    if efficiency is None:
+        return None
+    check_path(efficiency, "efficiency")
+    return Efficiencies.read(path.parent / efficiency)
+
+
+def _warn(file: SimaiFile, strict: bool) -> None:
+    """Say what the file has that is not run."""
+    for number, column, word in file.unknown:
+        layer = f"layer {number} ({file.layers[number].name})"
+        problem = f"{layer}, {column}: {word!r} is no collective"
+        if strict:
+            raise TraceError(problem, file.path)
+        warnings.warn(NetsimWarning(f"{problem}, and is skipped", file.path), stacklevel=4)
+    pp, sent = file.header.get("pp", 1), file.header.get("pp_bytes", 0)
+    if (pp > 1) != (sent > 0):
+        warnings.warn(NetsimWarning(f"pp = {pp}, and pp_comm = {sent}: stages send nothing",
+                                    file.path), stacklevel=4)
+
+
+def _sizes(file: SimaiFile, gpus: int | None, gpus_per_server: int) -> GroupSizes:
+    """Return the sizes of the groups."""
+    if gpus is not None:
+        check_whole(gpus, "gpus", 1)
+    header = file.header
+    measured = file.policy == "MICRO"
+    count = header.get("gpus") if gpus is None else gpus
+    if count is None:
+        if not measured:
+            raise TraceError("the file does not say all_gpus; give gpus", file.path, 1)
+        count = gpus_per_server
+    tp, ep, pp = (1, 1, 1) if measured else (header.get(key, 1) for key in ("tp", "ep", "pp"))
+    return GroupSizes.of(count, tp, ep, pp, file.path)
+
+
+def _scaled(sizes: GroupSizes, scale: Mapping[str, int] | None, path: Path) -> GroupSizes:
+    """Return the sizes of the groups, some of them multiplied."""
+    for group, factor in (scale or {}).items():
+        if group in ("tp", "pp"):
+            raise InputError(f"scale: {group} cannot grow: layers per stage, the time of kernels "
+                             "and the order of micro-batches would change, which the file does not "
+                             "tell; generate the job with the format llm")
+        if group not in ("dp", "ep"):
+            raise UnknownNameError("scale", group, ("dp", "ep"))
+        check_whole(factor, f"scale: {group}", 1)
+        sizes = sizes._replace(**{group: getattr(sizes, group) * factor})
+    return GroupSizes.of(sizes.ranks, sizes.tp, sizes.ep, sizes.pp, path)
+
+
+def _pipeline(given: str | None, simai: str) -> str:
+    if given not in (None, "send", "formula"):
+        raise UnknownNameError("pipeline", given, ("send", "formula"))
+    if simai == "analytical" and given == "send":
+        raise InputError('pipeline = "send" is for what is simulated; with simai = "analytical" it '
+                         'is "formula"')
+    return given or ("formula" if simai == "analytical" else "send")
+
+
+def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
+              gpus_per_server: int, skip_init: bool) -> tuple[Programs, int]:
+    """Return what the ranks of a file of AICB do, and how many there are."""
+    if gpus is not None:
+        check_whole(gpus, "gpus", 1)
+    tp, ep, dp = (file.sizes.get(group, 1) for group in ("tp", "ep", "dp"))
+    if "dp" in file.sizes and (file.ranks % (tp * dp) or dp % ep):
+        raise TraceError(f"{file.ranks} ranks are not in groups of tp = {tp}, dp = {dp} and ep = "
+                         f"{ep}", file.path)
+    pp = file.ranks // (tp * dp) if "dp" in file.sizes else 1
+    sizes = GroupSizes.of(file.ranks, tp, ep, pp, file.path)
+    experts = file.sizes.get("dp-ep", sizes.size("dp-ep"))
+    if experts != sizes.size("dp-ep"):
+        raise TraceError(f"ep_dp_group has {experts} ranks, not dp / ep = {sizes.dp} / {ep}",
+                         file.path)
+    if gpus is not None:
+        sizes = GroupSizes.of(gpus, tp, ep, pp, file.path)
+    sizes = _scaled(sizes, scale, file.path)
+    ranks = AlikeRanks(sizes, gpus_per_server)
+    rows = file.iteration if skip_init else file.rows
+    if any(row.kind == "computation" for row in rows):
+        warnings.warn(NetsimWarning("computations have no times, and take none", file.path),
+                      stacklevel=4)
+    for number, row in enumerate(rows):
+        if row.group:
+            name = f"{number}.{row.stage}/{row.group} {row.kind}"
+            ranks.collective(name, row.kind, row.group, row.nbytes)
+    return ranks.programs(), sizes.ranks
+
+
+def _run_simai(file: SimaiFile, ranks: AlikeRanks, sizes: GroupSizes, machines: Machines | None,
+               simai: str, pipeline: str) -> Programs:
+    """Return what the ranks of a file of SimAI do."""
+    if simai == "analytical":
+        assert machines is not None
+        return _added_up(analytical_times(file, sizes, machines), ranks)
+    bubble = analytical_times(file, sizes, machines).bubble_s if (
+        pipeline == "formula" and machines is not None) else None
+    sent = file.header.get("pp_bytes", 0) if pipeline == "send" else 0
+    return _Iteration(file, sizes, ranks, machines if machines and machines.efficiencies else None,
+                      sent).programs(bubble)
+
+
+def _added_up(times: SimaiTimes, ranks: AlikeRanks) -> Programs:
+    """Make an iteration that takes the times of SimAI's tool, one after the other."""
+    ranks.compute("compute", round(times.compute_s * 1e9))
+    for name, seconds in times._asdict().items():
+        if name != "compute_s" and seconds:
+            ranks.wait(name.removesuffix("_s").replace("_", "-"), seconds)
+    return ranks.programs()
+
+
+class _Iteration:
+    """Goes through the layers as SimAI's event-driven tools do.
+
+    With `machines`, collectives send more where these say that they reach less of their bandwidth,
+    and small ones take a fixed time.
+    """
+
+    def __init__(self, file: SimaiFile, sizes: GroupSizes, ranks: AlikeRanks,
+                 machines: Machines | None, sent: int) -> None:
+        self._file, self._sizes, self._ranks, self._machines = file, sizes, ranks, machines
+        self._sent = sent if sizes.pp > 1 else 0
+        self._batches = file.header.get("ga", 1) * file.header.get("vpp", 1) if self._sent else 0
+        if self._batches > _MOST_SENT:
+            raise TraceError(f"a rank sends more than {_MOST_SENT} times, ga x vpp = "
+                             f"{self._batches}", file.path, 1)
+
+    def programs(self, bubble: float | None) -> Programs:
+        """Return what all ranks do in an iteration.
+
+        They wait for the bubble between their passes, so that it hides no gradients.
+        """
+        if self._file.policy == "MICRO":
+            for number, layer in enumerate(self._file.layers):
+                self._step(f"{number}.{layer.name}", layer, layer.weights, True)
+            return self._ranks.programs()
+        layers = self._file.layers
+        for number in range(len(layers)):
+            self._forward(number, "forward")
+            self._send("forward", number, 1)
+        if bubble is not None:
+            self._ranks.wait("bubble", bubble)
+        for number in reversed(range(len(layers))):
+            if number in self._file.initiates:
+                kept = [each for each in self._file.checkpoints if each <= number]
+                for again in range(max(kept, default=number), number):
+                    self._forward(again, "again")
+            self._gradients(number)
+            self._send("backward", len(layers) - 1 - number, -1)
+        return self._ranks.programs()
+
+    def _forward(self, number: int, what: str) -> None:
+        layer = self._file.layers[number]
+        step = layer.forward
+        if self._file.policy == POLICIES[1] and 0 < step.nbytes < _LEAST:
+            step = step._replace(nbytes=_LEAST)
+        self._step(f"{what}/{number}.{layer.name}", layer, step, True)
+
+    def _gradients(self, number: int) -> None:
+        layer = self._file.layers[number]
+        self._step(f"inputs/{number}.{layer.name}", layer, layer.inputs, True)
+        self._step(f"weights/{number}.{layer.name}", layer, layer.weights, False)
+
+    def _step(self, name: str, layer: SimaiLayer, step: SimaiStep, blocks: bool) -> None:
+        """Compute, and then begin a collective."""
+        self._ranks.compute(f"{name}/compute", step.compute_ns)
+        if not step.kind:
+            return
+        label = f"{name}/{step.group} {step.kind}"
+        part = 1.0
+        if self._machines is not None:
+            ranks = self._sizes.size(step.group)
+            fixed = fixed_ns(step, ranks)
+            if fixed is not None:
+                self._ranks.wait(label, (fixed + layer.update_ns) / 1e9, step.group, blocks=blocks)
+                return
+            if ranks > 1 and step.nbytes:
+                part = self._machines.rate(step, self._sizes)[1]
+        self._ranks.collective(label, step.kind, step.group, step.nbytes, factor=1 / part,
+                               late_ns=layer.update_ns, blocks=blocks)
+
+    def _send(self, what: str, done: int, stages: int) -> None:
+        """Send the activations that are due when some layers are done, evenly over all of them."""
+        count, layers = self._batches, len(self._file.layers)
+        for batch in range(done * count // layers, (done + 1) * count // layers):
+            self._ranks.send(f"{what}/send {batch}", stages, self._sent)

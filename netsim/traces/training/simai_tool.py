@@ -1,0 +1,341 @@
+"""The arithmetic of SimAI's analytical tool: bandwidths, efficiencies and times of collectives.
+
+Its gigabytes per second are 2^30 bytes; here all rates are bytes per second.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from netsim.checks import check_whole, is_number
+from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.traces.files import read_text, split_lines
+from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.traces.training.simai_file import SimaiFile, SimaiStep
+from netsim.units import Quantity, parse_rate
+
+__all__ = ["SMALL", "Efficiencies", "GroupSizes", "Machines", "SimaiTimes", "analytical_times",
+           "fixed_ns", "time_ns"]
+
+#: Collectives of fewer bytes take a fixed time, by the number of ranks; of others none.
+SMALL = 1 << 20
+_FIXED_NS = {2: 10_000, 4: 12_000, 8: 15_000, 16: 66_000, 32: 135_000, 64: 200_000, 128: 320_000}
+
+#: The columns of tables by numbers of servers: 1, 2, 4, ... are the first ones.
+_BY_SERVERS = {1 << k: k for k in range(8)}
+_MANY, _EXPERTS = 4, 8
+_COLUMNS = 12
+
+_MOST_RANKS = 10 ** 6
+_OVERLAPS = ("tp", "dp", "ep", "pp")
+
+
+class GroupSizes(NamedTuple):
+    """How many ranks the groups of each kind have.
+
+    Attributes
+    ----------
+    tp, ep, dp, pp : int
+    """
+
+    tp: int
+    ep: int
+    dp: int
+    pp: int
+
+    @classmethod
+    def of(cls, gpus: int, tp: int, ep: int, pp: int, path: Path) -> GroupSizes:
+        """Divide GPUs into groups.
+
+        Raises
+        ------
+        TraceError
+            If they cannot be divided so.
+        """
+        if gpus > _MOST_RANKS:
+            raise TraceError(f"{gpus} ranks; there may be at most {_MOST_RANKS} ranks", path)
+        dp, rest = divmod(gpus, tp * pp)
+        if rest or not dp:
+            raise TraceError(f"all_gpus: {gpus} is not {tp} x {pp} x dp, of tp = {tp} and pp = "
+                             f"{pp}; give gpus, a multiple of {tp * pp}", path)
+        if dp % ep:
+            raise TraceError(f"ep = {ep} does not divide dp = {dp}, which is {gpus} GPUs / (tp = "
+                             f"{tp} x pp = {pp})", path)
+        return cls(tp, ep, dp, pp)
+
+    @property
+    def ranks(self) -> int:
+        """Number of all ranks."""
+        return self.tp * self.dp * self.pp
+
+    def size(self, group: str) -> int:
+        """Return how many ranks a group of a kind has."""
+        return {"tp": self.tp, "ep": self.ep, "dp": self.dp, "dp-ep": self.dp // self.ep,
+                "pp": self.pp, "all": self.ranks}[group]
+
+
+@dataclass(frozen=True)
+class Efficiencies:
+    """Which part of its bandwidth a collective reaches, by its size and the servers of a group.
+
+    Attributes
+    ----------
+    nic, nvlink, alltoall : tuple of (float, tuple of float)
+        Rows of tables: the size in bytes, and a value per column.
+    """
+
+    nic: tuple[tuple[float, tuple[float, ...]], ...]
+    nvlink: tuple[tuple[float, tuple[float, ...]], ...]
+    alltoall: tuple[tuple[float, tuple[float, ...]], ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> Efficiencies:
+        """Read the tables of a folder: ``nic_ratio.csv``, ``nvlink_ratio.csv``, ``ata_ratio.csv``.
+
+        Raises
+        ------
+        TraceError
+            If one cannot be read, with the line.
+        """
+        return cls(*(_table(folder / f"{name}_ratio.csv") for name in ("nic", "nvlink", "ata")))
+
+
+def _table(path: Path) -> tuple[tuple[float, tuple[float, ...]], ...]:
+    rows = []
+    for number, line in enumerate(split_lines(read_text(path))[1:], 2):
+        if not line.strip():
+            continue
+        cells = line.split(",")
+        try:
+            size, *values = (float(cell) if cell.strip() else 1.0 for cell in cells)
+        except ValueError:
+            size, values = math.nan, []
+        if len(values) != _COLUMNS or not 0 <= size < math.inf or not all(
+                0 < value <= 1 for value in values):
+            raise TraceProblemsError([Problem(number, f"must be a size and {_COLUMNS} parts of 1, "
+                                              f"or nothing for 1, not {line!r}")], path)
+        if rows and size <= rows[-1][0]:
+            raise TraceProblemsError([Problem(number, f"sizes must rise, not {size:g} after "
+                                              f"{rows[-1][0]:g}")], path)
+        rows.append((size, tuple(values)))
+    if not rows:
+        raise TraceProblemsError([Problem(2, "there are no rows")], path)
+    return tuple(rows)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The servers that SimAI's tool takes into account.
+
+    Attributes
+    ----------
+    gpus, nics : int
+        GPUs and NICs of a server.
+    nvlink, nic : float
+        Rate of a GPU's NVLink and of a NIC, in bytes per second.
+    efficiencies : Efficiencies, optional
+        By default collectives reach all of their bandwidth.
+    overlap : dict of str to float
+        Which part of the communication of ``"tp"``, ``"dp"``, ``"ep"`` and ``"pp"`` is hidden.
+    """
+
+    gpus: int
+    nics: int
+    nvlink: float
+    nic: float
+    efficiencies: Efficiencies | None = None
+    overlap: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, gpus: int, nics: int | None, nvlink: Quantity | None, nic: Quantity | None,
+           efficiencies: Efficiencies | None, overlap: Mapping[str, float] | None) -> Machines:
+        """Check what describes servers.
+
+        Raises
+        ------
+        InputError
+            If a value is missing or not possible.
+        """
+        nics = gpus if nics is None else nics
+        check_whole(nics, "nics_per_server", 1)
+        if nvlink is None or nic is None:
+            raise InputError("SimAI's arithmetic needs the rates nvlink and nic; its GB/s are "
+                             '2^30 bytes per second, as in nvlink = "360GiB/s"')
+        for name, part in (overlap or {}).items():
+            if name not in _OVERLAPS:
+                raise UnknownNameError("overlap", name, _OVERLAPS)
+            if not (is_number(part) and 0 <= part <= 1):
+                raise InputError(f"overlap: {name} must be a part from 0 to 1, not {part!r}")
+        return cls(gpus, nics, parse_rate(nvlink, "nvlink", strict=True),
+                   parse_rate(nic, "nic", strict=True), efficiencies, dict(overlap or {}))
+
+    def rate(self, step: SimaiStep, sizes: GroupSizes) -> tuple[float, float]:
+        """Return the bandwidth of a collective, in bytes per second, and which part it reaches."""
+        servers, gpus, nics = self._spread(step.group, sizes)
+        if not nics:
+            raise InputError(f"SimAI's arithmetic finds no NIC for a rank of {step.group} groups: "
+                             f"{self.nics} NICs of {self.gpus} GPUs, tp = {sizes.tp}, ep = "
+                             f"{sizes.ep}")
+        beside = False  # whether NVLink is the slower one of several servers
+        port = nics * self.nic
+        if servers == 1:
+            rate = self.nvlink
+        elif step.kind == "all-to-all":
+            rate = port / gpus * (servers * gpus - 1) / ((servers - 1) * gpus)
+        elif gpus == 1:
+            rate = port
+        else:
+            inside = self.nvlink * gpus / (gpus - 1) if port > self.nvlink else self.nvlink
+            rate, beside = min(inside, port), inside < port
+        return rate, self._part(step, sizes, beside)
+
+    def _spread(self, group: str, sizes: GroupSizes) -> tuple[int, int, int]:
+        """Return over how many servers a group spreads, and the GPUs and the NICs of each."""
+        tp, ep = sizes.tp, sizes.ep
+        inside, both = tp <= self.gpus, tp * ep <= self.gpus
+        if group == "tp":
+            return (1, tp, self.nics) if inside else (tp // self.gpus, self.gpus, self.nics)
+        if group == "ep":
+            if both:
+                return 1, self.gpus // tp, self.nics
+            return (tp * ep // self.gpus, max(self.gpus // tp, 1),
+                    self.nics // (tp if inside else self.gpus))
+        block = tp if group == "dp" else tp * ep
+        if block <= self.gpus:
+            return sizes.size(group), self.gpus // block, self.nics // block
+        return sizes.size(group), 1, self.nics // self.gpus
+
+    def _part(self, step: SimaiStep, sizes: GroupSizes, beside: bool) -> float:
+        """Return which part of its bandwidth a collective reaches."""
+        tables, every = self.efficiencies, step.kind == "all-to-all"
+        rings = step.group == "tp" and step.kind in ("all-gather", "reduce-scatter")
+        if tables is None or not step.nbytes or not (
+                rings or (every and step.group in ("tp", "ep"))):
+            return 1.0
+        experts = every and step.group == "ep"
+        servers = sizes.tp * sizes.ep // self.gpus if experts else sizes.tp // self.gpus
+        column = _BY_SERVERS.get(max(servers, 1), _MANY)
+        if experts and sizes.tp >= self.gpus:
+            column = _EXPERTS
+        rows = tables.alltoall if every else tables.nvlink if beside else tables.nic
+        return _interpolated(rows, column, step.nbytes)
+
+
+def _interpolated(rows: tuple[tuple[float, tuple[float, ...]], ...], column: int, nbytes: int
+                  ) -> float:
+    """Return the value of a column at a size, as a part of its last one, in single precision."""
+    last = rows[-1][1][column]
+    above = bisect_right(rows, nbytes, key=lambda row: row[0])
+    if above == 0:
+        return float(np.float32(rows[0][1][column] / last))
+    size, values = rows[above - 1]
+    low = values[column] / last
+    if size == nbytes:
+        return float(np.float32(low))
+    if above == len(rows):
+        raise InputError(f"efficiencies are known up to {rows[-1][0]:g} bytes, not for a "
+                         f"collective of {nbytes}")
+    over, others = rows[above]
+    part = (nbytes - size) / (over - size)
+    return float(np.float32(low + (others[column] / last - low) * part))
+
+
+def fixed_ns(step: SimaiStep, ranks: int) -> int | None:
+    """Return the nanoseconds of a collective that is small enough to take a fixed time."""
+    return _FIXED_NS.get(ranks, 0) if 1 < step.nbytes < SMALL else None
+
+
+def time_ns(step: SimaiStep, sizes: GroupSizes, machines: Machines) -> int:
+    """Return the nanoseconds of a collective, as the tool computes them; 0 if there is none."""
+    if not step.kind:
+        return 0
+    ranks = sizes.size(step.group)
+    fixed = fixed_ns(step, ranks)
+    if fixed is not None:
+        return fixed
+    if ranks == 1 or not step.nbytes:
+        return 0
+    rate, part = machines.rate(step, sizes)
+    times = 2 if step.kind == "all-reduce" else 1
+    return int(step.nbytes / (part * rate) * 1e9 * times * (ranks - 1) / ranks)
+
+
+class SimaiTimes(NamedTuple):
+    """The times of an iteration as SimAI's analytical tool gives them, in seconds.
+
+    Attributes
+    ----------
+    compute_s, ep_s, tp_s, dp_ep_s, dp_s, bubble_s, pp_s : float
+    """
+
+    compute_s: float
+    ep_s: float
+    tp_s: float
+    dp_ep_s: float
+    dp_s: float
+    bubble_s: float
+    pp_s: float
+
+    @property
+    def total_s(self) -> float:
+        """Seconds of the iteration: nothing is hidden but by the given overlap."""
+        return math.fsum(self)
+
+    @property
+    def exposed_s(self) -> float:
+        """Seconds of communication, without that between stages of the pipeline."""
+        return math.fsum((self.ep_s, self.tp_s, self.dp_ep_s, self.dp_s))
+
+
+def analytical_times(file: SimaiFile, sizes: GroupSizes, machines: Machines) -> SimaiTimes:
+    """Return the times of an iteration of a file, as SimAI's analytical tool computes them.
+
+    Parameters
+    ----------
+    file : SimaiFile
+    sizes : GroupSizes
+    machines : Machines
+
+    Raises
+    ------
+    InputError
+        If the arithmetic has no answer, such as for a collective larger than its tables know.
+    """
+    spent = dict.fromkeys(("ep", "tp", "dp-ep", "dp"), 0)
+    compute = base = 0
+    for layer in file.layers:
+        forward, inputs, weights = (time_ns(step, sizes, machines) for step in layer.steps)
+        computed = sum(step.compute_ns for step in layer.steps)
+        compute += computed
+        for group, times in ((layer.forward.group, (forward, inputs)),
+                             (layer.weights.group, (weights,))):
+            kind = _counted(group, len(times) == 1)
+            spent[kind] += sum(_exposed(ns, kind, machines) for ns in times)
+        if layer.name != "embedding_layer":
+            base += forward + inputs + computed
+    batches = file.header.get("ga", 1) * file.header.get("vpp", 1)
+    hidden = machines.overlap.get("pp", 1.0)
+    sent = 2 * batches * file.header.get("pp_bytes", 0) / 2 ** 30
+    pp = sent / hidden * (1 - hidden) if hidden else 0.0
+    return SimaiTimes(compute / 1e9, spent["ep"] / 1e9, spent["tp"] / 1e9, spent["dp-ep"] / 1e9,
+                      spent["dp"] / 1e9, (sizes.pp - 1) / batches * base / 1e9, pp)
+
+
+def _counted(group: str, weights: bool) -> str:
+    """Return for which groups the tool counts collectives: it looks at the forward pass alone."""
+    if weights:
+        return "dp-ep" if group == "dp-ep" else "dp"
+    return "ep" if group == "ep" else "tp"
+
+
+def _exposed(ns: int, group: str, machines: Machines) -> int:
+    """Return the nanoseconds of a collective that are not hidden, in single precision as there."""
+    hidden = machines.overlap.get("dp" if group == "dp-ep" else group, 0.0)
+    return int(np.float32(ns) * np.float32(1 - hidden))
