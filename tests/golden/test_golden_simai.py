@@ -109,7 +109,7 @@ def test_the_example_of_9216_gpus(traces_simai_9216_case):
 
 
 def test_the_example_simulated_is_the_tool_s(traces_simai_9216_case):
-    """A group's communication is within 5 % of what the tool says, as is the total.
+    """The total is what the tool says but for what overlaps.
 
     Each GPU has a port of NVLink and a NIC of its own on a switch, as the tool takes it. What
     differs in the total: gradients of DP and DP-EP groups overlap.

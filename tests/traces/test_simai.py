@@ -74,7 +74,7 @@ def test_measurements_come_one_after_the_other(tmp_path):
 
 
 def test_experts_and_their_data_parallel_groups(tmp_path):
-    """With dp = 4, ep = 2 of 4 ranks: all-to-all in {0, 1}, {2, 3}, all-reduce in {0, 2}, {1, 3}."""
+    """With dp = 4, ep = 2 of 4 ranks: all-to-all in {0, 1}, {2, 3}, the other in {0, 2}, {1, 3}."""
     path = write(tmp_path, simai([layer("a", (0, "ALLTOALL_EP", 2 * MB), (0, "NONE", 0),
                                         (0, "ALLREDUCE_DP_EP", 4 * MB))], ep=2, gpus=4))
     workload = netsim.read_workload(path)
@@ -139,7 +139,7 @@ def test_one_rank_of_each_class_is_as_good_as_all(tmp_path):
 
 
 def test_the_tools_arithmetic(tmp_path):
-    """With tp = 2, dp = 2, pp = 2 on servers of 4 GPUs and 4 NICs. TP all-reduce, 2 GiB at 100 GiB/s:
+    """With tp = 2, dp = 2, pp = 2 on servers of 4 GPUs, 4 NICs. TP all-reduce, 2 GiB at 100 GiB/s:
     2 x 1/2 x 20 ms; DP of several servers by min(V', 2 x 10) = 20 GiB/s, 4 GiB: 200 ms; computes
     10 + 20 + 30 ms; the bubble is (2 - 1)/2 of forward and inputs: (60 + 20)/2 = 40 ms.
     """
