@@ -168,14 +168,16 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
 
 @contextmanager
 def _as_problems(path: Path) -> Iterator[None]:
-    """Raise errors in a file as problems of it."""
+    """Raise errors in a file, and in options that do not go with it, as problems of it."""
     try:
         yield
-    except TraceProblemsError:
+    except (TraceProblemsError, UnknownNameError):
         raise
     except TraceError as error:
         raise TraceProblemsError([Problem(error.line, error.message)], error.path or path
                                  ) from error
+    except InputError as error:
+        raise TraceProblemsError([Problem(None, str(error))], path) from error
 
 
 def _tables(path: Path, efficiency: str | Path | None) -> Efficiencies | None:

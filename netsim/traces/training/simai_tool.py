@@ -80,6 +80,9 @@ class GroupSizes(NamedTuple):
         return {"tp": self.tp, "ep": self.ep, "dp": self.dp, "dp-ep": self.dp // self.ep,
                 "pp": self.pp, "all": self.ranks}[group]
 
+#: The size in bytes, and a value per column.
+_TableRow = tuple[float, tuple[float, ...]]
+
 
 @dataclass(frozen=True)
 class Efficiencies:
@@ -91,9 +94,9 @@ class Efficiencies:
         Rows of tables: the size in bytes, and a value per column.
     """
 
-    nic: tuple[tuple[float, tuple[float, ...]], ...]
-    nvlink: tuple[tuple[float, tuple[float, ...]], ...]
-    alltoall: tuple[tuple[float, tuple[float, ...]], ...]
+    nic: tuple[_TableRow, ...]
+    nvlink: tuple[_TableRow, ...]
+    alltoall: tuple[_TableRow, ...]
 
     @classmethod
     def read(cls, folder: Path) -> Efficiencies:
@@ -107,8 +110,8 @@ class Efficiencies:
         return cls(*(_table(folder / f"{name}_ratio.csv") for name in ("nic", "nvlink", "ata")))
 
 
-def _table(path: Path) -> tuple[tuple[float, tuple[float, ...]], ...]:
-    rows = []
+def _table(path: Path) -> tuple[_TableRow, ...]:
+    rows: list[_TableRow] = []
     for number, line in enumerate(split_lines(read_text(path))[1:], 2):
         if not line.strip():
             continue
@@ -228,11 +231,10 @@ class Machines:
         return _interpolated(rows, column, step.nbytes)
 
 
-def _interpolated(rows: tuple[tuple[float, tuple[float, ...]], ...], column: int, nbytes: int
-                  ) -> float:
+def _interpolated(rows: tuple[_TableRow, ...], column: int, nbytes: int) -> float:
     """Return the value of a column at a size, as a part of its last one, in single precision."""
     last = rows[-1][1][column]
-    above = bisect_right(rows, nbytes, key=lambda row: row[0])
+    above = bisect_right([row[0] for row in rows], nbytes)
     if above == 0:
         return float(np.float32(rows[0][1][column] / last))
     size, values = rows[above - 1]
