@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
-from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -52,7 +51,7 @@ def brief(thing: Any) -> str:
     return f"{type(thing).__qualname__}({fields})"
 
 
-def shown(text: str, columns: Mapping[str, Any], total: int | None = None) -> str:
+def shown(text: str, columns: Any, total: int | None = None) -> str:
     """Return HTML of a text and the first rows of a table.
 
     Parameters
