@@ -84,9 +84,9 @@ def test_scaled_computation_releases_patterns_and_operations():
     other = next(each for each in scaled if each.pattern)
     assert (other.arrival_s, other.nbytes, other.compute_s) == (10, 1e6, 2)
     made = next(each for each in scaled if each.operations)
-    assert made.operations.compute_s.sum() == 2 * llm.operations.compute_s.sum()
+    assert made.operations.whole.compute_s.sum() == 2 * llm.operations.whole.compute_s.sum()
     sums = [sum(each.flows.nbytes.sum() for each in operations.sendings)
-            for operations in (made.operations, llm.operations)]
+            for operations in (made.operations.whole, llm.operations.whole)]
     assert sums[0] == sums[1] / 2
 
 

@@ -15,7 +15,7 @@ DATA = Path(os.environ.get("NETSIM_TRACES", Path(__file__).parents[3] / "shared"
 SIZE = 2**20
 
 #: Words that the errors must have, as the cases say them in other words.
-SAID = {"deadlock.xml": "deadlock.*gpu 0 tb 0 step 0, gpu 1 tb 0 step 0",
+SAID = {"deadlock.xml": "gpu 0 tb 0 step 0: deadlock: waits for .*gpu 1 tb 0 step 0",
         "wrong.xml": "wrong result: gpu 0 chunk 1", "type.xml": "gpu 0 tb 0 step 0: .*'zz'",
         "order.xml": "steps out of order", "unreceived.xml": "a send that nobody receives"}
 

@@ -34,6 +34,7 @@ links             320, one each way
 capacity          10 Gbps
 bisection         160 Gbps (exact)
 oversubscription  4:1
+names of hosts    host-0 to host-127
 """
 
 
@@ -42,7 +43,7 @@ def test_bounds_and_networks_without_switches_are_said_to_be() -> None:
     assert lines[4:] == [
         "capacity          100 Mbps to 10 Gbps",
         "bisection         500 Mbps (at most: least maximum flow over three splits of the hosts)",
-        "oversubscription  100:1"]
+        "oversubscription  100:1", "names of hosts    host-0 to host-100"]
     assert "oversubscription  no switches" in show("torus-4x4x4-400g").stdout
 
 

@@ -120,7 +120,7 @@ def test_wrong_arguments_are_raised_by_both(sample) -> None:
 def test_formats() -> None:
     assert sorted(FORMATS) == ["chakra", "coflow-benchmark", "flows", "gpu-v2023", "helios", "hpcc",
                                "htsim", "json", "kineto", "llm", "pai", "pai-100k", "philly",
-                               "recurrent", "ring-jobs", "synthetic", "tiresias",
+                               "recurrent", "ring-jobs", "simai", "synthetic", "tiresias",
                                "tiresias-cluster"]
     assert [name for name in FORMATS if not format_of(name).needs_file] == [
         "synthetic", "ring-jobs", "llm", "recurrent"]
