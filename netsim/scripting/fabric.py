@@ -320,27 +320,25 @@ class Fabric:
         that leave or reach the host fail with `netsim.Cancelled`; so do such that are submitted
         before it is repaired.
         """
-        self._change(by_hand("fail", self.env.now, kind="fail", link=link, host=host,
-                             switch=switch))
-        if host is not None:
-            number = self.network.host(host)
-            self._lost.add(number)
-            for coflow in [each for each in self._in_flight if each.uses(number)]:
-                self._cancel(coflow, f"host {host} was lost: coflow {coflow.number} "
-                                     f"{coflow.name!r} ended")
+        lost = self._change(by_hand("fail", self.env.now, kind="fail", link=link, host=host,
+                                    switch=switch))
+        self._lost.update(lost)
+        for coflow in [each for each in self._in_flight if any(map(each.uses, lost))]:
+            self._cancel(coflow, f"host {host} was lost: coflow {coflow.number} "
+                                 f"{coflow.name!r} ended")
 
     def repair(self, *, link: str | int | None = None, host: str | int | None = None,
                switch: str | None = None) -> None:
         """Give a link, or all links of a host or switch, the capacity that the network says."""
-        self._change(by_hand("repair", self.env.now, kind="repair", link=link, host=host,
-                             switch=switch))
-        if host is not None:
-            self._lost.discard(self.network.host(host))
+        self._lost.difference_update(self._change(by_hand(
+            "repair", self.env.now, kind="repair", link=link, host=host, switch=switch)))
 
-    def _change(self, event: FaultEvent) -> None:
-        """Change links now, and the routes of flows if they may have others."""
+    def _change(self, event: FaultEvent) -> list[int]:
+        """Change links now, and the routes of flows if they may have others; return the hosts."""
         self._check_clock()
-        capacities, table = changes_of([event], self.network)[0].capacity, self._process.table
+        changes, table = changes_of([event], self.network), self._process.table
+        capacities: Mapping[int, float] = {
+            link: rate for change in changes for link, rate in change.capacity.items()}
         if self._routed is self.network and moves_flows(self.network, capacities):
             assert isinstance(self.network, GraphTopology)
             self._routed = live_network(self.network)
@@ -353,6 +351,7 @@ class Fabric:
                 self._recorder.set_capacity(link, capacity)
         if isinstance(self._routed, LiveNetwork):
             self._reroute(self._routed)
+        return [change.host for change in changes if change.host is not None]
 
     def _reroute(self, network: LiveNetwork) -> None:
         """Route flows around failed links, and back when these are repaired."""

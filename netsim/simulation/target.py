@@ -365,11 +365,13 @@ class Clocked:
 
     def change(self, event: FaultEvent) -> None:
         """See `Target.change`."""
-        change, = changes_of([event], self.faults.given)
-        self._check_change(change)
-        if self.fabric is not None and self.faults.goes_live(change):
-            self._route_on(self.faults.network)
-        self.faults.apply(change)
+        changes = changes_of([event], self.faults.given)  # several: of the GPUs of a server
+        for change in changes:
+            self._check_change(change)
+        for change in changes:
+            if self.fabric is not None and self.faults.goes_live(change):
+                self._route_on(self.faults.network)
+            self.faults.apply(change)
 
     def _check_change(self, change: Change) -> None:
         """Refuse a change that cannot be made in the middle of this run."""

@@ -193,6 +193,22 @@ def test_a_server_that_fails_stops_its_jobs():
         netsim.simulate(network, JOBS[:1], events=[{**event, "host": "server-7"}])
 
 
+@pytest.mark.parametrize("options", [{}, {"scheduler": "fifo", "execution": "fabric"}])
+def test_a_server_failed_by_hand_is_one_failed_by_events(options):
+    """On a network, and as a cluster: its links carry nothing from 1 s to 4 s."""
+    network = netsim.gpu_cluster(**SMALL)
+    job = netsim.JobSpec(0, pattern={"name": "all-reduce"}, ranks=6, nbytes=8.0, iterations=2)
+    events = [{"at": at, "host": "server-1", "kind": kind} for at, kind in ((1, "fail"),
+                                                                            (4, "repair"))]
+    told = netsim.simulate(network, [job], events=events, **options).jobs
+    usual = netsim.simulate(network, [job], **options).jobs
+    assert told["finish_s"][0] == pytest.approx(usual["finish_s"][0] + 3)
+    sim = netsim.Simulation(network, [job], **options).run(until=1)
+    sim.fail(host="server-1")
+    sim.run(until=4).repair(host="server-1")
+    assert sim.run().result().jobs["finish_s"][0] == pytest.approx(told["finish_s"][0])
+
+
 @pytest.mark.parametrize(("event", "finish_s"), [
     # 8 bytes on rail 1 at 2 bytes/s; from t = 1 on, what is left goes another way, or waits.
     ({"switch": "nic-0.1", "kind": "fail"}, 4.0),

@@ -393,6 +393,22 @@ class TestLinksAndHosts:
         fabric.repair(host=1)
         assert env.run(env.process(sender(1))) == 5
 
+    def test_a_server_that_is_lost_is_all_of_its_gpus(self, env):
+        """Coflows that reach server 1, or stay inside, fail; one on server 0 does not."""
+        fabric = netsim.Fabric(env, netsim.gpu_cluster(2, 2, nvlink=MB, nic=MB))
+        ends = (("gpu-0.0", "gpu-1.0"), ("gpu-1.0", "gpu-1.1"), ("gpu-0.0", "gpu-0.1"))
+        crossing, inside, kept = (fabric.transfer(*pair, 2 * MB) for pair in ends)
+        env.run(until=1)
+        fabric.fail(host="server-1")
+        for lost in (crossing, inside):
+            with pytest.raises(netsim.Cancelled, match="host server-1 was lost"):
+                env.run(lost)
+        assert env.run(kept).finish_s == 2
+        with pytest.raises(netsim.Cancelled, match="which is lost"):
+            env.run(fabric.transfer("gpu-0.1", "gpu-1.1", MB))
+        fabric.repair(host="server-1")
+        assert env.run(fabric.transfer("gpu-0.1", "gpu-1.1", MB)).finish_s == 3
+
     def test_flows_avoid_dead_links(self, env):
         """On a ring of four, from 0 to 1: the other way round while the short one is dead."""
         fabric = netsim.Fabric(env, netsim.ring(4, MB), record=ALL)
