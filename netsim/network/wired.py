@@ -172,7 +172,7 @@ def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = (
     found = []
     for pattern, value in given.items():
         links = [link for link, name in enumerate(network.link_names)
-                 if fnmatchcase(name, str(pattern))]
+                 if name == pattern or fnmatchcase(name, str(pattern))]
         if not links:
             such = f"such as {network.link_names[0]!r}" if network.links else "it has none"
             raise InputError(f"network {network.name!r}: {what} is for links {pattern!r}, but no "

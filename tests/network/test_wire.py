@@ -126,6 +126,15 @@ def test_attributes_that_cannot_be_are_refused(name, value, message):
         netsim.from_networkx(graph, hosts=["a", "b"])
 
 
+def test_a_name_with_brackets_stands_for_itself():
+    graph = nx.Graph()
+    graph.add_edge("gpu[0]", "switch", capacity=1.0)
+    graph.add_edge("gpu[1]", "switch", capacity=1.0)
+    network = netsim.from_networkx(graph, latency={"gpu[0]->switch": 2.0})
+    assert network.wire.latency[network.link("gpu[0]->switch")] == 2
+    assert network.wire.latency.sum() == 2
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ({"latency": -1}, "latency must be at least 0"),
     ({"latency": {"*": "inf"}}, "latency of '*' 'inf' is not a number"),

@@ -81,6 +81,9 @@ class Collective:
                 self.order, int, f"{self.collective}: order", "ranks"))
         rule = _RULES.get(self.algorithm)
         if rule is None:
+            named = (*algorithms_of(self.collective), *_RULES)
+            if not is_program(self.algorithm) and self.algorithm not in named:
+                raise UnknownNameError(f"algorithm of {self.collective}", self.algorithm, named)
             check_algorithm(self.collective, self.algorithm, self._options())
             if self.costs is not None:
                 raise InputError(f"{self.collective} by {self.algorithm} takes no costs; "
