@@ -82,7 +82,8 @@ def test_a_picture_of_no_size(netsim):
 @pytest.mark.parametrize(("words", "message"), [
     (("all-reduse", *ON), "unknown collective 'all-reduse' (did you mean 'all-reduce'?)"),
     (("all-reduce", *ON, "--ranks", "129"), "129 ranks need a host each; network"),
-    (("all-reduce", *ON, "--algorithm", "rings"), "'rings' (did you mean 'ring'?); choose from: auto, direct"),
+    (("all-reduce", *ON, "--algorithm", "rings"),
+     "unknown algorithm of all-reduce 'rings' (did you mean 'ring'?); choose from: auto, direct"),
     (("all-reduce", *ON, "--form", "step"), "unknown form 'step' (did you mean 'steps'?)"),
     (("all-reduce", *ON, "--bytes", "1XB"), "the last size '1XB' has the unknown unit"),
     (("all-reduce", *ON, "--from", "2MB", "--to", "1MB"), "the last size, '1MB', must not be less"),
