@@ -189,13 +189,12 @@ def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _problems_of_preemption(options: Any, schedulers: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the first problem of options of preemption, given schedulers by key, if there is one.
 
-    Those that are compared may have use for them or not, unless none of them has.
+    Some may have no use for them, the experiment's own one included, but not all.
     """
-    alone = [made for key, made in schedulers.items() if key == "scheduler"]
-    compared = [made for key, made in schedulers.items() if key != "scheduler"]
-    compared = [made for made, free in zip(compared, without_preemption(compared), strict=True)
-                if not free]
-    for scheduler in [*alone, *compared] or [make_scheduler("a-online")]:
+    named = list(schedulers.values()) or [make_scheduler("a-online")]
+    for scheduler, free in zip(named, without_preemption(named), strict=True):
+        if free:
+            continue
         try:
             preemption_on_edge(options, scheduler)
         except InputError as error:

@@ -299,7 +299,7 @@ def test_the_template_runs_and_what_it_comments_out_is_accepted(tmp_path):
     for name in ("allocator", "observe_interval", "events"):
         del keys[name]
     with pytest.raises(netsim.SpecError, match="scheduler 'a-online' dispatches chunks"):
-        Experiment(**keys)
+        Experiment(**keys | {"compare": {}})
     Experiment(**keys | {"scheduler": "srtf", "compare": {"schedulers": ["las", "tiresias-l"]}})
     with pytest.raises(netsim.SpecError, match=r"^preemption: on_fault is for jobs on a cluster"):
         Experiment(**keys | {"scheduler": "srtf", "preemption": {"on_fault": "checkpoint"},
@@ -396,6 +396,16 @@ def test_options_of_preemption_are_for_those_compared_that_have_use_for_them():
     assert called.results["srtf"].jobs.equals(whole.jobs)
 
 
+def test_what_an_experiment_runs_alone_is_refused_only_if_it_runs():
+    """Options that others have a use for are compared, though its own scheduler has none."""
+    given = of(**RESTORES, scheduler="a-online", compare={"schedulers": ["srtf", "a-online"]})
+    with pytest.warns(netsim.NetsimWarning, match="a-online runs without"):
+        compared = compare_experiment(given)
+    assert compared.results["srtf"].run["preemption"]["restore_s"] == 600
+    with pytest.raises(netsim.InputError, match="scheduler 'a-online' dispatches chunks"):
+        netsim.run(given)
+
+
 def test_options_of_preemption_are_for_those_swept_that_have_use_for_them():
     given = of(**RESTORES, scheduler="srtf",
                sweep={"vary": {"scheduler": ["srtf", "a-online"]}})
@@ -412,8 +422,7 @@ def test_options_of_preemption_for_which_none_has_use_are_refused():
     assert found == [
         "preemption: preemption is for jobs on a cluster and for whole jobs; scheduler "
         "'a-online-e' dispatches chunks, or plans by itself what becomes of jobs"]
-    assert problems(**RESTORES, scheduler="a-online",
-                    compare={"schedulers": ["srtf", "a-online"]})[0].startswith("preemption: ")
+    assert problems(**RESTORES, scheduler="a-online")[0].startswith("preemption: ")
     given = of(**RESTORES, scheduler="srtf")
     for vary in ({"scheduler": ["a-online", "a-online-e"]},
                  {"scheduler": ["srtf", "a-online"], "preemption": [{"restore_s": 1}, {}]}):
