@@ -309,7 +309,7 @@ def _acts(run: Record, until: float) -> list[_Act]:
 
 def _first_difference(here: Sequence[_Act], there: Sequence[_Act]) -> str | None:
     """Describe the first act in which two runs differ, if they do."""
-    return next((f"{_in_words(other)}, not {_in_words(one)}"
+    return next((_in_words(other) if one is None else f"{_in_words(other)}, not {_in_words(one)}"
                  for one, other in zip_longest(here, there) if one != other), None)
 
 
