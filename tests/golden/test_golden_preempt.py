@@ -171,18 +171,22 @@ def test_sixty_jobs(preempt_sixty_case):
     formula for the next demotion is corrected. But for a tie between two jobs under `srsf` on 16
     GPUs, and a job that the simulator ends after 188 of its 189 seconds.
     """
-    path = TRACES / "tiresias" / "60_job.csv"
-    if not path.exists():
-        pytest.skip(f"needs {path}")
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    given = [{"id": int(row["job_id"]), "arrival_s": int(row["submit_time"]),
-              "gpus": int(row["num_gpu"]), "iterations": int(row["duration"]), "iteration_s": 1}
-             for row in rows]
-    cases = cases_of(preempt_sixty_case)
+    cases = sixty_cases(preempt_sixty_case)
     assert Counter(case["queue_order"] for case in cases) == {"as specified": 20, "lists": 6}
     for case in cases:
-        check_sixty_jobs(case | {"jobs": given})
+        check_sixty_jobs(case)
+
+
+def sixty_cases(path):
+    """The cases of a file with the jobs of the trace, whose iterations take a second each."""
+    trace = TRACES / "tiresias" / "60_job.csv"
+    if not trace.exists():
+        pytest.skip(f"needs {trace}")
+    with trace.open(newline="") as file:
+        jobs = [{"id": int(row["job_id"]), "arrival_s": int(row["submit_time"]),
+                 "gpus": int(row["num_gpu"]), "iterations": int(row["duration"]),
+                 "iteration_s": 1} for row in csv.DictReader(file)]
+    return [case | {"jobs": jobs} for case in cases_of(path)]
 
 
 def check_sixty_jobs(case):

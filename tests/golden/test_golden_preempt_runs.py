@@ -13,7 +13,7 @@ import pytest
 import netsim
 from netsim import Cluster, JobSpec, Workload
 from netsim.engine.view import Decision
-from tests.golden.test_golden_preempt import assert_as_expected, cases_of, in_numbers
+from tests.golden.test_golden_preempt import assert_as_expected, cases_of, in_numbers, sixty_cases
 
 #: Executions by name. In each, servers cost nothing.
 EXECUTIONS = {"rar-contention": "rar-contention:time=continuous:xi2=0", "asrpt": "asrpt",
@@ -28,6 +28,17 @@ def test_cases(preempt_hand_case, execution):
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_random_cases(preempt_random_case, execution):
     check_runs(preempt_random_case, execution)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_sixty_jobs(preempt_sixty_case, execution):
+    """The trace of Tiresias' simulator; queues as lists are a policy of the reference alone."""
+    for case in sixty_cases(preempt_sixty_case):
+        if case["queue_order"] == "as specified":
+            jobs = run_case(case, execution).jobs.sort_values("job")
+            expected = case["expected"]
+            np.testing.assert_allclose(jobs["finish_s"], expected["finish_s"], rtol=1e-9)
+            assert jobs["preemptions"].tolist() == expected["preemptions"], case["name"]
 
 
 def check_runs(path, execution):
