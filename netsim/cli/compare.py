@@ -7,7 +7,7 @@ import json
 import click
 
 from netsim.cli.echo import echo
-from netsim.cli.options import experiment_options, overrides, prepared
+from netsim.cli.options import experiment_options, overrides, prepared, split_at_commas
 
 __all__ = ["compare"]
 
@@ -64,7 +64,7 @@ def _compared(allocators: tuple[str, ...], schedulers: tuple[str, ...]) -> list[
     given = {"allocators": allocators, "schedulers": schedulers}
     if not any(given.values()):
         return []
-    names = {what: [name.strip() for each in values for name in each.split(",")]
+    names = {what: [name for each in values for name in split_at_commas(each)]
              for what, values in given.items()}
     return [f"compare.{what}={json.dumps(listed)}" for what, listed in names.items()]
 

@@ -123,6 +123,25 @@ def seeds_of(given: str) -> int | list[int]:
     return int(given) if len(parts) == 1 else [int(part) for part in parts]
 
 
+def split_at_commas(values: str) -> list[str]:
+    """Split text at commas, except those within brackets, braces and quotes."""
+    from netsim.errors import SpecError
+
+    parts, depth, quote = [""], 0, ""
+    for letter in values:
+        if quote or letter in "\"'":
+            quote = "" if letter == quote else quote or letter
+        else:
+            depth += (letter in "[{") - (letter in "]}")
+        if letter == "," and not (depth or quote):
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if not all(map(str.strip, parts)):
+        raise SpecError([f"{values!r} has a value that is empty"])
+    return [part.strip() for part in parts]
+
+
 def format_options(settings: tuple[str, ...], format: str | None = None) -> dict[str, Any]:
     """Parse the options of ``--set``, and check that some format has them."""
     from netsim.errors import InputError, UnknownNameError

@@ -13,6 +13,7 @@ from netsim.cli.options import (
     SET,
     format_options,
     quiet_option,
+    split_at_commas,
     with_plugins,
 )
 
@@ -54,7 +55,7 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
     if not 0 < train < 1:
         raise InputError(f"--train must be between 0 and 1, not {train:g}")
     with with_plugins(plugins, workload):
-        made = [make_predictor(name.strip()) for each in predictors for name in each.split(",")]
+        made = [make_predictor(name) for each in predictors for name in split_at_commas(each)]
         options = format_options(settings, format)
         if format is not None and "train" in format_of(format).options:
             options = {"train": train} | options

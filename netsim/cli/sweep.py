@@ -14,6 +14,7 @@ from netsim.cli.options import (
     overrides,
     quiet_option,
     seeds_of,
+    split_at_commas,
 )
 
 __all__ = ["sweep"]
@@ -91,24 +92,5 @@ def _grid(varied: tuple[str, ...]) -> dict[str, list[Any]] | None:
             raise SpecError([f"{setting!r} is nothing to vary; write it as key.path=value,value"])
         if key.strip() in grid:
             raise SpecError([f"{setting!r}: {key.strip()!r} is varied already"])
-        grid[key.strip()] = [parse_value(value) for value in _split(values)]
+        grid[key.strip()] = [parse_value(value) for value in split_at_commas(values)]
     return grid or None
-
-
-def _split(values: str) -> list[str]:
-    """Split text at commas, except those within brackets, braces and quotes."""
-    from netsim.errors import SpecError
-
-    parts, depth, quote = [""], 0, ""
-    for letter in values:
-        if quote or letter in "\"'":
-            quote = "" if letter == quote else quote or letter
-        else:
-            depth += (letter in "[{") - (letter in "]}")
-        if letter == "," and not (depth or quote):
-            parts.append("")
-        else:
-            parts[-1] += letter
-    if not all(map(str.strip, parts)):
-        raise SpecError([f"{values!r} has a value that is empty"])
-    return [part.strip() for part in parts]

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from netsim.cli.sweep import _split
+from netsim.cli.options import split_at_commas
 
 VARY = ("--vary", "allocator.name=parrot,lccf:work_conservation=none",
         "--vary", "observe_interval=1ms,100ms")
@@ -62,7 +62,7 @@ def test_values_may_hold_commas(netsim, here):
     ("1ms,10ms", ["1ms", "10ms"]), ("[[1, 2], [3]],[4]", ["[[1, 2], [3]]", "[4]"]),
     ('{a = {b = 1}, c = 2}, "x,y"', ["{a = {b = 1}, c = 2}", '"x,y"']), ("'[,',2", ["'[,'", "2"])])
 def test_commas(values, parts):
-    assert _split(values) == parts
+    assert split_at_commas(values) == parts
 
 
 def test_a_run_that_fails_is_told_of_and_the_exit_code_says_so(netsim, here, monkeypatch):
