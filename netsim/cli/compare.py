@@ -30,8 +30,8 @@ __all__ = ["compare"]
                    "or of such workers over time) or usage (on a cluster, GPUs held and jobs "
                    "waiting).")
 def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
-            quiet: bool, plugins: bool, allocators: tuple[str, ...], schedulers: tuple[str, ...],
-            baseline: str | None, plots: tuple[str, ...]) -> None:
+            format: str, quiet: bool, plugins: bool, allocators: tuple[str, ...],
+            schedulers: tuple[str, ...], baseline: str | None, plots: tuple[str, ...]) -> None:
     """Run an experiment under several allocators, or schedulers, and compare them."""
     from netsim.cli.tables import print_comparison
     from netsim.plots.bars import check_plottable, save_plot
@@ -50,7 +50,7 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
         check_picture(kind, "comparison", record=loaded.record, lacking=lacking)
         check_plottable(path)
     comparison = compare_experiment(loaded, progress=not quiet)
-    comparison.save(folder)
+    comparison.save(folder, format)
     for kind, path in pictures:
         save_plot(comparison.plot(kind), path)
     if quiet:

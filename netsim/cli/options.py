@@ -46,6 +46,15 @@ def quiet_option(text: str) -> Callable[[Any], Any]:
     return click.option("--quiet", is_flag=True, callback=_hush, help=text)
 
 
+def _check_format(ctx: click.Context, option: click.Parameter, format: str) -> str:
+    """Refuse a format that cannot be written here, before the run."""
+    from netsim.results.store import check_format
+
+    if format != "csv":
+        check_format(format)
+    return format
+
+
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that `run` and `compare` have in common."""
     for option in reversed((
@@ -56,6 +65,9 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--out", type=click.Path(), metavar="FOLDER",
                      help="Where the results go; runs/<name>-<hash> by default. "
                           "Earlier results there are replaced."),
+        click.option("--format", type=click.Choice(("csv", "parquet")), default="csv",
+                     show_default=True, callback=_check_format,
+                     help="Of the tables of runs; parquet needs the extra parquet."),
         quiet_option("Print the folder of the results and nothing else."),
         PLUGINS,
     )):

@@ -16,7 +16,7 @@ __all__ = ["run"]
               help="Also write trace.json: jobs, links and decisions over time, to open in "
                    "ui.perfetto.dev or chrome://tracing.")
 def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
-        quiet: bool, timeline: bool, plugins: bool) -> None:
+        format: str, quiet: bool, timeline: bool, plugins: bool) -> None:
     """Run an experiment: a TOML file, or the name of a ready-made one."""
     from netsim.cli.tables import print_result
     from netsim.plots.perfetto import save_with_timeline
@@ -28,9 +28,9 @@ def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str |
     result = run_experiment(loaded, timeline=timeline, progress=not quiet)
     if timeline:
         save_with_timeline(result, folder,
-                           loaded.workload.built if loaded.edge_cloud is None else None)
+                           loaded.workload.built if loaded.edge_cloud is None else None, format)
     else:
-        result.save(folder)
+        result.save(folder, format)
     if quiet:
         echo(folder)
     else:

@@ -34,7 +34,7 @@ from netsim.plots.nanoseconds import microseconds, nanoseconds
 from netsim.results.lazy_table import LazyTable, columns_of
 from netsim.results.not_recorded import on_edge, shares_links
 from netsim.results.result import records_of, table_of
-from netsim.results.store import TRACE, whole_folder, write_records
+from netsim.results.store import TRACE, check_format, whole_folder, write_records
 from netsim.traces.formats import as_workload
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def write_timeline(result: Result, path: str | Path,
     return Path(path)
 
 
-def save_with_timeline(result: Result, folder: str | Path, workload: Workload | None
-                       ) -> Path:
+def save_with_timeline(result: Result, folder: str | Path, workload: Workload | None,
+                       format: str = "csv") -> Path:
     """Write a result to a folder as `Result.save` does, and its timeline as ``trace.json``.
 
     Parameters
@@ -147,14 +147,17 @@ def save_with_timeline(result: Result, folder: str | Path, workload: Workload | 
         A folder that is new, empty, or holds an earlier result.
     workload : Workload or None
         The simulated workload, except on an edge-cloud.
+    format : {"csv", "parquet"}
+        Of the files of tables.
 
     Raises
     ------
-    OutputError
-        If the folder cannot be written, or holds other files. Nothing is left behind then.
+    OutputError, UnknownNameError, MissingExtraError
+        As `Result.save` does.
     """
+    check_format(format)
     with whole_folder(folder) as temporary:
-        write_records(records_of(result), temporary)
+        write_records(records_of(result), temporary, format)
         _stream(result, temporary / TRACE, workload)
     return Path(folder)
 

@@ -15,6 +15,7 @@ import pandas as pd
 from netsim.errors import InputError
 from netsim.reading import read_text
 from netsim.results.csv import read_csv
+from netsim.results.parquet import read_parquet
 from netsim.results.result import Result
 from netsim.results.store import LARGE, TABLES
 from netsim.results.summary import OF_RUN, summarise
@@ -57,7 +58,7 @@ def _load(folder: Path, large: Collection[str]) -> Result:
     """Read a result without handling errors."""
     stored = json.loads(read_text(folder / "summary.json"))
     columns = stored.pop("tables")
-    tables = {name: _read_table(folder / f"{name}.csv", columns[name])
+    tables = {name: _read_table(folder, name, columns[name])
               if name in columns and (name in large or name not in LARGE) else None
               for name in TABLES}
     summary = summarise(tables["jobs"], tables["coflows"],  # type: ignore[arg-type]
@@ -72,17 +73,30 @@ def read_spec(folder: Path) -> dict[str, Any] | None:
     return tomllib.loads(read_text(path)) if path.exists() else None
 
 
-def _read_table(path: Path, columns: Mapping[str, str | list[str]]) -> pd.DataFrame:
-    # Read as text first: not all versions of pandas parse floats exactly.
-    """Read a table with the given types of columns."""
-    text = read_csv(path, dtype=str, keep_default_na=False)
-    if text.columns.tolist() != list(columns):
-        raise ValueError(f"{path.name} has the columns {text.columns.tolist()}, not "
+def _read_table(folder: Path, name: str, columns: Mapping[str, str | list[str]]) -> pd.DataFrame:
+    """Read a table with the given types of columns, from Parquet if it is there, or from CSV."""
+    path = folder / f"{name}.parquet"
+    if path.exists():
+        found, typed = read_parquet(path), _typed
+    else:  # As text first: not all versions of pandas parse floats exactly.
+        path = path.with_suffix(".csv")
+        found, typed = read_csv(path, dtype=str, keep_default_na=False), _parsed
+    if found.columns.tolist() != list(columns):
+        raise ValueError(f"{path.name} has the columns {found.columns.tolist()}, not "
                          f"{list(columns)}")
-    return pd.DataFrame({name: _column(text[name], kind) for name, kind in columns.items()})
+    return pd.DataFrame({name: typed(found[name], kind) for name, kind in columns.items()})
 
 
-def _column(text: pd.Series, kind: str | list[str]) -> Any:
+def _typed(column: pd.Series, kind: str | list[str]) -> Any:
+    """Check the values of a column of Parquet, which have types, and convert them to its own."""
+    if kind == "str":
+        return column.fillna("")
+    if isinstance(kind, list):
+        return pd.Categorical(_one_of(kind, column), categories=kind)
+    return column.to_numpy().astype(kind)
+
+
+def _parsed(text: pd.Series, kind: str | list[str]) -> Any:
     """Convert a column of texts to its type."""
     if kind == "str":
         return text

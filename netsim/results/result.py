@@ -198,11 +198,11 @@ class Result:
         """
         return draw(self, kind, "run", of)
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, format: str = "csv") -> Path:
         """Write the result to a folder atomically; `netsim.load_result` reads it back.
 
         The folder then holds ``summary.json`` (the summary, the identity of the run, and the
-        columns of tables), one ``.csv`` file per table and, if the result is of an experiment,
+        columns of tables), one file per table and, if the result is of an experiment,
         ``spec.toml``; only tables that the experiment asks for are written then. Floats read back
         exactly.
 
@@ -210,6 +210,9 @@ class Result:
         ----------
         folder : path-like
             A folder that is new, empty, or holds an earlier result.
+        format : {"csv", "parquet"}
+            Of the files of tables. Parquet, which needs the extra ``parquet``, is smaller and
+            sooner read.
 
         Returns
         -------
@@ -220,8 +223,12 @@ class Result:
         ------
         OutputError
             If the folder cannot be written, or holds other files. Nothing is left behind then.
+        UnknownNameError
+            If there is no such format.
+        MissingExtraError
+            If the format is ``"parquet"``, and pyarrow is not installed.
         """
-        return save_records(records_of(self), folder)
+        return save_records(records_of(self), folder, format)
 
     def __repr__(self) -> str:
         done = int(self.jobs["finish_s"].notna().sum())

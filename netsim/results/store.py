@@ -20,16 +20,21 @@ import pandas as pd
 import tomli_w
 
 from netsim._version import __version__
-from netsim.errors import NetsimError, OutputError
+from netsim.errors import NetsimError, OutputError, UnknownNameError
 from netsim.results.csv import write_csv
 from netsim.results.lazy_table import LazyTable, chunks_of
+from netsim.results.parquet import check_pyarrow, write_parquet
 from netsim.results.summary import summarise
 
-__all__ = ["LARGE", "MARKS", "TABLES", "TRACE", "Records", "check_writable", "folder_names",
-           "naming", "save_comparison", "save_records", "whole_folder", "write_records"]
+__all__ = ["LARGE", "MARKS", "TABLES", "TRACE", "WRITERS", "Records", "check_format",
+           "check_writable", "folder_names", "naming", "save_comparison", "save_records",
+           "whole_folder", "write_records"]
 
 TABLES = ("jobs", "coflows", "flows", "links", "decisions", "computations", "gpus", "other_coflows",
-          "chunks",          "training", "held", "workers", "servers", "ps")
+          "chunks", "training", "held", "workers", "servers", "ps")
+
+#: What writes the tables of runs, by the suffix of their files.
+WRITERS = {"csv": write_csv, "parquet": write_parquet}
 
 #: Tables that may be large, and that need not be read back.
 LARGE = TABLES[2:6]
@@ -45,7 +50,7 @@ _LONGEST_NAME = 200
 
 #: Files that a folder of results may hold: those of netsim, and plots.
 _OURS = re.compile(r"spec\.toml|(summary|trace)\.json|(comparison|improvement)\.csv|"
-                   rf"({'|'.join(TABLES)})\.csv|.*\.(png|pdf|svg)")
+                   rf"({'|'.join(TABLES)})\.({'|'.join(WRITERS)})|.*\.(png|pdf|svg)")
 
 
 class Records(NamedTuple):
@@ -66,7 +71,23 @@ class Records(NamedTuple):
     spec: Mapping[str, Any] | None
 
 
-def save_records(records: Records, folder: str | Path) -> Path:
+def check_format(format: str) -> None:
+    """Check before a long run that tables can be written in a format.
+
+    Raises
+    ------
+    UnknownNameError
+        If it is none of `WRITERS`.
+    MissingExtraError
+        If it is ``"parquet"``, and pyarrow is not installed.
+    """
+    if format not in WRITERS:
+        raise UnknownNameError("format of tables", format, WRITERS)
+    if format == "parquet":
+        check_pyarrow()
+
+
+def save_records(records: Records, folder: str | Path, format: str = "csv") -> Path:
     """Write a run to a folder, replacing an earlier result.
 
     Parameters
@@ -74,6 +95,8 @@ def save_records(records: Records, folder: str | Path) -> Path:
     records : Records
     folder : path-like
         A folder that is new, empty, or holds an earlier result.
+    format : {"csv", "parquet"}
+        Of the files of tables.
 
     Returns
     -------
@@ -84,14 +107,18 @@ def save_records(records: Records, folder: str | Path) -> Path:
     ------
     OutputError
         If the folder cannot be written, or holds other files. Nothing is left behind then.
+    UnknownNameError, MissingExtraError
+        As for `check_format`.
     """
+    check_format(format)
     with whole_folder(folder) as temporary:
-        write_records(records, temporary)
+        write_records(records, temporary, format)
     return Path(folder)
 
 
 def save_comparison(tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Records],
-                    spec: Mapping[str, Any] | None, folder: str | Path) -> Path:
+                    spec: Mapping[str, Any] | None, folder: str | Path, format: str = "csv"
+                    ) -> Path:
     """Write several runs to one folder; see `netsim.Comparison.save`.
 
     Parameters
@@ -103,21 +130,22 @@ def save_comparison(tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Recor
         Runs by label; each is written to a folder named after its label.
     spec : mapping or None
         The experiment that the runs are of, if any.
-    folder : path-like
-        As for `save_records`.
+    folder, format
+        As for `save_records`; the format is that of the tables of runs.
 
     Raises
     ------
-    OutputError
+    OutputError, UnknownNameError, MissingExtraError
         As for `save_records`.
     """
+    check_format(format)
     with whole_folder(folder) as temporary:
         if spec is not None:
             _write_spec(spec, temporary)
         for name, records in zip(folder_names(runs), runs.values(), strict=True):
             path = temporary / name
             path.mkdir()
-            write_records(records, path)
+            write_records(records, path, format)
         for name, table in tables.items():
             _write_table(table, temporary / f"{name}.csv")
     return Path(folder)
@@ -143,8 +171,8 @@ def folder_names(labels: Iterable[str]) -> list[str]:
     return names
 
 
-def write_records(records: Records, folder: Path) -> None:
-    """Write a run to an existing folder: ``summary.json``, and a ``.csv`` file per table.
+def write_records(records: Records, folder: Path, format: str = "csv") -> None:
+    """Write a run to an existing folder: ``summary.json``, and a file per table.
 
     The summary includes the identity of the run and the columns of the tables. If the run is of an
     experiment, ``spec.toml`` is written too. Floats read back exactly.
@@ -155,7 +183,7 @@ def write_records(records: Records, folder: Path) -> None:
     columns = {}
     for name, table in tables.items():
         if table is not None:
-            _write_table(table, folder / f"{name}.csv")
+            _write_table(table, folder / f"{name}.{format}")
             head = next(table.chunks()) if isinstance(table, LazyTable) else table
             columns[name] = {column: _kind(head[column]) for column in head}
     figures = summarise(tables["jobs"], tables["coflows"], tables["gpus"],  # type: ignore[arg-type]
@@ -172,8 +200,9 @@ def _write_spec(spec: Mapping[str, Any], folder: Path) -> None:
 
 
 def _write_table(table: pd.DataFrame | LazyTable, path: Path) -> None:
-    """Write a table to a CSV file."""
-    write_csv(table.chunks() if isinstance(table, LazyTable) else chunks_of(table), path)
+    """Write a table to a file, whose suffix says how."""
+    chunks = table.chunks() if isinstance(table, LazyTable) else chunks_of(table)
+    WRITERS[path.suffix.removeprefix(".")](chunks, path)
 
 
 def _kind(column: pd.Series) -> str | list[str]:

@@ -157,22 +157,30 @@ class Comparison:
         """
         return draw(self, kind, "comparison", of)
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, format: str = "csv") -> Path:
         """Write ``comparison.csv`` and a folder per run, either completely or not at all.
 
         If a baseline is set, the table of `against` is written as ``improvement.csv``.
+
+        Parameters
+        ----------
+        folder : path-like
+        format : {"csv", "parquet"}
+            Of the tables of runs; see `netsim.Result.save`.
 
         Raises
         ------
         OutputError
             If the folder cannot be written, or contains anything other than results.
+        UnknownNameError, MissingExtraError
+            As `netsim.Result.save` does.
         """
         # Without wall-clock times: the same experiment gives the same bytes.
         tables = {"comparison": self.table.drop(columns="wall_s")}
         if self.baseline is not None:
             tables["improvement"] = self.against()
         return save_comparison(tables, {label: records_of(result) for label, result
-                                        in self.results.items()}, self.spec, folder)
+                                        in self.results.items()}, self.spec, folder, format)
 
     def parts(self) -> Iterator[Part]:
         """Yield the printed parts: tables, and lines of text between them."""

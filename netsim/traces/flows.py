@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.checks import check_path
 from netsim.columns import RowError
 from netsim.errors import InputError, MissingExtraError, TraceError
-from netsim.reading import open_bytes, open_text
+from netsim.reading import open_text
 from netsim.traces.files import read_text, require_file, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.units import parse_bytes, parse_seconds
@@ -163,15 +163,11 @@ def _parquet(path: Path) -> pd.DataFrame:
     TraceError
         If it is no Parquet file.
     """
+    from netsim.results.parquet import read_parquet
+
     try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet") from None
-    try:
-        with open_bytes(path) as file:
-            table: Any = parquet.read_table(file)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise TraceError(f"is not read as Parquet: {error}", path) from error
-    frame: pd.DataFrame = table.to_pandas()
-    return frame
+        return read_parquet(path)
+    except MissingExtraError:
+        raise
+    except (OSError, ValueError) as error:
+        raise TraceError(str(error), path) from error

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 import pytest
 
 import netsim
-from netsim.errors import InputError, OutputError
+from netsim.errors import InputError, MissingExtraError, OutputError, UnknownNameError
 from netsim.results import store
 from netsim.results.load import load_result
 from netsim.results.result import Result
@@ -248,6 +249,88 @@ def test_folders_that_are_no_results(everything, tmp_path) -> None:
     (folder / "flows.csv").unlink()
     with pytest.raises(InputError, match=r"not a result: it has no flows\.csv"):
         load_result(folder)
+
+
+# --- Parquet --------------------------------------------------------------------------------
+
+
+def test_parquet_reads_back_as_csv_does(everything, tmp_path) -> None:
+    """All types of columns: categories, flags, whole numbers, odd floats and texts."""
+    pytest.importorskip("pyarrow")
+    names = ["", "NA", 'a "b", c', "two\nlines", "é 模型", "1.0"]
+    odd = np.array([math.nan, math.inf, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0])
+    jobs = everything.jobs.assign(name=pd.Series(names, dtype=everything.jobs["name"].dtype),
+                                  lower_bound_s=odd, late=odd > 1,
+                                  why=pd.Series(["x"] * 6, dtype=object))
+    result = everything.replace(jobs=jobs)
+    folder = result.save(tmp_path / "p", format="parquet")
+    assert set(tree(folder)) == {f"{name}.parquet" for name in TABLES} | {"spec.toml",
+                                                                          "summary.json"}
+    assert same(load_result(folder), load_result(result.save(tmp_path / "c")))
+    assert load_result(folder, tables=["links"]).recorded == ("jobs", "coflows", "links")
+    again = load_result(folder).jobs["lower_bound_s"].to_numpy()
+    assert np.array_equal(again.view("i8")[1:], odd.view("i8")[1:])
+
+
+def test_parquet_is_for_others_too(everything, tmp_path) -> None:
+    """What is missing is null, and a long table, written in parts, is one."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    links = pd.concat([everything.links] * 1000, ignore_index=True)
+    assert len(links) > 2**15
+    stopped = netsim.simulate("parrot-fig2", "parrot-fig2", until=1e-3).replace(links=links)
+    folder = stopped.save(tmp_path / "r", format="parquet")
+    assert parquet.read_table(folder / "jobs.parquet")["finish_s"].null_count == 2
+    assert load_result(folder).links.equals(links)
+
+
+def test_parquet_without_rows(tmp_path) -> None:
+    """No coflow has ended: its texts are texts all the same."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    result = netsim.simulate("parrot-fig2", "parrot-fig2", record=TABLES, until=1e-3)
+    folder = result.save(tmp_path / "r", format="parquet")
+    assert same(load_result(folder), result)
+    schema = parquet.read_schema(folder / "coflows.parquet")
+    assert not any(str(kind) == "null" for kind in schema.types)
+
+
+def test_parquet_takes_the_place_of_csv(everything, tmp_path) -> None:
+    pytest.importorskip("pyarrow")
+    everything.save(tmp_path / "r")
+    everything.save(tmp_path / "r", format="parquet")
+    assert not list((tmp_path / "r").glob("*.csv"))
+    everything.save(tmp_path / "r")
+    assert not list((tmp_path / "r").glob("*.parquet"))
+
+
+def test_a_comparison_in_parquet(tmp_path) -> None:
+    pytest.importorskip("pyarrow")
+    found = netsim.compare("parrot-fig2", "parrot-fig2", allocators=["parrot", "lccf"])
+    found.save(tmp_path / "c", format="parquet")
+    assert (tmp_path / "c" / "lccf" / "jobs.parquet").is_file()
+    again = netsim.load_comparison(tmp_path / "c")
+    assert all(same(again.results[label], found.results[label]) for label in found.results)
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1", b"job\n1\n"])
+def test_damaged_parquet(everything, tmp_path, damage) -> None:
+    pytest.importorskip("pyarrow")
+    folder = everything.save(tmp_path / "r", format="parquet")
+    (folder / "links.parquet").write_bytes(damage)
+    with pytest.raises(InputError, match="r: not a readable result: is not read as Parquet"):
+        load_result(folder)
+    (folder / "jobs.parquet").write_bytes((folder / "coflows.parquet").read_bytes())
+    with pytest.raises(InputError, match=r"jobs.parquet has the columns \['coflow'"):
+        load_result(folder)
+
+
+def test_parquet_without_pyarrow(everything, tmp_path, monkeypatch) -> None:
+    """It is refused before the run, and leaves what is there."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'coflow-netsim\[parquet\]'"):
+        everything.save(tmp_path / "r", format="parquet")
+    with pytest.raises(UnknownNameError, match="unknown format of tables 'feather'; choose from"):
+        everything.save(tmp_path / "r", format="feather")
+    assert tree(tmp_path) == {}
 
 
 @pytest.mark.parametrize(("file", "text"), [

@@ -1,0 +1,88 @@
+"""Parquet files of tables, which need pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from netsim.errors import MissingExtraError
+from netsim.reading import open_bytes
+
+__all__ = ["check_pyarrow", "read_parquet", "write_parquet"]
+
+
+def check_pyarrow() -> None:
+    """Check that pyarrow is there.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not installed.
+    """
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("pyarrow", "parquet") from None
+
+
+def read_parquet(path: str | Path) -> pd.DataFrame:
+    """Read a table.
+
+    Raises
+    ------
+    MissingExtraError
+        If pyarrow is not installed.
+    OSError, ValueError
+        If the file cannot be read, or is not a table.
+    """
+    check_pyarrow()
+    import pyarrow
+    from pyarrow import parquet
+
+    with open_bytes(path) as file:
+        try:
+            table: pd.DataFrame = parquet.read_table(file).to_pandas()
+        except (OSError, pyarrow.ArrowException) as error:
+            raise ValueError(f"is not read as Parquet: {error}") from error
+    return table
+
+
+def write_parquet(chunks: Iterable[pd.DataFrame], path: Path) -> None:
+    """Write a table given in chunks with the same columns; missing values become nulls.
+
+    Raises
+    ------
+    MissingExtraError
+        If pyarrow is not installed.
+    OSError
+        If the file cannot be written.
+    """
+    check_pyarrow()
+    import pyarrow
+    from pyarrow import parquet
+
+    rest = iter(chunks)
+    first = next(rest)
+    schema = _schema(first)
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        for chunk in chain((first,), rest):
+            texts = {name: chunk[name].map(str, na_action="ignore")
+                     for name in chunk if chunk[name].dtype == object}
+            writer.write_table(pyarrow.Table.from_pandas(chunk.assign(**texts), schema,
+                                                         preserve_index=False))
+
+
+def _schema(chunk: pd.DataFrame) -> Any:
+    """Return the types of columns; texts are strings also where there is none."""
+    import pyarrow
+
+    def of(column: pd.Series) -> Any:
+        if column.dtype.kind in "iufb" or isinstance(column.dtype, pd.CategoricalDtype):
+            return pyarrow.Schema.from_pandas(column.to_frame(), preserve_index=False).types[0]
+        return pyarrow.string()
+
+    return pyarrow.schema([(name, of(chunk[name])) for name in chunk])
