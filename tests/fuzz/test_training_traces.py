@@ -58,11 +58,12 @@ KINETO = {"distributedInfo": {"rank": 0, "world_size": 2, "pg_config": [
 OPTIONS: dict[str, Any] = {
     "chakra": {"deps": "data+ctrl", "comm_slots": "none", "replay": True, "strict": True,
                "peak_flops": 1e9, "memory_rate": "1GB/s", "iterations": 2, "hosts": [1, 0],
-               "groups": "g.json"},
+               "groups": "g.json", "layout": {"dp": 2}, "scale": {"dp": 2}, "keep": "input"},
     "kineto": {"copies": True, "cpu": "free", "replay": True, "step": 1, "iterations": 2,
-               "others": ["t.json"]},
-    "simai": {"gpus": 16, "scale": {"dp": 2}, "gpus_per_server": 4, "pipeline": "formula",
-              "efficiency": ".", "strict": True, "iterations": 2, "skip_init": False}}
+               "others": ["t.json"], "layout": {"dp": 2}, "scale": {"dp": 3}, "keep": "input"},
+    "simai": {"gpus": 16, "scale": {"dp": 2}, "keep": "input", "gpus_per_server": 4,
+              "pipeline": "formula", "efficiency": ".", "strict": True, "iterations": 2,
+              "skip_init": False}}
 
 _STEPS = (3000, "ALLGATHER", 9000), (2000, "ALLTOALL_EP", 4000000), (0, "ALLREDUCE_DP_EP", 80)
 SIMAI = simai([layer("a", *_STEPS, update=3), layer("embedding_layer", *_STEPS[::-1])], tp=2, ep=2,
@@ -84,12 +85,16 @@ def check(workload: Workload | None) -> None:
             assert "turn it is not" in str(error)  # noqa: PT017
 
 
+#: Options that others go with.
+NEEDS = {"peak_flops": "memory_rate", "scale": "layout"}
+
+
 def options_of(name: str) -> st.SearchStrategy[dict[str, Any]]:
     """Draw none or some options, which are right."""
     known = OPTIONS[name]
     return st.lists(st.sampled_from(sorted(known)), unique=True, max_size=4).map(
         lambda names: {key: known[key] for key in names
-                       if key != "peak_flops" or "memory_rate" in names})
+                       if name == "simai" or NEEDS.get(key, key) in names})
 
 
 def write_ranks(folder: Path, contents: list[bytes]) -> Path:
@@ -155,7 +160,8 @@ def test_documents_of_chakra(guard: Guard, part: int, data: st.DataObject) -> No
 @given(data=st.data())
 def test_documents_of_kineto(guard: Guard, part: int, data: st.DataObject) -> None:
     made = data.draw(changed(KINETO, (*collective(), "ts", "dur", "cat", "args", "correlation")))
-    options = {"copies": True, **data.draw(options_of("kineto"))}
+    options = data.draw(options_of("kineto"))
+    options["copies"] = "layout" not in options
     with guard.folder() as folder:
         write_json(made, folder / "t.json")
         check(guard(lambda: read_workload(folder / "t.json", format="kineto", **options),

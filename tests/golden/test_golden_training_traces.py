@@ -184,6 +184,21 @@ def test_microbenchmarks_take_what_their_collectives_do(traces_chakra_micro_case
                 assert result.jobs["finish_s"][0] * 1e9 == pytest.approx(ns, rel=RTOL)
 
 
+def test_microbenchmarks_of_4_ranks_scaled_are_those_of_8(traces_chakra_micro_case):
+    """With the input kept; but for all-gathers, with the larger buffer kept as well."""
+    for name in json.loads(traces_chakra_micro_case.read_text()):
+        kind, _, ranks = name.partition("-")
+        paths = [DATA / "chakra" / f"{kind}-{count}" / f"{kind}.0.et" for count in (4, 8)]
+        if not paths[0].exists():
+            pytest.skip("the real files are not there")
+        if ranks == "4":
+            for keep in ("input", "buffer"):
+                grown = netsim.read_workload(paths[0], layout={"dp": 4}, scale={"dp": 2}, keep=keep)
+                sent = [[each.communication for each in jobs[0].operations.sendings]
+                        for jobs in (grown, netsim.read_workload(paths[1]))]
+                assert (sent[0] == sent[1]) == (keep == "input" or kind != "all_gather")
+
+
 def test_the_custom_all_reduce_is_its_msccl_program(traces_chakra_custom_case, tmp_path):
     """Messages by pair as the facts and the program say, and the closed form of its time."""
     expected = json.loads(traces_chakra_custom_case.read_text())
@@ -337,6 +352,26 @@ def test_real_profiles(traces_kineto_case, tmp_path):
         check_measures(trace, expected)
         check_nccl(trace, expected)
         check_replay(path, trace, expected["replay"])
+
+
+def test_a_real_profile_of_2_ranks_is_scaled_to_16(traces_kineto_case):
+    """Kernels stay; all-reduces of a group of 16 send 15/16 of twice what is reduced."""
+    path = DATA / "pytorch" / "hta_nccl_data.json.gz"
+    if not path.exists():
+        pytest.skip("the real file is not there")
+    expected = json.loads(traces_kineto_case.read_text())["pytorch/hta_nccl_data.json.gz"]
+    grown = netsim.read_workload(path, format="kineto", layout={"dp": 2}, scale={"dp": 8})[0]
+    made = grown.operations
+    sent = [made.sendings[k].communication for k in made.sends[made.sends >= 0]]
+    assert {each.members for each in sent} == {tuple(range(16))}
+    assert sum(each.payload for each in sent if each.kind == "all-reduce") == expected[
+        "nccl_in_bytes"]["allreduce|Float|2|[0, 1]"]
+    result = netsim.simulate(netsim.big_switch(16, "25GB/s"), [grown], record=["jobs", "coflows"])
+    totals = result.coflows.groupby("bytes").size()
+    assert totals.sum() == expected["nccl_kernels"]
+    reduced = sum(2 * 15 * each.payload for each in sent if each.kind == "all-reduce")
+    chained = sum(15 * each.payload for each in sent if each.kind == "broadcast")
+    assert result.coflows["bytes"].sum() == pytest.approx(reduced + chained)
 
 
 def test_small_profiles(traces_cases_case, tmp_path):

@@ -73,6 +73,11 @@ def test_measurements_come_one_after_the_other(tmp_path):
     assert took(write(tmp_path, text), gpus=4) == pytest.approx(9e-3, rel=1e-12)
 
 
+def test_measurements_are_of_all_ranks_whatever_their_words_say(tmp_path):
+    text = "MICRO\n1\n" + layer("m", (1, "NONE", 0), (1, "NONE", 0), (0, "ALLTOALL_EP", 4 * MB))
+    assert took(write(tmp_path, text), gpus=4) == pytest.approx(3e-3, rel=1e-12)
+
+
 def test_experts_and_their_data_parallel_groups(tmp_path):
     """With dp = 4, ep = 2 of 4 ranks: all-to-all in {0, 1}, {2, 3}, the other in {0, 2}, {1, 3}."""
     path = write(tmp_path, simai([layer("a", (0, "ALLTOALL_EP", 2 * MB), (0, "NONE", 0),

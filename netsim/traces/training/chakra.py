@@ -28,6 +28,7 @@ from netsim.traces.training.chakra_file import (
 from netsim.traces.training.chakra_json import read_chakra_json
 from netsim.traces.training.joining import join
 from netsim.traces.training.rank_trace import RankNode, RankTrace
+from netsim.traces.training.scaling import Scaling
 from netsim.units import Quantity, parse_rate
 from netsim.workload import JobSpec, Workload
 
@@ -68,7 +69,9 @@ class Group(NamedTuple):
 def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str = "data",
                 comm_slots: int | str | None = None, replay: bool = False, strict: bool = False,
                 peak_flops: float | None = None, memory_rate: Quantity | None = None,
-                iterations: int = 1, hosts: Sequence[int] | None = None, seed: int = 0) -> Workload:
+                layout: Mapping[str, int] | None = None, scale: Mapping[str, int] | None = None,
+                keep: str = "buffer", iterations: int = 1, hosts: Sequence[int] | None = None,
+                seed: int = 0) -> Workload:
     """Read execution traces of Chakra: one job, from a file per rank.
 
     Parameters
@@ -94,6 +97,16 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
         bytes take what the roofline gives, not the recorded time.
     memory_rate : rate, optional
         Bytes per second of the memory, also for loads and stores without a recorded time.
+    layout : mapping of str to int, optional
+        How many ranks the job has in groups of each kind, of ``"tp"``, ``"cp"``, ``"ep"``, ``"dp"``
+        and ``"pp"``: ranks without a file do as one that differs from them only in its data. Ranks
+        are numbered as by `netsim.llm_job`.
+    scale : mapping of str to int, optional
+        With a layout, factors of the ranks of groups: ``"dp"``, with as many more ranks, each with
+        the batch that it has, and ``"ep"``, with as many experts per rank as there are.
+    keep : {"buffer", "input"}
+        Whether a rank in a group that grows keeps the larger one of its two buffers, or what it
+        puts in.
     iterations : int
         How often the job repeats what is in the trace.
     hosts : sequence of int, optional
@@ -116,16 +129,19 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
     """
     check_path(path, "path")
     options = _Options.of(deps, comm_slots, replay, strict, peak_flops, memory_rate)
+    scaling = Scaling.given(layout, scale, keep)
     check_whole(iterations, "iterations", 1)
     path = require_file(path)
     try:
-        files = [_read(each) for each in _files(path)]
+        files = {rank: _read(each) for rank, each in _files(path, scaling).items()}
+        ranks = scaling.layout.ranks if scaling else len(files)
         listed = None
         if groups is not None:
             check_path(groups, "groups")
-            listed = _group_file(path.parent / groups, len(files))
-        made = join([_Rank(rank, file, len(files), listed, options).trace()
-                     for rank, file in enumerate(files)])
+            listed = _group_file(path.parent / groups, ranks)
+        traces = [_Rank(rank, file, ranks, listed, options).trace()
+                  for rank, file in files.items()]
+        made = join(traces if scaling is None else list(scaling.complete(traces)))
     except TraceProblemsError:
         raise
     except TraceError as error:
@@ -134,8 +150,9 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
     own = _FILE.fullmatch(path.name)
     name = own[1] if own else path.stem
     job = JobSpec(0, iterations=iterations, name=name,
-                  hosts=range(len(files)) if hosts is None else hosts, operations=made)
-    return Workload([job], name, seed=seed)
+                  hosts=range(made.ranks) if hosts is None else hosts, operations=made)
+    label = name if scaling is None else scaling.label(name, len(traces))
+    return Workload([job], label, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,21 +188,27 @@ class _Options:
 # --- files -------------------------------------------------------------------------------------
 
 
-def _files(path: Path) -> list[Path]:
-    """Return the files of all ranks, in order."""
+def _files(path: Path, scaling: Scaling | None) -> dict[int, Path]:
+    """Return the files of all ranks that have one, in order."""
     own = _FILE.fullmatch(path.name)
     if own is None:
-        return [path]
+        return {0: path}
     found = {}
     for name in os.listdir(path.parent):
         other = _FILE.fullmatch(name)
         if other and (other[1], other[3]) == (own[1], own[3]):
             found[int(other[2])] = path.parent / name
+    if scaling is not None:
+        if max(found) >= scaling.layout.ranks:
+            raise TraceError(f"there is a file of rank {max(found)}, and {scaling.layout} has "
+                             f"{scaling.layout.ranks} ranks", path)
+        return dict(sorted(found.items()))
     for rank in range(len(found)):
         if rank not in found:
             raise TraceError(f"the file of rank {rank}, {own[1]}.{rank}.{own[3]}, is missing; "
-                             f"there are {len(found)}, up to rank {max(found)}", path)
-    return [found[rank] for rank in range(len(found))]
+                             f"there are {len(found)}, up to rank {max(found)}; with a layout, "
+                             "ranks may do as others do", path)
+    return dict(sorted(found.items()))
 
 
 def _read(path: Path) -> ChakraFile:

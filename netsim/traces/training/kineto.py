@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +18,7 @@ from netsim.traces.training.kineto_events import KinetoEvent, KinetoTrace, read_
 from netsim.traces.training.kineto_graph import graph_of
 from netsim.traces.training.kineto_nccl import NcclKernels
 from netsim.traces.training.rank_trace import RankNode, RankTrace
+from netsim.traces.training.scaling import Scaling
 from netsim.workload import JobSpec, Workload
 
 __all__ = ["read_kineto"]
@@ -29,6 +30,8 @@ _MOST_RANKS = 100_000
 @plain_numbers
 def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = False,
                 cpu: str = "recorded", replay: bool = False, step: int | None = None,
+                layout: Mapping[str, int] | None = None, scale: Mapping[str, int] | None = None,
+                keep: str = "buffer",
                 iterations: int = 1, hosts: Sequence[int] | None = None, seed: int = 0) -> Workload:
     """Read profiles of PyTorch, as Kineto writes them: one job, from a file per rank.
 
@@ -52,6 +55,16 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         Whether kernels of NCCL take the recorded time, without a network.
     step : int, optional
         Only what was launched in this step of the profiler, as in ``ProfilerStep#4``.
+    layout : mapping of str to int, optional
+        How many ranks the job has in groups of each kind, of ``"tp"``, ``"cp"``, ``"ep"``, ``"dp"``
+        and ``"pp"``: ranks without a file do as one that differs from them only in its data. Ranks
+        are numbered as by `netsim.llm_job`.
+    scale : mapping of str to int, optional
+        With a layout, factors of the ranks of groups: ``"dp"``, with as many more ranks, each with
+        the batch that it has, and ``"ep"``, with as many experts per rank as there are.
+    keep : {"buffer", "input"}
+        Whether a rank in a group that grows keeps the larger one of its two buffers, or what it
+        puts in.
     iterations : int
         How often the job repeats what is in the profile.
     hosts : sequence of int, optional
@@ -81,6 +94,10 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
             raise InputError(f"{name} must be true or false, not {value!r}")
     if step is not None:
         check_whole(step, "step")
+    scaling = Scaling.given(layout, scale, keep)
+    if scaling and copies:
+        raise InputError("copies and layout do not go together: a layout says whose copies ranks "
+                         "are")
     check_whole(iterations, "iterations", 1)
     path = require_file(path)
     files = [path, *(path.parent / each for each in check_sequence(others, str | Path, "others",
@@ -89,15 +106,21 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         traces = _by_rank([read_kineto_file(each) for each in files])
         made = [_Rank(trace, cpu == "free", replay, step).trace() for trace in traces]
         ranks = max(trace.ranks for trace in traces)
-        operations = join(list(_complete(made, ranks, copies)))
+        if scaling and scaling.layout.ranks != ranks:
+            raise TraceError(f"is of a job of {ranks} ranks, and {scaling.layout} has "
+                             f"{scaling.layout.ranks}", traces[0].path)
+        operations = join(list(scaling.complete(made) if scaling
+                               else _complete(made, ranks, copies)))
     except TraceProblemsError:
         raise
     except TraceError as error:
         raise TraceProblemsError([Problem(error.line, error.message)], error.path or path
                                  ) from error
     name = path.name.partition(".")[0]
-    return Workload([JobSpec(0, iterations=iterations, name=name, operations=operations,
-                             hosts=range(ranks) if hosts is None else hosts)], name, seed=seed)
+    job = JobSpec(0, iterations=iterations, name=name, operations=operations,
+                  hosts=range(operations.ranks) if hosts is None else hosts)
+    label = name if scaling is None else scaling.label(name, len(traces))
+    return Workload([job], label, seed=seed)
 
 
 def _by_rank(traces: list[KinetoTrace]) -> list[KinetoTrace]:
@@ -126,7 +149,7 @@ def _complete(made: list[RankTrace], ranks: int, copies: bool) -> Iterator[RankT
         if not copies:
             raise TraceError(f"is of a job of {ranks} ranks, of which rank {rank} has no file; "
                              "name those of the others in `others`, or let ranks without one do as "
-                             "others do, by copies = true", last.path)
+                             "others do, by copies = true or a layout", last.path)
         for node in last.nodes:
             if node.members and rank not in node.members:
                 raise last.refuse(f"rank {rank} cannot do the same, as it is not in the group of "

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from netsim.checks import check_path, check_whole
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
@@ -13,8 +15,9 @@ from netsim.plain import plain_numbers
 from netsim.programs import Programs
 from netsim.traces.files import first_word, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
-from netsim.traces.training.aicb_file import AicbFile, read_aicb_file
+from netsim.traces.training.aicb_file import AicbFile, AicbRow, read_aicb_file
 from netsim.traces.training.alike import AlikeRanks
+from netsim.traces.training.scaling import check_keep, grown_payload, growth
 from netsim.traces.training.simai_file import (
     POLICIES,
     SimaiFile,
@@ -39,11 +42,13 @@ __all__ = ["read_simai", "simai_times"]
 _LEAST = 4096
 _MOST_SENT = 10 ** 6
 
+_Step = TypeVar("_Step", SimaiStep, AicbRow)
+
 
 @plain_numbers
 def read_simai(path: str | Path, *, gpus: int | None = None,
-               scale: Mapping[str, int] | None = None, simai: str = "events",
-               pipeline: str | None = None, gpus_per_server: int = 8,
+               scale: Mapping[str, int] | None = None, keep: str = "buffer",
+               simai: str = "events", pipeline: str | None = None, gpus_per_server: int = 8,
                nics_per_server: int | None = None, nvlink: Quantity | None = None,
                nic: Quantity | None = None, efficiency: str | Path | None = None,
                overlap: Mapping[str, float] | None = None, strict: bool = False,
@@ -59,7 +64,10 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
         sizes of tensor, expert and pipeline groups stay.
     scale : mapping of str to int, optional
         Factors of the ranks of groups: ``"dp"``, with as many more ranks, each with the batch that
-        it has, and ``"ep"``, with as many experts per rank as there are. Buffers stay.
+        it has, and ``"ep"``, with as many experts per rank as there are.
+    keep : {"buffer", "input"}
+        Whether a rank in a group that grows by `scale` keeps the larger one of its two buffers, or
+        what it puts in, which are different in an all-gather.
     simai : {"events", "analytical"}
         Whether collectives are simulated, or take the times of SimAI's analytical tool, added up;
         see `simai_times`.
@@ -110,17 +118,19 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
         if not isinstance(value, bool):
             raise InputError(f"{what} must be true or false, not {value!r}")
     check_whole(gpus_per_server, "gpus_per_server", 1)
+    check_keep(keep)
     path = require_file(path)
     with _as_problems(path):
         if first_word(path).startswith("[rank"):
             if simai != "events" or pipeline is not None or efficiency is not None:
                 raise InputError("a file of AICB has no computations and no stages: simai, "
                                  "pipeline and efficiency are for those of SimAI (.txt)")
-            made, ranks = _run_aicb(read_aicb_file(path), gpus, scale, gpus_per_server, skip_init)
+            made, ranks = _run_aicb(read_aicb_file(path), gpus, scale, keep, gpus_per_server,
+                                    skip_init)
         else:
             file = read_simai_file(path)
             _warn(file, strict)
-            sizes = _scaled(_sizes(file, gpus, gpus_per_server), scale, path)
+            file, sizes = _grown(file, _sizes(file, gpus, gpus_per_server), scale, keep)
             pipeline, ranks = _pipeline(pipeline, simai), sizes.ranks
             machines = None
             if simai == "analytical" or pipeline == "formula" or efficiency is not None:
@@ -135,14 +145,17 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
 
 @plain_numbers
 def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int | None = None,
-                scale: Mapping[str, int] | None = None, gpus_per_server: int = 8,
-                nics_per_server: int | None = None, efficiency: str | Path | None = None,
+                scale: Mapping[str, int] | None = None, keep: str = "buffer",
+                gpus_per_server: int = 8, nics_per_server: int | None = None,
+                efficiency: str | Path | None = None,
                 overlap: Mapping[str, float] | None = None) -> SimaiTimes:
     """Return what SimAI's analytical tool says of an iteration of a workload, in seconds.
 
     Parameters
     ----------
-    path, nvlink, nic, gpus, scale, gpus_per_server, nics_per_server, efficiency, overlap
+    path, nvlink, nic, gpus, scale, keep, gpus_per_server
+        See `read_simai`.
+    nics_per_server, efficiency, overlap
         See `read_simai`.
 
     Returns
@@ -158,10 +171,11 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
     """
     check_path(path, "path")
     check_whole(gpus_per_server, "gpus_per_server", 1)
+    check_keep(keep)
     path = require_file(path)
     with _as_problems(path):
         file = read_simai_file(path)
-        sizes = _scaled(_sizes(file, gpus, gpus_per_server), scale, path)
+        file, sizes = _grown(file, _sizes(file, gpus, gpus_per_server), scale, keep)
         return analytical_times(file, sizes, Machines.of(
             gpus_per_server, nics_per_server, nvlink, nic, _tables(path, efficiency), overlap))
 
@@ -219,16 +233,28 @@ def _sizes(file: SimaiFile, gpus: int | None, gpus_per_server: int) -> GroupSize
 
 def _scaled(sizes: GroupSizes, scale: Mapping[str, int] | None, path: Path) -> GroupSizes:
     """Return the sizes of the groups, some of them multiplied."""
-    for group, factor in (scale or {}).items():
-        if group in ("tp", "pp"):
-            raise InputError(f"scale: {group} cannot grow: layers per stage, the time of kernels "
-                             "and the order of micro-batches would change, which the file does not "
-                             "tell; generate the job with the format llm")
-        if group not in ("dp", "ep"):
-            raise UnknownNameError("scale", group, ("dp", "ep"))
-        check_whole(factor, f"scale: {group}", 1)
+    for group, factor in growth(scale).items():
         sizes = sizes._replace(**{group: getattr(sizes, group) * factor})
     return GroupSizes.of(sizes.ranks, sizes.tp, sizes.ep, sizes.pp, path)
+
+
+def _grown(file: SimaiFile, traced: GroupSizes, scale: Mapping[str, int] | None, keep: str
+           ) -> tuple[SimaiFile, GroupSizes]:
+    """Return a file as it is when groups have grown, and their sizes."""
+    sizes = _scaled(traced, scale, file.path)
+    layers = tuple(layer._replace(
+        forward=_kept(layer.forward, traced, sizes, keep),
+        inputs=_kept(layer.inputs, traced, sizes, keep),
+        weights=_kept(layer.weights, traced, sizes, keep)) for layer in file.layers)
+    return replace(file, layers=layers), sizes
+
+
+def _kept(step: _Step, traced: GroupSizes, sizes: GroupSizes, keep: str) -> _Step:
+    """Return a collective with the buffer that it has when its group has grown."""
+    if keep == "buffer" or not step.group:
+        return step
+    return step._replace(nbytes=grown_payload(
+        step.kind, step.nbytes, traced.size(step.group), sizes.size(step.group), keep))
 
 
 def _pipeline(given: str | None, simai: str) -> str:
@@ -241,7 +267,7 @@ def _pipeline(given: str | None, simai: str) -> str:
 
 
 def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
-              gpus_per_server: int, skip_init: bool) -> tuple[Programs, int]:
+              keep: str, gpus_per_server: int, skip_init: bool) -> tuple[Programs, int]:
     """Return what the ranks of a file of AICB do, and how many there are."""
     if gpus is not None:
         check_whole(gpus, "gpus", 1)
@@ -257,7 +283,7 @@ def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
                          file.path)
     if gpus is not None:
         sizes = GroupSizes.of(gpus, tp, ep, pp, file.path)
-    sizes = _scaled(sizes, scale, file.path)
+    traced, sizes = sizes, _scaled(sizes, scale, file.path)
     ranks = AlikeRanks(sizes, gpus_per_server)
     rows = file.iteration if skip_init else file.rows
     if any(row.kind == "computation" for row in rows):
@@ -266,7 +292,8 @@ def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
     for number, row in enumerate(rows):
         if row.group:
             name = f"{number}.{row.stage}/{row.group} {row.kind}"
-            ranks.collective(name, row.kind, row.group, row.nbytes)
+            grown = _kept(row, traced, sizes, keep)
+            ranks.collective(name, row.kind, row.group, grown.nbytes)
     return ranks.programs(), sizes.ranks
 
 
@@ -315,7 +342,9 @@ class _Iteration:
         """
         if self._file.policy == "MICRO":
             for number, layer in enumerate(self._file.layers):
-                self._step(f"{number}.{layer.name}", layer, layer.weights, True)
+                step = layer.weights  # of all ranks, whatever the word says
+                step = step._replace(group="all" if step.kind else "")
+                self._step(f"{number}.{layer.name}", layer, step, True)
             return self._ranks.programs()
         layers = self._file.layers
         for number in range(len(layers)):

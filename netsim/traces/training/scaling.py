@@ -1,0 +1,383 @@
+"""Make what many ranks do of what a few do: replicas are copies, and their groups grow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import lcm
+from typing import NamedTuple
+
+from netsim.checks import check_whole
+from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
+
+__all__ = ["Layout", "Scaling", "check_keep", "grown_payload", "growth"]
+
+#: What groups keep when they grow: the larger buffer of a rank, or what it puts in.
+_KEPT = ("buffer", "input")
+
+#: The most ranks, and nodes of all of them.
+_MOST_RANKS = 100_000
+_MOST_NODES = 4 * 10 ** 6
+
+_SIZES = ("tp", "cp", "ep", "dp", "pp")
+
+
+def growth(scale: Mapping[str, int] | None) -> dict[str, int]:
+    """Check by which factors groups grow.
+
+    Raises
+    ------
+    InputError
+        If they are no factors, or of groups with which other things would grow, too.
+    """
+    factors = _table({} if scale is None else scale, "scale")
+    for group, factor in factors.items():
+        if group in ("tp", "pp"):
+            raise InputError(f"scale: {group} cannot grow: layers per stage, the time of kernels "
+                             "and the order of micro-batches would change, which the trace does "
+                             "not tell; generate the job with the format llm")
+        if group not in ("dp", "ep"):
+            raise UnknownNameError("scale", group, ("dp", "ep"))
+        check_whole(factor, f"scale: {group}", 1)
+    return factors
+
+
+def check_keep(keep: object) -> None:
+    """Refuse what groups that grow cannot keep.
+
+    Raises
+    ------
+    UnknownNameError
+    """
+    if keep not in _KEPT:
+        raise UnknownNameError("keep", keep, _KEPT)
+
+
+def _table(given: object, what: str) -> dict[str, int]:
+    if not isinstance(given, Mapping):
+        raise InputError(f"{what} must be a table of numbers of ranks by kind of group, such as "
+                         f"{{dp = 2}}, not {given!r}")
+    return dict(given)
+
+
+def grown_payload(kind: str, payload: int, ranks: int, grown: int, keep: str) -> int:
+    """Return the larger buffer of a collective when its group has grown.
+
+    Parameters
+    ----------
+    kind : str
+        See `netsim.operations.COMMUNICATIONS`.
+    payload : int
+        The larger buffer of a rank before.
+    ranks, grown : int
+        How many ranks the group had, and has.
+    keep : {"buffer", "input"}
+    """
+    if ranks == grown:
+        return payload
+    if keep == "input":  # in others the larger buffer is what a rank puts in, or there is but one
+        return -(-payload // ranks) * grown if kind in ("all-gather", "gather") else payload
+    if kind in ("all-gather", "reduce-scatter"):  # all ranks have equal parts
+        return -(-payload // grown) * grown
+    return payload
+
+
+class Layout(NamedTuple):
+    """Into which groups ranks are divided, numbered as Megatron does: t + tp (j + cp dp P).
+
+    Attributes
+    ----------
+    tp, cp, ep, dp, pp : int
+        As of `netsim.llm.TrainingSetup`.
+    """
+
+    tp: int = 1
+    cp: int = 1
+    ep: int = 1
+    dp: int = 1
+    pp: int = 1
+
+    @classmethod
+    def of(cls, sizes: Mapping[str, int]) -> Layout:
+        """Check the sizes of groups.
+
+        Raises
+        ------
+        InputError
+            If there are others than those of a layout, or they do not go together.
+        """
+        table = _table(sizes, "layout")
+        for name, size in table.items():
+            if name not in _SIZES:
+                raise UnknownNameError("layout", name, _SIZES)
+            check_whole(size, f"layout: {name}", 1)
+        return cls(**table)._checked()
+
+    def _checked(self) -> Layout:
+        if self.ranks > _MOST_RANKS:
+            raise InputError(f"{self}: {self.ranks:,} ranks; there may be at most "
+                             f"{_MOST_RANKS:,}")
+        if self.replicas % self.ep:
+            raise InputError(f"{self}: ep = {self.ep} does not divide dp x cp = {self.replicas}")
+        return self
+
+    def grown(self, factors: Mapping[str, int]) -> Layout:
+        """Return the layout with some sizes multiplied.
+
+        Raises
+        ------
+        InputError
+            If a group would grow of which there is no trace, since it has one rank.
+        """
+        made = self._replace(**{name: getattr(self, name) * factor
+                                for name, factor in factors.items()})._checked()
+        for kind, size in self._sizes().items():
+            if size == 1 < made._sizes()[kind]:
+                raise InputError(f"scale: groups of {kind} have one rank in the trace, which thus "
+                                 f"does not tell what {made._sizes()[kind]} would send")
+        return made
+
+    @property
+    def replicas(self) -> int:
+        """How many ranks differ in nothing but their part of the data, and of the experts."""
+        return self.dp * self.cp
+
+    @property
+    def ranks(self) -> int:
+        """Number of all ranks."""
+        return self.tp * self.replicas * self.pp
+
+    def __str__(self) -> str:
+        return "a layout of " + ", ".join(f"{name} = {size}" for name, size in zip(
+            _SIZES, self, strict=True))
+
+    def place(self, rank: int) -> tuple[int, int, int]:
+        """Return t, j and P of a rank: within its tensor group, its replica, and its stage."""
+        rest, t = divmod(rank, self.tp)
+        stage, j = divmod(rest, self.replicas)
+        return t, j, stage
+
+    def rank(self, t: int, j: int, stage: int) -> int:
+        """Return the rank at a place."""
+        return t + self.tp * (j + self.replicas * stage)
+
+    def groups_of(self, j: int) -> dict[str, range]:
+        """Return the replicas in the group of each kind that has replica j."""
+        cp, ep, count = self.cp, self.ep, self.replicas
+        first, block = j // cp * cp, j // ep * ep
+        return {"one": range(j, j + 1), "cp": range(first, first + cp),
+                "dp": range(j % cp, count, cp), "dp-cp": range(count),
+                "ep": range(block, block + ep), "edp": range(j % ep, count, ep)}
+
+    def _sizes(self) -> dict[str, int]:
+        return {"dp": self.dp, "ep": self.ep, "edp": self.replicas // self.ep}
+
+
+class _Shape(NamedTuple):
+    """Which ranks a group has.
+
+    Attributes
+    ----------
+    cells : tuple of (int, int)
+        The t and P of its ranks, in each of its replicas.
+    kind : str
+        Which replicas; see `Layout.groups_of`.
+    """
+
+    cells: tuple[tuple[int, int], ...]
+    kind: str
+
+
+def _renamed(trace: RankTrace, shapes: Mapping[tuple[int, ...], _Shape]) -> RankTrace:
+    """Name the groups of a rank by their shapes, as groups may become one that were several."""
+    names: dict[tuple[str, tuple[int, ...]], str] = {}
+    count: Counter[_Shape] = Counter()
+    nodes = []
+    for node in trace.nodes:
+        if node.kind == "collective":
+            key, shape = (node.group, node.members), shapes[node.members]
+            if key not in names:
+                names[key] = f"{shape.kind} {count[shape]}"
+                count[shape] += 1
+            node = replace(node, group=names[key])
+        nodes.append(node)
+    return replace(trace, nodes=tuple(nodes))
+
+
+class Scaling:
+    """Gives ranks without a trace what others do that differ from them only in their data.
+
+    Parameters
+    ----------
+    layout : mapping of str to int
+        How many ranks the groups of the traced job have.
+    scale : mapping of str to int, optional
+        By which factors data parallel groups (``"dp"``) and those of experts (``"ep"``) grow.
+    keep : {"buffer", "input"}
+        What a rank of a group that grows keeps.
+
+    Raises
+    ------
+    InputError
+        If an option is not possible.
+    """
+
+    def __init__(self, layout: Mapping[str, int], scale: Mapping[str, int] | None = None,
+                 keep: str = "buffer") -> None:
+        check_keep(keep)
+        self.layout = Layout.of(layout)
+        self.grown = self.layout.grown(growth(scale))
+        self._keep = keep
+        #: After so many replicas there is one with the same part of experts and of a sequence.
+        self._period = lcm(self.layout.cp, self.layout.ep)
+
+    @classmethod
+    def given(cls, layout: Mapping[str, int] | None, scale: Mapping[str, int] | None,
+              keep: str) -> Scaling | None:
+        """Return the scaling of a reader's options; None if there is no layout.
+
+        Raises
+        ------
+        InputError
+            If an option is not possible, or needs a layout.
+        """
+        if layout is not None:
+            return cls(layout, scale, keep)
+        if growth(scale):
+            raise InputError("scale needs layout, which says what the groups of the trace are, as "
+                             "in layout = {tp = 2, dp = 4}")
+        check_keep(keep)
+        return None
+
+    def label(self, name: str, traced: int) -> str:
+        """Return the label of a workload of which so many ranks are traced."""
+        ranks = self.grown.ranks
+        return name if traced == ranks else (f"{name}, {traced} of {ranks} ranks traced, the "
+                                             "others copies")
+
+    def complete(self, traces: Sequence[RankTrace]) -> Iterator[RankTrace]:
+        """Yield what each rank of the grown job does, from the traces of some ranks.
+
+        Parameters
+        ----------
+        traces : sequence of RankTrace
+            In order of their ranks: of all t and stages at least one replica; of experts, one of
+            each of their ranks.
+
+        Raises
+        ------
+        TraceError
+            If ranks are missing, or a group is none of the layout.
+        """
+        shapes = self._shapes(traces)
+        traces = [_renamed(trace, shapes) for trace in traces]
+        by_class: dict[tuple[int, int, int], RankTrace] = {}
+        for trace in traces:  # of a class, the smallest rank counts
+            t, j, stage = self.layout.place(trace.rank)
+            by_class.setdefault((t, j % self._period, stage), trace)
+        self._check_there(traces[0], by_class)
+        yield from self._all(traces, shapes, by_class)
+
+    def _all(self, traces: Sequence[RankTrace], shapes: Mapping[tuple[int, ...], _Shape],
+             by_class: Mapping[tuple[int, int, int], RankTrace]) -> Iterator[RankTrace]:
+        own = {self.layout.place(trace.rank): trace for trace in traces}
+        period = self._period
+        moved = _Moved(self.layout, self.grown, shapes, self._keep)
+        nodes = 0
+        for rank in range(self.grown.ranks):
+            t, j, stage = self.grown.place(rank)
+            source = own.get((t, j, stage)) or by_class[t, j % period, stage]
+            nodes += len(source.nodes)
+            if nodes > _MOST_NODES:
+                raise TraceError(f"{self.grown.ranks:,} ranks do more than {_MOST_NODES:,} things; "
+                                 "generate the job with the format llm", source.path)
+            yield replace(source, rank=rank, nodes=tuple(
+                moved.node(node, j) if node.members else node for node in source.nodes))
+
+    def _check_there(self, first: RankTrace,
+                     by_class: Mapping[tuple[int, int, int], RankTrace]) -> None:
+        period = self._period
+        for stage in range(self.layout.pp):
+            for j in range(period):
+                for t in range(self.layout.tp):
+                    if (t, j, stage) in by_class:
+                        continue
+                    alike = [self.layout.rank(t, other, stage)
+                             for other in range(j, self.layout.replicas, period)]
+                    raise TraceError(
+                        f"in {self.layout}, rank {alike[0]} has no trace"
+                        + (f", and none of those that do the same: {listed(alike[1:])}"
+                           if alike[1:] else ""), first.path)
+
+    def _shapes(self, traces: Sequence[RankTrace]) -> dict[tuple[int, ...], _Shape]:
+        """Return the shape of each group; messages have none."""
+        names: dict[tuple[int, ...], str] = {}
+        for trace in traces:
+            for node in trace.nodes:
+                if node.kind == "collective":
+                    names.setdefault(node.members, node.group)
+                elif node.members:
+                    self._check_message(trace, node)
+        found = {members: self._shape(members) for members in names}
+        wrong = [f"{names[members]!r} of ranks {listed(members)}"
+                 for members, shape in found.items() if shape is None]
+        if wrong:
+            more = f", and {len(wrong) - 10} more" if len(wrong) > 10 else ""
+            raise TraceError(f"groups that are not of one kind in {self.layout}, of ranks in "
+                             f"ascending order: {'; '.join(wrong[:10])}{more}", traces[0].path)
+        return {members: shape for members, shape in found.items() if shape is not None}
+
+    def _check_message(self, trace: RankTrace, node: RankNode) -> None:
+        (_, one, _), (_, other, _) = map(self.layout.place, node.members)
+        if one != other:
+            raise trace.refuse(f"{node} is a message from rank {node.members[0]} to "
+                               f"{node.members[1]}, of another replica in {self.layout}: who sends "
+                               "to whom among more of them, the trace does not tell")
+
+    def _shape(self, members: tuple[int, ...]) -> _Shape | None:
+        """Return the shape of a group; None if it grows in no way, or in several."""
+        places = [self.layout.place(rank) for rank in members]
+        cells = sorted({(t, stage) for t, _, stage in places})
+        replicas = sorted({j for _, j, _ in places})
+        if len(cells) * len(replicas) != len(members) or list(members) != sorted(members):
+            return None
+        kinds = [kind for kind, group in self.layout.groups_of(replicas[0]).items()
+                 if [*group] == replicas]
+        ways = self.grown.groups_of(0)
+        if not kinds or any(ways[kind] != ways[kinds[0]] for kind in kinds):
+            return None
+        return _Shape(tuple(cells), kinds[0])
+
+
+class _Moved:
+    """Moves communications of a traced rank to a rank of the grown job."""
+
+    def __init__(self, layout: Layout, grown: Layout, shapes: Mapping[tuple[int, ...], _Shape],
+                 keep: str) -> None:
+        self._layout, self._grown, self._shapes, self._keep = layout, grown, shapes, keep
+        self._known: dict[tuple[tuple[int, ...], bool, int], tuple[int, ...]] = {}
+        self._one_of_each: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def node(self, node: RankNode, j: int) -> RankNode:
+        """Return a collective or a message as that of a rank of replica j."""
+        meets = node.kind == "collective"
+        key = node.members, meets, j
+        if key not in self._known:
+            members = self._group(node.members, j) if meets else self._ends(node.members, j)
+            self._known[key] = self._one_of_each.setdefault(members, members)
+        members = self._known[key]
+        payload = grown_payload(node.collective, node.payload, len(node.members), len(members),
+                                self._keep)
+        return replace(node, members=members, payload=payload)
+
+    def _group(self, members: tuple[int, ...], j: int) -> tuple[int, ...]:
+        cells, kind = self._shapes[members]
+        replicas = self._grown.groups_of(j)[kind]
+        return tuple(sorted(self._grown.rank(t, other, stage) for t, stage in cells
+                            for other in replicas))
+
+    def _ends(self, members: tuple[int, ...], j: int) -> tuple[int, ...]:
+        places = map(self._layout.place, members)
+        return tuple(self._grown.rank(t, j, stage) for t, _, stage in places)
