@@ -62,13 +62,14 @@ OPTIONS: dict[str, Any] = {
     "kineto": {"copies": True, "cpu": "free", "replay": True, "step": 1, "iterations": 2,
                "others": ["t.json"], "layout": {"dp": 2}, "scale": {"dp": 3}, "keep": "input"},
     "simai": {"gpus": 16, "scale": {"dp": 2}, "keep": "input", "gpus_per_server": 4,
-              "pipeline": "formula", "efficiency": ".", "strict": True, "iterations": 2,
-              "skip_init": False}}
+              "pipeline": "formula", "efficiency": ".", "busbw": "busbw.yaml",
+              "strict": True, "iterations": 2, "skip_init": False}}
 
 _STEPS = (3000, "ALLGATHER", 9000), (2000, "ALLTOALL_EP", 4000000), (0, "ALLREDUCE_DP_EP", 80)
 SIMAI = simai([layer("a", *_STEPS, update=3), layer("embedding_layer", *_STEPS[::-1])], tp=2, ep=2,
               pp=2, gpus=8, policy="HYBRID_TRANSFORMER_FWD_IN_BCKWD",
               more="vpp: 2 ga: 2 pp_comm: 900.0 checkpoints: 1 0 checkpoint_initiates: 1 1")
+BUSBW = "w\nTP:\nallreduce,: 300\nalltoall,: null\nPP:\nbusbw: 47.5\n"
 RATIOS = f"size{',c' * 12}\n1000,0.4{',' * 11}\n5000000{',0.8' * 12}\n"
 
 
@@ -185,11 +186,13 @@ def test_bytes_of_kineto(guard: Guard, part: int, data: st.DataObject) -> None:
 def test_bytes_of_simai(guard: Guard, part: int, data: st.DataObject) -> None:
     text = data.draw(st.sampled_from([SIMAI, AICB])).encode()
     table = data.draw(st.one_of(st.just(RATIOS.encode()), damaged(RATIOS.encode())))
+    listed = data.draw(st.one_of(st.just(BUSBW.encode()), damaged(BUSBW.encode())))
     contents = data.draw(damaged(text))
     options = data.draw(options_of("simai"))
     with guard.folder() as folder:
         for name in ("nic", "nvlink", "ata"):
             (folder / f"{name}_ratio.csv").write_bytes(table)
+        (folder / "busbw.yaml").write_bytes(listed)
         (folder / "t.txt").write_bytes(contents)
         check(guard(lambda: read_workload(folder / "t.txt", format="simai", nvlink="9GiB/s",
                                           nic="1GiB/s", **options), named=folder))
@@ -207,6 +210,7 @@ def test_words_of_simai(guard: Guard, part: int, data: st.DataObject) -> None:
     with guard.folder() as folder:
         for name in ("nic", "nvlink", "ata"):
             (folder / f"{name}_ratio.csv").write_text(RATIOS)
+        (folder / "busbw.yaml").write_text(BUSBW)
         (folder / "t.txt").write_text(words[1].join(parts))
         check(guard(lambda: read_workload(folder / "t.txt", format="simai", nvlink="9GiB/s",
                                           nic="1GiB/s", **options), named=folder))

@@ -11,6 +11,7 @@ import pytest
 import netsim
 from netsim.errors import TraceError
 from netsim.traces.training.aicb_file import read_aicb_file
+from netsim.traces.training.busbw_file import read_busbw
 from netsim.traces.training.simai import simai_times
 from netsim.traces.training.simai_file import read_simai_file
 
@@ -106,6 +107,18 @@ def test_the_example_of_9216_gpus(traces_simai_9216_case):
             assert families[name].shape == (facts["number"], facts["size"])
             for at, which in ((0, "first"), (1, "second"), (-1, "last")):
                 assert families[name][at].tolist()[:24] == facts[which]
+
+
+def test_the_list_of_bandwidths():
+    """SimAI's own: what it lists, in GiB/s."""
+    path = EXAMPLE.with_name("busbw.yaml")
+    if not path.exists():
+        pytest.skip("the real file is not there")
+    known = {key: rate / 2**30 for key, rate in read_busbw(path).items()}
+    assert known == {
+        ("tp", "all-reduce"): 300, ("tp", "all-gather"): 280, ("tp", "reduce-scatter"): 280,
+        ("tp", "all-to-all"): 230, ("dp", "all-gather"): 380, ("dp", "reduce-scatter"): 380,
+        ("ep", "all-gather"): 45, ("ep", "reduce-scatter"): 45, ("ep", "all-to-all"): 80}
 
 
 def test_the_example_simulated_is_the_tool_s(traces_simai_9216_case):

@@ -11,6 +11,7 @@ from netsim.traces.training.simai import read_simai, simai_times
 from tests.traces.simai_files import AICB, COLUMNS, layer, simai
 
 MB = 10**6
+GOOD = layer("a", (1, "NONE", 0), (1, "NONE", 0), (1, "NONE", 0))
 
 
 def write(folder, text, name="w.txt"):
@@ -161,6 +162,44 @@ def test_the_tools_arithmetic(tmp_path):
     assert hidden.dp_s == pytest.approx(0.1, rel=1e-6)
 
 
+BUSBW = """name
+TP:
+allreduce,: 50
+alltoall,: null
+DP:
+allreduce,: null  # by its own arithmetic
+PP:
+busbw: 47.5"""
+
+
+def test_bandwidths_may_be_listed(tmp_path):
+    """TP all-reduces of 2 GiB at 50 GiB/s: 2 x 1/2 x 40 ms; DP of 4 GiB at 10 GiB/s as without."""
+    gib = 2**30
+    path = write(tmp_path, simai([layer("a", (0, "ALLREDUCE", 2 * gib), (0, "NONE", 0),
+                                        (0, "ALLREDUCE", 4 * gib))], tp=2, gpus=4))
+    rates = {"nvlink": "100GiB/s", "nic": "10GiB/s", "gpus_per_server": 2}
+    write(tmp_path, BUSBW, "busbw.yaml")
+    times = simai_times(path, busbw="busbw.yaml", **rates)
+    assert times.tp_s == pytest.approx(0.04, rel=1e-6)
+    assert times.dp_s == simai_times(path, **rates).dp_s > 0
+    assert took(path, simai="analytical", busbw="busbw.yaml", **rates) == pytest.approx(
+        times.total_s, rel=1e-9)
+    with pytest.raises(InputError, match="busbw is for the arithmetic"):
+        netsim.read_workload(path, busbw="busbw.yaml")
+
+
+@pytest.mark.parametrize(("line", "problem"), [
+    ("allreduce,: 1", "2: must be a group"), ("XP:", "2: unknown group 'XP'"),
+    ("TP:\nallreduce,: -1", "3: allreduce must be a number of GiB/s above 0, or null, not '-1'"),
+    ("TP:\nallreduce,: x", "3: .*not 'x'"), ("TP:\nallreduce,: 1 2", "3: must be a collective"),
+    ("TP:\nbroadcast,: 1", "3: must be a collective"), ("TP:\nalltoall,: 1e99", "3: .*'1e99'")])
+def test_bad_lists_of_bandwidths(tmp_path, line, problem):
+    path = write(tmp_path, simai([GOOD], gpus=2))
+    write(tmp_path, f"name\n{line}\n", "busbw.yaml")
+    with pytest.raises(TraceError, match=rf"busbw\.yaml:{problem}"):
+        simai_times(path, nvlink=1, nic=1, busbw="busbw.yaml")
+
+
 def test_efficiencies_make_collectives_longer(tmp_path):
     """At 1 MiB half of what the last row has, at 3 MiB three quarters: between them, linear."""
     table = "size" + ",c" * 12 + "".join(
@@ -244,9 +283,6 @@ def test_groups_grow(tmp_path):
 
 
 # --- what is wrong with a file ------------------------------------------------------------------
-
-GOOD = layer("a", (1, "NONE", 0), (1, "NONE", 0), (1, "NONE", 0))
-
 
 @pytest.mark.parametrize(("text", "problem"), [
     ("DATA\n1\n" + GOOD, "1: policy 'DATA' is not supported"),

@@ -17,6 +17,7 @@ from netsim.traces.files import first_word, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.traces.training.aicb_file import AicbFile, AicbRow, read_aicb_file
 from netsim.traces.training.alike import AlikeRanks
+from netsim.traces.training.busbw_file import read_busbw
 from netsim.traces.training.scaling import check_keep, grown_payload, growth
 from netsim.traces.training.simai_file import (
     POLICIES,
@@ -51,6 +52,7 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
                simai: str = "events", pipeline: str | None = None, gpus_per_server: int = 8,
                nics_per_server: int | None = None, nvlink: Quantity | None = None,
                nic: Quantity | None = None, efficiency: str | Path | None = None,
+               busbw: str | Path | None = None,
                overlap: Mapping[str, float] | None = None, strict: bool = False,
                skip_init: bool = True, iterations: int = 1, hosts: Sequence[int] | None = None,
                seed: int = 0) -> Workload:
@@ -85,6 +87,9 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
         A folder, if relative from that of `path`, with ``nic_ratio.csv``, ``nvlink_ratio.csv`` and
         ``ata_ratio.csv``: collectives send as much more as they reach less of their bandwidth, and
         those below 1 MiB take fixed times, as in the tool.
+    busbw : path-like, optional
+        SimAI's ``busbw.yaml``, if relative from the folder of `path`: bandwidths that the tool's
+        arithmetic takes instead of its own, and that collectives reach wholly.
     overlap : mapping of str to float, optional
         Which part of the communication of ``"tp"``, ``"dp"``, ``"ep"`` and ``"pp"`` the tool hides.
     strict : bool
@@ -122,9 +127,9 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
     path = require_file(path)
     with _as_problems(path):
         if first_word(path).startswith("[rank"):
-            if simai != "events" or pipeline is not None or efficiency is not None:
+            if simai != "events" or (pipeline, efficiency, busbw) != (None,) * 3:
                 raise InputError("a file of AICB has no computations and no stages: simai, "
-                                 "pipeline and efficiency are for those of SimAI (.txt)")
+                                 "pipeline, efficiency and busbw are for those of SimAI (.txt)")
             made, ranks = _run_aicb(read_aicb_file(path), gpus, scale, keep, gpus_per_server,
                                     skip_init)
         else:
@@ -135,7 +140,11 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
             machines = None
             if simai == "analytical" or pipeline == "formula" or efficiency is not None:
                 machines = Machines.of(gpus_per_server, nics_per_server, nvlink, nic,
-                                       _tables(path, efficiency), overlap)
+                                       _tables(path, efficiency), overlap,
+                                       _known(path, busbw))
+            elif busbw is not None:
+                raise InputError('busbw is for the arithmetic of SimAI\'s tool: simai = '
+                                 '"analytical" or pipeline = "formula"')
             made = _run_simai(file, AlikeRanks(sizes, gpus_per_server), sizes, machines, simai,
                               pipeline)
     job = JobSpec(0, iterations=iterations, name=path.stem, operations=made,
@@ -147,7 +156,7 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
 def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int | None = None,
                 scale: Mapping[str, int] | None = None, keep: str = "buffer",
                 gpus_per_server: int = 8, nics_per_server: int | None = None,
-                efficiency: str | Path | None = None,
+                efficiency: str | Path | None = None, busbw: str | Path | None = None,
                 overlap: Mapping[str, float] | None = None) -> SimaiTimes:
     """Return what SimAI's analytical tool says of an iteration of a workload, in seconds.
 
@@ -155,7 +164,7 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
     ----------
     path, nvlink, nic, gpus, scale, keep, gpus_per_server
         See `read_simai`.
-    nics_per_server, efficiency, overlap
+    nics_per_server, efficiency, busbw, overlap
         See `read_simai`.
 
     Returns
@@ -177,7 +186,8 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
         file = read_simai_file(path)
         file, sizes = _grown(file, _sizes(file, gpus, gpus_per_server), scale, keep)
         return analytical_times(file, sizes, Machines.of(
-            gpus_per_server, nics_per_server, nvlink, nic, _tables(path, efficiency), overlap))
+            gpus_per_server, nics_per_server, nvlink, nic, _tables(path, efficiency), overlap,
+            _known(path, busbw)))
 
 
 @contextmanager
@@ -200,6 +210,14 @@ def _tables(path: Path, efficiency: str | Path | None) -> Efficiencies | None:
         return None
     check_path(efficiency, "efficiency")
     return Efficiencies.read(path.parent / efficiency)
+
+
+def _known(path: Path, busbw: str | Path | None) -> dict[tuple[str, str], float]:
+    """Return the bandwidths in a file, which is relative to the folder of the workload."""
+    if busbw is None:
+        return {}
+    check_path(busbw, "busbw")
+    return read_busbw(path.parent / busbw)
 
 
 def _warn(file: SimaiFile, strict: bool) -> None:

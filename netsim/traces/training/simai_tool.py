@@ -147,6 +147,8 @@ class Machines:
         By default collectives reach all of their bandwidth.
     overlap : dict of str to float
         Which part of the communication of ``"tp"``, ``"dp"``, ``"ep"`` and ``"pp"`` is hidden.
+    known : dict of (str, str) to float
+        Bandwidths that are given, by group and kind of collective, in bytes per second.
     """
 
     gpus: int
@@ -155,10 +157,12 @@ class Machines:
     nic: float
     efficiencies: Efficiencies | None = None
     overlap: Mapping[str, float] = field(default_factory=dict)
+    known: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, gpus: int, nics: int | None, nvlink: Quantity | None, nic: Quantity | None,
-           efficiencies: Efficiencies | None, overlap: Mapping[str, float] | None) -> Machines:
+           efficiencies: Efficiencies | None, overlap: Mapping[str, float] | None,
+           known: Mapping[tuple[str, str], float] | None = None) -> Machines:
         """Check what describes servers.
 
         Raises
@@ -177,10 +181,13 @@ class Machines:
             if not (is_number(part) and 0 <= part <= 1):
                 raise InputError(f"overlap: {name} must be a part from 0 to 1, not {part!r}")
         return cls(gpus, nics, parse_rate(nvlink, "nvlink", strict=True),
-                   parse_rate(nic, "nic", strict=True), efficiencies, dict(overlap or {}))
+                   parse_rate(nic, "nic", strict=True), efficiencies, dict(overlap or {}),
+                   dict(known or {}))
 
     def rate(self, step: SimaiStep, sizes: GroupSizes) -> tuple[float, float]:
         """Return the bandwidth of a collective, in bytes per second, and which part it reaches."""
+        if (step.group, step.kind) in self.known:
+            return self.known[step.group, step.kind], 1.0
         servers, gpus, nics = self._spread(step.group, sizes)
         if not nics:
             raise InputError(f"SimAI's arithmetic finds no NIC for a rank of {step.group} groups: "

@@ -1,0 +1,70 @@
+"""Bandwidths of collectives as SimAI's ``busbw.yaml`` lists them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from netsim.errors import TraceError
+from netsim.traces.files import read_text, split_lines
+from netsim.traces.problems import Problem, TraceProblemsError
+
+__all__ = ["read_busbw"]
+
+_GROUPS = {"TP": "tp", "DP": "dp", "EP": "ep", "PP": "pp"}
+_KINDS = {"allreduce": "all-reduce", "allgather": "all-gather", "reducescatter": "reduce-scatter",
+          "alltoall": "all-to-all"}
+#: What a block of pipelines has; the tool takes no time for them from it.
+_PIPELINE = "busbw"
+
+_GIB = 2 ** 30
+_MOST = 1e9
+
+
+def read_busbw(path: Path) -> dict[tuple[str, str], float]:
+    """Read bandwidths: the group and the kind of a collective, and bytes per second.
+
+    After a line with a name come blocks, ``TP:``, of lines such as ``allreduce,: 300``, in 2^30
+    bytes per second, or ``null`` for what is not known.
+
+    Raises
+    ------
+    TraceError
+        If it cannot be read, with the line.
+    """
+    found: dict[tuple[str, str], float] = {}
+    group = ""
+    for number, line in enumerate(split_lines(read_text(path))[1:], 2):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        key, value = words[0].rstrip(":,"), words[1:]
+        if not value and words[0].endswith(":"):
+            if key not in _GROUPS:
+                raise _refused(path, number, f"unknown group {key!r}; choose from: "
+                                             f"{', '.join(_GROUPS)}")
+            group = _GROUPS[key]
+        elif not group:
+            raise _refused(path, number, f"must be a group such as TP:, not {line!r}")
+        elif key not in (*_KINDS, _PIPELINE) or len(value) != 1:
+            raise _refused(path, number, "must be a collective and its GiB/s, such as 'allreduce,: "
+                                         f"300', of {', '.join(_KINDS)}, not {line!r}")
+        elif value[0] != "null":
+            rate = _rate(path, number, key, value[0])
+            if key in _KINDS:
+                found[group, _KINDS[key]] = rate
+    return found
+
+
+def _rate(path: Path, number: int, key: str, text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 < rate <= _MOST:
+        raise _refused(path, number, f"{key} must be a number of GiB/s above 0, or null, not "
+                                     f"{text!r}")
+    return rate * _GIB
+
+
+def _refused(path: Path, number: int, problem: str) -> TraceError:
+    return TraceProblemsError([Problem(number, problem)], path)
