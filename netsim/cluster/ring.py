@@ -210,7 +210,8 @@ def model_of(job: JobSpec) -> ParallelModel:
         return job.model
     if not has_model(job):
         pattern = _pattern_of(job)
-        has = "explicit stages" if pattern is None else f"the pattern {pattern!r}"
+        has = ("ranks that compute" if job.operations is not None else
+               "explicit stages" if pattern is None else f"the pattern {pattern!r}")
         raise InputError(f"job {job.id} has {has}: what an iteration takes is known of models, "
                          "and of the pattern 'ring-all-reduce'")
     return _ring(job.ranks, job.compute_s, job.nbytes)

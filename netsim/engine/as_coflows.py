@@ -25,6 +25,8 @@ from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.plan import JobPlan, delayed, ecmp_key
 from netsim.jobs.process import CompletedCoflow, JobProcess, JobRecorder
+from netsim.jobs.rank_process import RankProcess
+from netsim.jobs.ranked_stages import has_operations
 from netsim.jobs.stragglers import slowed_job
 from netsim.operations import Operations
 from netsim.workload import Flows, JobSpec, Stage
@@ -103,8 +105,9 @@ class CoflowExecution(Execution):
         if job in self.processes:
             self.processes[job].resume(plan)
             return
-        process = JobProcess(self._env, self._fabric, job, self._env.now, self, waited_for=True,
-                             may_go_back=self._may_go_back)
+        kind = RankProcess if has_operations(self._jobs[job]) else JobProcess
+        process = kind(self._env, self._fabric, job, self._env.now, self, waited_for=True,
+                       may_go_back=self._may_go_back)
         self.processes[job] = process
         self._env.timeout(0).callbacks.append(partial(process.arrive, plan))
 

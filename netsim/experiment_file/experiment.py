@@ -49,7 +49,12 @@ from netsim.recording.link_recorder import OF_LINKS, RECORDS
 from netsim.results.result import EDGE_TABLES
 from netsim.simulation.compatibility import check_jobs, problems_of_cluster
 from netsim.simulation.faults import hosts_of, problems_on
-from netsim.simulation.inapplicable import NOT_FOR, problems_of_arguments, without_preemption
+from netsim.simulation.inapplicable import (
+    NOT_FOR,
+    problem_of_pauses,
+    problems_of_arguments,
+    without_preemption,
+)
 from netsim.workload import Workload
 
 __all__ = ["POLICIES", "Experiment"]
@@ -287,6 +292,10 @@ class Experiment(Table):
         if self.cluster is None:
             return []
         given = {name: table.given for name, table in self._policies.items()}
+        paused = self.preemption and problem_of_pauses(
+            self.workload.built, self.preemption.keep)
+        if paused:
+            return [("preemption.keep", paused)]
         return problems_of_cluster(self.cluster.on(_built(self.network)), self.workload.built,
                                    given, self.seed, [each.model_dump() for each in self.events])
 

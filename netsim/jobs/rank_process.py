@@ -195,7 +195,8 @@ class RankProcess(JobProcess):
 
     def _end_iteration(self) -> None:
         del self._left[self.iteration], self._blockers[self.iteration]
-        self._tell_before(self.iteration + 1)
+        if not self._may_go_back:
+            self.tell()
         self._made += 1
         self._made_s += self.in_iteration_s
         self._began_s = self._env.now
@@ -205,7 +206,9 @@ class RankProcess(JobProcess):
 
     def stuck(self) -> list[str]:
         """Say which ranks wait, with a stream, for others that have no turn on theirs."""
-        made, said = self.graph.operations, []
+        if not self.running:
+            return []
+        made, said = self.graph.operations, list[str]()
         waiting = {(iteration, k) for heap in self._turns.waiting.values()
                    for _, iteration, k in heap}
         for turn, (since_s, iteration, k) in sorted(self._turns.busy.items()):
@@ -226,11 +229,14 @@ class RankProcess(JobProcess):
     def stop(self, back: bool = False) -> float:
         """Stop the job, which repeats all iterations that are not complete; see `JobProcess`."""
         sent = sum(self._withdraw(transfer)[1] for transfer in self._in_flight)
-        self._drop(self._completed)
-        self.lost_bytes += sent + sum(done.transfer.demand.nbytes for done in self._completed)
-        self._completed.clear()
+        lost_s = self._env.now - (self._resumed.at_s if back else self._began_s)
+        if back:
+            self.iteration = self._resumed.iteration
+        lost = [done for done in self._completed if done.iteration >= self.iteration]
+        self._drop(lost)
+        self.lost_bytes += sent + sum(done.transfer.demand.nbytes for done in lost)
+        self._completed = [done for done in self._completed if done.iteration < self.iteration]
         self._in_flight.clear()
-        lost_s = self._env.now - self._began_s
         self.lost_s += lost_s
         self.restarts += 1
         self._halt()

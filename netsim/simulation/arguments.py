@@ -23,7 +23,11 @@ from netsim.results.result import EDGE_TABLES
 from netsim.simulation.compatibility import edge_inputs_of, inputs_of, wire_of
 from netsim.simulation.events import FaultEvent, capacities_of
 from netsim.simulation.faults import Faults
-from netsim.simulation.inapplicable import preemption_on_edge, refuse_arguments
+from netsim.simulation.inapplicable import (
+    preemption_on_edge,
+    problem_of_pauses,
+    refuse_arguments,
+)
 from netsim.simulation.on_cluster import OnCluster
 from netsim.simulation.on_edge import OnEdge, as_edge_workload
 from netsim.simulation.on_network import OnNetwork
@@ -140,6 +144,8 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
     faults = Faults(args.events, cluster.network)
     factors = factors_of(args.stragglers, cluster.servers, cluster.server)
     interval, preemption = args.interval, as_preemption(args.preemption)
+    if (problem := problem_of_pauses(workload, preemption.keep)) is not None:
+        raise InputError(f"preemption: {problem}")
     on_fabric = policies.model.uses_links
     if not on_fabric:
         refuse_arguments("cluster by a model", args.given)

@@ -132,6 +132,8 @@ def _kind(job: JobSpec) -> str:
     """Describe the communication of a job for a message."""
     if job.stages:
         return "explicit stages"
+    if job.operations is not None:
+        return "ranks that compute"
     return f"the pattern {job.pattern!r}" if job.model is None else f"the model {job.model.name!r}"
 
 
@@ -540,10 +542,10 @@ def check_jobs(workload: Workload, cluster: Cluster) -> None:
     held: set[ParallelModel] = set()
     for job in workload:
         check_size(job, cluster)
-        if has_operations(job):
+        if has_operations(job) and not (cluster.by_gpu or (cluster.gpus == 1).all()):
             raise InputError(f"job {job.id}: its ranks compute, or its iterations overlap, which "
-                             f"runs on a network, and not on a cluster such as {cluster.name!r}; "
-                             "give a network with a host for each GPU")
+                             f"needs a host for each GPU; those of cluster {cluster.name!r} are "
+                             f"servers of up to {cluster.gpus.max()}. A gpu_cluster has such hosts")
         if job.model is None or job.model in held:
             continue
         held.add(job.model)

@@ -7,12 +7,14 @@ from typing import Any
 
 from netsim.engine.preemption import Preemption, on_edge
 from netsim.errors import InputError
+from netsim.jobs.ranked_stages import has_operations
 from netsim.recording.link_recorder import OF_LINKS
 from netsim.results.result import EDGE_TABLES
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler, schedules
+from netsim.workload import Workload
 
-__all__ = ["NOT_FOR", "preemption_on_edge", "problems_of_arguments", "refuse_arguments",
-           "without_preemption"]
+__all__ = ["NOT_FOR", "preemption_on_edge", "problem_of_pauses", "problems_of_arguments",
+           "refuse_arguments", "without_preemption"]
 
 _NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
                      'execution = "fabric"')
@@ -95,6 +97,15 @@ def without_preemption(schedulers: Iterable[Any]) -> list[bool]:
     """
     free = [schedules(make_scheduler(each)) != "jobs" for each in schedulers]
     return [False] * len(free) if all(free) else free
+
+
+def problem_of_pauses(workload: Workload, keep: str) -> str | None:
+    """Say which job would have to be paused within an iteration, and cannot be; None if none."""
+    ranked = next((job for job in workload if has_operations(job)), None)
+    if ranked is None or keep != "fraction":
+        return None
+    return (f"keep must be 'iterations', not 'fraction': ranks of job {ranked.id} compute, or its "
+            "iterations overlap, and it cannot be paused within one")
 
 
 def preemption_on_edge(given: Any, scheduler: Any) -> Preemption:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from functools import partial
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
 
@@ -31,10 +30,13 @@ from netsim.fabric.clock import Clock
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.jobs.fitting import all_settled, fitted_pattern, settled
 from netsim.jobs.patterns import Collective
+from netsim.jobs.plan import JobPlan
 from netsim.jobs.process import JobProcess
+from netsim.jobs.ranked_stages import has_operations
 from netsim.network import Topology
 from netsim.placements.registry import PLACEMENTS
 from netsim.recording.coflow_ids import CoflowNumbers
+from netsim.recording.link_recorder import RECORDS
 from netsim.recording.recorder import Recorder
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus
 from netsim.simulation.compatibility import (
@@ -46,6 +48,7 @@ from netsim.simulation.compatibility import (
 )
 from netsim.simulation.events import Change
 from netsim.simulation.faults import Faults, JobsOnServers, dead_links, listed
+from netsim.simulation.inapplicable import problem_of_pauses
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.run_events import RunEvent
 from netsim.simulation.target import Clocked, jobs_table
@@ -93,6 +96,9 @@ class OnCluster(Clocked):
         self.cluster, self.seed = cluster, seed
         if allocator is not None:
             workload = all_settled(workload, self._settled_pattern)
+            if any(map(has_operations, workload)):
+                workload = replace(workload, jobs=[self._estimated(job, workload.seed)
+                                                   for job in workload])
         self.workload = workload
         self.scheduler, self.placement, self.execution, self.model = policies
         self.faults, self.factors, self.preemption = faults, factors, preemption
@@ -128,6 +134,18 @@ class OnCluster(Clocked):
         hosts = cluster.hosts_of(np.arange(min(job.ranks, cluster.total)))
         return fitted_pattern(pattern, cluster.network, hosts,
                               None if cluster.by_gpu else cluster.intra)
+
+    def _estimated(self, job: JobSpec, seed: int) -> JobSpec:
+        """Return a job whose ranks compute with an estimate, if it has none.
+
+        It is the least time of the job alone on the first GPUs.
+        """
+        if not has_operations(job) or job.estimate_s is not None:
+            return job
+        network, hosts = self.cluster.network, self.cluster.hosts_of(np.arange(job.ranks))
+        plan = JobPlan(job, network, hosts, seed, network.usable,
+                       taken=np.zeros(network.links, np.bool_))
+        return replace(job, estimate_s=plan.lower_bound() or None)
 
     def _on_network(self, allocator: Allocator, interval: float, check: bool) -> None:
         """Set up an engine in which jobs run as coflows on the network."""
@@ -198,9 +216,16 @@ class OnCluster(Clocked):
     def _states(self, jobs: pd.DataFrame) -> list[str]:
         return self.engine.states()
 
+    def _fitted(self, job: JobSpec) -> JobSpec:
+        """Return a job that is submitted, as the constructor would have changed it."""
+        job = settled(job, self._settled_pattern)
+        return job if self.fabric is None else self._estimated(job, self.workload.seed)
+
     def submit(self, job: JobSpec) -> None:
         """See `Target.submit`."""
-        workload, index = self._with(job, partial(settled, settle=self._settled_pattern))
+        workload, index = self._with(job, self._fitted)
+        if (problem := problem_of_pauses(workload, self.preemption.keep)) is not None:
+            raise InputError(f"preemption: {problem}")
         policies = Policies(self.scheduler, self.placement, self.execution, self.model)
         workload = check_submitted(self.cluster, workload, policies, self.seed)
         check_open(self.scheduler, self.decider)
@@ -277,7 +302,7 @@ class OnCluster(Clocked):
             for process in self._on_fabric.processes.values():
                 process.tell()
         self.recorder.pack()
-        names = () if self.fabric is None else ("coflows", "flows", "links", "decisions")
+        names = () if self.fabric is None else [name for name in RECORDS if name != "jobs"]
         others = None if self.fabric is None else self.recorder.other_coflows()
         return {name: self.recorder.table(name, self.cluster.network.link_names)
                 for name in names} | {"other_coflows": others, "jobs": self._jobs(),

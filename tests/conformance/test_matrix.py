@@ -62,9 +62,19 @@ KINDS = {
     "overlap": (ParallelModel([ModelStage(2, 0.01, 0.01, param_bytes=1e5)], allreduce_factor=0.5),
                 _OVERLAPPED),
     "stages": ({"stages": [_PUSH, _PULL]}, _OTHER),
+    "ranks": ({"stages": [
+        Stage("pass", compute_s=0.01, ranks=[0, 1], after_previous=["pass"]),
+        Stage("reduce", [(0, 1, 1e5), (1, 0, 1e5)], after=["pass"], after_previous=["reduce"])]},
+        _OTHER),
 } | {name: ({"pattern": name}, _OTHER) for name in PATTERNS if name != "ring-all-reduce"}
 
 ALIKE, UNLIKE = Cluster(servers=3, gpus=3, nic="8Mbps"), Cluster(gpus=[4, 3, 2], nic="8Mbps")
+GPUS = Cluster(topology=netsim.gpu_cluster(3, 3, "80Mbps", "8Mbps"))
+
+
+def clusters_for(kind):
+    """Where jobs of a kind run: those whose ranks compute need a host for each GPU."""
+    return (GPUS,) if kind == "ranks" else (ALIKE, UNLIKE)
 
 
 def jobs_of(kinds, late=True, history=HISTORY):
@@ -179,16 +189,18 @@ def test_schedulers_x_placements_x_executions(scheduler):
 def test_schedulers_x_executions_x_jobs_x_servers(scheduler):
     """The whole product, with the scheduler's own placement; and jobs that come late."""
     late = comes_late(scheduler)
-    for execution, kind, cluster in product(EXECUTIONS, KINDS, (ALIKE, UNLIKE)):
-        try_jobs(cluster, [kind], scheduler, None, execution, late)
+    for execution, kind in product(EXECUTIONS, KINDS):
+        for cluster in clusters_for(kind):
+            try_jobs(cluster, [kind], scheduler, None, execution, late)
     try_jobs(ALIKE, ["ring"], scheduler, None, "fabric", True)
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_placements_x_jobs_x_servers(placement):
     """The whole product, on the fabric, under the two schedulers that take any job."""
-    for scheduler, kind, cluster in product(("fifo", "wcs-subtime"), KINDS, (ALIKE, UNLIKE)):
-        try_jobs(cluster, [kind], scheduler, placement, "fabric", True)
+    for scheduler, kind in product(("fifo", "wcs-subtime"), KINDS):
+        for cluster in clusters_for(kind):
+            try_jobs(cluster, [kind], scheduler, placement, "fabric", True)
 
 
 #: What happens during a run, and which needs that goes against.

@@ -271,7 +271,7 @@ def test_unknown_stages_of_the_previous_iteration_are_refused():
 
 def test_it_does_not_run_where_it_cannot():
     job = overlapped()
-    with pytest.raises(InputError, match="not on a cluster"):
+    with pytest.raises(InputError, match="a host for each GPU"):
         simulate(netsim.Cluster(2, 2), [job], execution="fabric")
     with pytest.raises(InputError, match="ranks compute"):
         netsim.lower_bounds(SWITCH, netsim.Workload([job]))
