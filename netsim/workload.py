@@ -39,7 +39,7 @@ from netsim.history import UNKNOWN, History, joined
 from netsim.job import JobColumns, JobSpec, column, delays_stages, first_hosts
 from netsim.plain import plain_numbers
 from netsim.stage import Stage
-from netsim.units import Quantity
+from netsim.units import Quantity, parse_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -324,6 +324,39 @@ class Workload:
                                             arrival_s=jobs.columns.arrival_s * time)
             return replace(self, jobs=JobColumns(columns.in_order()))
         return replace(self, jobs=[job.scaled(time, nbytes, compute) for job in jobs])
+
+    @plain_numbers
+    def shift(self, time: Quantity = 0.0, *, ids: int = 0) -> Self:
+        """Return the same jobs, which arrive later, with larger ids.
+
+        Sizes that patterns draw depend on the id, and so change with it.
+
+        Parameters
+        ----------
+        time : quantity
+            Added to all arrivals.
+        ids : int
+            Added to all ids.
+
+        Raises
+        ------
+        InputError
+            If one is negative, or an id would be too large.
+
+        Examples
+        --------
+        >>> later = Workload.from_arrays([0], [1], "1MB").shift("5s", ids=10)
+        >>> later[0].id, later[0].arrival_s
+        (10, 5.0)
+        """
+        seconds, jobs = parse_seconds(time, "time"), self.jobs
+        check_whole(ids, "ids", most=MOST_ID - int(max(column(jobs, "id"))))
+        if isinstance(jobs, JobColumns):
+            columns = jobs.columns._replace(id=jobs.columns.id + ids,
+                                            arrival_s=jobs.columns.arrival_s + seconds)
+            return replace(self, jobs=JobColumns(columns))
+        return replace(self, jobs=[replace(job, id=job.id + ids, arrival_s=job.arrival_s + seconds)
+                                   for job in jobs])
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with a row per flow, which `from_frame` and the format ``flows`` read.

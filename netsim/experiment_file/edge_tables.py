@@ -139,9 +139,13 @@ def refuse_unknown(table: object) -> None:
 
     Raises
     ------
+    InputError
+        If there is a list of tables.
     Problems
         If it does not; lists the formats, or the names, of edge-cloud jobs.
     """
+    if isinstance(table, list):
+        raise InputError("must be a table on an edge-cloud, not a list")
     if not isinstance(table, Mapping):
         return
     given = {name: table[name] for name in ("format", "file", "name")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
 from pydantic import (
+    Discriminator,
     Field,
     PrivateAttr,
+    Tag,
     ValidationError,
     ValidationInfo,
     field_validator,
@@ -27,8 +29,13 @@ from netsim.experiment_file.edge_tables import (
     problems_on_edge,
     refuse_unknown,
 )
-from netsim.experiment_file.key_errors import KeyErrors, problems_of
-from netsim.experiment_file.sources import ClusterTable, NetworkTable, WorkloadTable
+from netsim.experiment_file.key_errors import KINDS, KeyErrors, problems_of
+from netsim.experiment_file.sources import (
+    ClusterTable,
+    NetworkTable,
+    WorkloadList,
+    WorkloadTable,
+)
 from netsim.experiment_file.tables import (
     AllocatorTable,
     CompareTable,
@@ -57,12 +64,16 @@ from netsim.simulation.inapplicable import (
 )
 from netsim.workload import Workload
 
-__all__ = ["POLICIES", "Experiment"]
+__all__ = ["POLICIES", "Experiment", "table_at"]
 
 #: What a name or a table with a name chooses on a cluster, besides the allocator.
 POLICIES = ("scheduler", "placement", "execution")
 
 _RESOLVED = ("network", "cluster", "edge_cloud", "workload", *POLICIES, "transport", "allocator")
+
+_Workloads = Annotated[
+    Annotated[WorkloadTable, Tag(KINDS[0])] | Annotated[WorkloadList, Tag(KINDS[1])],
+    Discriminator(lambda value: KINDS[isinstance(value, list | WorkloadList)])]
 
 
 class Experiment(Table):
@@ -86,7 +97,8 @@ class Experiment(Table):
         edge-cloud is required.
     edge_cloud : EdgeCloudTable, optional
         Edge servers and a cloud. Excludes a cluster.
-    workload : WorkloadTable
+    workload : WorkloadTable or WorkloadList
+        A workload, or on a network or a cluster a list of several.
     scheduler : SchedulerTable or str, optional
         On a cluster or an edge-cloud.
     placement, execution : PlacementTable, ExecutionTable or str, optional
@@ -136,13 +148,13 @@ class Experiment(Table):
     transport: TransportTable | None = None
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     lp_bound: PositiveSeconds = None
-    workload: WorkloadTable
+    workload: _Workloads
     allocator: AllocatorTable = AllocatorTable(name="maxmin")
     events: list[EventTable] = Field(default_factory=list)
     stragglers: Stragglers | None = None
     compare: CompareTable = CompareTable()
     sweep: SweepTable = SweepTable()
-    _seeded: tuple[str, ...] = PrivateAttr(default=())
+    _seeded: tuple[tuple[str | int, ...], ...] = PrivateAttr(default=())
 
     def __init__(self, /, **keys: Any) -> None:
         keys = plain(keys)
@@ -150,7 +162,7 @@ class Experiment(Table):
             super().__init__(**keys)
         except ValidationError as error:
             raise SpecError(problems_of(error, type(self))) from None
-        self._seeded = _without_seed(keys)
+        self._seeded = tuple(_without_seed(keys))
 
     @model_validator(mode="before")
     @classmethod
@@ -158,7 +170,11 @@ class Experiment(Table):
         seed = keys.get("seed", 0)
         if type(seed) is not int or seed < 0:
             return keys
-        return keys | {name: {"seed": seed, **keys[name]} for name in _without_seed(keys)}
+        found = keys | {"workload": [*keys["workload"]]} if isinstance(
+            keys.get("workload"), list) else {**keys}
+        for *above, last in _without_seed(keys):
+            table_at(found, above)[last] = {"seed": seed, **table_at(keys, [*above, last])}
+        return found
 
     @field_validator("name")
     @classmethod
@@ -211,7 +227,8 @@ class Experiment(Table):
 
     @field_validator("workload")
     @classmethod
-    def _check_fits(cls, workload: WorkloadTable, info: ValidationInfo) -> WorkloadTable:
+    def _check_fits(cls, workload: WorkloadTable | WorkloadList, info: ValidationInfo
+                    ) -> WorkloadTable | WorkloadList:
         if info.data.get("edge_cloud") is not None:
             workload.on(info.data["edge_cloud"].on(None))
         elif info.data.keys() >= {"network", "cluster", "edge_cloud"}:
@@ -310,8 +327,11 @@ class Experiment(Table):
                                         and self.execution.uses_links)
 
     @property
-    def seeded(self) -> tuple[str, ...]:
-        """The tables that use the seed of the experiment, as they have none of their own."""
+    def seeded(self) -> tuple[tuple[str | int, ...], ...]:
+        """Paths of the tables that use the seed of the experiment, as they have none of their own.
+
+        See `table_at`.
+        """
         return self._seeded
 
     @property
@@ -422,6 +442,8 @@ class Experiment(Table):
 
 def _source(table: Any) -> str:
     """Return the key by which a network or a workload is given: a name, a file, or a kind."""
+    if isinstance(table, WorkloadList):
+        return " + ".join(map(_source, table.root))
     given = (getattr(table, key, None) for key in ("name", "file", "kind", "format"))
     return next(str(value) for value in given if value is not None)
 
@@ -430,7 +452,19 @@ def _built(network: NetworkTable | None) -> Topology | None:
     return None if network is None else network.built
 
 
-def _without_seed(keys: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the tables among some keys that take the experiment's seed."""
-    return tuple(name for name in ("cluster", "edge_cloud", "workload")
-                 if isinstance(keys.get(name), Mapping) and "seed" not in keys[name])
+def table_at(keys: Any, path: Iterable[str | int]) -> Any:
+    """Return the table at a path of keys, and of places in lists."""
+    for part in path:
+        keys = keys[part]
+    return keys
+
+
+def _without_seed(keys: Mapping[str, Any]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the paths of the tables among some keys that take the experiment's seed."""
+    paths: list[tuple[str | int, ...]] = [("cluster",), ("edge_cloud",), ("workload",)]
+    if isinstance(keys.get("workload"), list):
+        paths[2:] = [("workload", place) for place in range(len(keys["workload"]))]
+    for path in paths:
+        if path[0] in keys and isinstance(table := table_at(keys, path), Mapping) and (
+                "seed" not in table):
+            yield path

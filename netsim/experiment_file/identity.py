@@ -24,10 +24,17 @@ def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:
     """
     spec = {key: value for key, value in resolved.items() if key not in ("description", "sweep")}
     for name in ("network", "workload"):
-        spec[name] = {key: value for key, value in spec.get(name, {}).items() if key != "file"}
+        spec[name] = _without_file(spec.get(name, {}))
     text = json.dumps({"netsim": __version__, "spec": spec}, sort_keys=True,
                       separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
+
+
+def _without_file(tables: Any) -> Any:
+    """Return a table, or a list of tables, without their files."""
+    if isinstance(tables, list):
+        return list(map(_without_file, tables))
+    return {key: value for key, value in tables.items() if key != "file"}
 
 
 def default_folder(experiment: Experiment) -> Path:

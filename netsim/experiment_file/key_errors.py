@@ -10,7 +10,10 @@ from pydantic import BaseModel, ValidationError
 from netsim.errors import InputError, UnknownNameError
 from netsim.text import visible
 
-__all__ = ["KeyErrors", "build", "culprit", "problems_of"]
+__all__ = ["KINDS", "KeyErrors", "build", "culprit", "problems_of"]
+
+#: What pydantic adds to the path of a key that may be a table or a list of tables.
+KINDS = TABLE, LIST = "<table>", "<list>"
 
 Built = TypeVar("Built")
 
@@ -117,7 +120,8 @@ def problems_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """Format the errors of pydantic, each beginning with its key path."""
     problems = []
     for detail in error.errors():
-        where, cause = detail["loc"], detail.get("ctx", {}).get("error")
+        cause = detail.get("ctx", {}).get("error")
+        where = tuple(part for part in detail["loc"] if part not in KINDS)
         if isinstance(cause, KeyErrors):
             problems += [_line((*where, *filter(None, (key,))), text) for key, text in cause.found]
         else:

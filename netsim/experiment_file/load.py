@@ -13,7 +13,7 @@ from typing import Any
 
 from netsim.atomic import atomic_write
 from netsim.errors import OutputError, SpecError, UnknownNameError
-from netsim.experiment_file.experiment import POLICIES, Experiment
+from netsim.experiment_file.experiment import POLICIES, Experiment, table_at
 from netsim.experiment_file.sandbox import code_named, files_named, read_with
 from netsim.network.files import changed_name
 from netsim.plain import plain
@@ -104,8 +104,8 @@ class Draft:
     def of(cls, experiment: Experiment) -> Draft:
         """Return the keys of an experiment."""
         keys = experiment.model_dump(exclude_none=True)
-        for table in experiment.seeded:
-            del keys[table]["seed"]
+        for path in experiment.seeded:
+            del table_at(keys, path)["seed"]
         if experiment.preemption is not None:  # its defaults depend on where jobs run
             keys["preemption"] = experiment.preemption.model_dump(exclude_unset=True)
         return cls(keys)

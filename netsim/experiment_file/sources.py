@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, RootModel, model_validator
 
 from netsim import network as networks
 from netsim import traces
@@ -22,15 +22,19 @@ from netsim.edge.files import EDGE_FORMATS, ready_made_edge_jobs
 from netsim.errors import InputError, UnknownNameError
 from netsim.experiment_file.digests import check_digest, pinned
 from netsim.experiment_file.edge_tables import edge_jobs, is_of_edge, resolved_edge_jobs
-from netsim.experiment_file.key_errors import build
+from netsim.experiment_file.key_errors import KeyErrors, build
 from netsim.experiment_file.tables import OpenTable, Table
+from netsim.experiment_file.values import Seconds
 from netsim.jobs.patterns import make_pattern
 from netsim.network.files import ready_made_folder
 from netsim.reading import read_text
 from netsim.traces.formats import Request, resolve
-from netsim.workload import Workload
+from netsim.workload import Workload, column
 
-__all__ = ["ClusterTable", "NetworkTable", "WorkloadTable"]
+__all__ = ["ClusterTable", "NetworkTable", "PartTable", "WorkloadList", "WorkloadTable"]
+
+#: Keys that stand for a format of their name, and the option that they give.
+_SHORT = {"llm": "model", "pattern": "pattern"}
 
 
 class _SourceTable(OpenTable):
@@ -112,6 +116,9 @@ def _network(*, kind: str | None = None, file: str | None = None, name: str | No
 class WorkloadTable(_SourceTable):
     """``[workload]``: a ready-made workload, a file, or a generator, with options.
 
+    Without a name, a file and a format, the key ``llm`` stands for the format ``llm`` with this
+    ``model``, and ``pattern`` for the format ``pattern``.
+
     Attributes
     ----------
     format : str, optional
@@ -126,6 +133,19 @@ class WorkloadTable(_SourceTable):
     _built: Workload = PrivateAttr()
     _of_edge: bool = PrivateAttr(default=False)
     _edge_jobs: tuple[EdgeCloud, EdgeWorkload] | None = PrivateAttr(default=None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written_out(cls, table: Any) -> Any:
+        if not isinstance(table, Mapping) or {"name", "file", "format"} & table.keys():
+            return table
+        for key, option in _SHORT.items():
+            if key in table:
+                if key != option and option in table:
+                    raise InputError(f"give either {key} or {option}, not both")
+                others = {name: value for name, value in table.items() if name != key}
+                return {"format": key, option: table[key]} | others
+        return table
 
     @model_validator(mode="after")
     def _build(self) -> WorkloadTable:
@@ -182,6 +202,84 @@ class WorkloadTable(_SourceTable):
             table = table | {"name": self.name}
             del table["file"], table["format"]
         return table
+
+
+class PartTable(WorkloadTable):
+    """An entry of a list ``workload``: as `WorkloadTable`, and how its jobs join the others.
+
+    Attributes
+    ----------
+    arrival : quantity
+        Added to the arrivals of its jobs.
+    id_offset : int, optional
+        Added to their ids; by default what makes them follow those of the entries before.
+    """
+
+    _JOINED: ClassVar[tuple[str, ...]] = ("arrival", "id_offset")
+
+    arrival: Seconds = 0.0
+    id_offset: Annotated[int, Field(ge=0)] | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The keys and values of the workload itself."""
+        return {key: value for key, value in super().given.items() if key not in self._JOINED}
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the table as `WorkloadTable.resolved` does, with what is its own."""
+        own = self.model_dump(include=set(self._JOINED), exclude_none=True)
+        return super().resolved() | own
+
+
+class WorkloadList(RootModel[list[PartTable]]):
+    """``workload = [...]``: the jobs of several workloads together."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    _built: Workload = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _build(self) -> WorkloadList:
+        if not self.root:
+            raise InputError("needs an entry at least")
+        made: Workload | None = None
+        for place, part in enumerate(self.root):
+            follows = 0 if made is None else int(max(column(made.jobs, "id"))) + 1
+            offset, key = part.id_offset, f"{place}.id_offset"
+            if offset is None:
+                offset, key = follows, str(place)
+            try:
+                own = part.built.shift(part.arrival, ids=offset)
+                made = own if made is None else made + own
+            except InputError as error:
+                raise KeyErrors([(key, str(error))]) from error
+        assert made is not None
+        self._built = made
+        return self
+
+    @property
+    def built(self) -> Workload:
+        """The workload of all jobs."""
+        return self._built
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The keys of jobs of an edge-cloud, of which there are none."""
+        return {}
+
+    def on(self, system: EdgeCloud) -> EdgeWorkload:
+        """Refuse: an edge-cloud has one workload.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise InputError("must be a table on an edge-cloud, not a list")
+
+    def resolved(self) -> list[dict[str, Any]]:
+        """Return the entries completed with all defaults."""
+        return [part.resolved() for part in self.root]
 
 
 def _workload(*, name: str | None = None, file: str | None = None, format: str | None = None,

@@ -7,6 +7,7 @@ import os
 import tomllib
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from netsim.checks import check_options
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud
 from netsim.errors import InputError, NetsimWarning, SpecError
-from netsim.experiment_file.experiment import POLICIES
+from netsim.experiment_file.experiment import POLICIES, table_at
 from netsim.experiment_file.identity import spec_hash
 from netsim.experiment_file.load import Draft
 from netsim.experiment_file.tables import SweepTable
@@ -197,8 +198,9 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any], free:
     labels = {_column(key): _label(key, value, variant.path) for key, value in values.items()}
     origin = cache(partial(_origin, {}, resolved, own_modules([resolved, first.jobs]), {}))
     for seed in seeds:
-        spec = resolved | {"seed": seed}
-        spec |= {table: spec[table] | {"seed": seed} for table in first.seeded}
+        spec = deepcopy(resolved) | {"seed": seed}
+        for path in first.seeded:
+            table_at(spec, path)["seed"] = seed
         yield SweepRun(labels, seed, ExperimentTask(spec), origin)
 
 

@@ -58,6 +58,7 @@ FORMATS = Registry(
         "synthetic": "netsim.traces.synthetic:synthetic",
         "ring-jobs": "netsim.traces.ring_jobs:ring_jobs",
         "llm": "netsim.traces.llm:llm",
+        "pattern": "netsim.traces.pattern:pattern_job",
         "htsim": "netsim.traces.htsim:read_htsim",
         "hpcc": "netsim.traces.hpcc:read_hpcc_flows",
         "chakra": "netsim.traces.training.chakra:read_chakra",

@@ -29,7 +29,8 @@ NETWORKS = {
 }
 
 #: What formats that generate need besides.
-FORMS = {"llm": {"model": "llama-7b"}}
+FORMS = {"llm": {"model": "llama-7b"},
+         "pattern": {"pattern": "all-to-all", "ranks": 2, "nbytes": 1e6}}
 
 
 def named():

@@ -1,0 +1,158 @@
+"""Experiments whose workload is a list: several jobs together, from one file."""
+
+import json
+
+import pytest
+
+import netsim
+from netsim import JobSpec, Workload
+from netsim.errors import InputError, SpecError
+from netsim.experiment_file.experiment import Experiment
+from netsim.experiment_file.identity import spec_hash
+
+TINY = {"layers": 8, "hidden": 64, "ffn": 256, "heads": 8, "vocab": 1024, "sequence": 32}
+LLM = {"llm": TINY, "tp": 2, "dp": 4, "global_batch": 4, "forward_s": [0.001, 0.002, 0.001]}
+RING = {"pattern": "ring-all-reduce", "ranks": 4, "nbytes": "1MB", "iterations": 2}
+GPUS = {"kind": "gpu-cluster", "servers": 2, "gpus": 4, "nvlink": "1GB/s", "nic": "100MB/s"}
+
+FILE = """
+name = "several"
+scheduler = "fifo"
+execution = "fabric"
+seed = 3
+workload = [
+    { file = "jobs.json" },
+    { llm = "llama-7b", tp = 2, dp = 4, global_batch = 4, arrival = "1ms" },
+    { pattern = "ring-all-reduce", ranks = 4, nbytes = "1MB", arrival = "2ms", id_offset = 100 },
+]
+
+[network]
+kind = "gpu-cluster"
+servers = 2
+gpus = 4
+
+[cluster]
+"""
+
+
+@pytest.fixture
+def several(tmp_path):
+    """A file of an explicit instance of two jobs, a language model and a pattern."""
+    flow = [{"src": 0, "dst": 1, "bytes": 1e6}]
+    (tmp_path / "jobs.json").write_text(json.dumps({"jobs": [
+        {"arrival_s": at, "coflows": [flow]} for at in (0, 0.5)]}))
+    path = tmp_path / "several.toml"
+    path.write_text(FILE)
+    return path
+
+
+def on_gpus(*workload, **others):
+    return Experiment(network=GPUS, cluster={}, scheduler="fifo", execution="fabric",
+                      workload=list(workload), **others)
+
+
+def test_jobs_have_the_arrivals_and_ids_that_entries_say(several):
+    """Two jobs of the file, 0 and 1; then id 2; then 0 + 100."""
+    jobs = netsim.run(netsim.load_experiment(several)).jobs
+    assert jobs["job"].tolist() == [0, 2, 100, 1]
+    assert jobs["arrival_s"].tolist() == pytest.approx([0, 0.001, 0.002, 0.5])
+    assert jobs["ranks"].tolist() == [2, 8, 4, 2]
+    assert jobs["finish_s"].notna().all()
+
+
+def test_two_language_models_one_after_the_other_take_what_each_takes_alone():
+    """Both need all 8 GPUs: ends at T and 2 T, where T is that of the job on the network."""
+    options = {key: value for key, value in LLM.items() if key != "llm"}
+    alone = netsim.simulate(netsim.gpu_cluster(2, 4, "1GB/s", "100MB/s"),
+                            [netsim.llm_job(TINY, **options)]).jobs["jct_s"][0]
+    jobs = netsim.run(on_gpus(LLM, LLM)).jobs
+    assert jobs["finish_s"].tolist() == pytest.approx([alone, 2 * alone], rel=1e-9)
+
+
+def test_a_list_is_the_sum_of_its_workloads():
+    made = on_gpus(LLM, {**RING, "arrival": "3s", "id_offset": 7}).workload.built
+    ring = netsim.read_workload(format="pattern", **RING)
+    options = {key: value for key, value in LLM.items() if key != "llm"}
+    llm = netsim.read_workload(format="llm", model=TINY, **options)
+    same = llm + ring.shift("3s", ids=7)
+    assert [(job.id, job.arrival_s, job.ranks, job.iterations, job.pattern) for job in made] == [
+        (job.id, job.arrival_s, job.ranks, job.iterations, job.pattern) for job in same]
+
+
+def test_a_list_of_one_is_the_table():
+    table = Experiment(network=GPUS, workload=RING)
+    listed = Experiment(network=GPUS, workload=[RING])
+    assert netsim.run(table).jobs.equals(netsim.run(listed).jobs)
+
+
+def test_results_say_what_was_run_and_run_again(several, tmp_path):
+    experiment = netsim.load_experiment(several)
+    result = netsim.run(experiment)
+    result.save(tmp_path / "saved")
+    again = netsim.load_experiment(tmp_path / "saved" / "spec.toml")
+    assert netsim.run(again).jobs.equals(result.jobs)
+    assert spec_hash(again.resolved()) == spec_hash(experiment.resolved())
+    assert "jobs.json + llm + pattern'" in repr(experiment)
+
+
+def test_entries_take_the_seed_of_the_experiment_unless_they_have_one():
+    drawn = {"format": "synthetic", "jobs": 2, "iterations": 1, "length": "1MB"}
+    experiment = Experiment(network={"kind": "big-switch", "hosts": 128}, seed=5,
+                            workload=[drawn, {**drawn, "seed": 1}])
+    assert [entry["seed"] for entry in experiment.resolved()["workload"]] == [5, 1]
+    assert experiment.seeded == (("workload", 0),)
+
+
+def test_sweeps_vary_keys_of_entries_and_seeds():
+    drawn = {"format": "synthetic", "jobs": 2, "iterations": 1, "length": "1MB"}
+    experiment = Experiment(network={"kind": "big-switch", "hosts": 128},
+                            workload=[drawn, {**RING, "arrival": 1}])
+    swept = netsim.sweep_experiment(experiment, {"workload.1.iterations": [1, 3]}, seeds=[0, 1])
+    assert swept.table["workload.1.iterations"].tolist() == [1, 1, 3, 3]
+
+
+@pytest.mark.parametrize(("entries", "message"), [
+    ([], "workload: needs an entry"),
+    ([3], "workload.0: must be a table, not 3"),
+    ([RING, {**RING, "id_offset": 0}], "workload.1.id_offset: .* both have a job 0"),
+    ([RING, {**LLM, "tp": 3}], "workload.1.tp: llm: heads"),
+    ([{**RING, "arrival": -1}], "workload.0.arrival: .*at least 0"),
+    ([RING, {**RING, "id_offset": -1}], "workload.1.id_offset"),
+    ([{**RING, "colour": 1}], "workload.0.colour: unknown pattern option"),
+    ([{"ranks": 4}], "workload.0: give the name"),
+    ([{**LLM, "model": "llama-7b"}], "workload.0: give either llm or model, not both"),
+])
+def test_entries_that_are_refused(entries, message):
+    with pytest.raises(SpecError, match=message):
+        on_gpus(*entries)
+
+
+def test_what_cannot_run_on_the_cluster_is_said_before():
+    with pytest.raises(SpecError, match=r"preemption.keep: keep must be 'iterations'"):
+        on_gpus(RING, LLM, preemption={"keep": "fraction"})
+    with pytest.raises(SpecError, match=r"workload: job 1: .* a host for each GPU"):
+        Experiment(cluster={"servers": 2, "gpus": 4}, workload=[RING, LLM])
+
+
+def test_an_edge_cloud_has_one_workload():
+    with pytest.raises(SpecError, match="workload: must be a table on an edge-cloud, not a list"):
+        Experiment(edge_cloud={"name": "edge-servers-100"}, workload=[{"name": "edge-jobs-300"}])
+
+
+def test_untrusted_lists_name_no_code_and_no_files_elsewhere(several):
+    with pytest.raises(SpecError, match=r"workload.2.pattern: 'mine:Pattern' names code"):
+        netsim.load_experiment(several, ["workload.2.pattern=mine:Pattern"], plugins=False)
+    several.write_text(FILE.replace("jobs.json", "../jobs.json"))
+    with pytest.raises(SpecError, match=r"workload.0.file: '../jobs.json'"):
+        netsim.load_experiment(several, plugins=False)
+
+
+def test_workloads_shift():
+    jobs = Workload([JobSpec(k, k, pattern="all-to-all", ranks=2) for k in range(2)])
+    for each in (jobs, Workload.from_arrays([0, 1], [1, 0], "1MB", [0.0, 1.0])):
+        later = each.shift("2s", ids=5)
+        assert [(job.id, job.arrival_s) for job in later] == [(5, 2.0), (6, 3.0)]
+    with pytest.raises(InputError, match="ids must be a whole number"):
+        jobs.shift(ids=-1)
+    with pytest.raises(InputError, match="time must be at least 0"):
+        jobs.shift(-1)
