@@ -19,7 +19,7 @@ from netsim.operations import Operations
 from netsim.plain import plain_numbers
 from netsim.plugins import parse_named
 from netsim.programs import Programs
-from netsim.stage import Stage
+from netsim.stage import Stage, is_ranked
 from netsim.units import parse_bytes, parse_seconds
 
 __all__ = ["JobColumns", "JobSpec", "column", "delays_stages", "first_hosts"]
@@ -155,8 +155,7 @@ class JobSpec:
 
     def _check_ranked(self, owner: str) -> None:
         """Check stages that say on which ranks they compute, or what they wait for before."""
-        ranked = any(stage.ranks or stage.after_previous for stage in self.stages)
-        if not (ranked or self.operations is not None):
+        if not (is_ranked(self.stages) or self.operations is not None):
             return
         if self.compute_s:
             raise InputError(f"{owner}: compute_s is on no rank; its stages say what ranks compute")

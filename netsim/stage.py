@@ -16,7 +16,7 @@ from netsim.forking import same
 from netsim.plain import plain
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["Stage"]
+__all__ = ["Stage", "is_ranked"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -155,3 +155,8 @@ def _ranks(given: Iterable[int], what: str) -> tuple[int, ...]:
         check_whole(plain(rank), what, most=MOST_ID)
     refuse_twice(list(ranks), f"{what} has twice the rank")
     return tuple(map(int, ranks))
+
+
+def is_ranked(stages: Iterable[Stage]) -> bool:
+    """Whether stages say on which ranks they compute, or which of the last iteration they await."""
+    return any(stage.ranks or stage.after_previous for stage in stages)

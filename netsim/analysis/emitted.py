@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from netsim.errors import InputError
+import numpy as np
+
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.fitting import all_fitted
 from netsim.jobs.graph import StageGraph
+from netsim.jobs.longest_path import longest_path
+from netsim.jobs.operation_graph import OperationGraph
 from netsim.jobs.plan import JobPlan, place_randomly
-from netsim.jobs.ranked_stages import has_operations
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.recording.coflow_ids import CoflowNumbers
@@ -81,25 +83,64 @@ def emitted(network: Topology | str | Path, workload: Workload | str | Path, see
     workload = all_fitted(as_workload(workload, seed), network, seed)
     numbers = CoflowNumbers(workload)
     for job, spec in enumerate(workload):
-        if has_operations(spec):
-            raise InputError(f"job {spec.id}: its ranks compute, or its iterations overlap; which "
-                             "coflows it emits, and when, is known of other jobs alone")
         plan = JobPlan(spec, network, place_randomly(spec, network, seed), workload.seed,
                        network.usable)
-        whole = _Span(spec.arrival_s, spec.arrival_s, True, True)
-        for iteration in range(spec.iterations):
-            graph = plan.graph(iteration)
-            least = [0.0 if demand is None else demand.least_s(network.usable, network.wire.latency)
-                     for demand in graph.demands]
-            spans = _earliest(graph, least, whole, spec.arrival_s)
-            for k, (stage, demand, span) in enumerate(
-                    zip(graph.stages, graph.demands, spans, strict=True)):
+        for iteration, (graph, spans, least) in enumerate(_iterations(plan, network)):
+            for k, (stage, demand) in enumerate(zip(graph.stages, graph.demands, strict=True)):
                 if demand is not None:
+                    span = spans[k]
                     yield Emitted(numbers.number(job, iteration, graph.stages, k), spec.id,
                                   iteration, stage.name, span.start, span.end, span.starts_then,
-                                  stage.weight, least[k], demand)
-            whole = _Span(whole.start, max(span.end for span in spans), True,
-                          all(span.ends_then for span in spans))
+                                  demand.weight, least[k], demand)
+
+
+class _Iteration(NamedTuple):
+    """The graph of an iteration; of each stage the span, and the least time of its coflow."""
+
+    graph: StageGraph | OperationGraph
+    spans: Sequence[_Span]
+    least: Sequence[float]
+
+
+def _iterations(plan: JobPlan, network: Topology) -> Iterator[_Iteration]:
+    """Yield the iterations of a job."""
+    arrival_s = plan.spec.arrival_s
+    if isinstance(plan.graph(0), OperationGraph):
+        yield from _of_ranks(plan, network)
+        return
+    whole = _Span(arrival_s, arrival_s, True, True)
+    for iteration in range(plan.spec.iterations):
+        graph = plan.graph(iteration)
+        least = _alone(graph.demands, network)
+        spans = _earliest(graph, least, whole, arrival_s)
+        yield _Iteration(graph, spans, least)
+        whole = _Span(whole.start, max(span.end for span in spans), True,
+                      all(span.ends_then for span in spans))
+
+
+def _alone(demands: Iterable[RoutedCoflow | None], network: Topology) -> list[float]:
+    """Return the least time of each coflow; 0 of none."""
+    return [0.0 if demand is None else demand.least_s(network.usable, network.wire.latency)
+            for demand in demands]
+
+
+def _of_ranks(plan: JobPlan, network: Topology) -> Iterator[_Iteration]:
+    """Yield the iterations of a job whose ranks compute.
+
+    Where computations take turns, any of them may be held up by one that waits for a coflow.
+    """
+    graph: OperationGraph = plan.graph(0)
+    made, iterations = graph.operations, plan.spec.iterations
+    alone = np.array([*_alone(graph.routed, network), 0.0])[made.sends]
+    sends = np.array([*(demand.nbytes > 0 for demand in graph.routed), False])[made.sends]
+    paths = longest_path(made, made.compute_s + alone, iterations)
+    coflows = longest_path(made, sends.astype(np.float64), iterations)  # on the way to an end
+    for after_s, count in zip(paths, coflows, strict=True):
+        ends = plan.spec.arrival_s + after_s
+        starts_then = (count == sends) & graph.in_order
+        columns = ends - alone, ends, starts_then, starts_then & ~sends
+        spans = [_Span(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
+        yield _Iteration(graph, spans, alone.tolist())
 
 
 def _earliest(graph: StageGraph, least: Sequence[float], before: _Span, arrival: float

@@ -20,10 +20,11 @@ from netsim.jobs.fold import Crossing, fold
 from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.operation_graph import OperationGraph
 from netsim.jobs.patterns import make_pattern, model_stages
-from netsim.jobs.ranked_stages import is_ranked, operations_of
+from netsim.jobs.ranked_stages import operations_of
 from netsim.network import Topology
 from netsim.operations import Sending
 from netsim.programs import Programs
+from netsim.stage import is_ranked
 from netsim.streams import stream
 from netsim.workload import JobSpec, Stage
 

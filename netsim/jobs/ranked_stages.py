@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 from netsim.operations import Operations, Sending
 from netsim.programs import Programs
+from netsim.stage import is_ranked
 from netsim.workload import JobSpec, Stage
 
-__all__ = ["count_operations", "has_operations", "is_ranked", "operations_of"]
-
-
-def is_ranked(stages: Sequence[Stage]) -> bool:
-    """Whether stages say on which ranks they compute, or which of the last iteration they await."""
-    return any(stage.ranks or stage.after_previous for stage in stages)
+__all__ = ["count_operations", "has_operations", "operations_of"]
 
 
 def has_operations(job: JobSpec) -> bool:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from netsim.columns import Columns
 from netsim.forking import same
 from netsim.jobs.plan import ecmp_key, ecmp_keys
-from netsim.jobs.ranked_stages import is_ranked
+from netsim.stage import is_ranked
 from netsim.workload import Flows, JobColumns, JobSpec, Stage
 
 __all__ = ["Sent", "SingleColumns", "is_single", "of_columns", "of_specs"]

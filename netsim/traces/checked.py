@@ -206,24 +206,23 @@ class Checker:
 
     def flows(self, value: object, where: str) -> Flows:
         """Read the flows of a coflow, ``[{src, dst, bytes}, ...]``."""
-        last = self._hosts - 1
         rows: list[tuple[int, int, float]] = []
         for k, entry in enumerate(self.items(value, where)):
             at = f"{where}[{k}]"
             flow = self.table(entry, at, ("src", "dst", "bytes"))
             if flow is not None:
-                rows.append((self._host(flow["src"], f"{at}.src", last),
-                             self._host(flow["dst"], f"{at}.dst", last),
+                rows.append((self.host(flow["src"], f"{at}.src"),
+                             self.host(flow["dst"], f"{at}.dst"),
                              self.number(flow["bytes"], f"{at}.bytes", Rule())))
         return Flows.of(rows)
 
-    def _host(self, value: object, where: str, last: int) -> int:
+    def host(self, value: object, where: str) -> int:
         """Check that a value is a host; return the rank that it has."""
         if isinstance(value, str):
             self.found_name = True
             host: str | int = self.text(value, where)
         else:
-            host = self.whole(value, where, 0, last)
+            host = self.whole(value, where, 0, self._hosts - 1)
         if self._places is not None:
             return self._places.setdefault(host, len(self._places))
         return 0 if isinstance(host, str) else host
@@ -241,7 +240,8 @@ class Checker:
 
         `JobSpec` finds problems of the graph of stages: unknown parents, cycles, duplicate names.
         """
-        ranks = max((stage.flows.ranks for stage in stages if stage.flows is not None), default=0)
+        ranks = max([stage.flows.ranks for stage in stages if stage.flows is not None]
+                    + [max(stage.ranks) + 1 for stage in stages if stage.ranks], default=0)
         hosts = range(ranks) if self._places is None else islice(self._places, ranks)
         try:
             return JobSpec(job_id, arrival_s, iterations, tuple(stages), name=name,

@@ -17,7 +17,8 @@ from netsim.workload import JobSpec, Stage, Workload
 __all__ = ["read_instances"]
 
 _JOB = ("arrival_s", "coflows", "stages", "iterations", "compute_s", "name")
-_STAGE = ("flows", "after", "compute_s", "finishes_before", "deadline_s", "overhead_s", "steps")
+_STAGE = ("flows", "after", "compute_s", "finishes_before", "deadline_s", "overhead_s", "steps",
+          "computes_on", "stream", "after_previous")
 
 
 def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
@@ -28,7 +29,7 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
         ``iterations``, ``name``, and ``compute_s``, a list of the seconds of computation before
         each coflow. For a DAG, a job has instead of ``coflows``
         ``stages: [{name, flows, after, compute_s, finishes_before, deadline_s, overhead_s,
-        steps}]``. A job's id is its position in the file.
+        steps, computes_on, stream, after_previous}]``. A job's id is its position in the file.
     ``coflows: [{id, arrival_s, weight, deadline_s, overhead_s, flows, starts_after,
     finishes_before, job}]``
         Coflows that name the same ``job``, or that ``starts_after`` or ``finishes_before``
@@ -39,7 +40,9 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
     coflow has no deadline. ``overhead_s`` are the seconds of software before its first byte; by
     default those of the network. A coflow that stands for the steps of a collective says them in
     ``steps: [{flows, times}]``: for each kind of step the flows that it has, by their places among
-    those of the stage, and how often it occurs; see `netsim.Stage`.
+    those of the stage, and how often it occurs; see `netsim.Stage`. ``computes_on`` lists the hosts
+    whose ranks compute, each in its turn on the ``stream``; ``after_previous`` names stages of the
+    iteration before.
 
     Flows are between hosts, given by number, or by name on the network that the jobs will run on.
     Of the other keys of the file,
@@ -142,7 +145,21 @@ def _stage(check: Checker, value: object, where: str) -> Stage | None:
         deadline_s=check.optional(stage, "deadline_s", where, POSITIVE),
         steps=_steps(check, stage, where),
         overhead_s=check.optional(stage, "overhead_s", where, Rule(most=1e15)),
+        ranks=_ranks(check, stage, where),
+        stream=check.text(stage.get("stream", "compute"), f"{where}.stream"),
+        after_previous=_names(check, stage.get("after_previous", []), f"{where}.after_previous"),
     )
+
+
+def _ranks(check: Checker, stage: dict[str, Any], where: str) -> list[int]:
+    """Read the hosts whose ranks compute; return these ranks."""
+    where = f"{where}.computes_on"
+    ranks = [check.host(value, f"{where}[{k}]")
+             for k, value in enumerate(check.items(stage.get("computes_on", []), where))]
+    for k, rank in enumerate(ranks):
+        if rank in ranks[:k] and not check.problems:
+            check.refuse(f"{where}[{k}]", f" is there twice: {stage['computes_on'][k]!r}")
+    return list(dict.fromkeys(ranks))
 
 
 def _steps(check: Checker, stage: dict[str, Any], where: str

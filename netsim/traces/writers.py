@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.plain import plain_numbers
+from netsim.stage import is_ranked
 from netsim.traces.coflow_benchmark import MOST_PORTS, scaled
 from netsim.traces.files import write_text
 from netsim.traces.problems import POSITIVE, Rule, whole_option
@@ -87,8 +88,8 @@ def _check(job: JobSpec, hosts: int) -> None:
     _refuse_if(job, {
         "names a pattern; draw its stages first": job.pattern is not None,
         "has a model; draw its stages first": job.model is not None,
-        "has ranks that compute, or iterations that overlap": job.operations is not None or any(
-            stage.ranks or stage.after_previous for stage in job.stages),
+        "has operations of ranks; netsim.traces.training.write_chakra writes those":
+            job.operations is not None,
         "does not say the hosts of its ranks, and there is no network to place them on":
             job.hosts is None,
         f"has a host that is not from 0 to {hosts - 1}": max(
@@ -136,6 +137,8 @@ def _job_entry(job: JobSpec) -> dict[str, Any]:
         "has a stage with a weight": any(stage.weight != 1 for stage in job.stages),
         "has a stage with a release time": any(stage.release_s for stage in job.stages),
         "has a coflow with an id": any(stage.coflow_id is not None for stage in job.stages),
+        "has ranks that compute, and several of them on a host":
+            is_ranked(job.stages) and len({*(job.hosts or ())}) < job.ranks,
     })
     entry: dict[str, Any] = {"arrival_s": float(job.arrival_s)}
     if job.name:
@@ -155,6 +158,7 @@ def _job_entry(job: JobSpec) -> dict[str, Any]:
 def _is_chain(stages: Iterable[Stage]) -> bool:
     return all(stage.flows is not None and stage.name == f"c{k}" and not stage.finishes_before
                and stage.deadline_s is None and stage.overhead_s is None and not stage.steps
+               and not stage.ranks and not stage.after_previous and stage.stream == "compute"
                and stage.after == ((f"c{k - 1}",) if k else ())
                for k, stage in enumerate(stages))
 
@@ -166,8 +170,12 @@ def _stage_entry(job: JobSpec, stage: Stage) -> dict[str, Any]:
     optional = {"after": list(stage.after), "compute_s": float(stage.compute_s),
                 "finishes_before": list(stage.finishes_before), "deadline_s": stage.deadline_s,
                 "steps": [{"flows": flows.tolist(), "times": int(times)}
-                          for flows, times in stage.steps]}
+                          for flows, times in stage.steps],
+                "computes_on": [(job.hosts or ())[rank] for rank in stage.ranks],
+                "after_previous": list(stage.after_previous)}
     entry |= {key: value for key, value in optional.items() if value}
+    if stage.stream != "compute":
+        entry["stream"] = stage.stream
     return entry if stage.overhead_s is None else entry | {"overhead_s": stage.overhead_s}
 
 
@@ -179,6 +187,7 @@ def _coflow_entries(job: JobSpec) -> list[dict[str, Any]]:
     ids = [stage.coflow_id for stage in job.stages if stage.coflow_id is not None]
     _refuse_if(job, {
         "has more than one iteration": job.iterations != 1,
+        "has ranks that compute, or iterations that overlap": is_ranked(job.stages),
         "computes": bool(job.compute_s) or any(stage.compute_s for stage in job.stages),
         "has a stage without flows": any(stage.flows is None for stage in job.stages),
         "has a coflow that stands for the steps of a collective": any(

@@ -119,6 +119,47 @@ def test_computation_alone_does_not_unfix_a_coflow():
         "bssi": pytest.approx((2 + 3 - 4) / 3)}
 
 
+def test_ranks_that_compute():
+    """Passes of 2 s, and reductions of 3 s under the next pass: 2 to 5 s, 5 to 8 s.
+
+    The second reduction waits for the first, so that CCTs are bounded by isolation alone. Two jobs
+    alike need each port for 12 s from 2 s on: one is done at 5 and 8, the other at 11 and 14.
+    """
+    stages = [Stage("pass", compute_s=2, ranks=[0, 1], after_previous=["pass"]),
+              Stage("reduce", [(0, 1, 3.0), (1, 0, 3.0)], after=["pass"],
+                    after_previous=["reduce"])]
+    jobs = [JobSpec(k, iterations=2, hosts=(0, 1), stages=stages) for k in range(2)]
+    network = netsim.big_switch(2, 1.0)
+    bounds = netsim.lower_bounds(network, Workload(jobs[:1]))
+    assert bounds.coflows[["iteration", "valid_s", "finish_s", "gamma_s"]].values.tolist() == [
+        [0, 2, 5, 3], [1, 5, 8, 3]]
+    assert bounds.totals.loc["isolation", "cct_mean_s"] == 3
+    assert np.isnan(bounds.totals.loc["single-link", "cct_mean_s"])
+    both = netsim.lower_bounds(network, Workload(jobs)).totals["finish_s"]
+    assert both["isolation"] == 2 * (5 + 8)
+    # Shortest first on a port: valid at 2, 2, 5 and 5, of 3 s each.
+    assert both["single-link"] == 5 + 8 + 11 + 14
+
+
+@pytest.mark.parametrize("policy", ["maxmin", "sebf", "parrot", "aalo"])
+def test_no_policy_is_better_with_ranks_that_compute(policy):
+    """Of two language models and a ring on the same hosts, coflow by coflow and in sum."""
+    tiny = {"layers": 4, "hidden": 64, "ffn": 256, "heads": 2, "vocab": 256, "sequence": 16}
+    jobs = Workload([
+        netsim.llm_job(tiny, id=k, tp=2, pp=2, dp=2, global_batch=4, iterations=2,
+                       arrival_s=k * 1e-4, forward_s=[1e-4] * 3) for k in range(2)] + [
+        JobSpec(2, iterations=3, hosts=range(8), pattern="ring-all-reduce", nbytes=1e4, ranks=8)])
+    network = netsim.gpu_cluster(2, 4, "1GB/s", "100MB/s")
+    bounds = netsim.lower_bounds(network, jobs)
+    run = netsim.simulate(network, jobs, allocator=policy, record=("jobs", "coflows"))
+    found = run.coflows.set_index("coflow").loc[bounds.coflows["coflow"]]
+    least = bounds.coflows.set_index("coflow")
+    assert len(found) == len(run.coflows)
+    for name in ("valid_s", "finish_s"):
+        assert (found[name] >= least[name] * (1 - 1e-9)).all()
+    assert found["finish_s"].sum() >= bounds.totals["finish_s"].max() * (1 - 1e-9)
+
+
 def test_coflows_without_bytes():
     found = totals(job(0, stage("c", (0, 1, 0)), arrival=3), which=BOUNDS)
     assert found["finish_s"].tolist() == [3] * 4

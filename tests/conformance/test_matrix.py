@@ -44,6 +44,8 @@ HISTORY = History(np.array([0, 0, 1]), np.array([0, 0, 0]), np.array([2.0, 3.0, 
 
 _PUSH, _PULL = (Stage("push", [(0, 1, 1e5)], compute_s=0.01),
                 Stage("pull", [(1, 0, 1e5)], after=["push"]))
+_LLM = netsim.llm_job({"layers": 2, "hidden": 64, "ffn": 256, "heads": 2, "vocab": 256,
+                       "sequence": 16}, tp=2, dp=2, global_batch=4, forward_s=[0.001] * 3)
 _RING, _STAGED = set(), {"rings"}
 _OTHER, _OVERLAPPED = {"rings", "known iteration times"}, {"rings", "whole all-reduces"}
 
@@ -66,15 +68,17 @@ KINDS = {
         Stage("pass", compute_s=0.01, ranks=[0, 1], after_previous=["pass"]),
         Stage("reduce", [(0, 1, 1e5), (1, 0, 1e5)], after=["pass"], after_previous=["reduce"])]},
         _OTHER),
+    "language model": ({"operations": _LLM.operations, "ranks": _LLM.ranks}, _OTHER),
 } | {name: ({"pattern": name}, _OTHER) for name in PATTERNS if name != "ring-all-reduce"}
 
 ALIKE, UNLIKE = Cluster(servers=3, gpus=3, nic="8Mbps"), Cluster(gpus=[4, 3, 2], nic="8Mbps")
+RANKED = ("ranks", "language model")
 GPUS = Cluster(topology=netsim.gpu_cluster(3, 3, "80Mbps", "8Mbps"))
 
 
 def clusters_for(kind):
     """Where jobs of a kind run: those whose ranks compute need a host for each GPU."""
-    return (GPUS,) if kind == "ranks" else (ALIKE, UNLIKE)
+    return (GPUS,) if kind in RANKED else (ALIKE, UNLIKE)
 
 
 def jobs_of(kinds, late=True, history=HISTORY):
@@ -238,6 +242,16 @@ def test_allocators_x_schedulers_and_placements(allocator):
     for placement in PLACEMENTS:
         try_jobs(ALIKE, ["ring", "pipeline", "slices"], "fifo", placement, "fabric", True,
                  allocator=allocator)
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+def test_allocators_x_ranks(allocator):
+    """Jobs whose ranks compute, and a ring beside them: every scheduler, and a lost server."""
+    for scheduler in ON_CLUSTERS:
+        try_jobs(GPUS, ["language model", "ring", "ranks", "language model"], scheduler, None,
+                 "fabric", comes_late(scheduler), allocator=allocator)
+    try_jobs(GPUS, ["language model", "ring", "ranks"], "fifo", None, "fabric", True,
+             allocator=allocator, events=FAULTS["a server"][0])
 
 
 @pytest.mark.parametrize("kind", NETWORKS)

@@ -122,11 +122,20 @@ LISTED: dict[str, Any] = {
          "upload_s": [1, 2], "cloud_upload_s": 9, "chunk_bytes": 5, "gang": 1}]},
     "scheduler": "srtf"}
 
+SEVERAL: dict[str, Any] = {
+    "seed": 3, "scheduler": "sjf", "placement": "least-busy-servers", "execution": "fabric",
+    "network": {"kind": "gpu-cluster", "servers": 2, "gpus": 4}, "cluster": {},
+    "workload": [
+        {"file": "w.json", "arrival": "1ms"},
+        {"llm": {"layers": 4, "hidden": 64, "heads": 8, "ffn": 64, "vocab": 99, "sequence": 8},
+         "tp": 2, "dp": 2, "global_batch": 2, "id_offset": 7},
+        {"pattern": "all-to-all", "ranks": 3, "nbytes": "1MB", "iterations": 2, "seed": 1}]}
+
 FILES = [ON_NETWORK, OF_FILES, ON_LEAF_SPINE, ON_CLUSTER, ON_FABRIC, RECURRENT, ON_GPUS,
-         ON_EDGE, ON_EDGE_LINKS, LISTED]
+         ON_EDGE, ON_EDGE_LINKS, LISTED, SEVERAL]
 KEYS = tuple({key: 0 for table in FILES for name, value in table.items()
               for key in (name, *(value if isinstance(value, dict) else ()))}
-             | {key: 0 for event in ON_NETWORK["events"] for key in event})
+             | {key: 0 for entry in (*ON_NETWORK["events"], *SEVERAL["workload"]) for key in entry})
 
 TABLES = ("allocator", "scheduler", "placement", "execution", "transport", "predictor", "baseline",
           "compare", "sweep", "vary", "allocators", "schedulers", "mapping")

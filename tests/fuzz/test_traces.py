@@ -42,7 +42,11 @@ JOBS = {"name": "j", "hosts": 4, "jobs": [
         {"name": "s", "flows": [{"src": 2, "dst": 3, "bytes": 1e6}], "compute_s": 0.2,
          "deadline_s": 9},
         {"name": "t", "after": ["s"]},
-        {"name": "u", "flows": [{"src": 3, "dst": 0, "bytes": 7.5}], "finishes_before": ["t"]}]}]}
+        {"name": "u", "flows": [{"src": 3, "dst": 0, "bytes": 7.5}], "finishes_before": ["t"]}]},
+    {"stages": [
+        {"name": "p", "compute_s": 0.1, "computes_on": [2, 0], "stream": "s",
+         "after_previous": ["p"]},
+        {"name": "r", "flows": [{"src": 2, "dst": 0, "bytes": 1}], "after": ["p"]}]}]}
 COFLOWS = {"hosts": 4, "coflows": [
     {"id": 3, "arrival_s": 1, "weight": 2, "deadline_s": 4, "job": 8,
      "flows": [{"src": 0, "dst": 1, "bytes": 5e6}]},
@@ -50,7 +54,7 @@ COFLOWS = {"hosts": 4, "coflows": [
     {"id": 4, "flows": [], "finishes_before": [1]}]}
 KEYS = ("name", "hosts", "jobs", "coflows", "stages", "flows", "src", "dst", "bytes", "arrival_s",
         "iterations", "compute_s", "after", "finishes_before", "starts_after", "deadline_s",
-        "weight", "id", "job")
+        "weight", "id", "job", "computes_on", "stream", "after_previous")
 
 #: Options of some formats, small ones.
 OPTIONS: dict[str, dict[str, Any]] = {

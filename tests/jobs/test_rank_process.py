@@ -273,8 +273,6 @@ def test_it_does_not_run_where_it_cannot():
     job = overlapped()
     with pytest.raises(InputError, match="a host for each GPU"):
         simulate(netsim.Cluster(2, 2), [job], execution="fabric")
-    with pytest.raises(InputError, match="ranks compute"):
-        netsim.lower_bounds(SWITCH, netsim.Workload([job]))
     with pytest.raises(InputError, match="compute_s is on no rank"):
         JobSpec(0, stages=OVERLAPPED, compute_s=1)
 

@@ -119,11 +119,11 @@ def test_wrong_arguments_are_raised_by_both(sample) -> None:
 
 def test_formats() -> None:
     assert sorted(FORMATS) == ["chakra", "coflow-benchmark", "flows", "gpu-v2023", "helios", "hpcc",
-                               "htsim", "json", "kineto", "llm", "pai", "pai-100k", "philly",
-                               "recurrent", "ring-jobs", "simai", "synthetic", "tiresias",
+                               "htsim", "json", "kineto", "llm", "pai", "pai-100k", "pattern",
+                               "philly", "recurrent", "ring-jobs", "simai", "synthetic", "tiresias",
                                "tiresias-cluster"]
     assert [name for name in FORMATS if not format_of(name).needs_file] == [
-        "synthetic", "ring-jobs", "llm", "recurrent"]
+        "synthetic", "ring-jobs", "llm", "pattern", "recurrent"]
     assert format_of("json").options == ("poisson_jobs", "poisson_mean")
     assert "redraw" in format_of("tiresias").options
     assert set(format_of("synthetic").options) - set(format_of("tiresias").options) == {

@@ -63,6 +63,21 @@ def test_a_chain_per_job(read) -> None:
     assert second.hosts == (0, 1)
 
 
+def test_ranks_that_compute(read) -> None:
+    """On hosts 3 and 1, by number or by name; ranks of names are in order of their mention."""
+    for hosts, ranks in (([3, 1], (3, 1)), (["b", "a"], (0, 1))):
+        spec = read({"jobs": [{"stages": [
+            {"name": "p", "compute_s": 2, "computes_on": hosts, "after_previous": ["p"],
+             "stream": "s"},
+            {"name": "r", "flows": [{"src": hosts[0], "dst": hosts[1], "bytes": 5}],
+             "after": ["p"]}]}]}).jobs[0]
+        one, other = spec.stages
+        assert (one.ranks, one.stream, one.after_previous) == (ranks, "s", ("p",))
+        assert [spec.hosts[rank] for rank in one.ranks] == hosts
+        assert [tuple(flow) for flow in other.flows] == [(*ranks, 5.0)]
+        assert spec.ranks == max(ranks) + 1
+
+
 def test_a_dag_of_stages(read) -> None:
     stages = [{"name": "a", "compute_s": 2}, {"name": "b", "flows": [FLOW], "after": ["a"]},
               {"name": "d", "flows": [FLOW], "after": ["a"], "finishes_before": ["b"]}]
@@ -203,8 +218,14 @@ SIZE = "a number from 0 to 1e+18"
     ({"jobs": [{"stages": [{"name": "a", "after": [1]}]}]},
      "jobs[0].stages[0].after[0] must be a string, not 1"),
     ({"jobs": [{"stages": [{"name": "a", "weight": 1}]}]},
-     "jobs[0].stages[0]: unknown key 'weight'; choose from: after, compute_s, deadline_s, "
-     "finishes_before, flows, name, overhead_s, steps"),
+     "jobs[0].stages[0]: unknown key 'weight'; choose from: after, after_previous, compute_s, "
+     "computes_on, deadline_s, finishes_before, flows, name, overhead_s, steps, stream"),
+    ({"jobs": [{"stages": [{"name": "a", "compute_s": 1, "computes_on": [1, 2, 1]}]}]},
+     "jobs[0].stages[0].computes_on[2] is there twice: 1"),
+    ({"jobs": [{"stages": [{"name": "a", "compute_s": 1, "computes_on": [-1]}]}]},
+     "jobs[0].stages[0].computes_on[0] must be a whole number from 0 to 99999, not -1"),
+    ({"jobs": [{"stages": [{"name": "a", "computes_on": [0], "after_previous": ["b"]}]}]},
+     "jobs[0]: unknown job 0: after_previous of stage 'a' 'b'; choose from: a"),
     ({"jobs": [{"stages": [{"name": "a", "overhead_s": -1}]}]},
      "jobs[0].stages[0].overhead_s must be a number from 0 to 1e+15, not -1"),
     ({"jobs": [{"stages": [{"name": "a", "flows": [FLOW], "steps": [

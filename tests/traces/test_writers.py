@@ -38,7 +38,8 @@ def everything(workload: Workload) -> list[tuple[Any, ...]]:
          [(stage.name, None if stage.flows is None else [tuple(flow) for flow in stage.flows],
            stage.compute_s, stage.after, stage.finishes_before, stage.release_s, stage.weight,
            stage.coflow_id, stage.deadline_s, stage.overhead_s,
-           [(flows.tolist(), times) for flows, times in stage.steps])
+           [(flows.tolist(), times) for flows, times in stage.steps],
+           stage.ranks, stage.stream, stage.after_previous)
           for stage in job.stages]) for job in workload]
 
 
@@ -51,7 +52,8 @@ FLOWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0, 1e
 
 def placed(job_id: int, arrival_s: float, stages: list[Stage], **keys: Any) -> JobSpec:
     """Return a job as the JSON reader makes it: rank k on host k, no more than are needed."""
-    ranks = max((stage.flows.ranks for stage in stages if stage.flows is not None), default=0)
+    ranks = max([stage.flows.ranks for stage in stages if stage.flows is not None]
+                + [max(stage.ranks) + 1 for stage in stages if stage.ranks], default=0)
     return JobSpec(job_id, arrival_s, stages=stages, hosts=tuple(range(ranks)), **keys)
 
 
@@ -63,6 +65,18 @@ def steps_of(draw: st.DrawFn, flows: int) -> tuple[tuple[Any, int], ...]:
     places = st.lists(st.integers(0, flows - 1), min_size=1, max_size=3)
     return tuple((np.array(each, np.int64), draw(st.integers(1, 9)))
                  for each in draw(st.lists(places, max_size=2)))
+
+
+@st.composite
+def ranked(draw: st.DrawFn) -> Workload:
+    """Return a job for the form ``jobs`` whose ranks compute, or whose iterations overlap."""
+    names = draw(st.lists(TEXTS, min_size=1, max_size=3, unique=True))
+    stages = [Stage(name, draw(st.none() | FLOWS), draw(NUMBERS),
+                    [each for each in names[:k] if draw(st.booleans())],
+                    ranks=draw(st.permutations(range(4)))[:draw(st.integers(0, 4))],
+                    stream=draw(TEXTS), after_previous=[name] * draw(st.integers(0, 1)))
+              for k, name in enumerate(names)]
+    return Workload([placed(0, draw(NUMBERS), stages, iterations=draw(st.integers(1, 9)))])
 
 
 @st.composite
@@ -121,7 +135,7 @@ def shuffles(draw: st.DrawFn) -> Workload:
     return Workload(jobs, "t")
 
 
-@given(workload=chains_and_graphs() | coflows())
+@given(workload=chains_and_graphs() | ranked() | coflows())
 def test_json_reads_back_as_it_was(workload: Workload, tmp_path_factory) -> None:
     path = tmp_path_factory.mktemp("round") / "t.json"
     write_instance(workload, path)
@@ -333,6 +347,11 @@ def test_patterns_that_cannot_be_written(tmp_path: Path) -> None:
     target = tmp_path / "t.json"
     with pytest.raises(InputError, match="job 0 names a pattern"):
         convert("parrot-60", target)
+    with pytest.raises(InputError, match=r"job 0 has operations of ranks; .*write_chakra"):
+        write_instance(Workload([netsim.llm_job("llama-7b", dp=2, global_batch=2)]), target)
+    both = [Stage("a", compute_s=1, ranks=[0, 1])]
+    with pytest.raises(InputError, match="job 0 has ranks that compute, and several of them on"):
+        write_instance(Workload([JobSpec(0, stages=both, hosts=(3, 3))]), target)
     with pytest.raises(InputError, match="job 0 does not say the hosts"):
         convert_drawn("parrot-60", target)
     with pytest.raises(InputError, match="job 0 draws new flows in each of 10 iterations"):
