@@ -17,8 +17,12 @@ import numpy as np
 from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain
 
-__all__ = ["LARGEST", "MOST_ID", "check_name", "check_options", "check_path", "check_sequence",
-           "check_whole", "is_number", "is_whole", "parents_first", "refuse_twice"]
+__all__ = ["LARGEST", "MOST_ID", "Node", "check_name", "check_options", "check_path",
+           "check_sequence", "check_whole", "is_number", "is_whole", "node_name", "parents_first",
+           "refuse_twice"]
+
+#: A host or a switch: by number or name, or as a tuple, as nodes of networkx graphs may be.
+Node = str | int | tuple[Any, ...]
 
 #: The largest id of a job or a coflow, which tables of results and JSON can represent exactly.
 MOST_ID = 10**15
@@ -61,6 +65,17 @@ def check_name(value: Any, what: str) -> None:
     """
     if not isinstance(value, str):
         raise InputError(f"{what} must be a string, not {reprlib.repr(value)}")
+
+
+def node_name(node: Any) -> Any:
+    """Return the name of a node that is a tuple, as networks have it; others as they are.
+
+    Examples
+    --------
+    >>> node_name(("rack", 3)), node_name("host-1"), node_name(7)
+    ("('rack', 3)", 'host-1', 7)
+    """
+    return str(node) if isinstance(node, tuple) else node
 
 
 def check_path(value: Any, what: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import brief
-from netsim.checks import LARGEST, MOST_ID, check_whole, is_number, is_whole
+from netsim.checks import LARGEST, MOST_ID, check_whole, is_number, is_whole, node_name
 from netsim.errors import InputError
 from netsim.forking import same
 from netsim.plain import plain
@@ -117,7 +117,7 @@ class Flows:
 
     @classmethod
     def of(cls, flows: Iterable[tuple[Any, Any, Quantity]],
-           number_of: Callable[[str], int] | None = None) -> Flows:
+           number_of: Callable[[Any], int] | None = None) -> Flows:
         """Build from `Flow` tuples ``(src, dst, nbytes)``, as in ``(0, 1, "1GB")``.
 
         Parameters
@@ -138,8 +138,8 @@ class Flows:
             raise InputError("flows must be a list of tuples (src, dst, nbytes), not "
                              f"{reprlib.repr(flows)}") from None
         if number_of is not None:
-            src, dst = (tuple(number_of(end) if isinstance(end, str) else end for end in ends)
-                        for ends in (src, dst))
+            src, dst = (tuple(number_of(end) if isinstance(end, str | tuple) else end
+                              for end in ends) for ends in (src, dst))
         return cls(src, dst, nbytes)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
@@ -264,17 +264,17 @@ def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str
 
 
 def _holds_names(hosts: Any) -> bool:
-    """Whether a name is among some hosts, or is the only one."""
+    """Whether a name, or a tuple that is one, is among some hosts, or is the only one."""
     if _is_one(hosts):
         return isinstance(hosts, str)
     kind = getattr(getattr(hosts, "dtype", None), "kind", "O")
-    return kind not in "iufb" and any(isinstance(each, str) for each in hosts)
+    return kind not in "iufb" and any(isinstance(each, str | tuple) for each in hosts)
 
 
 def _places(given: Any, known: dict[str | int, int], what: str) -> Any:
     """Replace hosts, by name or number, by their places among the known ones, and add new ones."""
     one = _is_one(given)
-    hosts = [plain(each) for each in ([given] if one else given)]
+    hosts = [node_name(plain(each)) for each in ([given] if one else given)]
     for row, host in enumerate(hosts):
         if isinstance(host, float) and host.is_integer():  # of a column where one is missing
             host = hosts[row] = int(host)

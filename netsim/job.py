@@ -10,7 +10,14 @@ from typing import Any, overload
 import numpy as np
 
 from netsim.brief import brief
-from netsim.checks import MOST_ID, check_name, check_sequence, check_whole, parents_first
+from netsim.checks import (
+    MOST_ID,
+    check_name,
+    check_sequence,
+    check_whole,
+    node_name,
+    parents_first,
+)
 from netsim.columns import Columns, Flows
 from netsim.errors import InputError, UnknownNameError
 from netsim.forking import same
@@ -209,7 +216,9 @@ class JobSpec:
 
     def _check_hosts(self, owner: str) -> None:
         what = f"{owner}: hosts"
-        hosts = check_sequence(self.hosts, int | np.integer | str, what, "names or numbers")
+        given = check_sequence(self.hosts, int | np.integer | str | tuple, what,
+                               "names or numbers")
+        hosts = tuple(map(node_name, given)) if tuple in set(map(type, given)) else given
         if len(hosts) < self.ranks:
             raise InputError(f"{owner}: {self.ranks} ranks need {self.ranks} hosts, not "
                              f"{len(hosts)}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_name, check_sequence, check_whole, is_whole
+from netsim.checks import Node, check_name, check_sequence, check_whole, is_whole
 from netsim.errors import InputError, did_you_mean
 from netsim.models.servers import ServerKind
 from netsim.network import Topology, big_switch, read_network
@@ -114,7 +114,7 @@ class Cluster:
         """Return the host of each of some GPUs: its server, or the GPU itself."""
         return gpus if self.by_gpu else self.server_of[gpus]
 
-    def server(self, name: str) -> int:
+    def server(self, name: Node) -> int:
         """Return the number of a server given by name: ``"server-3"``, or that of its host.
 
         Raises

@@ -199,7 +199,8 @@ def _numbered(spec: JobSpec, network: Topology) -> JobSpec:
             return replace(spec, hosts=network.host_numbers(spec.hosts).tolist())
     for host in spec.hosts:
         if not isinstance(host, str) and host >= network.hosts:
-            raise InputError(f"job {spec.id}: host {host} is out of range; {_hosts_of(network)}")
+            raise InputError(f"job {spec.id}: host {host} is out of range; "
+                             f"{_hosts_of(network, host)}")
     return spec
 
 
@@ -212,8 +213,10 @@ def _of_job(job: int) -> Iterator[None]:
         raise InputError(f"job {job}: {error}") from None
 
 
-def _hosts_of(network: Topology) -> str:
-    return f"network {network.name!r} has {network.hosts} hosts, 0 to {network.hosts - 1}"
+def _hosts_of(network: Topology, wrong: int) -> str:
+    """Say which hosts there are; and if one has that number as its name, how to call it."""
+    named = f"; one is named {str(wrong)!r}" if str(wrong) in network.host_names else ""
+    return f"network {network.name!r} has {network.hosts} hosts, 0 to {network.hosts - 1}{named}"
 
 
 def _fitted_columns(jobs: JobColumns, network: Topology) -> JobColumns:
@@ -233,7 +236,7 @@ def _fitted_columns(jobs: JobColumns, network: Topology) -> JobColumns:
         ends = np.maximum(columns.src, columns.dst)
         flow = int(np.argmax(ends >= network.hosts))
         raise InputError(f"job {_job_of(columns, flow)}: host {ends[flow]} is out of range; "
-                         + _hosts_of(network))
+                         + _hosts_of(network, int(ends[flow])))
     return jobs
 
 

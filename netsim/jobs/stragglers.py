@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import is_whole
+from netsim.checks import Node, is_whole
 from netsim.errors import InputError
 from netsim.jobs.ranked_stages import operations_of
 from netsim.models import ParallelModel
@@ -24,13 +24,13 @@ __all__ = ["check_factor", "factors_of", "slowed_job", "slowed_model", "slowed_s
 Floats = NDArray[np.float64]
 
 
-def factors_of(stragglers: Mapping[int | str, float] | None, hosts: int,
-               number_of: Callable[[str], int] | None = None) -> Floats:
+def factors_of(stragglers: Mapping[Node, float] | None, hosts: int,
+               number_of: Callable[[Any], int] | None = None) -> Floats:
     """Return the factor by which computation takes longer on each host; shape (hosts,).
 
     Parameters
     ----------
-    stragglers : mapping of int or str to float, optional
+    stragglers : mapping of host to float, optional
         Factors of at least 1, by host; other hosts have the factor 1.
     hosts : int
         Number of hosts.
@@ -48,7 +48,7 @@ def factors_of(stragglers: Mapping[int | str, float] | None, hosts: int,
     if not isinstance(stragglers, Mapping):
         raise InputError(f"stragglers must be a mapping of hosts to factors, not {stragglers!r}")
     for host, factor in map(plain, stragglers.items()):
-        if isinstance(host, str) and number_of is not None:
+        if isinstance(host, str | tuple) and number_of is not None:
             try:
                 host = number_of(host)
             except InputError as error:

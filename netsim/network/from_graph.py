@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import networkx as nx
+from networkx.classes.reportviews import NodeView
 
 from netsim.checks import check_name, check_sequence
 from netsim.errors import InputError
@@ -23,9 +24,9 @@ __all__ = ["from_networkx"]
 @takes_wire
 @plain_numbers
 def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
-                  capacity: Quantity | None = None, routing: str = "ecmp",
-                  paths: Paths | None = None, relay: bool = True, name: str | None = None,
-                  loopback_uses_ports: bool = False) -> GraphTopology:
+                  capacity: Quantity | None = None, attribute: str = "capacity",
+                  routing: str = "ecmp", paths: Paths | None = None, relay: bool = True,
+                  name: str | None = None, loopback_uses_ports: bool = False) -> GraphTopology:
     """Make a network of a networkx graph, which may be directed and may have parallel edges.
 
     An undirected edge becomes two links, one in each direction, with its capacity each. A link is
@@ -40,8 +41,11 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
         attribute ``host=True`` or ``kind="host"``, in the graph's order, or, if there are none,
         the nodes with a single neighbour.
     capacity : quantity, optional
-        Capacity of edges without the attribute ``capacity``, in bytes/s or such as ``"10Gbps"``.
-        The attributes ``latency`` and ``efficiency`` are read, too; see `wired`.
+        Capacity of edges without the `attribute`, in bytes/s or such as ``"10Gbps"``.
+    attribute : str
+        The attribute of edges that is their capacity, such as ``"bandwidth"``, which is taken by
+        default, too, where there is neither ``"capacity"`` nor a capacity for all. The attributes
+        ``latency`` and ``efficiency`` are read as well; see `wired`.
     routing : {"ecmp", "shortest", "spray"}
         Flows take shortest paths, in hops. With ``"ecmp"``, each node chooses among the next
         links of shortest paths by a hash of (src, dst, key); with ``"shortest"``, it always
@@ -88,7 +92,7 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
             raise InputError(f"network {label!r}: an edge leads from {start!r} to itself")
         ends.append((number[start], number[end]))
         names.append(_link_name(graph, f"{start}->{end}", place, edge))
-        capacities.append(_capacity(edge, capacity, names[-1], label))
+        capacities.append(_capacity(edge, attribute, capacity, names[-1], label))
     network = GraphTopology(label, nodes, len(chosen), ends, capacities, names, routing=routing,
                             paths=paths, relay=relay, loopback_uses_ports=loopback_uses_ports)
     edges = [edge for *_, edge in _edges(graph, nodes)]
@@ -109,6 +113,8 @@ def _wire_of(edges: Sequence[dict[str, Any]], names: Sequence[str]) -> Wire:
 
 def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> list[Hashable]:
     if hosts is not None:
+        if isinstance(hosts, NodeView):  # graph.nodes, which is a mapping, too
+            hosts = list(hosts)
         chosen: list[Hashable] = list(check_sequence(
             hosts, object, f"network {label!r}: hosts", "nodes"))
         seen: set[Hashable] = set()
@@ -166,11 +172,14 @@ def _link_name(graph: nx.Graph, arrow: str, place: int, edge: dict[str, Any]) ->
     return f"{arrow}#{place + 1}" if place else arrow
 
 
-def _capacity(edge: dict[str, Any], default: Quantity | None, link: str, label: str) -> float:
-    value = edge.get("capacity")
+def _capacity(edge: dict[str, Any], attribute: str, default: Quantity | None, link: str,
+              label: str) -> float:
+    usual = edge.get("bandwidth") if attribute == "capacity" else None
+    value = next((each for each in (edge.get(attribute), default, usual) if each is not None), None)
     if value is None:
-        value = default
-    if value is None:
+        others = ", ".join(repr(name) for name in edge if name != "name")
+        named = f"; attribute=... may name another of those it has, {others}" if others else ""
         raise InputError(f"network {label!r}: link {link!r} has no capacity; give the edge the "
-                         "attribute 'capacity', or a capacity for all edges without one")
+                         f"attribute {attribute!r}, or a capacity for all edges without "
+                         f"one{named}")
     return parse_rate(value, f"network {label!r}: the capacity of link {link!r}", strict=True)

@@ -45,7 +45,7 @@ class GivenPaths:
     def __init__(self, paths: Paths, number: Mapping[Node, int], hosts: int,
                  link_of: Mapping[tuple[int, int], int]) -> None:
         found: dict[int, list[list[int]]] = {}
-        for path in _iter_paths(paths):
+        for path in _iter_paths(paths, number):
             nodes = _node_numbers(path, number)
             if len(nodes) < 2 or len(set(nodes)) < len(nodes):
                 raise InputError(f"the path {path!r} is invalid: it needs two or more nodes, "
@@ -115,20 +115,28 @@ class GivenPaths:
         return owner, self._links[place]
 
 
-def _iter_paths(paths: Paths) -> Iterator[Path]:
+def _iter_paths(paths: Paths, number: Mapping[Node, int]) -> Iterator[Path]:
     """Yield all paths; those of a mapping must lead between the two nodes of their key."""
     if not isinstance(paths, Mapping):
         yield from map(_check_path, check_sequence(paths, object, "paths", "lists of nodes"))
         return
     for ends, given in paths.items():
         several = isinstance(given, list | tuple) and len(given) > 0 and all(
-            isinstance(path, list | tuple) for path in given)
+            isinstance(path, list | tuple) and not _is_node(path, number) for path in given)
         for path in given if several else [given]:
             path = _check_path(path)
             if not (isinstance(ends, tuple) and path and (path[0], path[-1]) == ends):
                 raise InputError(f"the path {path!r} does not lead from the first to the second "
                                  f"node of its key {ends!r}")
             yield path
+
+
+def _is_node(given: Any, number: Mapping[Node, int]) -> bool:
+    """Return whether something is a node, as a tuple may be."""
+    try:
+        return given in number
+    except TypeError:  # it has no hash
+        return False
 
 
 def _check_path(path: Any) -> Path:
@@ -139,7 +147,7 @@ def _check_path(path: Any) -> Path:
 
 def _node_numbers(path: Path, number: Mapping[Node, int]) -> list[int]:
     for node in path:
-        if not isinstance(node, Hashable) or node not in number:
+        if not _is_node(node, number):
             raise InputError(f"the path {path!r} has the unknown node {node!r}")
     return [number[node] for node in path]
 

@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.checks import Node
 from netsim.errors import InputError, UnknownNameError
 from netsim.network.given import GivenPaths, Paths
 from netsim.network.gpu_servers import GpuPaths, GpuServers
@@ -142,8 +143,9 @@ class GraphTopology(Topology):
     def _node_ids(self) -> Mapping[str, int]:
         return {str(node): number for number, node in enumerate(self.nodes)}
 
-    def links_of_switch(self, name: str) -> Ints:
+    def links_of_switch(self, name: Node) -> Ints:
         """Return the links that lead from or to a switch; see `Topology.links_of_switch`."""
+        name = str(name)
         node = self._node_ids.get(name, -1)
         if node < self.hosts:
             switches = [str(each) for each in self.nodes[self.hosts:]]

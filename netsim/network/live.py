@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import Node
 from netsim.errors import InputError
 from netsim.network.graph import GraphTopology
 from netsim.network.routing import Ints
@@ -195,7 +196,7 @@ class LiveTrunks(LiveNetwork):
         self._dead = np.zeros(self.links, np.bool_)
         self._lives: dict[tuple[int, ...], bool] = {}
 
-    def link(self, name: str | int) -> int:
+    def link(self, name: Node) -> int:
         """Return the id of a single link; a trunk is refused."""
         link = super().link(name)
         if link < self._network.links and link in self._trunk:
@@ -204,7 +205,7 @@ class LiveTrunks(LiveNetwork):
                              f"one of its members, such as {member!r}")
         return link
 
-    def links_of_switch(self, name: str) -> Ints:
+    def links_of_switch(self, name: Node) -> Ints:
         """Return the single links that lead from or to a switch."""
         return self.row_of[self._network.cables.links_of_switch(name)]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import Node
 from netsim.errors import InputError
 from netsim.network.graph import GraphTopology
 from netsim.network.routing import Ints
@@ -122,13 +123,14 @@ class SprayedNetwork(GraphTopology):
         """The cables that are members of trunks, of several cables each."""
         return np.flatnonzero(~self.singles[self.trunk_of])
 
-    def link(self, name: str | int) -> int:
+    def link(self, name: Node) -> int:
         """Return the id of a link; of a member's name, that of its trunk."""
+        name = self.cables._link_name(self._link_name(name))
         if isinstance(name, str) and name not in self._link_ids and name in self.cables._link_ids:
             return int(self.trunk_of[self.cables.link(name)])
         return super().link(name)
 
-    def links_of_switch(self, name: str) -> Ints:
+    def links_of_switch(self, name: Node) -> Ints:
         """Return the links that lead from or to a switch, or trunks that have such links."""
         return np.unique(self.trunk_of[self.cables.links_of_switch(name)])
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
+from typing import Any
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import MOST_ROWS, shown
-from netsim.checks import check_name, check_whole, is_whole
+from netsim.checks import Node, check_name, check_whole, is_whole, node_name
 from netsim.errors import InputError, UnknownNameError, did_you_mean
 from netsim.network.gpu_servers import GpuServers
 from netsim.network.wire import Wire
@@ -108,14 +109,17 @@ class Topology:
     def _link_ids(self) -> dict[str, int]:
         return {name: link for link, name in enumerate(self.link_names)}
 
-    def link(self, name: str | int) -> int:
-        """Return the id of a link given by name or id.
+    def link(self, name: Node) -> int:
+        """Return the id of a link given by name or id, or by the nodes that it leads between.
+
+        Of parallel links between two nodes, it is the first.
 
         Raises
         ------
         InputError
             If there is no such link.
         """
+        name = self._link_name(name)
         link = self._link_ids.get(name, -1) if isinstance(name, str) else plain(name)
         if not is_whole(link) or not 0 <= link < self.links:
             such = (f", such as {self.link_names[0]!r} and {self.link_names[-1]!r}"
@@ -125,10 +129,28 @@ class Topology:
                              f"it has {self.links}{such}")
         return int(link)
 
-    def route(self, src: int | str, dst: int | str, key: int = 0) -> NDArray[np.int64]:
+    def _link_name(self, name: Any) -> Any:
+        """Return the name of a link given by the nodes that it leads between; others unchanged."""
+        if not isinstance(name, tuple):
+            return name
+        return self._names_between.get(tuple(map(str, name)), name)
+
+    @cached_property
+    def _names_between(self) -> dict[tuple[str, ...], str]:
+        """The name of the first link between each two nodes that have one, by their names."""
+        try:
+            graph = self.to_networkx()
+        except NotImplementedError:
+            return {}
+        found: dict[tuple[str, ...], str] = {}
+        for start, end, name in graph.edges(data="name"):
+            found.setdefault((str(start), str(end)), name)
+        return found
+
+    def route(self, src: Node, dst: Node, key: int = 0) -> NDArray[np.int64]:
         """Return the ids of the links on the path of one flow, which depends on `key` only.
 
-        Hosts are given by name or number.
+        Hosts are given by name or number; see `host`.
         """
         return self.routes(self.host_numbers([src]), self.host_numbers([dst]), np.array([key]))[1]
 
@@ -161,14 +183,18 @@ class Topology:
         """
         return self.wire.bytes_of(nbytes, ptr, links)
 
-    def host(self, name: str | int) -> int:
+    def host(self, name: Node) -> int:
         """Return the number of a host given by name or number.
+
+        A tuple that is a node of a networkx graph names it as well as its text does. A whole
+        number is always the place among the hosts: if nodes are numbers, ``"7"`` names node 7.
 
         Raises
         ------
         InputError
             If there is no such host.
         """
+        name = node_name(name)
         host = self._node_ids.get(name, -1) if isinstance(name, str) else plain(name)
         if not is_whole(host) or not 0 <= host < self.hosts:
             such = f" and named such as {self.host_names[0]!r}" if self.host_names else ""
@@ -176,11 +202,13 @@ class Topology:
             if isinstance(name, str):
                 near = (", which is a switch" if name in self._node_ids else
                         did_you_mean(name, self.host_names))
+            elif str(name) in self.host_names:
+                near = f", but one that is named {str(name)!r}"
             raise InputError(f"network {self.name!r} has no host {plain(name)!r}{near}; it has "
                              f"{self.hosts}, numbered from 0{such}")
         return int(host)
 
-    def host_numbers(self, hosts: Iterable[str | int]) -> NDArray[np.int64]:
+    def host_numbers(self, hosts: Iterable[Node]) -> NDArray[np.int64]:
         """Return the numbers of some hosts given by name or number; see `host`."""
         return np.array([self.host(each) for each in hosts], np.int64)
 
@@ -198,9 +226,10 @@ class Topology:
             graph = self.to_networkx()
         except NotImplementedError:
             return {}
-        return {node: number for number, node in enumerate(graph) if isinstance(node, str)}
+        return {str(node): number for number, node in enumerate(graph)
+                if isinstance(node, str | tuple)}
 
-    def links_of(self, host: str | int) -> NDArray[np.int64]:
+    def links_of(self, host: Node) -> NDArray[np.int64]:
         """Return the links that lead from or to a host, given by name or number.
 
         Raises
@@ -210,14 +239,15 @@ class Topology:
         """
         return self._links_of_nodes[self.host(host)]
 
-    def links_of_switch(self, name: str) -> NDArray[np.int64]:
-        """Return the links that lead from or to a switch.
+    def links_of_switch(self, name: Node) -> NDArray[np.int64]:
+        """Return the links that lead from or to a switch given by name, or by its node.
 
         Raises
         ------
         InputError
             If there is no such switch.
         """
+        name = str(name)
         switches = [each for each, number in self._node_ids.items() if number >= self.hosts]
         if not switches:
             raise InputError(f"network {self.name!r} has no switch {name!r}; its switches have no "

@@ -96,9 +96,9 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
     """Set what the links of a network add to bytes on their way, and return the network.
 
     All builders take these options. Each may be one value for all links, or, but for the overhead,
-    a mapping of names of links, in which ``*`` stands for anything, to values:
-    ``{"*": "1us", "leaf-*->spine-*": "2us"}``. Of several that match, the last counts. What is
-    not given stays as it is.
+    a mapping of names of links, in which ``*`` stands for anything, or of the two nodes
+    that a link leads between, to values: ``{"*": "1us", "leaf-*->spine-*": "2us"}``. Of several
+    that match, the last counts. What is not given stays as it is.
 
     Parameters
     ----------
@@ -170,7 +170,8 @@ def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = (
     if not isinstance(given, Mapping) or set(given) & set(keys):
         return [(everything, given, what)]
     found = []
-    for pattern, value in given.items():
+    for named, value in given.items():
+        pattern = network._link_name(named)
         links = [link for link, name in enumerate(network.link_names)
                  if name == pattern or fnmatchcase(name, str(pattern))]
         if not links:

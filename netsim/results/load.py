@@ -77,10 +77,11 @@ def _read_table(folder: Path, name: str, columns: Mapping[str, str | list[str]])
     """Read a table with the given types of columns, from Parquet if it is there, or from CSV."""
     path = folder / f"{name}.parquet"
     if path.exists():
-        found, typed = read_parquet(path), _typed
+        found = read_parquet(path)
     else:  # As text first: not all versions of pandas parse floats exactly.
         path = path.with_suffix(".csv")
-        found, typed = read_csv(path, dtype=str, keep_default_na=False), _parsed
+        found = read_csv(path, dtype=str, keep_default_na=False)
+    typed = _typed if path.suffix == ".parquet" else _parsed
     if found.columns.tolist() != list(columns):
         raise ValueError(f"{path.name} has the columns {found.columns.tolist()}, not "
                          f"{list(columns)}")
@@ -96,15 +97,15 @@ def _typed(column: pd.Series, kind: str | list[str]) -> Any:
     return column.to_numpy().astype(kind)
 
 
-def _parsed(text: pd.Series, kind: str | list[str]) -> Any:
+def _parsed(column: pd.Series, kind: str | list[str]) -> Any:
     """Convert a column of texts to its type."""
     if kind == "str":
-        return text
+        return column
     if kind == "bool":
-        return _one_of(["True", "False"], text) == "True"
+        return _one_of(["True", "False"], column) == "True"
     if isinstance(kind, list):
-        return pd.Categorical(_one_of(kind, text), categories=kind)
-    return np.array([each or "nan" for each in text], dtype=object).astype(kind)
+        return pd.Categorical(_one_of(kind, column), categories=kind)
+    return np.array([each or "nan" for each in column], dtype=object).astype(kind)
 
 
 def _one_of(allowed: list[str], text: pd.Series) -> pd.Series:

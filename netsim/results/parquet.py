@@ -70,7 +70,7 @@ def write_parquet(chunks: Iterable[pd.DataFrame], path: Path) -> None:
     schema = _schema(first)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         for chunk in chain((first,), rest):
-            texts = {name: chunk[name].map(str, na_action="ignore")
+            texts = {str(name): chunk[name].map(str, na_action="ignore")
                      for name in chunk if chunk[name].dtype == object}
             writer.write_table(pyarrow.Table.from_pandas(chunk.assign(**texts), schema,
                                                          preserve_index=False))

@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.checks import check_sequence, check_whole
+from netsim.checks import Node, check_sequence, check_whole
 from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
@@ -108,7 +108,7 @@ class Fabric:
 
     # --- jobs and coflows -------------------------------------------------------------
 
-    def job(self, name: str = "", *, hosts: Sequence[int | str] | None = None,
+    def job(self, name: str = "", *, hosts: Sequence[Node] | None = None,
             communication_s: Quantity | None = None) -> Job:
         """Make a job, which arrives now: coflows that policies by job see as one.
 
@@ -135,7 +135,8 @@ class Fabric:
         if self._allocator.sees_running and hosts is None:
             raise InputError(f"allocator {title} is told which jobs run, and where: give hosts")
         where = self.network.host_numbers(check_sequence(
-            () if hosts is None else hosts, int | np.integer | str, "hosts", "names or numbers"))
+            () if hosts is None else hosts, int | np.integer | str | tuple, "hosts",
+            "names or numbers"))
         ahead = 0.0 if communication_s is None else parse_seconds(communication_s,
                                                                   "communication_s")
         self._check_clock()
@@ -147,7 +148,7 @@ class Fabric:
             self._process.running.begin(job.index, where.tolist())
         return job
 
-    def coflow(self, flows: Flows | Iterable[tuple[int | str, int | str, Quantity]] | NDArray[Any]
+    def coflow(self, flows: Flows | Iterable[tuple[Node, Node, Quantity]] | NDArray[Any]
                | pd.DataFrame, *, job: Job | None = None, name: str = "coflow",
                weight: float = 1.0, deadline_s: Quantity | None = None) -> Coflow:
         """Submit a coflow now; return the event of its completion.
@@ -189,7 +190,7 @@ class Fabric:
         self._process.send(coflow)
         return coflow
 
-    def transfer(self, src: int | str, dst: int | str, nbytes: Quantity, *, job: Job | None = None,
+    def transfer(self, src: Node, dst: Node, nbytes: Quantity, *, job: Job | None = None,
                  name: str = "transfer", weight: float = 1.0, deadline_s: Quantity | None = None
                  ) -> Coflow:
         """Submit a coflow of one flow; see `coflow`."""
@@ -300,20 +301,20 @@ class Fabric:
 
     # --- links and hosts --------------------------------------------------------------
 
-    def set_capacity(self, link: str | int, capacity: Quantity) -> None:
+    def set_capacity(self, link: Node, capacity: Quantity) -> None:
         """Change the capacity of a link now; 0 is a failure.
 
         Parameters
         ----------
-        link : str or int
-            Its name or number.
+        link : str, int or tuple
+            Its name or number, or the two nodes between which it leads.
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
         self._change(capacity_by_hand(self.env.now, link, capacity))
 
-    def fail(self, *, link: str | int | None = None, host: str | int | None = None,
-             switch: str | None = None) -> None:
+    def fail(self, *, link: Node | None = None, host: Node | None = None,
+             switch: Node | None = None) -> None:
         """Fail a link, or a host or switch with all of its links, from now on.
 
         Coflows that need the link wait for its repair, or take other paths if there are some. Those
@@ -327,8 +328,8 @@ class Fabric:
             self._cancel(coflow, f"host {host} was lost: coflow {coflow.number} "
                                  f"{coflow.name!r} ended")
 
-    def repair(self, *, link: str | int | None = None, host: str | int | None = None,
-               switch: str | None = None) -> None:
+    def repair(self, *, link: Node | None = None, host: Node | None = None,
+               switch: Node | None = None) -> None:
         """Give a link, or all links of a host or switch, the capacity that the network says."""
         self._lost.difference_update(self._change(by_hand(
             "repair", self.env.now, kind="repair", link=link, host=host, switch=switch)))

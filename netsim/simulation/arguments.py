@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.allocators import make_allocator
-from netsim.checks import check_sequence, check_whole
+from netsim.checks import Node, check_sequence, check_whole
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
@@ -52,7 +52,7 @@ class Arguments(NamedTuple):
     record: Sequence[str] = ("jobs", "coflows")
     timeline: bool = False
     events: Sequence[FaultEvent | Mapping[str, Any]] = ()
-    stragglers: Mapping[int | str, float] | None = None
+    stragglers: Mapping[Node, float] | None = None
     check: bool = True
     scheduler: Any = None
     placement: Any = None

@@ -8,7 +8,7 @@ from typing import Any
 
 import simpy
 
-from netsim.checks import check_sequence, is_whole
+from netsim.checks import Node, check_sequence, is_whole
 from netsim.errors import InputError
 from netsim.fabric.clock import LOSSES, call_at
 from netsim.network import Topology
@@ -31,12 +31,13 @@ class FaultEvent:
     ----------
     at : quantity
         Time of the event: ``"5s"``, or a number of seconds.
-    link : str or int, optional
-        Name or number of the link. Give one of link, host and switch.
+    link : str, int or tuple, optional
+        Name or number of the link, or the two nodes between which it leads. Give one of link, host
+        and switch.
     capacity : quantity, optional
         New capacity of the link, or of each link of the host or switch, if `kind` is ``"degrade"``:
         ``"1Gbps"``, or a number of bytes per second. 0 is a failure.
-    host : str or int, optional
+    host : str, int or tuple, optional
         Name or number of the host, or number of the server of a cluster. On networks of
         `netsim.gpu_cluster`, the name of a server, ``"server-3"``, stands for all of its GPUs.
     kind : {"degrade", "fail", "repair"}
@@ -47,7 +48,7 @@ class FaultEvent:
     restart : bool
         Whether jobs on a host that fails stop, and later start their current iteration over. If
         False, they wait for the links of the host.
-    switch : str, optional
+    switch : str or tuple, optional
         Name of the switch. Of events of a link and of its switch, the last one counts.
 
     Raises
@@ -57,21 +58,21 @@ class FaultEvent:
     """
 
     at: Quantity
-    link: str | int | None = None
+    link: Node | None = None
     capacity: Quantity | None = None
-    host: str | int | None = None
+    host: Node | None = None
     kind: str = "degrade"
     factor: float | None = None
     restart: bool = False
-    switch: str | None = None
+    switch: Node | None = None
 
     def __post_init__(self) -> None:
         parse_seconds(self.at, "event: at")
         if (self.link is None) + (self.host is None) + (self.switch is None) != 2:
             raise InputError("event: give one of link, host and switch")
-        if not (self.host is None or isinstance(self.host, str) or is_whole(self.host)):
+        if not (self.host is None or isinstance(self.host, str | tuple) or is_whole(self.host)):
             raise InputError(f"event: host must be a name or a whole number, not {self.host!r}")
-        if not (self.switch is None or isinstance(self.switch, str)):
+        if not (self.switch is None or isinstance(self.switch, str | tuple)):
             raise InputError(f"event: switch must be a name, not {self.switch!r}")
         if self.kind not in KINDS:
             raise InputError(f"event: kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
@@ -136,7 +137,7 @@ def by_hand(call: str, at: float, **fields: Any) -> FaultEvent:
         raise type(error)(f"{call}: {str(error).removeprefix('event: ')}") from None
 
 
-def capacity_by_hand(at: float, link: str | int, capacity: Quantity) -> FaultEvent:
+def capacity_by_hand(at: float, link: Node, capacity: Quantity) -> FaultEvent:
     """Return the event of a call of ``set_capacity``; see `by_hand`."""
     if link is None:
         raise InputError("set_capacity: link must be a name or a number, not None")

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS
-from netsim.checks import check_whole
+from netsim.checks import Node, check_whole
 from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock, call_at
@@ -68,7 +68,7 @@ class OnNetwork(Clocked):
                  observe_interval: Quantity = 0, seed: int = 0, record: Sequence[str] = (),
                  events: Sequence[FaultEvent | Mapping[str, Any]] = (), check: bool = True,
                  beside: Sequence[str] = (),
-                 stragglers: Mapping[int | str, float] | None = None) -> None:
+                 stragglers: Mapping[Node, float] | None = None) -> None:
         interval = parse_seconds(observe_interval, "observe_interval")
         check_whole(seed, "seed")
         self.workload = workload = all_fitted(workload, network, seed)

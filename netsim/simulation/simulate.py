@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from netsim.checks import Node
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.fabric.allocator import Allocator
@@ -28,7 +29,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
              observe_interval: Quantity = 0, seed: int = 0, until: Quantity | None = None,
              record: Sequence[str] = ("jobs", "coflows"), timeline: bool = False,
              events: Sequence[FaultEvent | Mapping[str, Any]] = (),
-             stragglers: Mapping[int | str, float] | None = None, check: bool = True,
+             stragglers: Mapping[Node, float] | None = None, check: bool = True,
              scheduler: Any = None, placement: Any = None, execution: Any = None,
              epsilon: float = 0.0, transport: Any = "constant", preemption: Any = None,
              symmetry: bool = True,

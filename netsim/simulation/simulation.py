@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
+from netsim.checks import Node
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError
@@ -85,7 +86,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
                  observe_interval: Quantity = 0, seed: int = 0,
                  record: Sequence[str] = ("jobs", "coflows"), timeline: bool = False,
                  events: Sequence[FaultEvent | Mapping[str, Any]] = (),
-                 stragglers: Mapping[int | str, float] | None = None, check: bool = True,
+                 stragglers: Mapping[Node, float] | None = None, check: bool = True,
                  scheduler: Any = None, placement: Any = None, execution: Any = None,
                  epsilon: float = 0.0, transport: Any = "constant", preemption: Any = None
                  ) -> None:
@@ -262,26 +263,26 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         """
         self._target.submit(job)
 
-    def set_capacity(self, link: str | int, capacity: Quantity) -> None:
+    def set_capacity(self, link: Node, capacity: Quantity) -> None:
         """Change the capacity of a link now; 0 is a failure.
 
         Parameters
         ----------
-        link : str or int
-            Its name or number.
+        link : str, int or tuple
+            Its name or number, or the two nodes between which it leads.
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
         self._target.change(capacity_by_hand(self._target.now, link, plain(capacity)))
 
-    def fail(self, *, link: str | int | None = None, host: str | int | None = None,
-             switch: str | None = None, restart: bool = False) -> None:
+    def fail(self, *, link: Node | None = None, host: Node | None = None,
+             switch: Node | None = None, restart: bool = False) -> None:
         """Fail a link, or a host or switch and all of its links, now; see `netsim.FaultEvent`."""
         self._target.change(by_hand("fail", self._target.now, kind="fail", link=link, host=host,
                                     switch=switch, restart=restart))
 
-    def repair(self, *, link: str | int | None = None, host: str | int | None = None,
-               switch: str | None = None) -> None:
+    def repair(self, *, link: Node | None = None, host: Node | None = None,
+               switch: Node | None = None) -> None:
         """Give a link, or all links of a host or switch, the capacity that the network says."""
         self._target.change(by_hand("repair", self._target.now, kind="repair", link=link,
                                     host=host, switch=switch))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_whole
+from netsim.checks import Node, check_whole
 from netsim.collectives import algorithms_of, bandwidths
 from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
@@ -160,7 +160,7 @@ def sizes_between(first: Quantity, last: Quantity, factor: float = 2.0) -> list[
     return sizes if math.isclose(sizes[-1], high) else [*sizes, high]
 
 
-def _places(network: Topology, ranks: int, hosts: Sequence[int | str] | None) -> list[int]:
+def _places(network: Topology, ranks: int, hosts: Sequence[Node] | None) -> list[int]:
     if hosts is not None:
         if len(hosts) < ranks:
             raise InputError(f"{ranks:,} ranks need as many hosts, not {len(hosts):,}")

@@ -9,6 +9,7 @@ import time
 import networkx as nx
 import numpy as np
 import pytest
+import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -378,3 +379,102 @@ def test_of_several_given_paths_the_hash_chooses() -> None:
 def test_paths_that_are_none(paths, message) -> None:
     with pytest.raises(InputError, match=message):
         netsim.from_networkx(two_switches(), capacity=1, paths=paths)
+
+
+# --- nodes and edges by any name ----------------------------------------------------------
+
+
+def star(nodes, switch, **edge):
+    """A switch in the middle, with a link to each of the nodes."""
+    graph = nx.Graph()
+    graph.add_edges_from([(node, switch) for node in nodes], **edge)
+    return graph
+
+
+@pytest.mark.parametrize(("nodes", "switch"), [
+    (["a", "b", "c"], "tor"), ([("rack", k) for k in range(3)], ("tor", 0)), ([10, 11, 12], 1)])
+def test_nodes_have_the_names_of_the_graph(nodes, switch):
+    """Hosts by their nodes, or by the texts of these; numbers are places."""
+    net = netsim.from_networkx(star(nodes, switch, capacity=1))
+    assert net.host_names == tuple(map(str, nodes))
+    named = [str(node) if isinstance(node, int) else node for node in nodes]
+    assert net.host_numbers(named).tolist() == [0, 1, 2]
+    assert net.links_of(named[2]).tolist() == net.links_of(2).tolist()
+    assert net.links_of_switch(switch).tolist() == list(range(6))
+    for node in nodes:
+        assert net.link((node, switch)) == net.link(f"{node}->{switch}")
+    assert netsim.from_networkx(net.to_networkx()).host_names == net.host_names
+
+
+def test_hosts_whose_names_are_numbers_are_told_from_places():
+    net = netsim.from_networkx(star([10, 11, 12], 1, capacity=1))
+    for wrong in (lambda: net.host(10),
+                  lambda: netsim.simulate(net, [netsim.JobSpec(0, hosts=[10, 11], stages=[
+                      netsim.Stage("s", [(0, 1, 1)])])])):
+        with pytest.raises(InputError, match=r"one (that )?is named '10'"):
+            wrong()
+
+
+def test_a_run_on_nodes_that_are_tuples():
+    """1 MB at 1 MB/s from (0, 0) to (1, 0); the link between fails, and there is a way round."""
+    graph = nx.grid_2d_graph(2, 2)
+    nx.set_edge_attributes(graph, 1e6, "capacity")
+    net = netsim.from_networkx(graph, hosts=graph.nodes, paths={
+        ((0, 1), (1, 0)): [(0, 1), (1, 1), (1, 0)], ((0, 1), (1, 1)): [[(0, 1), (1, 1)]]})
+    assert names(net, 1, 2) == ["(0, 1)->(1, 1)", "(1, 1)->(1, 0)"]
+    push = netsim.Stage("push", [(0, 1, 1e6)])
+    job = netsim.JobSpec(0, hosts=[(0, 0), (1, 0)], stages=[push])
+    assert job.hosts == ("(0, 0)", "(1, 0)")
+    cut = netsim.FaultEvent(0, link=((0, 0), (1, 0)), kind="fail")
+    result = netsim.simulate(net, [job], events=[cut], record=["flows", "links"],
+                             stragglers={(0, 0): 2})
+    assert result.jobs["finish_s"].tolist() == [1.0]
+    assert result.links["link"].astype(str).tolist() == [
+        "(0, 0)->(0, 1)", "(0, 1)->(1, 1)", "(1, 1)->(1, 0)"]
+    rows = netsim.Workload.from_arrays(src=[(0, 0)], dst=[(1, 1)], nbytes=[1e6])
+    assert netsim.simulate(net, rows).jobs["finish_s"].tolist() == [1.0]
+    env = simpy.Environment()
+    fabric = netsim.Fabric(env, net)
+    fabric.fail(host=(1, 1))
+    env.run(fabric.transfer((0, 0), (1, 0), 1e6))
+    assert env.now == 1
+
+
+def test_links_by_their_nodes_where_they_are_members_of_trunks():
+    """With spraying, the pair of nodes names the trunk of the link."""
+    net = netsim.leaf_spine(2, 2, 2, "1Gbps", routing="spray")
+    assert net.link(("leaf-0", "spine-1")) == net.link("leaf-0->spine-1")
+    job = netsim.JobSpec(0, hosts=[0, 2], stages=[netsim.Stage("s", [(0, 1, 1e6)])])
+    events = [[{"at": 0, "kind": "fail", "link": link}]
+              for link in ("leaf-0->spine-1", ("leaf-0", "spine-1"))]
+    one, other = (netsim.simulate(net, [job], events=each).jobs for each in events)
+    assert one.equals(other)
+
+
+def test_latency_by_the_nodes_of_a_link():
+    net = netsim.from_networkx(star([("h", 0), ("h", 1)], "s", capacity=1),
+                               latency={(("h", 1), "s"): 2})
+    assert net.wire.latency[net.link((("h", 1), "s"))] == net.wire.latency.sum() == 2
+
+
+@pytest.mark.parametrize(("edge", "options"), [
+    ({"capacity": 5, "bandwidth": 1}, {}), ({"bandwidth": 5}, {}),
+    ({"rate": 5}, {"attribute": "rate"}), ({"bandwidth": 1}, {"capacity": 5}),
+    ({"bandwidth": 5, "capacity": 1}, {"attribute": "bandwidth"}),
+    ({"bandwidth": 1}, {"attribute": "rate", "capacity": 5})])
+def test_any_attribute_is_the_capacity(edge, options):
+    net = netsim.from_networkx(star("ab", "s", **edge), **options)
+    assert net.capacity.tolist() == [5.0] * 4
+
+
+def test_the_attribute_that_is_meant_is_listed():
+    with pytest.raises(InputError, match=r"the edge the attribute 'capacity', or a capacity "
+                       r"for all edges without one; attribute=\.\.\. may name another of those it "
+                       "has, 'rate'"):
+        netsim.from_networkx(star("ab", "s", rate=5))
+
+
+def test_an_attribute_of_a_file(tmp_path):
+    nx.write_graphml(star("ab", "s", speed=5e6), tmp_path / "g.graphml")
+    net = netsim.read_network(tmp_path / "g.graphml", attribute="speed")
+    assert net.capacity.tolist() == [5e6] * 4
