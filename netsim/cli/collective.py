@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.echo import echo
+from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import find_own_modules
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ __all__ = ["collective"]
               help="Another option of the pattern, such as chunks=4 or group=8.")
 @click.option("--allocator", default="maxmin", show_default=True, help="How links are shared.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 @click.option("--plot", type=click.Path(), metavar="FILE",
               help="Draw time and busbw by size as a .png, .pdf or .svg.")
 def collective(name: str, network: str, ranks: int | None, last: str, first: str, factor: float,
@@ -72,7 +72,7 @@ def collective(name: str, network: str, ranks: int | None, last: str, first: str
     if as_csv:
         echo(table.to_csv(index=False).rstrip("\n"))
     elif as_json:
-        echo(table.to_json(orient="records", indent=1, double_precision=15))
+        echo_json(table)
     else:
         _print(table)
     if plot is not None:

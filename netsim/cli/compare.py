@@ -6,7 +6,7 @@ import json
 
 import click
 
-from netsim.cli.echo import echo
+from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import experiment_options, overrides, prepared, split_at_commas
 
 __all__ = ["compare"]
@@ -29,9 +29,11 @@ __all__ = ["compare"]
                    "(active jobs and coflows, or workers of an edge-cloud), utilisation (of links "
                    "or of such workers over time) or usage (on a cluster, GPUs held and jobs "
                    "waiting).")
+@JSON
 def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
             format: str, quiet: bool, plugins: bool, allocators: tuple[str, ...],
-            schedulers: tuple[str, ...], baseline: str | None, plots: tuple[str, ...]) -> None:
+            schedulers: tuple[str, ...], baseline: str | None, plots: tuple[str, ...],
+            as_json: bool) -> None:
     """Run an experiment under several allocators, or schedulers, and compare them."""
     from netsim.cli.tables import print_comparison
     from netsim.plots.bars import check_plottable, save_plot
@@ -53,7 +55,9 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
     comparison.save(folder, format)
     for kind, path in pictures:
         save_plot(comparison.plot(kind), path)
-    if quiet:
+    if as_json:
+        echo_json(comparison.table)
+    elif quiet:
         echo(folder)
     else:
         print_comparison(comparison, folder, [path for _, path in pictures])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
-from netsim.cli.echo import echo
+from netsim.cli.echo import JSON, echo, echo_json
 
 __all__ = ["data"]
 
@@ -15,10 +17,14 @@ def data() -> None:
 
 
 @data.command("list")
-def listing() -> None:
+@JSON
+def listing(as_json: bool) -> None:
     """List the public traces and tables, with source, licence and digest."""
     from netsim.traces.public import PUBLIC_TRACES
 
+    if as_json:
+        echo_json({name: asdict(trace) for name, trace in PUBLIC_TRACES.items()})
+        return
     width = max(map(len, PUBLIC_TRACES))
     for name, trace in PUBLIC_TRACES.items():
         echo(f"{name:<{width}}  {trace.file}, {trace.summary}")

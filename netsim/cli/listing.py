@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from netsim.cli.echo import echo
+from netsim.cli.echo import JSON, echo, echo_json
 
 __all__ = ["listing"]
 
@@ -30,7 +29,7 @@ KINDS = {
 @click.command("list")
 @click.argument("kind", type=click.Choice(tuple(KINDS)), required=False)
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def listing(kind: str | None, name: str | None, as_json: bool) -> None:
     """List the kinds of things that have names, the names of a kind, or the options of a name."""
     from netsim.cli.options import find_own_modules
@@ -42,7 +41,7 @@ def listing(kind: str | None, name: str | None, as_json: bool) -> None:
     else:
         found = KINDS if kind is None else catalogue(kind)
     if as_json:
-        echo(json.dumps(found, indent=1, default=str))
+        echo_json(found)
     elif name is None:
         _table(found)
     else:

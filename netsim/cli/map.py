@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.echo import echo
+from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import find_own_modules
 
 if TYPE_CHECKING:
@@ -37,9 +37,10 @@ __all__ = ["map_command"]
 @click.option("--time-limit", default="60s", show_default=True, help="Of the search for the best.")
 @click.option("--plot", type=click.Path(), metavar="FILE",
               help="Draw the mapping as a .png, .pdf or .svg.")
+@JSON
 def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mapping: str,
                 stages: int | None, micro_batches: int, allreduce: str, seed: int | None,
-                time_limit: str, plot: str | None) -> None:
+                time_limit: str, plot: str | None, as_json: bool) -> None:
     """Map a job's replicas to servers, and compare the iteration time with its bounds.
 
     MODEL is a neural network of the catalogue, see netsim list models.
@@ -65,13 +66,17 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mappin
         found[mapping] = mapped_by(job, given, kind, seed)
     best = _optimum(job, given, kind, time_limit, needed=mapping == "optimal")
     found |= {} if best is None else {"optimal": best}
-    _print_job(job, kind)
-    _print_alphas(job, kind, found)
-    for name, mapped in found.items():
-        _print_mapping(name, job, kind, mapped)
+    if as_json:
+        echo_json(_facts(job, kind, found))
+    else:
+        _print_job(job, kind)
+        _print_alphas(job, kind, found)
+        for name, mapped in found.items():
+            _print_mapping(name, job, kind, mapped)
     if plot is not None:
         _draw(job, kind, found, plot)
-        echo(f"picture: {plot}")
+        if not as_json:
+            echo(f"picture: {plot}")
 
 
 def _counts(text: str) -> list[int]:
@@ -96,6 +101,19 @@ def _optimum(model: ParallelModel, counts: list[int], kind: ServerKind, time_lim
             raise
         echo(f"without the optimum: {error}", err=True)
         return None
+
+
+def _facts(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped]) -> dict[str, Any]:
+    """Return iteration times in seconds, their bounds, and how many replicas go to each server."""
+    from netsim.models.iteration_time import alpha_min_bound
+    from netsim.models.mapping import Mapper
+
+    most, least = Mapper(kind).extremes(model)
+    return {"model": model.name, "each_alone_s": most, "consolidated_s": least,
+            "lower_bound_s": alpha_min_bound(model, kind),
+            "mappings": [{"mapping": name, "status": mapped.status, "iteration_s": mapped.alpha_s,
+                          "gap": mapped.gap, "placement": mapped.placement.tolist()}
+                         for name, mapped in found.items()]}
 
 
 def _print_job(model: ParallelModel, kind: ServerKind) -> None:

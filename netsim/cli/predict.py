@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netsim.cli.echo import echo
+from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import (
     FORMAT,
     PLUGINS,
@@ -18,6 +18,8 @@ from netsim.cli.options import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from netsim.predictors import Evaluation
 
 __all__ = ["predict"]
@@ -36,10 +38,11 @@ __all__ = ["predict"]
 @quiet_option("Show no progress.")
 @FORMAT
 @SET
+@JSON
 @PLUGINS
 def predict(workload: str, predictors: tuple[str, ...], train: float, path: str | None,
             seed: int | None, quiet: bool, format: str | None, settings: tuple[str, ...],
-            plugins: bool) -> None:
+            as_json: bool, plugins: bool) -> None:
     """Compare predictors of how many iterations the jobs of WORKLOAD run for.
 
     They learn from the groups and users of its first jobs, and predict the others.
@@ -64,13 +67,27 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
     for predictor in made:
         with show_progress(not quiet, 1, label=f"fits {predictor.name}") as report:
             evaluations.append(evaluate(predictor, jobs, train, report))
-    _print(evaluations)
+    if as_json:
+        echo_json(_table(evaluations))
+    else:
+        _print(evaluations)
     if path is not None:
         from netsim.plots.prediction import error_histogram
 
         save_plot(error_histogram({each.predictor: each.histogram() for each in evaluations}),
                   path)
-        echo(f"picture: {path}")
+        if not as_json:
+            echo(f"picture: {path}")
+
+
+def _table(evaluations: list[Evaluation]) -> pd.DataFrame:
+    """Return a row for each predictor."""
+    import pandas as pd
+
+    names = ("predictor", "trained_on", "unseen", "mae", "within_5_percent", "fit_s", "predict_s")
+    return pd.DataFrame([{"jobs": len(each.iterations)} | {name: getattr(each, name)
+                                                           for name in names}
+                         for each in evaluations])
 
 
 def _print(evaluations: list[Evaluation]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from netsim.cli.echo import echo
+from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import EXIT_FAILED, seeds_of
 
 __all__ = ["reproduce"]
@@ -28,9 +28,11 @@ __all__ = ["reproduce"]
               help="reproductions/<name> by default.")
 @click.option("--page", type=click.Path(), metavar="FILE",
               help="Write the tables into a page in Markdown, too, where it has places for them.")
+@JSON
 @click.pass_context
 def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, trace: str | None,
-              workers: int, resume: bool, out: str | None, page: str | None) -> None:
+              workers: int, resume: bool, out: str | None, page: str | None,
+              as_json: bool) -> None:
     """Reproduce a figure of a paper, and compare the results with the paper's claims.
 
     A second call computes only the runs that are missing. The exit code is 1 if a run failed.
@@ -41,8 +43,12 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, tr
     from netsim.reproductions.page import fill_page
 
     if listed or name is None:
-        for each in REPRODUCTIONS.values():
-            echo(f"{each.name:<22}  {each.title}")
+        titles = {each.name: each.title for each in REPRODUCTIONS.values()}
+        if as_json:
+            echo_json(titles)
+        else:
+            for each, title in titles.items():
+                echo(f"{each:<22}  {title}")
         return
     found = find_reproduction(name)
     folder = Path(out or f"reproductions/{name}")
@@ -53,11 +59,15 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, tr
     if done.sweep is not None:
         print_failures(done.sweep)
     if len(done.table):
-        print_claims(done.claims)
+        if as_json:
+            echo_json(done.claims)
+        else:
+            print_claims(done.claims)
         ax = done.draw()
         for path in (figure, figure.with_suffix(".png")):
             save_plot(ax, path)
-        echo(f"results: {folder}\npicture: {figure}")
+        if not as_json:
+            echo(f"results: {folder}\npicture: {figure}")
         if page is not None:
             shown = done.claims[["claim", "paper", "measured", "verdict"]]
             fill_page(page, name, {"claims": shown, **done.tables})

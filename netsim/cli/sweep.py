@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from netsim.cli.echo import echo
+from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import (
     EXIT_FAILED,
     PLUGINS,
@@ -40,16 +40,18 @@ __all__ = ["sweep"]
 @click.option("--out", type=click.Path(), metavar="FOLDER",
               help="Where the runs are kept; sweeps/<name>-<hash> by default.")
 @quiet_option("Print the folder and nothing else.")
+@JSON
 @PLUGINS
 @click.pass_context
 def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: str | None,
           workers: int, resume: bool, backend: str, scheduler: str | None,
-          settings: tuple[str, ...], out: str | None, quiet: bool, plugins: bool) -> None:
+          settings: tuple[str, ...], out: str | None, quiet: bool, as_json: bool,
+          plugins: bool) -> None:
     """Run an experiment for every combination of some settings, and for every seed.
 
     A second call computes only the runs that are missing. The exit code is 1 if a run failed.
     """
-    from netsim.cli.sweep_tables import print_failures, print_sweep
+    from netsim.cli.sweep_tables import means_and_ratios, print_failures, print_sweep
     from netsim.experiment_file.load import Draft
     from netsim.studies.sweep import default_sweep_folder, sweep_experiment
 
@@ -63,7 +65,9 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: s
     found = sweep_experiment(
         draft, _grid(varied), seeds=None if seeds is None else seeds_of(seeds), workers=workers,
         folder=folder, resume=resume, dask=scheduler, progress=not quiet)
-    if quiet:
+    if as_json:
+        echo_json(means_and_ratios(found))
+    elif quiet:
         echo(folder)
     else:
         print_sweep(found)

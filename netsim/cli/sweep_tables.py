@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 
     from netsim.studies.sweep_result import Sweep
 
-__all__ = ["print_claims", "print_failures", "print_sweep"]
+__all__ = ["means_and_ratios", "print_claims", "print_failures", "print_sweep"]
+
+
+def means_and_ratios(sweep: Sweep) -> pd.DataFrame:
+    """Return the means of a sweep and, where there are some, the ratios beside them."""
+    if not len(sweep.table):
+        return sweep.table
+    means, ratios = sweep.means(), sweep.ratios_if_any()
+    return means if ratios is None else means.merge(
+        ratios, on=list(sweep.columns), how="left", sort=False, suffixes=("", "_of_ratios"))
 
 
 def print_sweep(sweep: Sweep) -> None:

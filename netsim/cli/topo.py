@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from netsim.cli.echo import echo
+from netsim.cli.echo import JSON, echo, echo_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,8 @@ def topo() -> None:
 @click.argument("network")
 @click.option("--plot", type=click.Path(), metavar="FILE",
               help="Draw the network as a .png, .pdf or .svg.")
-def show(network: str, plot: str | None) -> None:
+@JSON
+def show(network: str, plot: str | None, as_json: bool) -> None:
     """Print properties of a network: hosts, links, bisection bandwidth, oversubscription.
 
     NETWORK is the name of a ready-made network, see netsim list topologies, or a .toml, .graphml,
@@ -37,8 +38,7 @@ def show(network: str, plot: str | None) -> None:
     """
     from netsim.network import describe_network, read_network
     from netsim.network.describe import host_layers
-    from netsim.text import visible
-    from netsim.units import format_rate, question_rates
+    from netsim.units import question_rates
 
     if plot is not None:
         from netsim.plots.bars import check_plottable
@@ -47,9 +47,34 @@ def show(network: str, plot: str | None) -> None:
     with question_rates():
         found = read_network(network)
     facts = describe_network(found)
+    if plot is not None:
+        from netsim.plots.bars import save_plot
+        from netsim.plots.topology import topology_picture
+
+        graph = found.to_networkx()
+        save_plot(topology_picture(graph, host_layers(graph)), plot)
+    if as_json:
+        echo_json(facts)
+    else:
+        _print(_lines(found, facts) | ({} if plot is None else {"picture": plot}))
+
+
+def _print(lines: dict[str, str]) -> None:
+    """Print lines in two columns."""
+    from netsim.text import visible
+
+    width = max(map(len, lines))
+    for name, text in lines.items():
+        echo(f"{name:<{width}}  {visible(text)}")
+
+
+def _lines(found: Topology, facts: dict[str, Any]) -> dict[str, str]:
+    """Return what is said of a network, by headings."""
+    from netsim.units import format_rate
+
     low, high = (format_rate(facts[f"capacity_{end}"]) for end in ("min", "max"))
     ratio = facts["oversubscription"]
-    lines = {
+    return {
         "network": facts["name"],
         "hosts": f"{facts['hosts']:,}",
         "switches": f"{facts['switches']:,}" + (
@@ -58,18 +83,7 @@ def show(network: str, plot: str | None) -> None:
         "capacity": low if low == high else f"{low} to {high}",
         "bisection": f"{format_rate(facts['bisection_bandwidth'])} ({facts['bisection_method']})",
         "oversubscription": "no switches" if ratio is None else f"{ratio:.4g}:1",
-    }
-    lines |= _of_wire(found)
-    width = max(map(len, lines))
-    for name, text in lines.items():
-        echo(f"{name:<{width}}  {visible(text)}")
-    if plot is not None:
-        from netsim.plots.bars import save_plot
-        from netsim.plots.topology import topology_picture
-
-        graph = found.to_networkx()
-        save_plot(topology_picture(graph, host_layers(graph)), plot)
-        echo(f"{'picture':<{width}}  {plot}")
+    } | _of_wire(found)
 
 
 def _of_wire(network: Topology) -> dict[str, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
-from netsim.cli.echo import echo
+from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import FORMAT, PLUGINS, SET, format_options, with_plugins
 
 __all__ = ["trace"]
@@ -19,10 +21,11 @@ def trace() -> None:
 @click.argument("file")
 @FORMAT
 @SET
+@JSON
 @PLUGINS
 @click.pass_context
 def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str, ...],
-          plugins: bool) -> None:
+          as_json: bool, plugins: bool) -> None:
     """Print a summary of a trace, or all of its errors with line numbers.
 
     FILE may be the name of a ready-made workload. The exit code is 2 if there are errors.
@@ -31,6 +34,9 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
 
     with with_plugins(plugins, file):
         report = check_trace(file, format, **format_options(settings, format))
+    if as_json:
+        echo_json(asdict(report) | {"facts": dict(report.facts)})
+        ctx.exit(2 if report.problems else 0)
     for line, message in report.problems:
         echo(f"{report.path}:{line}: {message}" if line else f"{report.path}: {message}")
     if report.problems:

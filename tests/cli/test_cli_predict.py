@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from netsim import JobSpec, Workload
@@ -33,6 +35,12 @@ def test_a_table(netsim, workload) -> None:
     assert rows["mean (scope=user)"][:2] == ["18.5", "0.0%"]
     assert rows["perfect"][:2] == ["0", "100.0%"]
     assert workload == {"source": "mine", "format": None, "seed": 3, "megabyte": "1MiB"}
+
+
+def test_json(netsim, workload) -> None:
+    done = netsim("predict", "mine", "--predictor", "mean,perfect", "--json")
+    mean, perfect = json.loads(done.stdout)
+    assert (mean["mae"], perfect["mae"], perfect["within_5_percent"], mean["jobs"]) == (5, 0, 1, 2)
 
 
 def test_a_picture_and_another_share(netsim, workload, here) -> None:

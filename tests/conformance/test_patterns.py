@@ -135,5 +135,5 @@ def test_stages_may_be_yielded():
 
 
 def test_what_is_no_pattern_is_refused():
-    with pytest.raises(InputError, match="is not a pattern: it has no method stages"):
+    with pytest.raises(InputError, match="is not a pattern: it needs a method stages"):
         check_pattern(object())

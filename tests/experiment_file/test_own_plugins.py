@@ -34,6 +34,13 @@ class Fan:
                      for k in range(self.times))
 
 
+class Without:
+    """Its method takes no bytes."""
+
+    def stages(self, ranks: int) -> tuple[Stage, ...]:
+        return ()
+
+
 def pairs(path: Path, *, seed: int = 0, scale: float = 1.0) -> Workload:
     """Read a line per job, the bytes from host 0 to host 1."""
     sizes = []
@@ -106,7 +113,8 @@ def test_a_pattern_in_an_experiment(pattern: Any) -> None:
     ("a:", "workload.pattern: unknown pattern 'a:'"),
     (f"{HERE}:Fan:time=2", "workload.pattern: unknown option of pattern '.*:Fan' 'time'"),
     (f"{HERE}:nothing", "workload.pattern: pattern '.*:nothing' cannot be made"),
-    (f"{HERE}:Quick", "workload.pattern: '.*:Quick' is not a pattern: it has no method stages"),
+    (f"{HERE}:Quick", "workload.pattern: '.*:Quick' is not a pattern: it needs a method stages"),
+    (f"{HERE}:Without", r"a pattern: it needs a method stages\(ranks, nbytes, rng\) that returns "),
     (3, "workload.pattern: pattern must be a name, or a mapping with a 'name' and options, not 3"),
 ])
 def test_patterns_that_are_none_are_found_before_the_run(pattern: Any, problem: str) -> None:

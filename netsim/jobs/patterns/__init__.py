@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,18 @@ __all__ = ["PATTERNS", "AllGather", "AllReduce", "AllToAll", "Barrier", "Broadca
            "ModelCoflow", "ParameterServer", "Pattern", "Reduce", "ReduceScatter", "RingAllReduce",
            "SendRecv", "exchanging_in_turn", "make_pattern", "model_coflows", "model_stages"]
 
+
+def _makes_stages(made: Any) -> bool:
+    """Return whether something has a method ``stages`` that can be called as one of a pattern."""
+    if not isinstance(made, Pattern) or not callable(made.stages):
+        return False
+    try:
+        inspect.signature(made.stages).bind("ranks", "nbytes", "rng")
+    except TypeError:
+        return False
+    return True
+
+
 PATTERNS = Registry(
     "pattern", {
         "all-gather": "netsim.jobs.patterns.collective:AllGather",
@@ -45,8 +58,9 @@ PATTERNS = Registry(
         "ring-all-reduce": "netsim.jobs.patterns.collective:RingAllReduce",
         "send-recv": "netsim.jobs.patterns.collective:SendRecv",
     },
-    accepts=lambda made: isinstance(made, Pattern),
-    refusal="is not a pattern: it has no method stages")
+    accepts=_makes_stages,
+    refusal="is not a pattern: it needs a method stages(ranks, nbytes, rng) that returns a list of "
+            "netsim.Stage")
 
 
 def make_pattern(pattern: str | Mapping[str, Any] | Pattern | type) -> Pattern:
