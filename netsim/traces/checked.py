@@ -16,7 +16,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
 from netsim.workload import Flows, JobSpec, Stage
 
-__all__ = ["Checker", "lines_of", "parse_json"]
+__all__ = ["Checker", "json_problem", "lines_of", "parse_json"]
 
 _MOST_HOSTS = 100_000  # so that a typo in one src does not exhaust the memory
 
@@ -31,15 +31,36 @@ def parse_json(text: str, path: str | Path) -> dict[str, Any]:
     """
     try:
         document = json.loads(text)
-    except json.JSONDecodeError as error:
-        message = f"not JSON: {error.msg} at column {error.colno}"
-        raise TraceProblemsError([Problem(error.lineno, message)], path) from error
     except (ValueError, RecursionError) as error:  # numbers of 5,000 digits, 5,000 brackets
-        raise TraceProblemsError([Problem(None, f"not read as JSON: {error}")], path) from error
+        raise TraceProblemsError([json_problem(error, text)], path) from error
     if not isinstance(document, dict):
         message = f"the file must hold a JSON object, not {reprlib.repr(document)}"
         raise TraceProblemsError([Problem(None, message)], path)
     return document
+
+
+def json_problem(error: Exception, text: str) -> Problem:
+    """Return what is wrong with a text that was not read as JSON, and where."""
+    if isinstance(error, json.JSONDecodeError):
+        return Problem(error.lineno, f"not JSON: {error.msg} at column {error.colno}")
+    if isinstance(error, RecursionError):
+        depth, at = _deepest(text)
+        line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+        return Problem(line, f"not read as JSON: {depth:,} brackets are open at column {column}")
+    return Problem(None, f"not read as JSON: {error}")
+
+
+def _deepest(text: str) -> tuple[int, int]:
+    """Return how many brackets are open where most are, and where that is first."""
+    depth = most = place = 0
+    for match in _TOKEN.finditer(text):
+        if match[0] in ("[", "{"):
+            depth += 1
+            if depth > most:
+                most, place = depth, match.start()
+        elif match[0] in ("]", "}"):
+            depth -= 1
+    return most, place
 
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s",:\[\]{}]+|[\[\]{}]')

@@ -138,6 +138,38 @@ def test_the_example_simulated_is_the_tool_s(traces_simai_9216_case):
     assert total < us["total"]
 
 
+def only(group, folder):
+    """Write the example with the collectives of one kind of group alone, and no computation."""
+    file = read_simai_file(EXAMPLE)
+    words = {(kind, kept): KINDS[kind] + suffix for kind in KINDS
+             for kept, suffix in (("tp", ""), ("dp", ""), ("ep", "_EP"), ("dp-ep", "_DP_EP"))}
+    lines = EXAMPLE.read_text().splitlines()[:2]
+    for layer in file.layers:
+        steps = [f"0 {words[step.kind, group]} {step.nbytes}" if step.group == group
+                 else "0 NONE 0" for step in layer.steps]
+        lines.append(f"{layer.name} -1 {' '.join(steps)} {layer.update_ns}")
+    path = folder / "only.txt"
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("group", ["ep", "tp", "dp-ep", "dp"])
+def test_each_group_of_the_example_alone_takes_what_the_tool_says(traces_simai_9216_case, group,
+                                                                  tmp_path):
+    """Within 0.1 %, by as much as collectives end late (`update`)."""
+    us = json.loads(traces_simai_9216_case.read_text())["analytical"]["example"]["us"]
+    if not EXAMPLE.exists():
+        pytest.skip("the real file is not there")
+    net = netsim.gpu_cluster(1152, 8, "360GiB/s", "48.5GiB/s", rails=1, spine=0)
+    workload = netsim.read_workload(
+        only(group, tmp_path), pipeline="formula", nvlink="360GiB/s", nic="48.5GiB/s",
+        efficiency=EXAMPLE.parent)
+    result = netsim.simulate(net, workload)
+    bubble = simai_times(tmp_path / "only.txt", nvlink="360GiB/s", nic="48.5GiB/s",
+                         efficiency=EXAMPLE.parent).bubble_s
+    assert (result.jobs["jct_s"][0] - bubble) * 1e6 == pytest.approx(us[word(group)], rel=1e-3)
+
+
 def small(case, part):
     """Return the cases of SimAI among small ones."""
     found = [each for each in json.loads(case.read_text())[part]

@@ -168,6 +168,12 @@ def test_dependencies_of_control_count_if_asked_for(tmp_path):
 # --- what is wrong ------------------------------------------------------------------------------
 
 
+def listing(ranks, name="4"):
+    """A metadata node that lists a group."""
+    text = json.dumps([{"pg_name": name, "ranks": ranks}])
+    return encode([(1, 9), (2, "g"), (3, 1), (8, encode([(1, f"['{text}']")]))])
+
+
 ONE = [coll(1), coll(2)]
 WRONG = [
     ([[coll(4, comm_type=0)], []],
@@ -186,6 +192,17 @@ WRONG = [
     ([[node(3, "COLL", comm_size=1)]], "rank 0: node 3 .* collective without comm_type"),
     ([[node(3, "SEND", comm_size=1)]], "rank 0: node 3 .* send without comm_dst"),
     ([[node(3, "RECV", comm_src=0)]], "rank 0: node 3 .* recv without comm_size"),
+    ([[node(3, "RECV", comm_size=1)]], "rank 0: node 3 .* recv without comm_src"),
+    ([[node(3, "RECV", comm_src=1, comm_dst=1, comm_size=1)], []],
+     "comm_dst of a recv must be its own rank, not 1"),
+    ([[listing([0, 1]), coll(3, pg_name="4")], [listing([0, 1, 2]), coll(5, pg_name="4")], []],
+     "rank 0: node 3 .* collective 0 of group '4' of ranks 0, 1, which rank 1 does not reach; "
+     "on rank 1 the group is of ranks 0, 1, 2"),
+    ([[], [listing([0, 2])]], r"rank 1: node 9 \('g'\): group '4' has rank 2, and ranks are from"),
+    ([[coll(0, comm_type=9)], []], "rank 0: node 0 .* collective 0 .* rank 1 does not reach"),
+    ([[node(k, "COMP", [(k + 1) % 12]) for k in range(12)]],
+     "rank 0: nodes depend on each other in a circle: 11, 10, 9, 8, 7, 6, 5, 4, 3, 2 and 2 more"),
+    ([[encode([(1, 1), (3, 300)])]], r"rank 0: node 1 \(''\) has the unknown node type 300"),
     ([[node(3, "SEND", comm_dst=1, comm_size=1)]], "comm_dst must be a rank from 0 to 0, not 1"),
     ([[node(3, "SEND", comm_dst=1, comm_src=1, comm_size=1)], []],
      "comm_src of a send must be its own rank, not 1"),
@@ -263,6 +280,14 @@ def test_fields_in_any_order_packed_or_not_and_unknown_ones(tmp_path):
     last = read_chakra_file(path).nodes[-1]
     assert (last.id, last.name, last.type, last.duration_micros) == (3, "\ufffd", 4, 5)
     assert (last.data_deps, last.kind) == ((0, 1, 2), "cpu")
+
+
+@pytest.mark.parametrize("wire", [3, 4, 6, 7])
+def test_wire_types_that_do_not_exist_are_refused_with_their_byte(tmp_path, wire):
+    """The metadata takes 8 bytes, the node its length, an id, and then a field 15."""
+    path = write(tmp_path, [encode([(1, 5)]) + bytes([15 << 3 | wire, 0])])
+    with pytest.raises(TraceError, match=f"message 1, byte 11: field 15 has wire type {wire}"):
+        netsim.read_workload(path)
 
 
 @given(st.integers(-2**63, 2**64 - 1), st.text(), st.lists(st.integers(0, 2**64 - 1)),

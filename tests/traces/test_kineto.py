@@ -211,7 +211,26 @@ def test_ranks_that_differ_are_refused(tmp_path):
         run(path, others=["rank1.json"])
 
 
+def test_a_kernel_that_another_rank_does_not_launch(tmp_path):
+    path = write(tmp_path, step(0), 0)
+    write(tmp_path, [kernel(0, 5, 1)], 1)
+    with pytest.warns(NetsimWarning, match="1 events have no launch"), pytest.raises(
+            TraceError, match=r"rank 0: event 3 \('ncclKernel_x'\) is collective 0 of group '0' of "
+                              "ranks 0, 1, which rank 1 does not reach"):
+        run(path, others=["rank1.json"])
+
+
+def test_kernels_that_transfer_nothing_take_no_time(tmp_path):
+    result = run(write(tmp_path, step(0, args=collective(sent=0))), copies=True)
+    assert len(result.coflows) == 1
+    assert result.jobs["finish_s"][0] == pytest.approx(50e-6)
+
+
 @pytest.mark.parametrize(("content", "said"), [
+    (gzip.compress(b"[]")[:-3], "damaged gzip: it ends too early, after 19 bytes"),
+    (gzip.compress(b"[]" * 99, mtime=0)[:10] + b"?" * 20, "damaged gzip, in bytes 0 to 29"),
+    (b"[\n" + b"[" * 200_000,
+     "t.json:2: not read as JSON: 200,001 brackets are open at column 200000"),
     (b"[]", "has no events on a GPU among its 0"), (b"3", "no list of traceEvents"),
     (b"\x1f\x8b\x08", "damaged gzip"), (b"[", "not JSON"), (b"\xff", "not UTF-8"),
     (b"[4]", "event 0 must be an object"), (b"[" * 3000, "not read as JSON|not JSON"),

@@ -314,6 +314,16 @@ def test_what_is_no_collective_is_skipped_unless_strict(tmp_path):
     path = write(tmp_path, simai([GOOD], gpus=2, pp=2))
     with pytest.warns(NetsimWarning, match="pp = 2, and pp_comm = 0"):
         netsim.read_workload(path)
+    path = write(tmp_path, simai([GOOD], gpus=2, more="pp_comm: 7"))
+    with pytest.warns(NetsimWarning, match="pp = 1, and pp_comm = 7"):
+        netsim.read_workload(path)
+
+
+def test_collectives_of_no_bytes_and_groups_of_one_take_no_time(tmp_path):
+    """But for the computations of 1 + 1 + 1 ns."""
+    path = write(tmp_path, simai([layer("a", (1, "ALLREDUCE", 0), (1, "ALLTOALL_EP", MB),
+                                        (1, "ALLREDUCE", 0))], tp=2, gpus=4))
+    assert took(path) == pytest.approx(3e-9)
 
 
 @pytest.mark.parametrize(("options", "problem"), [

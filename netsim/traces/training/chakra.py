@@ -32,8 +32,7 @@ from netsim.traces.training.scaling import Scaling
 from netsim.units import Quantity, parse_rate
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["COLLECTIVES", "COMPUTE_S", "PAYLOAD", "SLOTS", "STREAM", "Group", "groups_of",
-           "read_chakra"]
+__all__ = ["COLLECTIVES", "COMPUTE_S", "PAYLOAD", "SLOTS", "STREAM", "Group", "read_chakra"]
 
 #: The collectives by their numbers in a trace.
 COLLECTIVES = ("all-reduce", "reduce", "all-gather", "gather", "scatter", "broadcast", "all-to-all",
@@ -233,7 +232,7 @@ def _members(given: object, ranks: int, what: str, path: Path) -> tuple[int, ...
     return tuple(given) if given else tuple(range(ranks))
 
 
-def groups_of(file: ChakraFile, ranks: int) -> dict[str, Group]:
+def _groups_of(file: ChakraFile, rank: int, ranks: int) -> dict[str, Group]:
     """Return the groups that the metadata nodes of a trace list, by name."""
     found = {}
     for node in file.nodes:
@@ -241,7 +240,8 @@ def groups_of(file: ChakraFile, ranks: int) -> dict[str, Group]:
             continue
         for entry in _listed(node.inputs.values[2:-2]):
             name = str(entry["pg_name"])
-            members = _members(entry.get("ranks", []), ranks, f"{node}: group {name!r}", file.path)
+            members = _members(entry.get("ranks", []), ranks,
+                               f"rank {rank}: {node}: group {name!r}", file.path)
             found[name] = Group(members, name, str(entry.get("pg_desc", name)))
     return found
 
@@ -266,7 +266,7 @@ class _Rank:
     def __init__(self, rank: int, file: ChakraFile, ranks: int, groups: dict[str, Group] | None,
                  options: _Options) -> None:
         self._rank, self._file, self._ranks, self._options = rank, file, ranks, options
-        self._groups = {**groups_of(file, ranks), **(groups or {})}
+        self._groups = {**_groups_of(file, rank, ranks), **(groups or {})}
         slots = options.comm_slots
         if slots is None and SLOTS in file.attributes and not file.is_json:
             slots = file.attributes[SLOTS].value

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from netsim.errors import TraceError
+from netsim.traces.checked import json_problem
 from netsim.traces.files import read_text
 from netsim.traces.training.chakra_file import (
     ATTRIBUTES,
@@ -71,11 +72,9 @@ def _documents(text: str, path: Path) -> Iterator[dict[str, Any]]:
             continue
         try:
             made, at = decoder.raw_decode(text, at)
-        except json.JSONDecodeError as error:
-            raise TraceError(f"not JSON: {error.msg} at column {error.colno}", path, error.lineno
-                             ) from error
         except (ValueError, RecursionError) as error:
-            raise TraceError(f"not read as JSON: {error}", path) from error
+            problem = json_problem(error, text)
+            raise TraceError(problem.message, path, problem.line) from error
         if not isinstance(made, dict):
             raise TraceError(f"must hold JSON objects, not {made!r}", path)
         yield made

@@ -144,7 +144,7 @@ class _Joining:
                     f"{node} is collective {k} of {_group(group, members)}, which "
                     f"{'ranks' if len(missing) > 1 else 'rank'} {listed(missing)} "
                     f"{'do' if len(missing) > 1 else 'does'} not reach"
-                    + self._last(missing[0], of_rank))
+                    + self._last(missing[0], group, of_rank))
             for other, (own, _) in there.items():
                 if (own.collective, own.payload) != (node.collective, node.payload):
                     raise self._traces[other].refuse(
@@ -154,12 +154,16 @@ class _Joining:
             for other, met in there.items():
                 self._share(other, met, shared)
 
-    def _last(self, rank: int, of_rank: dict[int, list[_Met]]) -> str:
+    def _last(self, rank: int, group: str, of_rank: dict[int, list[_Met]]) -> str:
         """Say where a rank that does not reach a collective was last with this group."""
         if rank >= len(self._traces):
             return ", of which there is no trace"
         if met := of_rank.get(rank):
             return f"; the last one of rank {rank} is {met[-1].node}"
+        others = [members for (name, members), met in self._groups.items()
+                  if name == group and rank in met]
+        if others:
+            return f"; on rank {rank} the group is of ranks {listed(others[0])}"
         return f"; rank {rank} has none of this group"
 
     # --- messages -----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from netsim.brief import brief
 from netsim.errors import TraceError
 from netsim.reading import read_bytes
+from netsim.traces.checked import json_problem
 
 __all__ = ["KinetoEvent", "KinetoMeasures", "KinetoTrace", "Parts", "read_kineto_file"]
 
@@ -26,6 +27,9 @@ _STEP = re.compile(r"ProfilerStep#(\d{1,9})")
 #: The most bytes that a compressed file may have when it is not, and the latest instant.
 _MOST_BYTES = 2**32
 _MOST_NS = 2**63
+
+#: How many bytes of a compressed file are unpacked at a time.
+_BLOCK = 1 << 16
 
 #: What a collective says of itself.
 RECORD = "record_param_comms"
@@ -179,30 +183,34 @@ def _document(path: Path) -> Any:
     """Return the JSON of a file, in which decimals are exact."""
     try:
         data = read_bytes(path)
-        if data[:2] == b"\x1f\x8b":
-            data = _unpacked(data, path)
-        return json.loads(data.decode("utf-8"), parse_float=Decimal)
     except OSError as error:
         raise TraceError(f"cannot be read: {error.strerror or error}", path) from error
+    try:
+        text = (_unpacked(data, path) if data[:2] == b"\x1f\x8b" else data).decode()
     except UnicodeDecodeError as error:
         raise TraceError(f"byte {error.start} is not UTF-8", path) from error
-    except json.JSONDecodeError as error:
-        raise TraceError(f"not JSON: {error.msg} at column {error.colno}", path, error.lineno
-                         ) from error
+    try:
+        return json.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError, ArithmeticError) as error:
-        raise TraceError(f"not read as JSON: {error}", path) from error
+        problem = json_problem(error, text)
+        raise TraceError(problem.message, path, problem.line) from error
 
 
 def _unpacked(data: bytes, path: Path) -> bytes:
     """Return what gzip has compressed, up to a limit."""
-    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    try:
-        made = unpacking.decompress(data, _MOST_BYTES)
-    except zlib.error as error:
-        raise TraceError(f"damaged gzip: {error}", path) from error
+    unpacking, made = zlib.decompressobj(zlib.MAX_WBITS | 16), bytearray()
+    for at in range(0, len(data), _BLOCK):
+        block = data[at:at + _BLOCK]
+        try:
+            made += unpacking.decompress(block, _MOST_BYTES + 1 - len(made))
+        except zlib.error as error:
+            raise TraceError(f"damaged gzip, in bytes {at} to {at + len(block) - 1}: {error}", path
+                             ) from error
+        if len(made) > _MOST_BYTES:
+            raise TraceError(f"has more than {_MOST_BYTES:,} bytes when it is unpacked", path)
     if not unpacking.eof:
-        raise TraceError("damaged gzip: it ends too early, or is too large", path)
-    return made
+        raise TraceError(f"damaged gzip: it ends too early, after {len(data)} bytes", path)
+    return bytes(made)
 
 
 class Parts:
