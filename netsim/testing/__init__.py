@@ -8,6 +8,7 @@ from netsim.lazy import listing, loading
 
 if TYPE_CHECKING:
     from netsim.testing.conformance import check_allocator
+    from netsim.testing.listing import promises_of
     from netsim.testing.patterns import check_pattern
     from netsim.testing.placements import check_placement
     from netsim.testing.schedulers import check_scheduler
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 _MODULE_OF = {name: f"netsim.testing.{module}" for name, module in {
     "check_allocator": "conformance", "check_pattern": "patterns", "check_placement": "placements",
     "check_scheduler": "schedulers", "check_topology": "topologies", "make_view": "view",
-    "networks": "strategies", "views": "strategies", "workloads": "strategies",
+    "networks": "strategies", "promises_of": "listing", "views": "strategies",
+    "workloads": "strategies",
 }.items()}
 
 __all__ = ["check_allocator", "check_pattern", "check_placement", "check_scheduler",
-           "check_topology", "make_view", "networks", "views", "workloads"]
+           "check_topology", "make_view", "networks", "promises_of", "views", "workloads"]
 
 __getattr__, __dir__ = loading(__name__, _MODULE_OF), listing(__name__)

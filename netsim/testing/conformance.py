@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.network import Topology
 from netsim.testing.cases import draw_case, draw_network
-from netsim.testing.hunt import hunt
+from netsim.testing.hunt import chosen, hunt
 from netsim.testing.promises import PROMISES
 from netsim.testing.trial import Policy, Trial
 
@@ -18,7 +18,8 @@ _LARGEST = 5
 
 
 def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = None,
-                    examples: int = 100, seed: int = 0) -> None:
+                    promises: Iterable[str] | None = None, examples: int = 100,
+                    seed: int = 0) -> None:
     """Check on random views that an allocator keeps its promises.
 
     It must return an `Allocation` that fits the view, with finite, non-negative rates within all
@@ -47,6 +48,8 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
         As for `netsim.simulate`. A fresh instance is made for each call.
     networks : iterable of Topology, optional
         Networks of the views. By default, small big switches with unequal ports.
+    promises : iterable of str, optional
+        Names of the promises to check; see `netsim.testing.promises_of`. By default all.
     examples : int
         Number of random views. They grow from one flow to five coflows of five flows.
     seed : int
@@ -76,4 +79,4 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
             network = given[example % len(given)] if given else draw_network(pick, 2, 1 + size)
             yield Trial(policy, draw_case(pick, network, size, size), seed + example)
 
-    hunt(trials(), PROMISES)
+    hunt(trials(), chosen(PROMISES, promises))

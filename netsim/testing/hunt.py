@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-__all__ = ["BrokenPromise", "Trial", "hunt", "noted"]
+from netsim.checks import check_sequence
+from netsim.errors import InputError, UnknownNameError
+
+__all__ = ["BrokenPromise", "Promise", "Trial", "chosen", "hunt", "noted"]
 
 
 class Trial(Protocol):
@@ -32,8 +35,45 @@ class Trial(Protocol):
 
 T = TypeVar("T", bound=Trial)
 
-#: For each promise, the function that returns the fault, or None if the promise is kept.
-Promises = Mapping[str, Callable[[T], str | None]]
+
+class Promise(NamedTuple, Generic[T]):
+    """A promise that policies, patterns or networks make.
+
+    Attributes
+    ----------
+    broken : str
+        What is said of one that breaks it.
+    find_fault : callable
+        Returns the fault in a trial, or None if the promise is kept.
+    """
+
+    broken: str
+    find_fault: Callable[[T], str | None]
+
+
+#: Promises by name, in the order in which they are checked.
+Promises = Mapping[str, Promise[T]]
+
+
+def chosen(promises: Promises[T], names: Iterable[str] | None) -> Promises[T]:
+    """Return the promises of some names, in their usual order; all if `names` is None.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no promise of a name.
+    InputError
+        If `names` is not a list of names, or empty.
+    """
+    if names is None:
+        return promises
+    given = check_sequence(names, str, "promises", "names")
+    for name in given:
+        if name not in promises:
+            raise UnknownNameError("promise", name, promises)
+    if not given:
+        raise InputError("promises must name at least one, or be None for all of them")
+    return {name: promise for name, promise in promises.items() if name in given}
 
 
 class BrokenPromise(Exception):
@@ -62,10 +102,10 @@ def hunt(trials: Iterable[T], promises: Promises[T]) -> None:
 def _find_broken(trial: T, promises: Promises[T]) -> BrokenPromise | None:
     """Return the first promise that a trial breaks, if any."""
     try:
-        for promise, find_fault in promises.items():
-            fault = find_fault(trial)
+        for promise in promises.values():
+            fault = promise.find_fault(trial)
             if fault:
-                return BrokenPromise(trial, promise, fault)
+                return BrokenPromise(trial, promise.broken, fault)
     except BrokenPromise as broken:
         return broken
     return None

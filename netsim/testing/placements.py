@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,10 +17,10 @@ from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import labelled
 from netsim.simulation.compatibility import check_policy
 from netsim.testing.cluster_cases import Taken, draw_taken
-from netsim.testing.hunt import BrokenPromise, hunt, noted
+from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt, noted
 from netsim.workload import JobSpec
 
-__all__ = ["check_placement"]
+__all__ = ["PROMISES", "check_placement"]
 
 _LARGEST = 4
 _RULE = "breaks a rule"
@@ -29,7 +29,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-def check_placement(placement: Any, *, examples: int = 100, seed: int = 0) -> None:
+def check_placement(placement: Any, *, promises: Iterable[str] | None = None,
+                    examples: int = 100, seed: int = 0) -> None:
     """Check on random clusters that a placement keeps its promises.
 
     It must give a job as many distinct GPUs as it has ranks, chosen from the free ones in its
@@ -42,6 +43,8 @@ def check_placement(placement: Any, *, examples: int = 100, seed: int = 0) -> No
     ----------
     placement : str, mapping, Placement or class
         As for `netsim.simulate`. A fresh instance is made for each call.
+    promises : iterable of str, optional
+        Names of the promises to check; see `netsim.testing.promises_of`. By default all.
     examples : int
         Number of random clusters. They grow from one server with one GPU to four servers with four
         GPUs each.
@@ -76,7 +79,7 @@ def check_placement(placement: Any, *, examples: int = 100, seed: int = 0) -> No
             else:
                 refusals.append(refusal)
 
-    hunt(trials(), _PROMISES)
+    hunt(trials(), chosen(PROMISES, promises))
     if len(refusals) == examples:
         raise AssertionError(f"{_describe(placement)} refuses all of {examples} examples, the last "
                              f"with: {refusals[-1]}")
@@ -231,10 +234,10 @@ def _picks_differently(trial: _Trial) -> str | None:
     return None
 
 
-_PROMISES: dict[str, Callable[[_Trial], str | None]] = {
-    _RULE: _breaks_a_rule,
-    "changes its arguments": _changes_arguments,
-    "is not deterministic": _is_not_deterministic,
-    "leaves a job waiting on an idle cluster": _does_not_place,
-    "has a pick that disagrees with choose": _picks_differently,
+PROMISES: dict[str, Promise[_Trial]] = {
+    "legal": Promise(_RULE, _breaks_a_rule),
+    "arguments-unchanged": Promise("changes its arguments", _changes_arguments),
+    "deterministic": Promise("is not deterministic", _is_not_deterministic),
+    "places-on-idle": Promise("leaves a job waiting on an idle cluster", _does_not_place),
+    "pick-agrees": Promise("has a pick that disagrees with choose", _picks_differently),
 }

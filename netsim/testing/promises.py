@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
 
@@ -16,8 +15,8 @@ from netsim.fabric.ruling import Ruling
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch
 from netsim.testing import variations
-from netsim.testing.hunt import noted
-from netsim.testing.trial import Trial, listed
+from netsim.testing.hunt import Promise, noted
+from netsim.testing.trial import MISFIT, Trial, listed
 
 __all__ = ["PROMISES"]
 
@@ -51,6 +50,11 @@ def _snapshot(view: FabricView) -> dict[str, bytes]:
     return {name: b"".join(np.asarray(part).tobytes()
                            for part in (value if isinstance(value, tuple) else (value,)))
             for name, value in (shown | rows).items()}
+
+
+def _does_not_fit(trial: Trial) -> str | None:
+    trial.answer  # noqa: B018  # which says so itself
+    return None
 
 
 def _overloads(trial: Trial) -> str | None:
@@ -174,21 +178,29 @@ def _stalls(trial: Trial) -> str | None:
     return f"no coflow moves though coflow {able[0]} could, and it does not ask to be woken"
 
 
-PROMISES: dict[str, Callable[[Trial], str | None]] = {
-    "changes the view": _changes_the_view,
-    "is not feasible": _overloads,
-    "is not deterministic": _is_not_deterministic,
-    "depends on the numbers of hosts": _depends_on_host_names,
-    "depends on the order in which a coflow lists its flows (declare order_free = False if that "
-    "is intended)": _depends_on_flow_order,
-    "depends on the numbers of jobs": _depends_on_job_numbers,
-    "depends on bytes not sent yet, which it declares not to know": _peeks_at_sizes,
-    "depends on coflows not emitted yet, which it declares not to know": _peeks_ahead,
-    "depends on the unit of time (declare time_free = False if that is intended)":
-    _depends_on_unit_of_time,
-    "depends on the unit of bytes (declare scale_free = False if that is intended)":
-    _depends_on_unit_of_bytes,
-    "differs from its compiled rule": _differs_from_its_rule,
-    "is not work-conserving, as it claims": _is_not_work_conserving,
-    "stalls (declare stall_free = False if that is intended)": _stalls,
+PROMISES: dict[str, Promise[Trial]] = {
+    "view-unchanged": Promise("changes the view", _changes_the_view),
+    "well-formed": Promise(MISFIT, _does_not_fit),
+    "feasible": Promise("is not feasible", _overloads),
+    "deterministic": Promise("is not deterministic", _is_not_deterministic),
+    "host-numbers": Promise("depends on the numbers of hosts", _depends_on_host_names),
+    "flow-order": Promise(
+        "depends on the order in which a coflow lists its flows (declare order_free = False "
+        "if that is intended)", _depends_on_flow_order),
+    "job-numbers": Promise("depends on the numbers of jobs", _depends_on_job_numbers),
+    "unsent-bytes": Promise(
+        "depends on bytes not sent yet, which it declares not to know",
+        _peeks_at_sizes),
+    "future-coflows": Promise(
+        "depends on coflows not emitted yet, which it declares not to know",
+        _peeks_ahead),
+    "unit-of-time": Promise(
+        "depends on the unit of time (declare time_free = False if that is intended)",
+        _depends_on_unit_of_time),
+    "unit-of-bytes": Promise(
+        "depends on the unit of bytes (declare scale_free = False if that is intended)",
+        _depends_on_unit_of_bytes),
+    "compiled-rule": Promise("differs from its compiled rule", _differs_from_its_rule),
+    "work-conserving": Promise("is not work-conserving, as it claims", _is_not_work_conserving),
+    "no-stall": Promise("stalls (declare stall_free = False if that is intended)", _stalls),
 }

@@ -18,7 +18,10 @@ from netsim.fabric.view import FabricView
 from netsim.testing.cases import Case
 from netsim.testing.hunt import BrokenPromise, noted
 
-__all__ = ["Policy", "Trial", "listed"]
+__all__ = ["MISFIT", "Policy", "Trial", "listed"]
+
+#: What is said of an allocator whose answer is none.
+MISFIT = "does not return an Allocation that fits the view"
 
 Floats = NDArray[np.float64]
 Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
@@ -107,7 +110,7 @@ class Trial:
         allocation = other.ask(view)
         fault = _misfit(view, allocation)
         if fault:
-            raise BrokenPromise(other, "does not return an Allocation that fits the view", fault)
+            raise BrokenPromise(other, MISFIT, fault)
         return allocation
 
     def difference(self, other: Case, what: str, *, factor: float = 1.0,
