@@ -57,7 +57,7 @@ KINETO = {"distributedInfo": {"rank": 0, "world_size": 2, "pg_config": [
 
 OPTIONS: dict[str, Any] = {
     "chakra": {"deps": "data+ctrl", "comm_slots": "none", "replay": True, "strict": True,
-               "peak_flops": 1e9, "memory_rate": "1GB/s", "iterations": 2, "hosts": [1, 0],
+               "peak_flops": 1e9, "memory_rate": "1GB/s", "iterations": 2, "hosts": [3, 2, 1, 0],
                "groups": "g.json", "layout": {"dp": 2}, "scale": {"dp": 2}, "keep": "input"},
     "kineto": {"copies": True, "cpu": "free", "replay": True, "step": 1, "iterations": 2,
                "others": ["t.json"], "layout": {"dp": 2}, "scale": {"dp": 3}, "keep": "input"},
