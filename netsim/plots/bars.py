@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,16 +13,18 @@ from netsim.analysis.comparison import LOWER_BOUND
 from netsim.atomic import atomic_write
 from netsim.errors import InputError, OutputError
 from netsim.plots.style import (
-    COLOURS,
     INK,
+    WIDTH_IN,
     colour,
     drawable,
     dress,
     fill,
     log_values,
+    looks,
     name_axes,
     new_axes,
     require_matplotlib,
+    seconds_axis,
     short,
     three_figures,
 )
@@ -37,6 +39,12 @@ SUFFIXES = (".pdf", ".png", ".svg")
 
 #: Height of a bar in inches; gap between two schemes in bars.
 _BAR_IN, _GAP = 0.15, 0.7
+
+#: Width of a letter of a name; width of names from which on there is little left for the bars;
+#: width that bars need at least, with their label.
+_LETTER_IN, _LONG_IN, _LEAST_IN = 0.058, 0.9, 2.0
+
+_ANY = "#555555"  # stands for all colours in a legend
 
 #: Embed TrueType fonts, as publishers ask, instead of outlines, and make ids reproducible.
 _SAVE_STYLE: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "netsim"}
@@ -98,11 +106,12 @@ def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | 
 
 
 def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
-                ax: Axes | None = None) -> Axes:
+                ax: Axes | None = None, among: Iterable[str] = ()) -> Axes:
     """Draw a metric as a bar per scheme, in the style of `total_jct_bars`.
 
     Ratios to the lower bound are drawn on a logarithmic scale from 1, other metrics on a linear
-    one from 0.
+    one from 0. Bars of one table have the colours of their schemes, bars of several that of their
+    table.
 
     Parameters
     ----------
@@ -114,7 +123,10 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
     name : str
         Label of the axis.
     ax : Axes, optional
-        Axes to draw on; by default those of a new figure, one paper column wide.
+        Axes to draw on; by default those of a new figure, one paper column wide or, for long
+        names, wider.
+    among : iterable of str
+        All schemes of the comparison or sweep, as for `netsim.plots.style.looks`.
 
     Returns
     -------
@@ -129,32 +141,41 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
     """
     require_matplotlib()
     shown = _Metric(metric, name)
-    groups = list(_groups(tables, metric))
+    groups = list(_groups(tables, metric, among))
     if not groups:
         raise InputError("there is nothing to draw: no table has a row for an allocator")
     bars = [bar for _, group in groups for bar in group]
+    names = [short(scheme) for scheme, _ in groups]
     if ax is None:
-        ax = new_axes(height_in=1.0 + _BAR_IN * (bars[-1].y + 1))
+        ax = new_axes(1.0 + _BAR_IN * (bars[-1].y + 1), max(WIDTH_IN, _LEAST_IN + _room(names)))
     _set_scale(ax, bars, shown)
     for bar in bars:
         _draw(ax, bar, shown)
-    ax.set_yticks([sum(bar.y for bar in group) / len(group) for _, group in groups],
-                  [short(scheme) for scheme, _ in groups])
+    ax.set_yticks([sum(bar.y for bar in group) / len(group) for _, group in groups], names)
+    if _room(names) > _LONG_IN:  # under the bars alone, the label would be cut off
+        ax.xaxis.label.set(x=1, horizontalalignment="right")
     _add_legend(ax, bars, list(tables))
     return ax
 
 
-def _groups(tables: Mapping[str, pd.DataFrame], metric: str) -> Iterator[tuple[str, list[_Bar]]]:
+def _room(names: Iterable[str]) -> float:
+    """Return the width in inches that names of bars need."""
+    return _LETTER_IN * max(len(line) for name in names for line in name.split("\n"))
+
+
+def _groups(tables: Mapping[str, pd.DataFrame], metric: str, among: Iterable[str]
+            ) -> Iterator[tuple[str, list[_Bar]]]:
     """Yield each scheme with its bars, in the order of the tables and from top to bottom."""
     schemes = dict.fromkeys(scheme for table in tables.values() for scheme in table["scheme"]
                             if scheme != LOWER_BOUND)
-    y = 0.0
+    style, y = looks(schemes, among), 0.0
     for scheme in schemes:
         group = []
         for index, table in enumerate(tables.values()):
             for _, row in table[table["scheme"] == scheme].iterrows():
                 low, high = (float(row.get(f"{metric}_{end}", math.nan)) for end in ("low", "high"))
-                group.append(_Bar(y, float(row[metric]), low, high, colour(index),
+                tone = colour(index) if len(tables) > 1 else style[scheme].colour
+                group.append(_Bar(y, float(row[metric]), low, high, tone,
                                   row["work_conservation"] == "none"))
                 y += 1
         yield scheme, group
@@ -188,9 +209,10 @@ def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric) -> None:
     else:
         ax.set_xlim(0, 1.16 * largest if largest > 0 else 1)
     ax.set_ylim(bars[-1].y + 0.8, -0.8)
-    in_seconds = metric.key.endswith("_s") and metric.name != metric.key
-    name_axes(ax, f"{metric.name} (s)" if in_seconds else metric.name)
+    name_axes(ax, metric.name)
     dress(ax, "x")
+    if metric.key.endswith("_s"):
+        seconds_axis(ax.xaxis, metric.name)
     ax.tick_params(axis="y", length=0)
 
 
@@ -203,9 +225,8 @@ def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:
         entries += [Patch(label=drawable(name), **fill(colour(index), light=False))
                     for index, name in enumerate(names)]
     if any(bar.hollow for bar in bars):
-        tone = "#555555" if len(names) > 1 else COLOURS[0]
-        entries += [Patch(label="with work conservation", **fill(tone, light=False)),
-                    Patch(label="without", **fill(tone, light=True))]
+        entries += [Patch(label="with work conservation", **fill(_ANY, light=False)),
+                    Patch(label="without", **fill(_ANY, light=True))]
     if entries:
         ax.legend(handles=entries, loc="lower right", bbox_to_anchor=(1, 1), ncols=2,
                   frameon=False, fontsize=7, labelcolor=INK, handlelength=1.2, borderpad=0.1,

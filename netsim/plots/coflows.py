@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from netsim.plots.style import (
     require_matplotlib,
     short,
     three_figures,
+    time_axis,
 )
 from netsim.units import Quantity
 
@@ -46,7 +47,8 @@ _SHADES = ("#ffffff", "#bcd9ea", COLOURS[4], COLOURS[0], "#00263f")  # from idle
 _BAR_IN, _GAP = 0.14, 0.8  # height of a bar in inches; gap between classes in bars
 
 
-def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
+def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None,
+                     among: Iterable[str] = ()) -> Axes:
     """Draw the speed-up of the mean CCT over the baseline, by class, as a bar per policy.
 
     Bars to the right of the line are better than the baseline, bars to the left worse. A black
@@ -58,6 +60,8 @@ def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
         Factors of improvement as `netsim.Comparison.against` returns them.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure, one paper column wide.
+    among : iterable of str
+        All labels of the comparison, so that policies have the colours of its other pictures.
 
     Returns
     -------
@@ -80,7 +84,7 @@ def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None) -> Axes:
     counts = known.drop_duplicates("class").set_index("class")["coflows"].to_dict()
     ax, tops = _class_rows(ax, counts, len(labels))
     ratios = known.set_index(["class", "label"])["cct_mean"]
-    style = looks(labels)
+    style = looks(labels, among)
     for name, top in tops.items():
         for index, label in enumerate(labels):
             if (name, label) in ratios:
@@ -133,7 +137,7 @@ def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
         raise InputError("there is nothing to draw: no coflow with bytes has completed")
     counts = known.groupby(level=0)["coflows"].max().to_dict()
     ax, tops = _class_rows(ax, counts, len(tables))
-    style = looks(tables)
+    style = looks(tables, results)
     for index, (label, table) in enumerate(tables.items()):
         for name, row in table.iterrows():
             y, mean, most = tops[str(name)] + index, row["slowdown_mean"], row["slowdown_p95"]
@@ -235,7 +239,7 @@ def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes
             ax.set_yticks(np.arange(len(busiest)) + 0.5, [*map(drawable, busiest)], fontsize=6.5)
     which = f"all {len(busiest)} links" if len(busiest) == len(carried) else (
         f"the {len(busiest)} links that carried most, of {len(carried)}")
-    strips[-1].set_xlabel(f"time (s); {which}", fontsize=7.5, color=INK)
+    time_axis(strips[-1], f"; {which}")
     bar = figure.colorbar(strips[0].images[0], ax=strips, fraction=0.03, pad=0.02,
                           aspect=12 * len(strips))
     bar.set_label("utilisation", fontsize=7.5, color=INK)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from netsim.plots.style import (
     require_matplotlib,
     short,
     time_axis,
+    uncover,
 )
 from netsim.results.result import Result
 
@@ -50,7 +51,7 @@ _MARKS = 2000  # most lines of decisions
 
 
 def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
-               ax: Axes | None = None) -> Axes:
+               ax: Axes | None = None, among: Iterable[str] = ()) -> Axes:
     """Draw the distribution of JCTs or CCTs as a curve per policy, on a logarithmic axis.
 
     If results are given, a wide grey curve shows the times of jobs or coflows that have the
@@ -66,6 +67,8 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
         Completion times of jobs, or of coflows.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure, one paper column wide.
+    among : iterable of str
+        All labels of the sweep, as for `netsim.plots.style.looks`.
 
     Returns
     -------
@@ -96,7 +99,7 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
                   if (times := _times(results[label], of, alone)) is not None), None)
     if bound is not None and isinstance(results[next(iter(known))], Result):
         _draw_curve(ax, bound, label="alone", color="#a6a6a6", linewidth=2.4, zorder=1)
-    style = looks(known)
+    style = looks(known, (*among, *results))
     for index, (label, times) in enumerate(known.items()):
         # Offset along the curves, so that markers do not hide each other where curves meet.
         _draw_curve(ax, times, label=short(label), **style[label].line(),
@@ -106,6 +109,7 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
     name_axes(ax, of.upper(), f"share of {counted}")
     dress(ax, "both")
     log_seconds(ax.xaxis)
+    uncover(ax)
     add_legend(ax)
     return ax
 
@@ -181,7 +185,7 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
             "nothing has trained at the edge" if of == "training" else f"no {of} have completed"))
     if ax is None:
         ax = new_axes(height_in=1.9 + 0.13 * (len(spells) // 3))
-    style = looks(spells)
+    style = looks(spells, results)
     span = max(ends.max() for _, ends in spells.values()) - min(
         starts.min() for starts, _ in spells.values())
     for index, (label, (starts, ends)) in enumerate(spells.items()):
@@ -195,6 +199,7 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     time_axis(ax)
     dress(ax, "both")
     ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    uncover(ax)
     if len(spells) > 1:
         add_legend(ax)
     return ax

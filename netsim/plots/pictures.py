@@ -12,11 +12,12 @@ from netsim.plots.coflows import improvement_bars, link_strips, slowdown_bars
 from netsim.plots.curves import cdf_curves, timeline
 from netsim.plots.edge_gantt import edge_gantt
 from netsim.plots.edge_usage import worker_curves
+from netsim.plots.facets import bar_facets, cdf_facets, line_facets
 from netsim.plots.gantt import gantt
 from netsim.plots.gpu_gantt import gpu_gantt
 from netsim.plots.gpu_usage import COUNTS, usage_areas, usage_curves
 from netsim.plots.rank_gantt import rank_gantt
-from netsim.plots.sweeps import METRICS, mean_bars, sweep_lines
+from netsim.plots.sweeps import METRICS
 from netsim.results.not_recorded import on_edge, shares_links
 from netsim.results.result import EDGE_TABLES
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["ALIASES", "PICTURES", "Picture", "check_picture", "draw_picture", "lacking_on",
-           "records_lacking"]
+           "records_lacking", "roles_given"]
 
 
 class Picture(NamedTuple):
@@ -33,8 +34,9 @@ class Picture(NamedTuple):
     Attributes
     ----------
     draw : callable
-        Draws the plot. It takes the run, comparison or sweep and one of the keys of `of`, and
-        returns the Axes; the first ones if there are several.
+        Draws the plot. It takes the run, comparison or sweep, one of the keys of `of` and, for a
+        sweep, settings by role, see `netsim.plots.facets`; and returns the Axes, the first ones if
+        there are several.
     of : mapping of str to str
         Quantities that can be drawn, with the record that each needs; the default is the first
         whose record such a run can have. The key is ``""`` if there is nothing to choose.
@@ -42,7 +44,7 @@ class Picture(NamedTuple):
         Further records that are drawn if they are there.
     """
 
-    draw: Callable[[Any, str], Axes]
+    draw: Callable[..., Axes]
     of: Mapping[str, str]
     also: tuple[str, ...] = ()
 
@@ -72,8 +74,8 @@ PICTURES: dict[str, dict[str, Picture]] = {
     "comparison": {
         "bars": Picture(lambda compared, _: total_jct_bars(compared.table), {"": "jobs"}),
         "cdf": Picture(lambda compared, of: cdf_curves(compared.results, of), _TIMES),
-        "classes": Picture(lambda compared, _: improvement_bars(compared.against()),
-                           {"": "coflows"}),
+        "classes": Picture(lambda compared, _: improvement_bars(
+            compared.against(), among=compared.results), {"": "coflows"}),
         "slowdown": Picture(lambda compared, _: slowdown_bars(compared.results), {"": "coflows"}),
         "timeline": Picture(lambda compared, _: timeline(compared.results)[0], {"": "jobs"},
                             ("coflows", "training")),
@@ -82,9 +84,11 @@ PICTURES: dict[str, dict[str, Picture]] = {
                          dict.fromkeys(COUNTS, "gpus")),
     },
     "sweep": {
-        "bars": Picture(lambda sweep, of: mean_bars(sweep.means([of]), of), _MEANS),
-        "sweep": Picture(lambda sweep, of: sweep_lines(sweep.means([of]), y=of), _MEANS),
-        "cdf": Picture(lambda sweep, of: cdf_curves(sweep.pooled(f"{of}_s"), of), _TIMES),
+        "bars": Picture(lambda sweep, of, **roles: bar_facets(
+            sweep.means([of]), of, among=sweep.grid, **roles), _MEANS),
+        "sweep": Picture(lambda sweep, of, **roles: line_facets(
+            sweep.means([of]), of, among=sweep.grid, **roles), _MEANS),
+        "cdf": Picture(cdf_facets, _TIMES),
     },
 }
 
@@ -206,7 +210,8 @@ def records_lacking(thing: Any, what: str) -> dict[str, str]:
     return lacking_on("cluster" if "cluster" in run else "network")
 
 
-def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None) -> Axes:
+def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
+                 **roles: str | None) -> Axes:
     """Draw a plot of a run, a comparison or a sweep.
 
     Parameters
@@ -214,6 +219,8 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None)
     thing : Result, Comparison or Sweep
     kind, what, of
         As for `check_picture`.
+    **roles : str
+        Of a sweep, settings by role; see `netsim.plots.facets`.
 
     Returns
     -------
@@ -228,7 +235,29 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None)
         As for `check_picture`, or if there is nothing to draw.
     """
     name, chosen = check_picture(kind, what, of, lacking=records_lacking(thing, what))
-    return PICTURES[what][name].draw(thing, chosen)
+    return PICTURES[what][name].draw(thing, chosen, **roles_given(what, roles))
+
+
+def roles_given(what: str, roles: Mapping[str, str | None]) -> dict[str, str]:
+    """Select the roles that are given.
+
+    Parameters
+    ----------
+    what : {"run", "comparison", "sweep"}
+        The thing to plot.
+    roles : mapping of str to str or None
+        Settings by role, or None.
+
+    Raises
+    ------
+    InputError
+        If a role is given and the thing is not a sweep.
+    """
+    given = {role: key for role, key in roles.items() if key is not None}
+    if given and what != "sweep":
+        raise InputError(f"{', '.join(given)}: only plots of a sweep have settings to choose, not "
+                         f"those of a {what}")
+    return given
 
 
 def _alone(run: Any) -> dict[str, Any]:

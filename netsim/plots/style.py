@@ -7,7 +7,11 @@ import re
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from itertools import pairwise
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from netsim.errors import MissingExtraError
 from netsim.text import visible
@@ -18,19 +22,22 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "GREY", "INK", "WIDTH_IN", "Look", "add_legend", "colour", "drawable",
-           "dress", "duration", "fill", "log_seconds", "log_values", "looks", "name_axes",
-           "new_axes", "new_figure", "require_matplotlib", "schemes_of", "short", "three_figures",
-           "time_axis"]
+__all__ = ["COLOURS", "GREY", "INK", "WIDTH_IN", "Look", "add_legend", "add_note", "colour",
+           "dashes", "drawable", "dress", "duration", "fill", "log_seconds", "log_values", "looks",
+           "mark_cut_axis", "name_axes", "new_axes", "new_figure", "require_matplotlib",
+           "schemes_of", "seconds_axis", "short", "three_figures", "time_axis", "uncover",
+           "widen_for"]
 
 #: Colours of Okabe and Ito, which are distinct for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
 INK, GREY = "#222222", "#cccccc"
+_PALE = "#666666"  # of notes
 
 WIDTH_IN = 3.5  # width of a column of a two-column paper
 
 _LETTER_IN, _SAMPLE_IN = 0.053, 0.38  # width of a letter and of a sample in a legend
+_WIDE_LETTER_IN = 0.058  # width of a letter of a label that has a line to itself
 
 _MARKERS = "os^DvPX<>*ph"
 
@@ -47,6 +54,23 @@ _DECADES = (*(10.0**power for power in range(-9, 2)), 60.0, 600.0, 3600.0, 36000
             864000.0, 8640000.0)
 _BETWEEN = (*(digit * 10.0**power for power in range(-9, 1) for digit in (2, 5)), 20.0, 30.0,
             120.0, 300.0, 1200.0, 1800.0, 7200.0, 18000.0, 172800.0, 432000.0)
+
+#: Dashes by the value of a further parameter; see `looks`.
+_STYLES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1.2, 1, 1.2)),
+                            (0, (3, 1, 1, 1, 1, 1)), (0, (1, 2.5)))
+
+#: Minor ticks of a logarithmic axis of times, which fill the steps between `_DECADES`.
+_MINOR = (*(digit * 10.0**power for power in range(-9, 1) for digit in range(2, 10)), 20.0, 30.0,
+          40.0, 50.0, *(60.0 * n for n in (2, 3, 4, 5, 6, 7, 8, 9, 20, 30, 40, 50)),
+          *(3600.0 * n for n in (2, 3, 4, 5, 6, 7, 8, 9, 20)),
+          *(86400.0 * n for n in (2, 3, 4, 5, 6, 7, 8, 9, *range(20, 100, 10))))
+
+#: Share of a line that must lie within this distance of another one, as a share of the height of
+#: the axes, to be hidden by it; and the width that is added to the line for each that hides it.
+_HIDDEN, _NEAR, _WIDER = 0.8, 0.008, 1.6
+
+#: Width of a letter of a note.
+_NOTE_LETTER_IN = 0.0505
 
 #: Units of an axis of times: name, length in seconds, and the time up to which it is used.
 _UNITS = (("s", 1.0, 1e5), ("h", 3600.0, 8.64e6), ("d", 86400.0, math.inf))
@@ -99,10 +123,15 @@ def fill(colour: str, *, light: bool) -> dict[str, Any]:
 
 def dress(ax: Axes, grid: str) -> None:
     """Set ticks and frame, and a light grid along `grid`: "x", "y" or "both"."""
+    from matplotlib.ticker import AutoLocator, AutoMinorLocator
+
     ax.tick_params(labelsize=7.5, labelcolor=INK, color=GREY)
-    ax.tick_params(which="minor", length=0)
-    for axis in (ax.xaxis, ax.yaxis):  # the power of ten, if there is one
-        axis.get_offset_text().set(fontsize=6.5, color=INK)
+    ax.tick_params(which="minor", length=1.6, width=0.4, color=GREY)
+    for name, axis in (("x", ax.xaxis), ("y", ax.yaxis)):
+        axis.get_offset_text().set(fontsize=6.5, color=INK)  # the power of ten, if there is one
+        # The axis without a grid has categories.
+        if grid in (name, "both") and isinstance(axis.get_major_locator(), AutoLocator):
+            axis.set_minor_locator(AutoMinorLocator(2))
     ax.grid(axis=grid, color=GREY, linewidth=0.4)  # type: ignore[arg-type]
     ax.set_axisbelow(True)
     ax.spines[["top", "right", "bottom"]].set_visible(False)
@@ -165,21 +194,79 @@ class Look(NamedTuple):
         return fill(self.colour, light=self.hollow) | {"hatch": self.hatch} | edge
 
 
-def looks(labels: Iterable[str]) -> dict[str, Look]:
+def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
     """Assign a `Look` to each label.
 
     A scheme without work conservation has the colour and the marker of the one with it, but hollow
     markers and a dashed line.
+
+    Parameters
+    ----------
+    labels : iterable of str
+        Labels that are drawn.
+    among : iterable of str
+        All labels of the comparison or sweep, so that each has the same look in every picture,
+        whichever are drawn.
     """
-    partners = schemes_of(labels)
+    drawn = dict.fromkeys(labels)
+    partners = schemes_of((*among, *drawn))
     schemes = list(dict.fromkeys(partners.values()))
     found = {}
-    for label, scheme in partners.items():
+    for label in drawn:
+        scheme = partners[label]
         hollow, index = label != scheme, schemes.index(scheme)
         turn = index // len(COLOURS) % len(_DASHES)
         found[label] = Look(colour(index), _DASHES[turn][hollow],
                             _MARKERS[index % len(_MARKERS)], _HATCHES[turn], hollow)
     return found
+
+
+def dashes(index: int) -> Any:
+    """Return the dashes of the lines of a further parameter's value, by its number."""
+    return _STYLES[index % len(_STYLES)]
+
+
+def uncover(ax: Axes) -> None:
+    """Widen lines that lie under others, so that they show on both sides of those.
+
+    To be called when the limits and the scales of the axes are final.
+    """
+    lines = [line for line in ax.get_lines()
+             if not str(line.get_label()).startswith("_") and line.get_linestyle() != "None"]
+    # On transAxes rather than on data, so that logarithmic axes need no case of their own.
+    to_axes = [(line.get_transform() - ax.transAxes).transform(line.get_xydata())
+               for line in lines]
+    known = [place[np.isfinite(place).all(axis=1)] for place in to_axes]
+    for index, (line, own) in enumerate(zip(lines, known, strict=True)):
+        above = sum(_covers(other, own) for other in known[index + 1:])
+        line.set_linewidth(line.get_linewidth() + _WIDER * min(above, 3))
+
+
+def _covers(upper: NDArray[np.float64], lower: NDArray[np.float64]) -> bool:
+    """Whether a line hides another one, both being points in order of x. Shape (points, 2)."""
+    if len(upper) < 2 or len(lower) < 2:
+        return False
+    begin, end = max(upper[0, 0], lower[0, 0]), min(upper[-1, 0], lower[-1, 0])
+    if begin >= end:
+        return False
+    at = np.linspace(begin, end, 101)
+    gaps = np.abs(np.interp(at, *upper.T) - np.interp(at, *lower.T))
+    return bool((gaps < _NEAR).mean() > _HIDDEN)
+
+
+def mark_cut_axis(ax: Axes) -> None:
+    """Mark the foot of the y axis, which does not begin at zero, with two slanted strokes."""
+    ax.plot([0, 0], [0.035, 0.07], transform=ax.transAxes, clip_on=False, linestyle="none",
+            marker=[(-1, -0.5), (1, 0.5)], markersize=5, color=INK, markeredgewidth=0.8,
+            label="_cut", zorder=5)
+
+
+def add_note(figure: Figure, text: str) -> None:
+    """Write a note under a figure, in as many lines as it needs; one below the note before."""
+    before = figure.get_supxlabel()
+    letters = max(20, int(figure.get_figwidth() / _NOTE_LETTER_IN))
+    lines = [*before.split("\n")] * bool(before) + wrap(text, letters)
+    figure.supxlabel("\n".join(lines), fontsize=6.5, color=_PALE, linespacing=1.15)
 
 
 def schemes_of(labels: Iterable[str]) -> dict[str, str]:
@@ -199,18 +286,28 @@ def schemes_of(labels: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def name_axes(ax: Axes, x: str = "", y: str = "") -> None:
-    """Label the axes."""
-    ax.set_xlabel(drawable(x), fontsize=7.5, color=INK)
-    ax.set_ylabel(drawable(y), fontsize=7.5, color=INK)
+def name_axes(ax: Axes, x: str | None = None, y: str | None = None) -> None:
+    """Label the axes, or one of them."""
+    if x is not None:
+        ax.set_xlabel(drawable(x), fontsize=7.5, color=INK)
+    if y is not None:
+        ax.set_ylabel(drawable(y), fontsize=7.5, color=INK)
 
 
 def add_legend(ax: Axes, handles: Sequence[Any] | None = None) -> None:
     """Place the legend above the axes."""
     own = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
+    widen_for(ax.figure.canvas.figure, own)
     ax.legend(handles=own, loc="lower right", bbox_to_anchor=(1, 1), ncols=_columns(ax, own),
               frameon=False, fontsize=7, labelcolor=INK, handlelength=2.2, borderpad=0.1,
               columnspacing=1.2, handletextpad=0.5, labelspacing=0.3)
+
+
+def widen_for(figure: Figure, handles: Iterable[Any]) -> None:
+    """Widen a figure if the longest label of a legend would be cut off."""
+    letters = max((len(line) for handle in handles
+                   for line in str(handle.get_label()).split("\n")), default=0)
+    figure.set_figwidth(max(figure.get_figwidth(), _WIDE_LETTER_IN * letters + _SAMPLE_IN))
 
 
 def _columns(ax: Axes, handles: Sequence[Any]) -> int:
@@ -258,26 +355,47 @@ def time_axis(ax: Axes, note: str = "") -> None:
     note : str
         Text that follows the unit.
     """
-    low, high = sorted(ax.get_xlim())
+    seconds_axis(ax.xaxis, "time", note)
+
+
+def seconds_axis(axis: Axis, name: str, note: str = "") -> None:
+    """Label an axis of seconds, in hours or days where seconds would have too many digits.
+
+    To be called when the limits of the axis are final.
+
+    Parameters
+    ----------
+    axis : Axis
+    name : str
+        What the times are.
+    note : str
+        Text that follows the unit.
+    """
+    low, high = sorted(axis.get_view_interval())
     unit, length = next((name, length) for name, length, most in _UNITS if high < most)
-    ax.set_xlabel(drawable(f"time ({unit}){note}"), fontsize=7.5, color=INK)
+    axis.set_label_text(drawable(f"{name} ({unit}){note}"), fontsize=7.5, color=INK)
     if length > 1 or high >= _LONG:
-        ticks = _room_for_labels(ax, low / length, high / length)
-        ax.set_xticks([tick * length for tick in ticks], [_number(tick) for tick in ticks])
+        ticks = _room_for_labels(axis, low / length, high / length)
+        axis.set_ticks([tick * length for tick in ticks], [_number(tick) for tick in ticks])
 
 
 def _number(tick: float) -> str:
     return f"{tick:,.10g}"
 
 
-def _room_for_labels(ax: Axes, low: float, high: float) -> list[float]:
+def _room_for_labels(axis: Axis, low: float, high: float) -> list[float]:
     """Return the ticks between two values, as many as there is room for their labels."""
     from matplotlib.ticker import MaxNLocator
 
-    width_in = ax.bbox.width / ax.figure.dpi
+    def between(most: int) -> list[float]:
+        return [tick for tick in MaxNLocator(most).tick_values(low, high) if low <= tick <= high]
+
+    if axis is axis.axes.yaxis:  # labels are one above the other
+        return between(5)
+    width_in = axis.axes.bbox.width / axis.axes.figure.dpi
     ticks: list[float] = []
     for most in range(6, 0, -1):
-        ticks = [tick for tick in MaxNLocator(most).tick_values(low, high) if low <= tick <= high]
+        ticks = between(most)
         longest = max((len(_number(tick)) for tick in ticks), default=0)
         if len(ticks) < 2 or (longest + 1.5) * _DIGIT_IN <= (
                 (ticks[1] - ticks[0]) / (high - low) * width_in):
@@ -287,7 +405,7 @@ def _room_for_labels(ax: Axes, low: float, high: float) -> list[float]:
 
 def log_seconds(axis: Axis) -> None:
     """Label a logarithmic axis of times: 100 ms, 1 s, 10 s, 1 min, and so on."""
-    from matplotlib.ticker import MaxNLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter
 
     low, high = sorted(axis.get_view_interval())
     within = [tick for tick in _DECADES if low <= tick <= high]
@@ -296,8 +414,9 @@ def log_seconds(axis: Axis) -> None:
                        math.log(high / low) * _LABEL)
     if len(within) < 2:
         within = [tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high]
-    axis.set_minor_locator(NullLocator())
     axis.set_ticks(within, [duration(tick) for tick in within])
+    axis.set_minor_locator(FixedLocator([tick for tick in _MINOR if tick not in within]))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _thin(ticks: Sequence[float], least: float) -> list[float]:
@@ -311,11 +430,19 @@ def _thin(ticks: Sequence[float], least: float) -> list[float]:
 
 def log_values(axis: Axis) -> None:
     """Label a logarithmic axis of plain numbers: 1, 2, 5, 10, or decades only if there are many."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
+    from matplotlib.ticker import (
+        LogLocator,
+        MaxNLocator,
+        NullFormatter,
+        NullLocator,
+        StrMethodFormatter,
+    )
 
     low, high = sorted(axis.get_view_interval())
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axis.set_minor_locator(LogLocator(subs=range(2, 10)))
     if high < 2.5 * low:
         axis.set_major_locator(MaxNLocator(5))
+        axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())

@@ -8,37 +8,41 @@ then ``runs``, and for each metric its mean and the ends of its 95 % confidence 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netsim.analysis.intervals import policies_in
-from netsim.errors import InputError, NetsimError, UnknownNameError
+from netsim.analysis.intervals import RATIOS, policies_in
+from netsim.errors import InputError, UnknownNameError
 from netsim.plots.bars import metric_bars
 from netsim.plots.style import (
-    INK,
     Look,
     add_legend,
-    drawable,
+    add_note,
     dress,
     log_seconds,
     log_values,
     looks,
+    mark_cut_axis,
     name_axes,
     new_axes,
     require_matplotlib,
     schemes_of,
+    seconds_axis,
     short,
+    uncover,
 )
-from netsim.units import parse_bytes, parse_rate, parse_seconds
+from netsim.plots.varied import Placed, labels_of, placed, words
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-__all__ = ["METRICS", "mean_bars", "sweep_lines"]
+__all__ = ["METRICS", "as_bars", "draw_series", "interval_note", "keys_of", "known_rows",
+           "mean_bars", "set_y", "sweep_lines"]
 
 #: Names of metrics for labels. Metrics that end in ``_s`` are in seconds.
 METRICS = {
@@ -53,30 +57,12 @@ METRICS = {
     "communication_rate": "communication time / that of SRTF",
 }
 
-SCALES = ("linear", "log", "categories")
-
+#: Distance of lines beside each other, in points, and of the first from the last.
+_STEP_PT, _SPREAD_PT = 2.4, 12.0
 _BESIDE = 0.4  # width over which lines are spread, as a share of the distance of categories
 _BARS = 12  # most points of a line for error bars; with more points, a band is drawn
 _WIDE = 10.0  # ratio of the largest to the smallest value from which an axis is logarithmic
-_LETTER = 0.021  # width of a letter, as a share of an axis one column wide
-
-
-class _Axis(NamedTuple):
-    """The positions of a key's values on an axis.
-
-    Attributes
-    ----------
-    places : dict
-        Position of each value, in the order of the axis.
-    scale : str
-        One of `SCALES`.
-    numeric : bool
-        Whether values are numbers, so that lines may join them.
-    """
-
-    places: dict[Any, float]
-    scale: str
-    numeric: bool = True
+_LETTER_IN = 0.057  # width of a letter of a tick's label
 
 
 def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_bound",
@@ -116,7 +102,7 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
         not fit the scale.
     """
     require_matplotlib()
-    keys = _keys(means)
+    keys = keys_of(means)
     x = _default_x(means, keys) if x is None else x
     # The policy comes first in labels, as readers look for its name.
     others = sorted((key for key in keys if key != x), key=lambda key: key not in policies_in(keys))
@@ -124,27 +110,55 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
     for key in (x, *lines):
         if key not in keys:
             raise UnknownNameError("varied key", key, keys)
-    known = _known(means, y)
-    axis = _placed(list(dict.fromkeys(known[x])), x, scale)
-    labels = _labels(known, lines)
+    known = known_rows(means, y)
+    axis = placed(list(dict.fromkeys(known[x])), x, scale)
+    labels = labels_of(known, lines)
     _check_single(known.assign(label=labels), x, keys, lines)
+    own = ax is None
     if ax is None:
         ax = new_axes(height_in=2.1 + 0.14 * (labels.nunique() // 2))
-    if len(axis.places) > 1 and axis.scale == "log":
-        ax.set_xscale("log")
-    style = looks(labels)
-    for index, (label, look) in enumerate(style.items()):
-        own = known[labels == label]
-        places = own[x].map(axis.places).to_numpy(float)
-        if not axis.numeric:  # offset, so that intervals do not overlap
-            places = places + _BESIDE * ((index + 0.5) / len(style) - 0.5)
-        _draw_line(ax, own, places, y, look, label, joined=axis.numeric)
-    _set_x(ax, axis)
-    _set_y(ax, known, y)
-    ax.set_xlabel(drawable(x), fontsize=7.5, color=INK)
+    draw_series(ax, axis, x, y, [(short(label), look, known[labels == label])
+                                 for label, look in looks(labels).items()])
+    set_y(ax, known, y)
+    uncover(ax)
+    name_axes(ax, axis.name)
     if lines:
         add_legend(ax)
+    if own:
+        add_note(ax.figure.canvas.figure, interval_note(known, y, most_points=len(axis.places)))
     return ax
+
+
+def draw_series(ax: Axes, axis: Placed, x: str, y: str,
+                series: Sequence[tuple[str, Look, pd.DataFrame]]) -> None:
+    """Draw lines with intervals side by side, and label the x axis.
+
+    Parameters
+    ----------
+    ax : Axes
+    axis : Placed
+        The positions of the values of `x`.
+    x, y : str
+        The varied key, and the metric.
+    series : sequence of (str, Look, DataFrame)
+        Label, look and rows of the means table of each line.
+    """
+    from matplotlib.transforms import ScaledTranslation
+
+    if len(axis.places) > 1 and axis.scale == "log":
+        ax.set_xscale("log")
+    step = min(_STEP_PT, _SPREAD_PT / len(series)) if len(series) > 1 else 0.0
+    for index, (label, look, own) in enumerate(series):
+        places = own[x].map(axis.places).to_numpy(float)
+        middle = index - (len(series) - 1) / 2
+        if axis.numeric:  # by points rather than in x: lines stay true to the axis
+            aside = ScaledTranslation(step * middle / 72, 0, ax.figure.dpi_scale_trans)
+            for artist in _draw_line(ax, own, places, y, look, label, joined=True):
+                artist.set_transform(ax.transData + aside)
+        else:
+            _draw_line(ax, own, places + _BESIDE * middle / len(series), y, look, label,
+                       joined=False)
+    _set_x(ax, axis)
 
 
 def mean_bars(means: pd.DataFrame, y: str = "over_lower_bound", ax: Axes | None = None) -> Axes:
@@ -176,18 +190,49 @@ def mean_bars(means: pd.DataFrame, y: str = "over_lower_bound", ax: Axes | None 
         If there is nothing to draw.
     """
     require_matplotlib()
-    keys, known = _keys(means), _known(means, y)
+    keys, known = keys_of(means), known_rows(means, y)
     bars = policies_in(keys)[:1] or keys[:1]
     rest = [key for key in keys if key not in bars]
-    labels = _labels(known, bars)
-    schemes = labels.map(schemes_of(labels))
-    table = known.assign(scheme=schemes, group=_labels(known, rest),
-                         work_conservation=np.where(schemes == labels, "", "none"))
+    table = as_bars(known, bars).assign(group=labels_of(known, rest))
     tables = {str(group): own for group, own in table.groupby("group", sort=False)}
-    return metric_bars(tables, y, METRICS.get(y, y), ax)
+    drawn = metric_bars(tables, y, METRICS.get(y, y), ax)
+    if ax is None:
+        add_note(drawn.figure.canvas.figure, interval_note(known, y))
+    return drawn
 
 
-def _keys(means: pd.DataFrame) -> list[str]:
+def as_bars(known: pd.DataFrame, bars: Sequence[str]) -> pd.DataFrame:
+    """Add the columns of `metric_bars` to a means table: a scheme is a value of the keys `bars`."""
+    labels = labels_of(known, bars)
+    schemes = labels.map(schemes_of(labels))
+    return known.assign(scheme=schemes,
+                        work_conservation=np.where(schemes == labels, "", "none"))
+
+
+def interval_note(known: pd.DataFrame, y: str, most_points: int = 0) -> str:
+    """Say what whiskers or bands are, and how many runs there are; of one run each, that alone.
+
+    Parameters
+    ----------
+    known : DataFrame
+        A means table.
+    y : str
+        The metric.
+    most_points : int
+        Points of a line.
+    """
+    least, most = int(known["runs"].min()), int(known["runs"].max())
+    seeds = f"{least} seeds" if least == most else f"{least} to {most} seeds"
+    mean = "geometric mean" if y in RATIOS else "mean"
+    if most < 2:
+        return "one run each"
+    if f"{y}_low" not in known:
+        return f"{mean}s over {seeds}"
+    shape = "bands" if most_points > _BARS else "whiskers"
+    return f"{shape}: 95 % confidence intervals of the {mean} over {seeds}"
+
+
+def keys_of(means: pd.DataFrame) -> list[str]:
     """Return the varied keys: the columns before ``runs``."""
     columns = list(means.columns)
     if "runs" not in columns:
@@ -206,7 +251,7 @@ def _default_x(means: pd.DataFrame, keys: list[str]) -> str:
     return max(others, key=lambda key: means[key].nunique())
 
 
-def _known(means: pd.DataFrame, y: str) -> pd.DataFrame:
+def known_rows(means: pd.DataFrame, y: str) -> pd.DataFrame:
     """Select the rows with a finite value of the metric."""
     columns = list(means.columns)
     metrics = [name for name in columns[columns.index("runs") + 1:]
@@ -217,14 +262,6 @@ def _known(means: pd.DataFrame, y: str) -> pd.DataFrame:
     if known.empty:
         raise InputError(f"there is nothing to draw: no row has {y}")
     return known
-
-
-def _labels(means: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
-    """Return the label of each row: its values of `keys`, numbers with the name of their key."""
-    words = [means[key].map(lambda value, key=key: value if isinstance(value, str)
-                            else f"{key.rpartition('.')[-1]} {value}") for key in keys]
-    return pd.Series([", ".join(row) for row in zip(*words, strict=True)] if words else "",
-                     index=means.index, dtype=object)
 
 
 def _check_single(known: pd.DataFrame, x: str, keys: list[str], lines: list[str]) -> None:
@@ -238,107 +275,97 @@ def _check_single(known: pd.DataFrame, x: str, keys: list[str], lines: list[str]
         raise InputError(f"several rows of the table are for {where}{also}")
 
 
-def _placed(values: list[Any], x: str, scale: str | None) -> _Axis:
-    """Choose the scale of the x axis and the position of each value."""
-    if scale is not None and scale not in SCALES:
-        raise UnknownNameError("scale", scale, SCALES)
-    numbers = _numbers(values)
-    if numbers is None:
-        if scale in ("linear", "log"):
-            raise InputError(f"{x} has no {scale} scale: not all of its values are numbers, or "
-                             f"quantities of one kind: {', '.join(map(repr, values))}")
-        return _Axis({value: float(place) for place, value in enumerate(values)}, "categories",
-                     numeric=False)
-    ordered = sorted(values, key=dict(zip(values, numbers, strict=True)).__getitem__)
-    chosen = scale or _natural(sorted(numbers))
-    if chosen == "categories":
-        return _Axis({value: float(place) for place, value in enumerate(ordered)}, chosen)
-    if chosen == "log" and min(numbers) <= 0:
-        raise InputError(f"{x} has no log scale: it has the value {ordered[0]!r}")
-    return _Axis(dict(zip(ordered, sorted(numbers), strict=True)), chosen)
-
-
-def _natural(numbers: list[float]) -> str:
-    """Return the default scale for sorted numbers."""
-    positive = [number for number in numbers if number > 0]
-    if numbers[0] < 0 or not positive or positive[-1] < _WIDE * positive[0]:
-        return "linear"
-    return "log" if numbers[0] > 0 else "categories"
-
-
-def _numbers(values: list[Any]) -> list[float] | None:
-    """Parse values as numbers or as quantities of one kind; return None if they are neither."""
-    if any(isinstance(value, bool) for value in values):
-        return None
-    readers: tuple[Callable[[Any], float], ...] = (float, parse_rate, parse_seconds, parse_bytes)
-    for read in readers:
-        try:
-            numbers = [read(value) for value in values]
-        except (NetsimError, ValueError, TypeError):
-            continue
-        return numbers if all(map(math.isfinite, numbers)) else None
-    return None
-
-
 def _draw_line(ax: Axes, own: pd.DataFrame, places: NDArray[np.float64], y: str, look: Look,
-               label: str, *, joined: bool) -> None:
+               label: str, *, joined: bool) -> list[Artist]:
     """Draw a line through the means, with error bars or a band if there are intervals."""
     order = np.argsort(places, kind="stable")
     place, middle = places[order], own[y].to_numpy(float)[order]
-    ax.plot(place, middle, label=short(label),
-            **look.line() | ({} if joined else {"linestyle": ""}))
+    drawn: list[Artist] = list(ax.plot(place, middle, label=label, **look.line()
+                                       | ({} if joined else {"linestyle": ""})))
     if f"{y}_low" not in own or f"{y}_high" not in own:
-        return
+        return drawn
     low, high = (own[f"{y}_{end}"].to_numpy(float)[order] for end in ("low", "high"))
     if joined and len(places) > _BARS:
-        ax.fill_between(place, low, high, color=look.colour, alpha=0.2, linewidth=0, zorder=1)
-        return
-    ax.errorbar(place, middle, [middle - low, high - middle], fmt="none", ecolor=look.colour,
-                elinewidth=0.8, capsize=2, capthick=0.8, zorder=1.8)
+        return [*drawn, ax.fill_between(place, low, high, color=look.colour, alpha=0.2,
+                                        linewidth=0, zorder=1)]
+    bars = ax.errorbar(place, middle, [middle - low, high - middle], fmt="none",
+                       ecolor=look.colour, elinewidth=0.8, capsize=2, capthick=0.8, zorder=1.8)
+    return [*drawn, *bars.lines[1], *bars.lines[2]]
 
 
-def _set_x(ax: Axes, axis: _Axis) -> None:
+def _set_x(ax: Axes, axis: Placed) -> None:
     """Label the x axis with as many numbers as fit, or with all categories, slanted if needed."""
-    from matplotlib.ticker import NullLocator
+    from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
     ax.xaxis.set_minor_locator(NullLocator())
     ax.margins(x=0.06)
-    labels = {place: short(value) if isinstance(value, str) else f"{value:g}"
-              for value, place in axis.places.items()}
-    kept = _fitting(ax, labels)
-    if axis.numeric or len(kept) == len(labels):
+    kept = _fitting(ax, axis.labels)
+    if axis.numeric or len(kept) == len(axis.labels):
         ax.set_xticks(list(kept), list(kept.values()))
     else:
-        ax.set_xticks(list(labels), list(labels.values()), rotation=30, ha="right",
+        ax.set_xticks(list(axis.labels), list(axis.labels.values()), rotation=30, ha="right",
                       rotation_mode="anchor")
+    if ax.get_xscale() == "log":
+        ax.xaxis.set_minor_locator(FixedLocator(_between_decades(axis.labels)))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _between_decades(labels: Mapping[float, str]) -> list[float]:
+    """Return 1, 2, ..., 9 times each power of ten, in the unit of the labels."""
+    place, label = next(iter(labels.items()))
+    try:
+        unit = place / float(label)
+    except ValueError:  # with units of their own: decades of the base unit
+        unit = 1.0
+    lowest, highest = (math.floor(math.log10(end / unit)) for end in (min(labels), max(labels)))
+    return [digit * 10.0**power * unit for power in range(lowest - 1, highest + 1)
+            for digit in range(1, 10)]
 
 
 def _fitting(ax: Axes, labels: Mapping[float, str]) -> dict[float, str]:
     """Select labels of an x axis, in order, that do not overlap the previous one."""
     scaled = math.log if ax.get_xscale() == "log" else float
     low, high = map(scaled, ax.get_xlim())
+    letter = _LETTER_IN * ax.figure.dpi / ax.bbox.width
     kept: dict[float, str] = {}
     free = -math.inf
     for place, label in labels.items():
-        half = _LETTER * (max(map(len, label.split("\n"))) + 1) / 2
+        half = letter * (max(map(len, label.split("\n"))) + 1) / 2
         spot = (scaled(place) - low) / (high - low)
         if spot - half >= free:
             kept[place], free = label, spot + half
     return kept
 
 
-def _set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
-    """Choose a scale on which small and large values are both legible."""
+def set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
+    """Choose a scale on which small and large values are both legible.
+
+    Parameters
+    ----------
+    ax : Axes
+    known : DataFrame
+        Rows of the means table of all axes that are to have the same scale.
+    y : str
+        The metric.
+    """
     ends = [known[name] for name in (y, f"{y}_low", f"{y}_high") if name in known]
     least, most = min(each.min() for each in ends), max(each.max() for each in ends)
-    name, seconds = METRICS.get(y, y), y.endswith("_s")
+    name, seconds = METRICS.get(y, words(y.removesuffix("_s"))), y.endswith("_s")
     if least > 0 and known[y].max() >= _WIDE * known[y].min():
         ax.set_yscale("log")
         (log_seconds if seconds else log_values)(ax.yaxis)
         dress(ax, "both")
         name_axes(ax, y=name)
         return
-    if least > 0 and most > 1.5 * least:  # otherwise differences could not be seen
-        ax.set_ylim(1 if y == "over_lower_bound" else 0, None)
+    natural = 1 if y == "over_lower_bound" else 0
+    cut = False
+    if least > 0 and most > 1.5 * least:
+        ax.set_ylim(natural, None)
+    elif least > 0:  # from zero, differences could not be seen
+        cut = ax.get_ylim()[0] > natural
     dress(ax, "both")
-    name_axes(ax, y=f"{name} (s)" if seconds and y in METRICS else name)
+    name_axes(ax, y=name)
+    if seconds:
+        seconds_axis(ax.yaxis, name)
+    if cut:
+        mark_cut_axis(ax)

@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 __all__ = ["draw"]
 
 
-def draw(thing: Any, kind: str | None, what: str, of: str | None = None) -> Axes:
+def draw(thing: Any, kind: str | None, what: str, of: str | None = None,
+         **roles: str | None) -> Axes:
     """Draw a result, a comparison or a sweep; see `netsim.plots.pictures.draw_picture`.
 
     Plots are imported by name when one is drawn, as pandas imports its plotting backend: plots
     depend on results, so results must not depend on plots.
     """
-    axes: Axes = import_module("netsim.plots.pictures").draw_picture(thing, kind, what, of)
+    axes: Axes = import_module("netsim.plots.pictures").draw_picture(
+        thing, kind, what, of, **roles)
     return axes

@@ -280,8 +280,10 @@ class Sweep:
             pools.setdefault(label, []).append(frame[column].dropna().to_numpy())
         return {value: np.concatenate(parts) for value, parts in pools.items()}
 
-    def plot(self, kind: str = "bars", of: str | None = None) -> Axes:
-        """Draw the sweep; see `netsim.plots.pictures.PICTURES`.
+    def plot(self, kind: str = "bars", of: str | None = None, *, x: str | None = None,
+             hue: str | None = None, col: str | None = None, row: str | None = None,
+             style: str | None = None) -> Axes:
+        """Draw the sweep, in panels if several settings were varied.
 
         Parameters
         ----------
@@ -290,21 +292,33 @@ class Sweep:
             95 % intervals; or distributions over all seeds.
         of : str, optional
             The metric; ``"jct"`` or ``"cct"`` for ``"cdf"``.
+        x : str, optional
+            Of ``"sweep"``, the varied setting along the axis; by default the one with the most
+            values, policies excepted.
+        hue : str, optional
+            The varied setting that colours stand for; by default the policy.
+        col, row : str, optional
+            Varied settings whose values have a panel each, beside or below each other; by default
+            what else was varied.
+        style : str, optional
+            Of ``"sweep"``, the varied setting that dashes stand for.
 
         Returns
         -------
         Axes
+            The first panel; its ``figure`` has all.
 
         Raises
         ------
         UnknownNameError
-            If there is no such picture or metric.
+            If there is no such picture, metric or setting.
         MissingExtraError
             If matplotlib is not installed.
         InputError
-            If there is nothing to draw.
+            If there is nothing to draw, or more settings were varied than the picture has places
+            for.
         """
-        return draw(self, kind, "sweep", of)
+        return draw(self, kind, "sweep", of, x=x, hue=hue, col=col, row=row, style=style)
 
     # --- files -----------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 """All pictures, by name: of runs, comparisons and sweeps."""
 
+import dataclasses
 import math
 import re
-from types import SimpleNamespace
+from typing import ClassVar
 
 import pandas as pd
 import pytest
@@ -31,6 +32,21 @@ def one_port(*sizes):
                      for job, size in enumerate(sizes)])
 
 
+@dataclasses.dataclass
+class SweepOf:
+    """What pictures use of a sweep."""
+
+    table: pd.DataFrame
+    grid: ClassVar = {"n": [1, 2]}
+    columns = ("n",)
+
+    def means(self, metrics):
+        return self.table
+
+    def pooled(self, column, by):
+        return {f"n {n}": [1.0 * n, 2.0] for n in self.table["n"]}
+
+
 @pytest.fixture(scope="module")
 def things():
     """One of each that there are pictures of, on a cluster, where there are all tables."""
@@ -41,11 +57,10 @@ def things():
                               execution="fabric", record=RECORD)
     _, metrics = zip(*PICTURES["sweep"]["sweep"].of.items(), strict=True)
     assert set(metrics) == {"jobs"}
-    means = pd.DataFrame({"n": [1, 2], "runs": [1, 1]} | {
+    means = pd.DataFrame({"n": [1, 2], "runs": [1, 1], "seed": [0, 0]} | {
         key: [2.0, 3.0] for key in PICTURES["sweep"]["sweep"].of})
     return {"run": compared.results["sebf"], "comparison": compared,
-            "sweep": SimpleNamespace(means=lambda metrics: means,
-                                     pooled=lambda column: {"a": [1.0, 2.0], "b": [2.0, 3.0]})}
+            "sweep": SweepOf(means)}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,371 @@
+"""Figures of sweeps: a panel for each value of one or two settings; they need ``plot``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from netsim.errors import InputError
+from netsim.plots.bars import metric_bars
+from netsim.plots.curves import cdf_curves
+from netsim.plots.style import (
+    INK,
+    WIDTH_IN,
+    Look,
+    add_legend,
+    add_note,
+    dashes,
+    log_seconds,
+    log_values,
+    looks,
+    name_axes,
+    new_figure,
+    require_matplotlib,
+    short,
+    uncover,
+    widen_for,
+)
+from netsim.plots.sweeps import (
+    METRICS,
+    as_bars,
+    draw_series,
+    interval_note,
+    keys_of,
+    known_rows,
+    set_y,
+)
+from netsim.plots.varied import labels_of, placed, roles_of, titled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from netsim.studies.sweep_result import Sweep
+
+__all__ = ["bar_facets", "cdf_facets", "line_facets"]
+
+#: Most panels that a figure can have; most side by side if they are wrapped.
+_MOST, _ABREAST = 36, 3
+
+#: Width and height of a panel that is not alone, and the room around them, in inches.
+_PANEL_IN, _MARGIN_IN = (2.1, 1.7), (0.5, 0.75)
+
+_BAR_IN = 0.15  # height of a bar
+
+#: The roles that each kind of figure has, in the order in which they are filled.
+_LINES, _PANELS = ("x", "hue", "col", "row", "style"), ("hue", "col", "row")
+
+
+class _Panel(NamedTuple):
+    """A panel: its place, the texts above and beside it, and the rows of the table it shows."""
+
+    row: int
+    column: int
+    title: str
+    beside: str
+    rows: pd.DataFrame
+
+
+def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
+                among: Mapping[str, Iterable[Any]] | None = None, **given: str | None) -> Axes:
+    """Draw a metric against a setting: lines by colour and dashes, panels by columns and rows.
+
+    All panels have the same axes.
+
+    Parameters
+    ----------
+    means : DataFrame
+        A means table; see `netsim.plots.sweeps`.
+    y : str
+        The metric.
+    among : mapping of str to iterable, optional
+        All values of each setting, so that each keeps its colour if only some are drawn.
+    **given : str
+        Settings by role: ``x``, ``hue`` (colours), ``style`` (dashes), ``col`` and ``row``
+        (panels). Roles that are not given are filled: x is the setting with the most values, the
+        hue is the policy, and what else was varied takes col, row and style, in this order.
+
+    Returns
+    -------
+    Axes
+        The first panel; its ``figure`` has all.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    UnknownNameError
+        If there is no such key or metric.
+    InputError
+        If there is nothing to draw, a role does not exist or is given twice, more was varied than
+        there are roles, or there are too many panels.
+    """
+    require_matplotlib()
+    known = known_rows(means, y)
+    roles = roles_of(_counts(known, keys_of(means)), _LINES, given)
+    values = {key: _values(known, key, among) for key in roles.values()}
+    axis = placed([value for value in values[roles["x"]] if value in set(known[roles["x"]])],
+                  roles["x"], None)
+    lines = [roles[role] for role in ("hue", "style") if role in roles]
+    styled = _looks(roles, values)
+    panels = _panels(known, roles, values)
+    figure, axes = _grid(panels, WIDTH_IN, 2.1 + 0.14 * (len(styled) // 2))
+    shown = set(_tuples(known, lines))
+    for ax, panel in zip(axes, panels, strict=True):
+        labels = _tuples(panel.rows, lines)
+        own = {each: panel.rows[labels == each] for each in styled if (labels == each).any()}
+        draw_series(ax, axis, roles["x"], y, [
+            (short(labels_of(rows, lines).iloc[0]), styled[each], rows)
+            for each, rows in own.items()])
+        set_y(ax, known, y)
+        name_axes(ax, axis.name)
+    for ax in axes:
+        uncover(ax)
+    _finish(figure, axes, panels)
+    if lines:
+        _legend_above(figure, axes, _key(roles, values, {
+            each: look for each, look in styled.items() if each in shown}))
+    add_note(figure, interval_note(known, y, most_points=len(axis.places)))
+    return axes[0]
+
+
+def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
+               among: Mapping[str, Iterable[Any]] | None = None, **given: str | None) -> Axes:
+    """Draw a metric as a bar per policy, in a panel for each value of what else was varied.
+
+    Parameters and errors are those of `line_facets`; roles are ``hue``, ``col`` and ``row``.
+    """
+    require_matplotlib()
+    known = known_rows(means, y)
+    roles = roles_of(_counts(known, keys_of(means)), _PANELS, given)
+    values = {key: _values(known, key, among) for key in roles.values()}
+    hue = [roles["hue"]] if "hue" in roles else []
+    panels = _panels(known, roles, values)
+    tables = [as_bars(panel.rows, hue) for panel in panels]
+    every = _names(values, hue)
+    if len(panels) == 1:
+        ax = metric_bars({"": tables[0]}, y, METRICS.get(y, y), among=every)
+        figure, axes = ax.figure.canvas.figure, [ax]
+    else:
+        # Rows of panels stand beside the same names if all have the same ones.
+        same = len({tuple(table["scheme"]) for table in tables}) == 1
+        figure, axes = _grid(panels, WIDTH_IN, 0.0, share_y=same,
+                             height_in=0.45 + _BAR_IN * (1.4 * max(map(len, tables)) + 1))
+        tones: Sequence[Any] = ()
+        for ax, table in zip(axes, tables, strict=True):
+            metric_bars({"": table}, y, METRICS.get(y, y), ax, among=every)
+            if (legend := ax.get_legend()) is not None:
+                tones = legend.legend_handles
+                legend.remove()
+        _same_x(axes, is_log=y == "over_lower_bound")
+        _finish(figure, axes, panels, outer_y=same)
+        if tones:
+            _legend_above(figure, axes, tones)
+    add_note(figure, interval_note(known, y))
+    return axes[0]
+
+
+def cdf_facets(sweep: Sweep, of: str = "jct", **given: str | None) -> Axes:
+    """Draw distributions over all seeds as a curve per policy, in panels by what else was varied.
+
+    Roles and errors are those of `bar_facets`.
+
+    Parameters
+    ----------
+    sweep : Sweep
+    of : {"jct", "cct"}
+        Completion times of jobs, or of coflows.
+    **given : str
+        Settings by role.
+    """
+    require_matplotlib()
+    table = sweep.table
+    roles = roles_of(_counts(table, sweep.columns), _PANELS, given)
+    values = {key: _values(table, key, sweep.grid) for key in roles.values()}
+    hue = [roles["hue"]] if "hue" in roles else []
+    panels = _panels(table, roles, values)
+    figure, axes = _grid(panels, WIDTH_IN, 2.3)
+    for ax, panel in zip(axes, panels, strict=True):
+        cdf_curves(replace(sweep, table=panel.rows).pooled(f"{of}_s", by=hue), of, ax,
+                   among=_names(values, hue))
+    log_seconds(axes[0].xaxis)  # of what all panels show
+    _finish(figure, axes, panels)
+    if len(axes) > 1:
+        for ax in axes:
+            if (legend := ax.get_legend()) is not None:
+                legend.remove()
+        _legend_above(figure, axes, _entries(axes))
+    seeds = table["seed"].nunique()
+    add_note(figure, f"all jobs of {seeds} seed{'s' * (seeds != 1)}" if of == "jct" else
+             f"all coflows of {seeds} seed{'s' * (seeds != 1)}")
+    return axes[0]
+
+
+# --- what is where -------------------------------------------------------------------------
+
+
+def _counts(table: pd.DataFrame, keys: Sequence[str]) -> dict[str, int]:
+    """Return the number of values of each key."""
+    return {key: table[key].nunique(dropna=False) for key in keys}
+
+
+def _values(table: pd.DataFrame, key: str, among: Mapping[str, Iterable[Any]] | None) -> list[Any]:
+    """Return the values of a key: those of the whole sweep, if they are known, in their order."""
+    own = dict.fromkeys(table[key])
+    every = dict.fromkeys((among or {}).get(key, ()))
+    return [*every, *(value for value in own if value not in every)]
+
+
+def _names(values: Mapping[str, list[Any]], keys: Sequence[str]) -> list[str]:
+    """Return the labels of all values of a key, if one is given."""
+    return [label for key in keys for label in labels_of(pd.DataFrame({key: values[key]}), [key])]
+
+
+def _tuples(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
+    """Return the values of some keys in each row, as a tuple."""
+    return pd.Series([tuple(each) for each in rows[list(keys)].to_numpy(object)] if keys
+                     else [()] * len(rows), index=rows.index, dtype=object)
+
+
+def _looks(roles: Mapping[str, str], values: Mapping[str, list[Any]]
+           ) -> dict[tuple[Any, ...], Look]:
+    """Return the look of each combination of a hue and a style."""
+    hues, styles = (values.get(roles.get(role, ""), [None]) for role in ("hue", "style"))
+    if "hue" not in roles:
+        by_hue = {None: looks([""])[""]}
+    else:
+        names = _names(values, [roles["hue"]])
+        given = looks(names)
+        by_hue = {value: given[name] for value, name in zip(hues, names, strict=True)}
+    found = {}
+    for hue, look in by_hue.items():
+        for index, each in enumerate(styles):
+            key = tuple(value for role, value in (("hue", hue), ("style", each)) if role in roles)
+            found[key] = look if "style" not in roles else look._replace(dashes=dashes(index))
+    return found
+
+
+def _panels(table: pd.DataFrame, roles: Mapping[str, str], values: Mapping[str, list[Any]]
+            ) -> list[_Panel]:
+    """Return the panels that have something to show: wrapped, if only columns are varied."""
+    across, down = (
+        [(value, titled(roles[role], value)) for value in values[roles[role]]
+         if value in set(table[roles[role]])] if role in roles else [(None, "")]
+        for role in ("col", "row"))
+    if len(across) * len(down) > _MOST:
+        raise InputError(f"{len(across) * len(down)} panels cannot be read, {_MOST} at most: "
+                         "choose runs with Sweep.where, or another col or row")
+    abreast = len(across) if "row" in roles or len(across) <= _ABREAST else (
+        2 if len(across) == 4 else _ABREAST)
+    found = []
+    for place, (low, below) in enumerate(down):
+        for index, (value, title) in enumerate(across):
+            mine = pd.Series(data=True, index=table.index)
+            for role, wanted in (("col", value), ("row", low)):
+                if role in roles:
+                    mine &= table[roles[role]] == wanted
+            if mine.any():
+                row = place if "row" in roles else index // abreast
+                found.append(_Panel(
+                    row, index % abreast, title if place == 0 else "",
+                    below if index == len(across) - 1 else "", table[mine]))
+    return found
+
+
+# --- the figure ----------------------------------------------------------------------------
+
+
+def _grid(panels: Sequence[_Panel], width_in: float, alone_in: float, *, share_y: bool = True,
+          height_in: float = _PANEL_IN[1]) -> tuple[Figure, list[Axes]]:
+    """Return a figure with the axes of each panel; one panel fills a column of a paper."""
+    rows = 1 + max(panel.row for panel in panels)
+    columns = 1 + max(panel.column for panel in panels)
+    if len(panels) == 1:
+        figure = new_figure(alone_in, width_in)
+    else:
+        figure = new_figure(_MARGIN_IN[1] + height_in * rows,
+                            max(width_in, _MARGIN_IN[0] + _PANEL_IN[0] * columns))
+    grid: Any = figure.subplots(rows, columns, sharex=True, sharey=share_y, squeeze=False)
+    used = {(panel.row, panel.column) for panel in panels}
+    for place in np.ndindex(rows, columns):
+        if place not in used:
+            grid[place].remove()
+    return figure, [grid[panel.row, panel.column] for panel in panels]
+
+
+def _finish(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel], *,
+            outer_y: bool = True) -> None:
+    """Write titles of columns and rows, and the names of axes at the left and at the foot only."""
+    for ax, panel in zip(axes, panels, strict=True):
+        if panel.title:
+            ax.set_title(short(panel.title).replace("\n", " "), fontsize=7.5, color=INK, loc="left",
+                         pad=4)
+        if panel.beside:
+            ax.annotate(short(panel.beside).replace("\n", " "), (1.03, 0.5), fontsize=7.5,
+                        color=INK, xycoords="axes fraction", rotation=270, va="center",
+                        annotation_clip=False)
+        if panel.row != max(other.row for other in panels if other.column == panel.column):
+            ax.tick_params(labelbottom=False)
+            ax.set_xlabel("")
+        else:
+            ax.tick_params(labelbottom=True)
+        if panel.column and outer_y:
+            ax.tick_params(labelleft=False)
+            ax.set_ylabel("")
+    figure.align_labels()
+
+
+def _same_x(axes: Sequence[Axes], *, is_log: bool) -> None:
+    """Give axes of bars, which share their x, the range of the widest."""
+    from matplotlib.ticker import AutoLocator
+
+    most = max(float(ax.dataLim.x1) for ax in axes)  # of bars and whiskers
+    ax = axes[0]
+    if is_log:
+        ax.set_xlim(1, max(most, 1.5) ** 1.25)  # room for figures beside the bars
+        log_values(ax.xaxis)
+    else:
+        ax.set_xlim(0, 1.25 * most if most > 0 else 1)
+        ax.xaxis.set_major_locator(AutoLocator())
+
+
+def _key(roles: Mapping[str, str], values: Mapping[str, list[Any]],
+         styled: Mapping[tuple[Any, ...], Look]) -> list[Any]:
+    """Return the entries of a legend: of colours, and of dashes if they stand for something."""
+    from matplotlib.lines import Line2D
+
+    entries = []
+    if "hue" in roles:
+        first = {key[0]: look for key, look in reversed(list(styled.items()))}
+        entries = [Line2D([], [], label=short(titled(roles["hue"], hue)), **look.line())
+                   for hue, look in reversed(list(first.items()))]
+    if "style" in roles:
+        entries += [Line2D([], [], color=INK, linewidth=1.1, linestyle=dashes(index),
+                           label=short(titled(roles["style"], value)))
+                    for index, value in enumerate(values[roles["style"]])]
+    return entries
+
+
+def _entries(axes: Sequence[Axes]) -> list[Any]:
+    """Return what the legends of all axes have, each once."""
+    return list({handle.get_label(): handle for ax in axes
+                 for handle in ax.get_legend_handles_labels()[0]}.values())
+
+
+def _legend_above(figure: Figure, axes: Sequence[Axes], entries: Sequence[Any]) -> None:
+    """Place a legend above all panels."""
+    if len(axes) == 1:
+        add_legend(axes[0], entries)
+        return
+    widen_for(figure, entries)
+    letters = max(len(line) for entry in entries for line in str(entry.get_label()).split("\n"))
+    columns = max(1, int(figure.get_figwidth() / (0.053 * letters + 0.45)))
+    rows = math.ceil(len(entries) / columns)
+    figure.legend(handles=entries, loc="outside upper left", frameon=False, fontsize=7,
+                  ncols=math.ceil(len(entries) / rows), labelcolor=INK, handlelength=2.2,
+                  borderpad=0.1, columnspacing=1.2, handletextpad=0.5, labelspacing=0.3)

@@ -1,0 +1,248 @@
+"""Figures of several settings: a panel per value, the same axes, the same colour of a policy."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import netsim
+from netsim.cli.main import main
+from netsim.errors import InputError, UnknownNameError
+from netsim.plots import style
+from netsim.plots.facets import bar_facets, line_facets
+from netsim.plots.sweeps import sweep_lines
+from netsim.plots.varied import roles_of, titled, words
+
+matplotlib = pytest.importorskip("matplotlib")
+
+SPEEDS, INTERVALS, POLICIES = (["10Gbps", "40Gbps", "100Gbps"], ["1ms", "10ms"],
+                               ["parrot", "lccf", "sebf"])
+
+
+def means(runs=5, **varied):
+    """A means table in which the mean of each row is 2, 3, 4, ..."""
+    keys = {key.replace("__", "."): values for key, values in varied.items()}
+    rows = [dict(zip(keys, values, strict=True)) | {
+        "runs": runs, "over_lower_bound": 2.0 + number, "over_lower_bound_low": 1.9 + number,
+        "over_lower_bound_high": 2.2 + number, "jct_mean_s": 123456789.0 + 1e6 * number}
+        for number, values in enumerate(itertools.product(*keys.values()))]
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return means(network__capacity=SPEEDS, observe_interval=INTERVALS, allocator=POLICIES)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return netsim.sweep(
+        {"slow": netsim.big_switch(3, 1e6), "fast": netsim.big_switch(3, 4e6)},
+        {"few": jobs(3), "many": jobs(5)}, allocator=["fifo", "sebf", "maxmin"],
+        folder=tmp_path_factory.mktemp("sweeps") / "facets", progress=False)
+
+
+def jobs(count):
+    return netsim.Workload([
+        netsim.JobSpec(job, stages=[netsim.Stage("c", [(0, 1, 1e6 * (1 + job % 3))])],
+                       hosts=range(3)) for job in range(count)])
+
+
+def colours(ax):
+    """The colour of each line, or of each bar by the name beside it."""
+    lines = {line.get_label(): line.get_color() for line in labelled(ax)}
+    if lines:
+        return lines
+    names = {round(float(tick), 6): ax.yaxis.get_major_formatter()(tick, place)
+             for place, tick in enumerate(ax.get_yticks())}
+    return {names[round(bar.get_y() + bar.get_height() / 2, 6)]:
+            matplotlib.colors.to_hex(bar.get_facecolor()).upper() for bar in ax.patches}
+
+
+def labelled(ax):
+    return [line for line in ax.get_lines() if not line.get_label().startswith("_")]
+
+
+def titles(ax):
+    return [each.get_title(loc="left") for each in ax.figure.axes]
+
+
+def test_a_panel_for_each_value_of_the_third_setting(table):
+    ax = line_facets(table)
+    assert titles(ax) == ["observe interval 1 ms", "observe interval 10 ms"]
+    first, second = ax.figure.axes
+    assert list(colours(first)) == POLICIES == list(colours(second))
+    # Rows of the table go by speed, interval and policy: 2, 3, 4 are those of 10 Gbps and 1 ms.
+    assert [line.get_ydata().tolist() for line in labelled(second)] == [
+        [5, 11, 17], [6, 12, 18], [7, 13, 19]]
+    assert (first.get_xlabel(), second.get_ylabel()) == ("link speed (Gbps)", "")
+    assert (first.get_xlim(), first.get_ylim()) == (second.get_xlim(), second.get_ylim())
+
+
+def test_roles_can_be_chosen(table):
+    ax = line_facets(table, x="observe_interval", col="allocator")
+    assert titles(ax) == POLICIES
+    assert list(colours(ax)) == SPEEDS
+    assert ax.get_xlabel() == "observe interval (ms)"
+    dashed = line_facets(table, style="observe_interval")
+    assert len(dashed.figure.axes) == 1
+    assert len({str(line.get_linestyle()) for line in labelled(dashed)}) == 2
+    legend = [text.get_text() for text in dashed.get_legend().get_texts()]
+    assert legend == [*POLICIES, "observe interval\n1 ms", "observe interval\n10 ms"] or (
+        legend == [*POLICIES, "observe interval 1 ms", "observe interval 10 ms"])
+
+
+def test_rows_and_columns_have_their_titles_once():
+    four = means(network__capacity=SPEEDS, observe_interval=INTERVALS, allocator=POLICIES,
+                 jobs=[5, 10])
+    axes = line_facets(four).figure.axes
+    assert [ax.get_title(loc="left") for ax in axes] == [
+        "observe interval 1 ms", "observe interval 10 ms", "", ""]
+    beside = [[text.get_text() for text in ax.texts] for ax in axes]
+    assert beside == [[], ["jobs 5"], [], ["jobs 10"]]
+    assert len({(ax.get_xlim(), ax.get_ylim()) for ax in axes}) == 1
+
+
+def test_many_panels_are_wrapped():
+    ax = bar_facets(means(jobs=list(range(1, 8)), allocator=POLICIES))
+    assert titles(ax) == [f"jobs {number}" for number in range(1, 8)]
+    assert len({(ax.get_xlim(), ax.get_ylim()) for ax in ax.figure.axes}) == 1
+    last = [ax for ax in ax.figure.axes if ax.get_xlabel()]
+    assert len(last) == 3
+
+
+@pytest.mark.parametrize("kind", ["sweep", "bars", "cdf"])
+def test_a_policy_keeps_its_colour_in_every_picture(found, kind):
+    """With the policy as the hue, whatever is selected: fifo is the first, maxmin the third."""
+    expected = dict(zip(["fifo", "sebf", "maxmin"], style.COLOURS, strict=False))
+    roles = {"x": "network"} if kind == "sweep" else {}
+    for part in (found, found.where(workload="few"), found.where(allocator="maxmin")):
+        seen = [colours(ax) for ax in part.plot(kind, **roles).figure.axes]
+        assert seen
+        for each in seen:
+            assert each.items() <= expected.items()
+            assert each
+
+
+def test_a_comparison_has_the_same_colours_by_class():
+    compared = netsim.compare(netsim.big_switch(3, 1e6), jobs(4), ["fifo", "sebf", "maxmin"],
+                              record=["coflows"])
+    of_all = colours(compared.plot("cdf", of="jct"))
+    bars = compared.plot("classes").patches
+    assert {matplotlib.colors.to_hex(bar.get_facecolor()).upper() for bar in bars} == {
+        of_all["sebf"], of_all["maxmin"]}
+    assert colours(compared.plot("bars")) == {
+        name: of_all[name] for name in ("fifo", "sebf", "maxmin")}
+
+
+def test_what_cannot_be_asked_for(table, found):
+    with pytest.raises(UnknownNameError, match="unknown varied key 'speed'"):
+        line_facets(table, col="speed")
+    with pytest.raises(InputError, match="allocator can be one of col and row only"):
+        line_facets(table, col="allocator", row="allocator")
+    with pytest.raises(InputError, match="has no style to choose; choose from: hue, col, row"):
+        bar_facets(table, style="allocator")
+    with pytest.raises(InputError, match="40 panels cannot be read, 36 at most"):
+        line_facets(means(n=list(range(41)), m=list(range(40)), allocator=["a"]), col="m")
+    wide = means(**{name: [1, 2] for name in "abcde"}, allocator=["x", "y"])
+    with pytest.raises(InputError, match="e varied too, for which the plot has no place"):
+        line_facets(wide)
+    run = next(iter(found.results()))[1]
+    with pytest.raises(InputError, match=r"x: only plots of a sweep .* not those of a run"):
+        netsim.plots.pictures.draw_picture(run, None, "run", x="n")
+
+
+def test_on_the_command_line(found, tmp_path):
+    out = tmp_path / "a.svg"
+    with pytest.raises(SystemExit, match="0"):
+        main(["plot", str(found.folder), "--kind", "sweep", "--x", "network", "--col",
+              "allocator", "--hue", "workload", "--out", str(out)])
+    assert all(name in out.read_text() for name in ("fifo", "sebf", "maxmin", "few", "many"))
+
+
+def test_roles_are_filled_in_order():
+    """The policy is the hue, x has the most values, and single values need no place."""
+    varied = {"n": 2, "m": 5, "allocator": 3, "scheduler": 1, "one": 1}
+    assert roles_of(varied, ("x", "hue", "col", "row", "style"), {}) == {
+        "x": "m", "hue": "allocator", "col": "scheduler", "row": "n"}
+    assert roles_of({"n": 1, "allocator": 2}, ("x", "hue"), {}) == {"x": "n", "hue": "allocator"}
+
+
+def test_settings_in_words():
+    assert [words(key) for key in ("network.capacity", "allocator.theta_max", "gpus")] == [
+        "link speed", "theta max", "GPUs"]
+    assert [titled("observe_interval", value) for value in ("1ms", 0.5)] == [
+        "observe interval 1 ms", "observe interval 0.5 s"]
+
+
+# --- what a picture says -------------------------------------------------------------------
+
+
+def test_what_whiskers_are_is_said(table):
+    note = line_facets(table).figure.get_supxlabel()
+    assert note == "whiskers: 95 % confidence intervals of the geometric mean over 5 seeds"
+    one = line_facets(means(runs=1, n=[1, 2], allocator=["a"])).figure.get_supxlabel()
+    assert one == "one run each"
+    band = sweep_lines(means(n=list(range(1, 15)))).figure.get_supxlabel()
+    assert band.replace("\n", " ").startswith("bands: 95 % confidence intervals")
+
+
+def test_an_axis_that_is_cut_has_a_mark():
+    """Means of 123 and 124 million s: from zero no difference could be seen."""
+    ax = sweep_lines(means(n=[1, 2]), y="jct_mean_s")
+    assert ax.get_ylim()[0] > 0
+    assert "_cut" in [line.get_label() for line in ax.get_lines()]
+    assert "_cut" not in [line.get_label() for line in sweep_lines(means(n=[1, 2])).get_lines()]
+
+
+def test_long_times_are_in_days():
+    ax = sweep_lines(means(n=[1, 2]), y="jct_mean_s")
+    assert ax.get_ylabel() == "mean JCT (d)"
+    assert max(len(text.get_text()) for text in ax.get_yticklabels()) < 10
+    bars = bar_facets(means(n=[1, 2]), "jct_mean_s").figure.axes[0]
+    assert bars.get_xlabel() == "mean JCT (d)"
+
+
+def test_lines_under_others_are_wider():
+    """Two equal lines: the one below shows on both sides; the third, elsewhere, is as it was."""
+    ax = style.new_axes(2.0)
+    for label, y in (("a", [1, 2, 3]), ("b", [1, 2, 3]), ("c", [3, 2, 1])):
+        ax.plot([0, 1, 2], y, label=label, linewidth=1)
+    style.uncover(ax)
+    assert [line.get_linewidth() for line in ax.get_lines()] == [2.6, 1, 1]
+
+
+def test_ticks_between_the_ticks(table):
+    ax = sweep_lines(table[table["observe_interval"] == "1ms"].drop(columns="observe_interval"))
+    assert ax.xaxis.get_minor_locator().tick_values(1.25e9, 12.5e9)[-1] >= 12.5e9
+    places = ax.xaxis.get_minorticklocs() / 1.25e8  # in Gbps
+    assert {20, 30, 50, 60, 70, 80, 90} <= set(np.round(places, 6))
+
+
+@pytest.mark.parametrize("letters", [5, 20, 60])
+@pytest.mark.parametrize("draw", [bar_facets, line_facets])
+def test_no_text_is_cut_off(letters, draw):
+    names = [f"{index}{'x' * letters}" for index in range(3)]
+    for keys in ({"allocator": names, "n": [1, 2]}, {"allocator": names, "n": [1]}):
+        assert_inside(draw(means(**keys)).figure)
+
+
+def assert_inside(figure):
+    """Every text that is drawn lies within the figure."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    width, height = figure.bbox.size
+    beyond = {label for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)
+              for tick in axis.get_major_ticks()
+              for label in (tick.label1, tick.label2)
+              if not min(axis.get_view_interval()) <= tick.get_loc() <= max(
+                  axis.get_view_interval())}
+    for text in figure.findobj(matplotlib.text.Text):
+        if text.get_visible() and text.get_text() and text not in beyond:
+            box = text.get_window_extent(canvas.get_renderer())
+            within = (box.x0 >= -2 and box.y0 >= -2 and box.x1 <= width + 2
+                      and box.y1 <= height + 2)
+            assert within, text.get_text()
