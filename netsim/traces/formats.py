@@ -35,7 +35,7 @@ SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".c
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
 
 #: What the first word of files of SimAI and AICB begins with.
-_OF_SIMAI = ("HYBRID_", "MICRO", "[rank")
+_OF_SIMAI = ("HYBRID_", "MICRO", "[")
 
 #: Readers of traces of GPU clusters, whose jobs train models.
 _OF_CLUSTERS = {

@@ -16,7 +16,7 @@ from netsim.traces import read_workload
 from netsim.traces.training.protobuf import encode, pack
 from netsim.workload import Workload
 from tests.traces.chakra_files import VERSION, coll, node
-from tests.traces.simai_files import AICB, layer, simai
+from tests.traces.simai_files import AICB, aicb_stages, layer, simai
 from tests.traces.test_kineto import call, collective, kernel, nccl
 
 from .checks import check_result, check_workload, is_small
@@ -69,6 +69,11 @@ _STEPS = (3000, "ALLGATHER", 9000), (2000, "ALLTOALL_EP", 4000000), (0, "ALLREDU
 SIMAI = simai([layer("a", *_STEPS, update=3), layer("embedding_layer", *_STEPS[::-1])], tp=2, ep=2,
               pp=2, gpus=8, policy="HYBRID_TRANSFORMER_FWD_IN_BCKWD",
               more="vpp: 2 ga: 2 pp_comm: 900.0 checkpoints: 1 0 checkpoint_initiates: 1 1")
+STAGES = aicb_stages(
+    [("all_reduce", "tp_group", 2, 400, "f", ""), ("isend", "pp_group", 1, 9, "f", "send_next"),
+     ("barrier", "all", 4, 0, "f", ""), ("all_reduce", "embedding_group", 2, 7, "s", "")],
+    [("irecv", "pp_group", 1, 9, "f", "recv_prev"), ("barrier", "all", 4, 0, "f", ""),
+     ("all_reduce", "embedding_group", 2, 7, "s", "")])
 BUSBW = "w\nTP:\nallreduce,: 300\nalltoall,: null\nPP:\nbusbw: 47.5\n"
 RATIOS = f"size{',c' * 12}\n1000,0.4{',' * 11}\n5000000{',0.8' * 12}\n"
 
@@ -184,7 +189,7 @@ def test_bytes_of_kineto(guard: Guard, part: int, data: st.DataObject) -> None:
 @fuzzed(3)
 @given(data=st.data())
 def test_bytes_of_simai(guard: Guard, part: int, data: st.DataObject) -> None:
-    text = data.draw(st.sampled_from([SIMAI, AICB])).encode()
+    text = data.draw(st.sampled_from([SIMAI, AICB, STAGES])).encode()
     table = data.draw(st.one_of(st.just(RATIOS.encode()), damaged(RATIOS.encode())))
     listed = data.draw(st.one_of(st.just(BUSBW.encode()), damaged(BUSBW.encode())))
     contents = data.draw(damaged(text))
@@ -201,7 +206,7 @@ def test_bytes_of_simai(guard: Guard, part: int, data: st.DataObject) -> None:
 @fuzzed(2)
 @given(data=st.data())
 def test_words_of_simai(guard: Guard, part: int, data: st.DataObject) -> None:
-    words = [(SIMAI, " "), (AICB, ",")][data.draw(st.integers(0, 1))]
+    words = [(SIMAI, " "), (AICB, ","), (STAGES, ",")][data.draw(st.integers(0, 2))]
     parts = words[0].split(words[1])
     others = ["0", "1", "7", "-1", "1e9", "NONE", "ALLTOALL", "99999999999999999999", "MICRO", ""]
     for _ in range(data.draw(st.integers(1, 3))):

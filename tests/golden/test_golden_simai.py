@@ -65,11 +65,11 @@ def test_real_files(traces_simai_case):
 def test_real_files_of_aicb(traces_aicb_csv_case):
     for path, expected in real(traces_aicb_csv_case):
         file = read_aicb_file(path)
-        assert len(file.rows) == expected["rows"]
-        assert sum(row.kind == "epoch-end" for row in file.rows) == expected["epoch_ends"]
-        assert Counter(row.stage for row in file.rows) == expected["rows_by_stage"]
+        assert len(file.rows()) == expected["rows"]
+        assert sum(row.kind == "epoch-end" for row in file.rows()) == expected["epoch_ends"]
+        assert Counter(row.stage for row in file.rows()) == expected["rows_by_stage"]
         count, nbytes = Counter(), Counter()
-        for row in file.rows:
+        for row in file.rows():
             if row.group and row.kind != "barrier":
                 size = file.sizes[row.group]
                 key = f"{row.kind.replace('-', '_')} {row.group}_group {size}"

@@ -14,6 +14,21 @@ CommType.epoch_end,None,None,0,,None,None,,None,None,None,1
 """
 
 
+_EACH = "{},{},{},{},{},None,None,{},None,None,None,1".format
+
+
+def aicb_stages(*stages):
+    """Return a workload of AICB with a part for each stage, of two ranks.
+
+    Rows are a type, a group, its size, bytes, what it belongs to, and what is additional.
+    """
+    parts = []
+    for stage, rows in enumerate(stages):
+        parts += [f"[ pp_stage{stage}: [rank{2 * stage}, rank{2 * stage + 1}] ]", COLUMNS]
+        parts += [_EACH(f"CommType.{row[0]}", f"CommGroup.{row[1]}", *row[2:]) for row in rows]
+    return "\n".join(parts) + "\n"
+
+
 def layer(name, *steps, update=0):
     """Return the line of a layer of three steps: nanoseconds, word and bytes."""
     words = " ".join(f"{int(ns)} {word} {int(size)}" for ns, word, size in steps)

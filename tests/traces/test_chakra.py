@@ -217,6 +217,11 @@ WRONG = [
     ([[node(0, "RECV", comm_src=1, comm_size=1), node(1, "SEND", [0], comm_dst=1, comm_size=1)],
       [node(0, "RECV", comm_src=0, comm_size=1), node(1, "SEND", [0], comm_dst=0, comm_size=1)]],
      r"circle:(\n.*)*rank 0: node 0 \('n0'\) waits for node 1 \('n1'\) of rank 1"),
+    ([[node(0, "RECV", comm_src=1, comm_size=1), *(node(k, "COMP", [k - 1]) for k in range(1, 9)),
+       node(9, "SEND", [8], comm_dst=1, comm_size=1)],
+      [node(0, "RECV", comm_src=0, comm_size=1), node(1, "SEND", [0], comm_dst=0, comm_size=1)]],
+     r"circle:\nrank 0: .*\nrank 1: .*\nrank 1: .* waits for node 9 \('n9'\) of rank 0\nrank 0: "
+     ".*\nrank 0: and so on, 7 times\nrank 0: .*$"),
     ([[], []], "there are no nodes"),
 ]
 

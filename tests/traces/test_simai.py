@@ -8,7 +8,7 @@ from netsim.cli.main import main
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
 from netsim.operations import Sending
 from netsim.traces.training.simai import read_simai, simai_times
-from tests.traces.simai_files import AICB, COLUMNS, layer, simai
+from tests.traces.simai_files import AICB, COLUMNS, aicb_stages, layer, simai
 
 MB = 10**6
 GOOD = layer("a", (1, "NONE", 0), (1, "NONE", 0), (1, "NONE", 0))
@@ -250,8 +250,54 @@ def test_bad_rows_of_aicb(tmp_path, row, problem):
 
 def test_groups_of_aicb_that_do_not_go_together(tmp_path):
     row = "CommType.all_reduce,CommGroup.dp_group,3,4,f,,,,,,,1"
-    with pytest.raises(TraceError, match="4 ranks are not in groups of tp = 1, dp = 3"):
+    with pytest.raises(TraceError, match="dp groups have 3 ranks, not 4: there are 4 ranks"):
         netsim.read_workload(write(tmp_path, f"[rank0 ~ rank3]\n{COLUMNS}\n{row}\n", "w.csv"))
+
+
+FIRST = [("all_reduce", "pp_group", 2, 8, "init.x", ""), ("epoch_end", "None", "None", 0, "", ""),
+         ("all_reduce", "tp_group", 2, 4 * MB, "forward", ""),
+         ("irecv", "pp_group", 1, MB, "forward_step", "recv_next"),
+         ("isend", "pp_group", 1, MB, "forward_step", "send_next"),
+         ("all_reduce", "embedding_group", 2, 2 * MB, "step", "")]
+LAST = [*FIRST[:2], ("irecv", "pp_group", 1, MB, "forward_step", "recv_prev"), FIRST[2],
+        ("isend", "pp_group", 1, MB, "backward_step", "send_prev"), FIRST[5]]
+
+
+def test_stages_of_aicb_send_to_each_other(tmp_path):
+    """Stage 0 reduces for 4 ms, sends 1 MB in 1 ms, and waits. Stage 1 then reduces for 4 ms and
+    sends back for 1; both reduce 2 MB of embeddings in 2 ms: 4 + 1 + 4 + 1 + 2 = 12 ms.
+    """
+    path = write(tmp_path, aicb_stages(FIRST, LAST), "w.csv")
+    assert took(path) == pytest.approx(12e-3, rel=1e-12)
+    assert took(path, iterations=2) == pytest.approx(24e-3, rel=1e-12)
+    assert took(path, skip_init=False) == pytest.approx(12e-3 + 8e-9, rel=1e-9)
+    made = netsim.read_workload(path, gpus=8)[0].operations.sendings
+    pairs = {each.communication.members for each in made if each.communication.kind == "send"}
+    assert pairs == {(0, 4), (1, 5), (2, 6), (3, 7), (4, 0), (5, 1), (6, 2), (7, 3)}
+
+
+@pytest.mark.parametrize(("text", "problem"), [
+    (aicb_stages(FIRST, LAST).replace("pp_stage1", "pp_stage2"),
+     r"w\.csv:9: must be the title of stage 1 of the pipeline, with the next 2 ranks, from rank 2"),
+    (aicb_stages(FIRST, LAST).replace("rank3", "rank4"), r"w\.csv:9: must be the title of stage 1"),
+    (aicb_stages(FIRST, LAST).replace("recv_next", "irecv_next"),
+     r"w\.csv:6: additional: a message must be one of recv_next, recv_prev, not 'irecv_next'"),
+    (aicb_stages(FIRST, LAST).replace("pp_group,2", "pp_group,3"),
+     "pp groups have 3 ranks, not 2: there are 4 ranks in 2 stages"),
+    (aicb_stages([*FIRST[:3], FIRST[5]], LAST),
+     r"rank 2: line 11 \('recv'\) receives message 0 from rank 0 to 2 with tag 0, which rank 0 do"),
+    (aicb_stages(FIRST, LAST[:-1]), r"w\.csv: rank 0: line 8 \('all-reduce'\) is collective 0 of "
+     "group 'embedding' of ranks 0, 2, which rank 2 does not reach"),
+    (aicb_stages(FIRST), r"w\.csv:3: 'pp_group' is not the same for all ranks"),
+    (aicb_stages(FIRST, LAST).replace(COLUMNS, "a,b", 1), r"w\.csv:2: must be the columns"),
+    (aicb_stages(FIRST, []), r"w\.csv:11: there are no rows"),
+    ("[ pp_stage0: [] ]", r"w\.csv:1: must be a title"),
+    (aicb_stages([*FIRST[:4], FIRST[2], FIRST[4]], LAST[:5]),
+     r"circle:\nrank 0: line 6 \('recv'\) waits for line 15 \('send'\) of rank 2\nrank 2: "),
+])
+def test_bad_stages_of_aicb(tmp_path, text, problem):
+    with pytest.raises(TraceError, match=problem):
+        netsim.read_workload(write(tmp_path, text, "w.csv"))
 
 
 # --- scaling ------------------------------------------------------------------------------------

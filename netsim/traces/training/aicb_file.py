@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
+import reprlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,10 +27,19 @@ _KINDS = {"all_reduce": "all-reduce", "all_gather": "all-gather",
           "reduce_scatter_tensor": "reduce-scatter", "all_to_all": "all-to-all",
           "broadcast": "broadcast", "reduce": "reduce", "barrier": "barrier",
           "computation": "computation", "epoch_end": "epoch-end"}
+_MESSAGES = {"isend": "send", "irecv": "recv"}
 _GROUPS = {"tp_group": "tp", "dp_group": "dp", "ep_group": "ep", "ep_dp_group": "dp-ep",
            "all": "all", "all_nodes": "all"}
+#: Groups across stages of the pipeline, in files with a part for each.
+_ACROSS = {"pp_group": "pp", "embedding_group": "embedding"}
 #: Groups and messages that are not the same for all ranks.
-_OTHERS = ("pp_group", "ep_tp_group", "embedding_group", "isend", "irecv")
+_OTHERS = (*_ACROSS, *_MESSAGES, "ep_tp_group")
+
+#: To which stage, from the own one, a message is sent, or from which one it is received.
+_PEERS = {"send": {"send_next": 1, "send_prev": -1}, "recv": {"recv_next": 1, "recv_prev": -1}}
+
+_RANKS = re.compile(r"\[rank0 ~ rank([0-9]{1,7})\]")
+_STAGE = re.compile(r"\[ ?pp_stage([0-9]{1,7}): ?\[((?:rank[0-9]{1,7}(?:, ?)?)+)\] ?\]")
 
 _MOST_RANKS = 10 ** 6
 _MOST_ROWS = 10 ** 6
@@ -40,19 +52,25 @@ class AicbRow(NamedTuple):
     Attributes
     ----------
     kind : str
-        A collective of `netsim.operations.COMMUNICATIONS`, ``"barrier"``, ``"computation"`` or
-        ``"epoch-end"``.
-    group : {"", "tp", "dp", "ep", "dp-ep", "all"}
+        A collective of `netsim.operations.COMMUNICATIONS`, ``"send"``, ``"recv"``, ``"barrier"``,
+        ``"computation"`` or ``"epoch-end"``.
+    group : {"", "tp", "dp", "ep", "dp-ep", "pp", "embedding", "all"}
     nbytes : int
         The larger one of a rank's two buffers.
     stage : str
         What it belongs to, such as ``"init"``.
+    peer : int
+        Of a message, how many stages of the pipeline further the other end is; otherwise 0.
+    line : int
+        Where it stands in the file.
     """
 
     kind: str
     group: str
     nbytes: int
     stage: str
+    peer: int = 0
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +81,29 @@ class AicbFile:
     ----------
     path : Path
     ranks : int
-        Number of ranks, all of which do the same.
-    rows : tuple of AicbRow
+        Number of ranks.
+    stages : tuple of tuple of AicbRow
+        What each rank of each stage of the pipeline does; of one stage, what all ranks do.
     sizes : dict of str to int
         Ranks of the groups that occur.
     """
 
     path: Path
     ranks: int
-    rows: tuple[AicbRow, ...]
+    stages: tuple[tuple[AicbRow, ...], ...]
     sizes: dict[str, int]
     __repr__ = brief
 
-    @property
-    def iteration(self) -> tuple[AicbRow, ...]:
-        """The rows of an iteration: what comes after the first end of an epoch that ends an
-        initialization, or all if there is none.
+    def rows(self, stage: int = 0, *, skip_init: bool = False) -> tuple[AicbRow, ...]:
+        """Return the rows of a stage, perhaps without those of an initialization.
+
+        They are those up to the first end of an epoch, if there is an ``init`` among them.
         """
-        ends = [at for at, row in enumerate(self.rows) if row.kind == "epoch-end"]
-        if ends and any(row.stage.startswith("init") for row in self.rows[:ends[0]]):
-            return self.rows[ends[0] + 1:]
-        return self.rows
+        rows = self.stages[stage]
+        ends = [at for at, row in enumerate(rows) if row.kind == "epoch-end"]
+        if skip_init and ends and any(row.stage.startswith("init") for row in rows[:ends[0]]):
+            return rows[ends[0] + 1:]
+        return rows
 
 
 def read_aicb_file(path: str | Path) -> AicbFile:
@@ -103,33 +123,68 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._sizes: dict[str, tuple[int, int]] = {}
+        self._rows = 0
 
     def file(self) -> AicbFile:
         """Return what the file says."""
         lines = split_lines(read_text(self._path))
-        title = re.fullmatch(r"\[rank0 ~ rank([0-9]{1,7})\]", lines[0].strip())
+        begins = [at for at, line in enumerate(lines) if line.startswith("[")]
+        if begins[:1] != [0]:
+            begins = [0, *begins]
+        titles = [_STAGE.fullmatch(lines[at].strip()) for at in begins]
+        if titles[0]:
+            ranks = self._stages(begins, titles)
+        else:
+            ranks, begins = self._alike(lines[0]), [0]
+        parts = pairwise([*begins, len(lines)])
+        stages = tuple(self._part(lines[begin:end], begin, ranks, staged=len(begins) > 1)
+                       for begin, end in parts)
+        return AicbFile(self._path, ranks, stages,
+                        {group: size for group, (size, _) in self._sizes.items()})
+
+    def _alike(self, line: str) -> int:
+        """Return the number of ranks, all of which do the same."""
+        title = _RANKS.fullmatch(line.strip())
         ranks = int(title[1]) + 1 if title else 0
         if not 0 < ranks <= _MOST_RANKS:
             raise self._refuse(1, "must be a title such as '[rank0 ~ rank7]', of up to "
-                               f"{_MOST_RANKS} ranks, not {lines[0]!r}")
+                               f"{_MOST_RANKS} ranks, or '[ pp_stage0: [rank0, rank1] ]', not "
+                               f"{reprlib.repr(line)}")
+        return ranks
+
+    def _stages(self, begins: Sequence[int], titles: Sequence[re.Match[str] | None]) -> int:
+        """Return the number of ranks of all stages of the pipeline."""
+        ranks = each = 0
+        for stage, (at, title) in enumerate(zip(begins, titles, strict=True)):
+            found = [int(text) for text in re.findall("rank([0-9]+)", title[2])] if title else []
+            each = each or len(found)
+            if title is None or int(title[1]) != stage or found != [*range(ranks, ranks + each)]:
+                raise self._refuse(at + 1, f"must be the title of stage {stage} of the pipeline, "
+                                   f"with the next {each} ranks, from rank {ranks} on")
+            ranks += each
+        return ranks
+
+    def _part(self, lines: Sequence[str], begin: int, ranks: int, *, staged: bool
+              ) -> tuple[AicbRow, ...]:
+        """Return the rows below a title."""
         if len(lines) < 2 or tuple(lines[1].strip().split(",")) != _COLUMNS:
-            raise self._refuse(2, f"must be the columns {','.join(_COLUMNS)}")
+            raise self._refuse(begin + 2, f"must be the columns {','.join(_COLUMNS)}")
         rows: list[AicbRow] = []
-        for number, line in enumerate(lines[2:], 3):
+        for number, line in enumerate(lines[2:], begin + 3):
             if line.strip():
-                row, count = self._row(number, line, ranks)
-                if len(rows) + count > _MOST_ROWS:
+                row, count = self._row(number, line, ranks, staged)
+                self._rows += count
+                if self._rows > _MOST_ROWS:
                     raise self._refuse(number, f"more than {_MOST_ROWS} rows, with their count")
-                rows += [row] * count
+                rows += [row._replace(line=number)] * count
         if not rows:
-            raise self._refuse(len(lines), "there are no rows")
-        return AicbFile(self._path, ranks, tuple(rows),
-                        {group: size for group, (size, _) in self._sizes.items()})
+            raise self._refuse(begin + len(lines), "there are no rows")
+        return tuple(rows)
 
     def _refuse(self, line: int, problem: str) -> TraceError:
         return TraceProblemsError([Problem(line, problem)], self._path)
 
-    def _row(self, number: int, line: str, ranks: int) -> tuple[AicbRow, int]:
+    def _row(self, number: int, line: str, ranks: int, staged: bool) -> tuple[AicbRow, int]:
         """Return what a line says, and how many times."""
         try:
             cells = next(csv.reader([line], strict=True))
@@ -137,10 +192,12 @@ class _Reader:
             raise self._refuse(number, str(error)) from error
         if len(cells) != len(_COLUMNS):
             raise self._refuse(number, f"{len(cells)} values for {len(_COLUMNS)} columns")
-        kind, group = self._named(number, cells[0], cells[1])
+        kind, group = self._named(number, cells[0], cells[1], staged)
         count = self._whole(number, "count", cells[-1], 1)
         if kind in ("computation", "epoch-end"):
             return AicbRow(kind, "", 0, cells[4]), count
+        if kind in _PEERS:
+            return self._message(number, kind, cells), count
         size = self._whole(number, "comm_group_size", cells[2], 1)
         if group == "all" and size != ranks:
             raise self._refuse(number, f"comm_group_size: there are {ranks} ranks, not {size}")
@@ -151,20 +208,32 @@ class _Reader:
         nbytes = 0 if kind == "barrier" else self._whole(number, "msg_size", cells[3], 0)
         return AicbRow(kind, group, nbytes, cells[4]), count
 
-    def _named(self, number: int, kind: str, group: str) -> tuple[str, str]:
+    def _message(self, number: int, kind: str, cells: Sequence[str]) -> AicbRow:
+        """Return a message to or from the same place in another stage."""
+        peers = _PEERS[kind]
+        if cells[7] not in peers:
+            raise self._refuse(number, f"additional: a message must be one of {', '.join(peers)}, "
+                               f"not {cells[7]!r}")
+        return AicbRow(kind, "pp", self._whole(number, "msg_size", cells[3], 0), cells[4],
+                       peers[cells[7]])
+
+    def _named(self, number: int, kind: str, group: str, staged: bool) -> tuple[str, str]:
         kind, group = kind.removeprefix("CommType."), group.removeprefix("CommGroup.")
+        kinds, groups = _KINDS, _GROUPS
+        if staged:
+            kinds, groups = kinds | _MESSAGES, groups | _ACROSS
         for word in (kind, group):
-            if word in _OTHERS:
+            if word in _OTHERS and word not in kinds and word not in groups:
                 raise self._refuse(number, f"{word!r} is not the same for all ranks, and the file "
                                    "does not say what the others do: take the .txt file of SimAI, "
                                    "or the format llm")
-        if kind not in _KINDS:
-            raise self._refuse(number, f"comm_type: {kind!r} is none of {', '.join(_KINDS)}")
+        if kind not in kinds:
+            raise self._refuse(number, f"comm_type: {kind!r} is none of {', '.join(kinds)}")
         if kind in ("computation", "epoch_end"):
-            return _KINDS[kind], ""
-        if group not in _GROUPS:
-            raise self._refuse(number, f"comm_group: {group!r} is none of {', '.join(_GROUPS)}")
-        return _KINDS[kind], _GROUPS[group]
+            return kinds[kind], ""
+        if group not in groups:
+            raise self._refuse(number, f"comm_group: {group!r} is none of {', '.join(groups)}")
+        return kinds[kind], groups[group]
 
     def _whole(self, number: int, column: str, cell: str, least: int) -> int:
         if not (cell.isascii() and cell.isdecimal() and len(cell) < 20

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,9 @@ from netsim.operations import Operations, Sending
 from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
 
 __all__ = ["join"]
+
+#: Lines in which a message says what a rank waits for on itself.
+_MOST_LINES = 4
 
 
 def join(traces: Sequence[RankTrace]) -> Operations:
@@ -232,15 +236,25 @@ class _Joining:
             for node in trace.nodes:
                 for of_rank in (self._begins, self._ends):
                     nodes.setdefault(of_rank[trace.rank][node.id], {})[trace.rank] = node
-        said = []
+        said: list[tuple[int, str]] = []
         for at, other in pairwise(circle):
             own, its = nodes[at], nodes[other]
             rank = min(own.keys() & its.keys(), default=min(own))
             whose = rank if rank in its else min(its)
             if (rank, own[rank].id) != (whose, its[whose].id):
-                said.append(f"rank {rank}: {own[rank]} waits for {its[whose]}"
-                            + (f" of rank {whose}" if whose != rank else ""))
-        return said
+                said.append((rank, f"rank {rank}: {own[rank]} waits for {its[whose]}"
+                             + (f" of rank {whose}" if whose != rank else "")))
+        return list(_shortened(said))
+
+
+def _shortened(said: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """Yield what ranks wait for, of a rank that waits for itself many times the two ends."""
+    for rank, group in groupby(said, key=itemgetter(0)):
+        lines = [line for _, line in group]
+        yield lines[0]
+        if len(lines) > _MOST_LINES:
+            yield f"rank {rank}: and so on, {len(lines) - 2} times"
+        yield from lines[1:] if len(lines) <= _MOST_LINES else lines[-1:]
 
 
 def _group(group: str, members: tuple[int, ...]) -> str:

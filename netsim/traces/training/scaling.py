@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import lcm
+from pathlib import Path
 from typing import NamedTuple
 
 from netsim.checks import check_whole
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
 
-__all__ = ["Layout", "Scaling", "check_keep", "grown_payload", "growth"]
+__all__ = ["Layout", "Scaling", "check_keep", "check_nodes", "grown_payload", "growth"]
 
 #: What groups keep when they grow: the larger buffer of a rank, or what it puts in.
 _KEPT = ("buffer", "input")
@@ -42,6 +43,18 @@ def growth(scale: Mapping[str, int] | None) -> dict[str, int]:
             raise UnknownNameError("scale", group, ("dp", "ep"))
         check_whole(factor, f"scale: {group}", 1)
     return factors
+
+
+def check_nodes(nodes: int, ranks: int, path: Path) -> None:
+    """Refuse what would take too much memory.
+
+    Raises
+    ------
+    TraceError
+    """
+    if nodes > _MOST_NODES:
+        raise TraceError(f"{ranks:,} ranks do more than {_MOST_NODES:,} things; generate the job "
+                         "with the format llm", path)
 
 
 def check_keep(keep: object) -> None:
@@ -290,9 +303,7 @@ class Scaling:
             t, j, stage = self.grown.place(rank)
             source = own.get((t, j, stage)) or by_class[t, j % period, stage]
             nodes += len(source.nodes)
-            if nodes > _MOST_NODES:
-                raise TraceError(f"{self.grown.ranks:,} ranks do more than {_MOST_NODES:,} things; "
-                                 "generate the job with the format llm", source.path)
+            check_nodes(nodes, self.grown.ranks, source.path)
             yield replace(source, rank=rank, nodes=tuple(
                 moved.node(node, j) if node.members else node for node in source.nodes))
 

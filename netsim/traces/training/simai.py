@@ -11,13 +11,16 @@ from typing import TypeVar
 
 from netsim.checks import check_path, check_whole
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
+from netsim.operations import Operations
 from netsim.plain import plain_numbers
 from netsim.programs import Programs
 from netsim.traces.files import first_word, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.traces.training.aicb_file import AicbFile, AicbRow, read_aicb_file
+from netsim.traces.training.aicb_stages import stage_traces
 from netsim.traces.training.alike import AlikeRanks
 from netsim.traces.training.busbw_file import read_busbw
+from netsim.traces.training.joining import join
 from netsim.traces.training.scaling import check_keep, grown_payload, growth
 from netsim.traces.training.simai_file import (
     POLICIES,
@@ -125,18 +128,18 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
     check_whole(gpus_per_server, "gpus_per_server", 1)
     check_keep(keep)
     path = require_file(path)
+    made: Programs | Operations
     with _as_problems(path):
-        if first_word(path).startswith("[rank"):
+        if first_word(path).startswith("["):
             if simai != "events" or (pipeline, efficiency, busbw) != (None,) * 3:
                 raise InputError("a file of AICB has no computations and no stages: simai, "
                                  "pipeline, efficiency and busbw are for those of SimAI (.txt)")
-            made, ranks = _run_aicb(read_aicb_file(path), gpus, scale, keep, gpus_per_server,
-                                    skip_init)
+            made = _run_aicb(read_aicb_file(path), gpus, scale, keep, gpus_per_server, skip_init)
         else:
             file = read_simai_file(path)
             _warn(file, strict)
             file, sizes = _grown(file, _sizes(file, gpus, gpus_per_server), scale, keep)
-            pipeline, ranks = _pipeline(pipeline, simai), sizes.ranks
+            pipeline = _pipeline(pipeline, simai)
             machines = None
             if simai == "analytical" or pipeline == "formula" or efficiency is not None:
                 machines = Machines.of(gpus_per_server, nics_per_server, nvlink, nic,
@@ -148,7 +151,7 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
             made = _run_simai(file, AlikeRanks(sizes, gpus_per_server), sizes, machines, simai,
                               pipeline)
     job = JobSpec(0, iterations=iterations, name=path.stem, operations=made,
-                  hosts=range(ranks) if hosts is None else hosts)
+                  hosts=range(made.ranks) if hosts is None else hosts)
     return Workload([job], path.stem, seed=seed)
 
 
@@ -285,34 +288,44 @@ def _pipeline(given: str | None, simai: str) -> str:
 
 
 def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
-              keep: str, gpus_per_server: int, skip_init: bool) -> tuple[Programs, int]:
-    """Return what the ranks of a file of AICB do, and how many there are."""
+              keep: str, gpus_per_server: int, skip_init: bool) -> Programs | Operations:
+    """Return what the ranks of a file of AICB do."""
+    traced = _aicb_sizes(file)
     if gpus is not None:
         check_whole(gpus, "gpus", 1)
-    tp, ep, dp = (file.sizes.get(group, 1) for group in ("tp", "ep", "dp"))
-    if "dp" in file.sizes and (file.ranks % (tp * dp) or dp % ep):
-        raise TraceError(f"{file.ranks} ranks are not in groups of tp = {tp}, dp = {dp} and ep = "
-                         f"{ep}", file.path)
-    pp = file.ranks // (tp * dp) if "dp" in file.sizes else 1
-    sizes = GroupSizes.of(file.ranks, tp, ep, pp, file.path)
-    experts = file.sizes.get("dp-ep", sizes.size("dp-ep"))
-    if experts != sizes.size("dp-ep"):
-        raise TraceError(f"ep_dp_group has {experts} ranks, not dp / ep = {sizes.dp} / {ep}",
-                         file.path)
-    if gpus is not None:
-        sizes = GroupSizes.of(gpus, tp, ep, pp, file.path)
-    traced, sizes = sizes, _scaled(sizes, scale, file.path)
-    ranks = AlikeRanks(sizes, gpus_per_server)
-    rows = file.iteration if skip_init else file.rows
-    if any(row.kind == "computation" for row in rows):
+        traced = GroupSizes.of(gpus, traced.tp, traced.ep, traced.pp, file.path)
+    sizes = _scaled(traced, scale, file.path)
+    file = replace(file, stages=tuple(tuple(_kept(row, traced, sizes, keep) for row in rows)
+                                      for rows in file.stages))
+    if any(row.kind == "computation" for rows in file.stages for row in rows):
         warnings.warn(NetsimWarning("computations have no times, and take none", file.path),
                       stacklevel=4)
-    for number, row in enumerate(rows):
+    if sizes.pp > 1 and len(file.stages) > 1:
+        return join(list(stage_traces(file, sizes, skip_init=skip_init)))
+    ranks = AlikeRanks(sizes, gpus_per_server)
+    for number, row in enumerate(file.rows(skip_init=skip_init)):
         if row.group:
             name = f"{number}.{row.stage}/{row.group} {row.kind}"
-            grown = _kept(row, traced, sizes, keep)
-            ranks.collective(name, row.kind, row.group, grown.nbytes)
-    return ranks.programs(), sizes.ranks
+            ranks.collective(name, row.kind, row.group, row.nbytes)
+    return ranks.programs()
+
+
+def _aicb_sizes(file: AicbFile) -> GroupSizes:
+    """Return the sizes of the groups of a file of AICB."""
+    tp, ep = (file.sizes.get(group, 1) for group in ("tp", "ep"))
+    pp = len(file.stages)
+    if pp == 1 and "dp" in file.sizes:  # one stage, like the others
+        pp = max(file.ranks // (tp * file.sizes["dp"]), 1)
+    if file.ranks % (tp * pp * ep):
+        raise TraceError(f"{file.ranks} ranks are not in groups of tp = {tp}, ep = {ep}, in {pp} "
+                         "stages", file.path)
+    sizes = GroupSizes.of(file.ranks, tp, ep, pp, file.path)
+    for group, size in file.sizes.items():
+        if sizes.size(group) != size:
+            raise TraceError(f"{group} groups have {size} ranks, not {sizes.size(group)}: there "
+                             f"are {file.ranks} ranks in {pp} stages, of tp = {tp} and ep = {ep}",
+                             file.path)
+    return sizes
 
 
 def _run_simai(file: SimaiFile, ranks: AlikeRanks, sizes: GroupSizes, machines: Machines | None,

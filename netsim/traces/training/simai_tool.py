@@ -78,7 +78,7 @@ class GroupSizes(NamedTuple):
     def size(self, group: str) -> int:
         """Return how many ranks a group of a kind has."""
         return {"tp": self.tp, "ep": self.ep, "dp": self.dp, "dp-ep": self.dp // self.ep,
-                "pp": self.pp, "all": self.ranks}[group]
+                "pp": self.pp, "embedding": min(self.pp, 2), "all": self.ranks}[group]
 
 #: The size in bytes, and a value per column.
 _TableRow = tuple[float, tuple[float, ...]]
