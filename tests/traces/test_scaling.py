@@ -1,13 +1,17 @@
 """Traces of a few ranks as those of many."""
 
 import json
+import math
+from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import netsim
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.traces.training import write_chakra
-from netsim.traces.training.scaling import Layout
+from netsim.traces.training import RankNode, RankTrace, join, write_chakra
+from netsim.traces.training.scaling import Layout, Scaling
 
 from .chakra_files import coll, node, write
 from .simai_files import layer, simai
@@ -130,6 +134,63 @@ def test_groups_of_experts_grow(tmp_path, scale, dp, ep):
     nameless = [[each._replace(group="") for each in sent(jobs[0])] for jobs in (grown, more)]
     assert sorted(nameless[0]) == sorted(nameless[1])
     assert run(grown, dp).jobs["finish_s"][0] == run(more, dp).jobs["finish_s"][0]
+
+
+#: The kinds of groups that programs of ranks may use, by the ranks of each.
+KINDS = {"tp": lambda layout, t, j, stage: [(other, j, stage) for other in range(layout.tp)],
+         "pp": lambda layout, t, j, stage: [(t, j, other) for other in range(layout.pp)],
+         "all": lambda layout, t, j, stage: [layout.place(rank) for rank in range(layout.ranks)],
+         **{kind: lambda layout, t, j, stage, kind=kind: [
+             (t, other, stage) for other in layout.groups_of(j)[kind]]
+            for kind in ("dp", "cp", "dp-cp", "ep", "edp")}}
+
+
+def programs(layout, steps):
+    """What each rank of a layout does: a step after the other, of which each replica has a part."""
+    for rank in range(layout.ranks):
+        place = layout.place(rank)
+        nodes = [RankNode(0, "begin", "compute", seconds=1e-6 * (1 + place[2]))]
+        for k, (what, kind, nbytes) in enumerate(steps, 1):
+            members = tuple(sorted(layout.rank(*each) for each in KINDS[kind](layout, *place)))
+            nodes.append(RankNode(k, f"s{k}", "collective", (k - 1,), collective=what,
+                                  members=members, payload=nbytes, group=kind, label=kind))
+        yield RankTrace.of(rank, Path("t.et"), nodes)
+
+
+@given(st.data())
+def test_any_program_of_all_ranks_scaled_is_that_of_more(data):
+    """Whatever groups it uses, and whichever replicas are traced, if there is one of each class.
+
+    Buffers can be divided by all numbers of ranks. Groups that could grow in two ways are refused.
+    """
+    size = st.integers(1, 2)
+    tp, cp, pp = (data.draw(size) for _ in range(3))
+    layout = Layout(tp, cp, data.draw(st.sampled_from([1, 2, 4])),
+                    data.draw(st.sampled_from([2, 4, 8])), pp)
+    scale = {"dp": data.draw(st.integers(1, 3)), "ep": data.draw(size)}
+    steps = data.draw(st.lists(st.tuples(
+        st.sampled_from(["all-reduce", "all-gather", "all-to-all", "barrier"]),
+        st.sampled_from(sorted(KINDS)), st.just(5040 * 64)), max_size=5))
+    try:
+        scaling = Scaling(layout._asdict(), scale)
+    except InputError:
+        assume(False)
+    traces = list(programs(layout, steps))
+    period = math.lcm(layout.cp, layout.ep)
+    kept = data.draw(st.integers(0, layout.replicas // period - 1))
+    some = [trace for trace in traces if layout.place(trace.rank)[1] // period == kept]
+    try:
+        grown = list(scaling.complete(data.draw(st.sampled_from([traces, some]))))
+    except TraceError as error:
+        assert "not of one kind" in str(error)  # noqa: PT017
+        assume(False)
+    whole = list(programs(scaling.grown, steps))
+    assert [[(node.name, node.kind, node.after, node.seconds, node.collective, node.members,
+              node.payload) for node in trace.nodes] for trace in grown] == [
+           [(node.name, node.kind, node.after, node.seconds, node.collective, node.members,
+             node.payload) for node in trace.nodes] for trace in whole]
+    sizes = [join(ranks).sendings for ranks in (grown, whole)]
+    assert {each.communication for each in sizes[0]} == {each.communication for each in sizes[1]}
 
 
 def test_profiles_are_scaled_too(tmp_path):
