@@ -99,7 +99,10 @@ def test_the_example_of_9216_gpus(traces_simai_9216_case):
         for name, each in zip(("compute", "EP", "TP", "DP_EP", "DP", "bubble", "PP", "total",
                                "exposed"), (*times, times.total_s, times.exposed_s), strict=True):
             assert each * 1e6 == pytest.approx(us[name], rel=1e-9, abs=1e-3), name
+    total = expected["analytical"]["example"]["us"]["total"]
     for options in ({}, {"gpus": 768, "scale": {"dp": 12}}):
+        times = simai_times(EXAMPLE, nvlink="360GiB/s", nic="48.5GiB/s", efficiency=".", **options)
+        assert times.total_s * 1e6 == pytest.approx(total, rel=1e-9, abs=1e-3)
         made = netsim.read_workload(EXAMPLE, **options)[0].operations
         families = {word(each.group): each.members for each in made.families}
         for name in ("TP", "DP", "EP", "DP_EP"):

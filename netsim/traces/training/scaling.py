@@ -180,7 +180,7 @@ class Layout(NamedTuple):
         """Return the replicas in the group of each kind that has replica j."""
         cp, ep, count = self.cp, self.ep, self.replicas
         first, block = j // cp * cp, j // ep * ep
-        return {"one": range(j, j + 1), "cp": range(first, first + cp),
+        return {"replica": range(j, j + 1), "cp": range(first, first + cp),
                 "dp": range(j % cp, count, cp), "dp-cp": range(count),
                 "ep": range(block, block + ep), "edp": range(j % ep, count, ep)}
 
