@@ -26,6 +26,7 @@ from netsim.plots.style import (
     require_matplotlib,
     seconds_axis,
     short,
+    tag,
     three_figures,
 )
 
@@ -59,6 +60,7 @@ class _Bar(NamedTuple):
     high: float
     colour: str
     hollow: bool
+    label: str
 
 
 class _Metric(NamedTuple):
@@ -176,7 +178,8 @@ def _groups(tables: Mapping[str, pd.DataFrame], metric: str, among: Iterable[str
                 low, high = (float(row.get(f"{metric}_{end}", math.nan)) for end in ("low", "high"))
                 tone = colour(index) if len(tables) > 1 else style[scheme].colour
                 group.append(_Bar(y, float(row[metric]), low, high, tone,
-                                  row["work_conservation"] == "none"))
+                                  row["work_conservation"] == "none",
+                                  str(row.get("label", scheme))))
                 y += 1
         yield scheme, group
         y += _GAP
@@ -187,15 +190,17 @@ def _draw(ax: Axes, bar: _Bar, metric: _Metric) -> None:
     known = math.isfinite(bar.value)
     end = bar.value if known else metric.base
     if known:
-        ax.barh(bar.y, bar.value - metric.base, left=metric.base, height=0.86,
-                **fill(bar.colour, light=bar.hollow))
+        tag(bar.label, *ax.barh(bar.y, bar.value - metric.base, left=metric.base, height=0.86,
+                                **fill(bar.colour, light=bar.hollow)))
     if known and math.isfinite(bar.low) and math.isfinite(bar.high):
-        ax.errorbar(bar.value, bar.y, xerr=[[bar.value - bar.low], [bar.high - bar.value]],
-                    fmt="none", ecolor=INK, elinewidth=0.9, capsize=2, capthick=0.9)
+        whisker = ax.errorbar(
+            bar.value, bar.y, xerr=[[bar.value - bar.low], [bar.high - bar.value]], fmt="none",
+            ecolor=INK, elinewidth=0.9, capsize=2, capthick=0.9)
+        tag(bar.label, *whisker.lines[1], *whisker.lines[2])
         end = bar.high
-    ax.annotate(three_figures(bar.value) if known else "no job finished",
-                (end, bar.y), (3, 0), textcoords="offset points", va="center", fontsize=6.5,
-                color=INK)
+    tag(bar.label, ax.annotate(
+        three_figures(bar.value) if known else "no job finished", (end, bar.y), (3, 0),
+        textcoords="offset points", va="center", fontsize=6.5, color=INK))
 
 
 def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric) -> None:

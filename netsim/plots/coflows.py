@@ -28,6 +28,7 @@ from netsim.plots.style import (
     new_figure,
     require_matplotlib,
     short,
+    tag,
     three_figures,
     time_axis,
 )
@@ -36,6 +37,7 @@ from netsim.units import Quantity
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
+    from matplotlib.text import Annotation
 
     from netsim.results.result import Result
 
@@ -89,9 +91,9 @@ def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None,
         for index, label in enumerate(labels):
             if (name, label) in ratios:
                 ratio = ratios[name, label]
-                ax.barh(top + index, ratio - 1, left=1, height=0.84, zorder=2,
-                        **style[label].bar())
-                _annotate(ax, top + index, ratio, three_figures(ratio))
+                tag(label, *ax.barh(top + index, ratio - 1, left=1, height=0.84, zorder=2,
+                                    **style[label].bar()),
+                    _annotate(ax, top + index, ratio, three_figures(ratio)))
         if (name, LOWER_BOUND) in ratios:
             ax.plot([ratios[name, LOWER_BOUND]] * 2, [top - 0.5, top + len(labels) - 0.5],
                     color=INK, linewidth=1.2, solid_capstyle="butt", zorder=1.5)
@@ -141,10 +143,10 @@ def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
     for index, (label, table) in enumerate(tables.items()):
         for name, row in table.iterrows():
             y, mean, most = tops[str(name)] + index, row["slowdown_mean"], row["slowdown_p95"]
-            ax.barh(y, mean - 1, left=1, height=0.84, zorder=2, **style[label].bar())
-            ax.plot([mean, most], [y, y], color=INK, linewidth=0.9, zorder=2.5, marker="|",
-                    markersize=3.6, markevery=[1])
-            _annotate(ax, y, max(mean, most), three_figures(mean))
+            tag(label, *ax.barh(y, mean - 1, left=1, height=0.84, zorder=2, **style[label].bar()),
+                *ax.plot([mean, most], [y, y], color=INK, linewidth=0.9, zorder=2.5, marker="|",
+                         markersize=3.6, markevery=[1]),
+                _annotate(ax, y, max(mean, most), three_figures(mean)))
     _finish(ax, known[["slowdown_mean", "slowdown_p95"]].to_numpy(),
             "slowdown: CCT / CCT alone (figures: mean)")
     _add_key(ax, style, Line2D([], [], color=INK, linewidth=0.9, label="to the 95th percentile"))
@@ -166,14 +168,14 @@ def _class_rows(ax: Axes | None, counts: Mapping[Any, int], bars: int
     return ax, tops
 
 
-def _annotate(ax: Axes, y: float, end: float, text: str) -> None:
+def _annotate(ax: Axes, y: float, end: float, text: str) -> Annotation:
     """Write a text at the end of a bar, on the side away from 1."""
     from matplotlib.patheffects import withStroke
 
     halo = [withStroke(linewidth=1.8, foreground="white")]  # to be legible on the mark
-    ax.annotate(text, (end, y), (3 if end >= 1 else -3, 0), textcoords="offset points",
-                va="center", ha="left" if end >= 1 else "right", fontsize=6.5, color=INK,
-                path_effects=halo, zorder=3)
+    return ax.annotate(text, (end, y), (3 if end >= 1 else -3, 0), textcoords="offset points",
+                       va="center", ha="left" if end >= 1 else "right", fontsize=6.5, color=INK,
+                       path_effects=halo, zorder=3)
 
 
 def _finish(ax: Axes, ends: NDArray[np.float64], name: str) -> None:

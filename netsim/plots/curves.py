@@ -21,6 +21,7 @@ from netsim.plots.style import (
     new_figure,
     require_matplotlib,
     short,
+    tag,
     time_axis,
     uncover,
 )
@@ -29,9 +30,10 @@ from netsim.results.result import Result
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
-__all__ = ["DISTRIBUTIONS", "active_curves", "cdf_curves", "decision_marks", "thin_steps",
-           "timeline"]
+__all__ = ["DISTRIBUTIONS", "active_counts", "active_curves", "cdf_curves", "decision_marks",
+           "thin_steps", "timeline"]
 
 Floats = NDArray[np.float64]
 
@@ -102,8 +104,8 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
     style = looks(known, (*among, *results))
     for index, (label, times) in enumerate(known.items()):
         # Offset along the curves, so that markers do not hide each other where curves meet.
-        _draw_curve(ax, times, label=short(label), **style[label].line(),
-                    markevery=(0.03 + 0.15 * index / len(known), 0.15))
+        tag(label, *_draw_curve(ax, times, label=short(label), **style[label].line(),
+                                markevery=(0.03 + 0.15 * index / len(known), 0.15)))
     ax.set_xscale("log")
     ax.set_ylim(0, 1.02)
     name_axes(ax, of.upper(), f"share of {counted}")
@@ -130,15 +132,15 @@ def _times(result: Result | ArrayLike, of: str, column: str) -> Floats | None:
             else None)
 
 
-def _draw_curve(ax: Axes, times: Floats, **style: Any) -> None:
+def _draw_curve(ax: Axes, times: Floats, **style: Any) -> list[Line2D]:
     """Draw an empirical distribution; times of 0 count but cannot be drawn on the log axis."""
     values = np.sort(times[~np.isnan(times)])
     zeros = int(np.sum(values <= 0))
     if zeros == len(values):
-        return
+        return []
     counts = np.unique(np.linspace(zeros + 1, len(values), _POINTS).astype(np.int64))
-    ax.step(np.append(values[zeros], values[counts - 1]), np.append(zeros, counts) / len(times),
-            where="post", **style)
+    return ax.step(np.append(values[zeros], values[counts - 1]),
+                   np.append(zeros, counts) / len(times), where="post", **style)
 
 
 def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | None = None
@@ -178,24 +180,22 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     if of not in _ACTIVE:
         raise UnknownNameError("curve", of, _ACTIVE)
     _check_recorded(results, of)
-    spells = {label: _active_times(result, of) for label, result in results.items()
-              if _has_rows(result, of)}
+    spells = [label for label, result in results.items() if _has_rows(result, of)]
     if not spells:
         raise InputError("there is nothing to draw: " + (
             "nothing has trained at the edge" if of == "training" else f"no {of} have completed"))
     if ax is None:
         ax = new_axes(height_in=1.9 + 0.13 * (len(spells) // 3))
     style = looks(spells, results)
-    span = max(ends.max() for _, ends in spells.values()) - min(
-        starts.min() for starts, _ in spells.values())
-    for index, (label, (starts, ends)) in enumerate(spells.items()):
-        times, counts = _counts(starts, ends, span)
+    name, curves = active_counts(results, of, _CHANGES, _BINS)
+    for index, (label, (times, counts)) in enumerate(curves.items()):
         marks = {"markevery": (0.03 + 0.25 * index / len(spells), 0.25)} if len(spells) > 1 else {
             "marker": ""}
-        ax.step(times, counts, where="post", label=short(label), **style[label].line() | marks)
+        tag(label, *ax.step(times, counts, where="post", label=short(label),
+                            **style[label].line() | marks))
     ax.set_ylim(0, None)
     ax.margins(x=0.02)
-    name_axes(ax, y=_ACTIVE[of][2])
+    name_axes(ax, y=name)
     time_axis(ax)
     dress(ax, "both")
     ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -203,6 +203,32 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     if len(spells) > 1:
         add_legend(ax)
     return ax
+
+
+def active_counts(results: Mapping[str, Result], of: str, most: int, intervals: int
+                  ) -> tuple[str, dict[str, tuple[Floats, Floats]]]:
+    """Return the curves that `active_curves` draws.
+
+    Parameters
+    ----------
+    results, of
+        As for `active_curves`.
+    most, intervals : int
+        As for `thin_steps`.
+
+    Returns
+    -------
+    name : str
+        What is counted.
+    curves : dict
+        Instants, and the number active from each on, by label.
+    """
+    spells = {label: _active_times(result, of) for label, result in results.items()
+              if _has_rows(result, of)}
+    span = (max(ends.max() for _, ends in spells.values())
+            - min(starts.min() for starts, _ in spells.values())) if spells else 0.0
+    return _ACTIVE[of][2], {label: _counts(starts, ends, span, most, intervals)
+                            for label, (starts, ends) in spells.items()}
 
 
 def _active_rows(result: Result, of: str) -> pd.DataFrame:
@@ -225,12 +251,13 @@ def _active_times(result: Result, of: str) -> tuple[Floats, Floats]:
     return starts[counted], np.where(np.isnan(ends), stop or 0.0, ends)[counted]
 
 
-def _counts(starts: Floats, ends: Floats, span: float) -> tuple[Floats, Floats]:
+def _counts(starts: Floats, ends: Floats, span: float, most: int = _CHANGES,
+            intervals: int = _BINS) -> tuple[Floats, Floats]:
     """Return instants and the number active from each on; if there are many, means."""
     changes = np.concatenate((starts, ends))
     times, inverse = np.unique(changes, return_inverse=True)
     steps = np.bincount(inverse, np.repeat((1.0, -1.0), len(starts)), len(times))
-    return thin_steps(times, np.rint(np.cumsum(steps)), span)
+    return thin_steps(times, np.rint(np.cumsum(steps)), span, most, intervals)
 
 
 def thin_steps(times: Floats, values: Floats, span: float, most: int = _CHANGES,

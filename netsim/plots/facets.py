@@ -27,6 +27,7 @@ from netsim.plots.style import (
     new_figure,
     require_matplotlib,
     short,
+    tag,
     uncover,
     widen_for,
 )
@@ -119,9 +120,12 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
     for ax, panel in zip(axes, panels, strict=True):
         labels = _tuples(panel.rows, lines)
         own = {each: panel.rows[labels == each] for each in styled if (labels == each).any()}
-        draw_series(ax, axis, roles["x"], y, [
+        drawn = draw_series(ax, axis, roles["x"], y, [
             (short(labels_of(rows, lines).iloc[0]), styled[each], rows)
             for each, rows in own.items()])
+        if "hue" in roles:
+            for each, artists in zip(own, drawn, strict=True):
+                tag(_names({roles["hue"]: [each[0]]}, [roles["hue"]])[0], *artists)
         set_y(ax, known, y)
         name_axes(ax, axis.name)
     for ax in axes:

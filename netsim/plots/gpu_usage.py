@@ -22,6 +22,7 @@ from netsim.plots.style import (
     new_figure,
     require_matplotlib,
     short,
+    tag,
     time_axis,
 )
 
@@ -124,8 +125,8 @@ def usage_curves(results: Mapping[str, Result], of: str = "held") -> list[Axes]:
         marks = {"markevery": (0.03 + 0.25 * index / len(usages), 0.25)}
         for ax, name, most in ((gpus, of, (_MEANS, _MEANS)), (jobs, "waiting", ())):
             times, values = usage["t_s"].to_numpy(), usage[name].to_numpy(np.float64)
-            ax.step(*thin_steps(times, values, end - begin, *most), where="post",
-                    label=short(label), **style[label].line() | marks)
+            tag(label, *ax.step(*thin_steps(times, values, end - begin, *most), where="post",
+                                label=short(label), **style[label].line() | marks))
     _finish(gpus, jobs, max(int(result.run["gpus"]) for result in results.values()))
     if of == "running":
         gpus.set_ylabel("GPUs running")

@@ -1,110 +1,114 @@
-"""An HTML report of a sweep in one self-contained file: tables, figures and provenance."""
+"""HTML reports of runs, comparisons and sweeps: tables, figures and provenance in one file."""
 
 from __future__ import annotations
 
-import html
-import io
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import tomli_w
 
 from netsim.atomic import atomic_write
-from netsim.errors import InputError
+from netsim.errors import NetsimError
+from netsim.plots.curves import active_counts
+from netsim.plots.page import figure_of, interactive_of, page_of, table_of, text_of
 from netsim.plots.pictures import PICTURES
+from netsim.plots.style import looks, require_matplotlib
+from netsim.plots.sweeps import METRICS
+from netsim.plots.varied import words
+from netsim.studies.compare import Comparison
+from netsim.studies.sweep_result import Sweep
 from netsim.text import visible
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-    from netsim.studies.sweep_result import Sweep
+    from netsim.results.result import Result
 
 __all__ = ["report_page", "save_report"]
 
 _MEANS = ("Means over seeds, geometric ones for ratios; whiskers and bands show 95 % confidence "
           "intervals")
-_CAPTIONS = {"bars": _MEANS, "sweep": _MEANS, "cdf": "Distribution of JCTs, all seeds pooled"}
+
+#: Captions by what is drawn, the kind of plot, and the quantity if there are several.
+_CAPTIONS: dict[str, dict[str, str]] = {
+    "run": {
+        "timeline": "Jobs, and coflows or workers, active over time",
+        "gantt": "What each job, or rank, did over time",
+        "cdf jct": "Distribution of JCTs; <i>alone</i>: of jobs that have the network to "
+                   "themselves",
+        "cdf cct": "Distribution of CCTs; <i>alone</i>: of coflows that have the network to "
+                   "themselves",
+        "slowdown": "Slowdowns of coflows by class: bars end at means, thin lines at 95th "
+                    "percentiles",
+        "utilisation": "Utilisation over time",
+        "gpus": "Which job held which GPU, and how many jobs waited",
+        "usage": "GPUs in use and jobs waiting over time",
+    },
+    "comparison": {
+        "bars": "Total JCT over the lower bound",
+        "classes": "Mean CCT of the baseline over that of each policy, by class of coflow: more "
+                   "than 1 is better than the baseline",
+        "usage": "GPUs held and jobs waiting over time",
+    },
+    "sweep": {
+        "bars": _MEANS, "sweep": _MEANS, "cdf": "Distributions of JCTs, all seeds pooled"},
+}
+_ZOOM = ("; drag to zoom in on a time, turn the wheel to zoom in and out. Time axes without a "
+         "script are of the whole run")
 
 #: Columns of the table of claims that are shown.
 _CLAIMED = ("claim", "paper", "measured", "holds_on", "verdict")
 
-#: More curves than this cannot be told apart in one figure.
-_MOST_CURVES = 6
+#: Columns of the jobs that took longest, as far as there are such, and the number of these jobs.
+_JOBS = ("job", "name", "arrival_s", "start_s", "finish_s", "jct_s", "lower_bound_s", "slowdown",
+         "coflows", "bytes", "gpus", "preemptions", "restarts")
+_LONGEST = 15
 
-_PAGE = Template("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<style>
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
-       padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; font-size: .85rem; white-space: nowrap; }
-div.wide { overflow-x: auto; }
-th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #ddd; }
-th { border-bottom: 2px solid #888; } td.text, th.text { text-align: left; }
-figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; width: 34rem; }
-figcaption { font-size: .85rem; color: #555; } pre { background: #f5f5f5; padding: .8rem;
-       overflow-x: auto; font-size: .8rem; } .failed { color: #a00; }
-</style>
-</head>
-<body>
-<h1>$title</h1>
-$body
-</body>
-</html>
-""")
+#: Left out: the same run gives the same page.
+_UNSTEADY = ("wall_s",)
+
+#: Most steps of a curve on an interactive timeline, and of intervals if there are more.
+_STEPS, _INTERVALS = 20_000, 4_000
 
 
-def report_page(sweep: Sweep, claims: pd.DataFrame | None = None) -> str:
-    """Return a report of a sweep as an HTML page that refers to no other file.
+def report_page(thing: Result | Comparison | Sweep, claims: pd.DataFrame | None = None,
+                title: str | None = None) -> str:
+    """Return a report as an HTML page that refers to no other file.
+
+    Policies can be hidden in its figures, and timelines zoomed.
 
     Parameters
     ----------
-    sweep : Sweep
+    thing : Result, Comparison or Sweep
     claims : DataFrame, optional
         Claims of a paper and whether the sweep confirms them; see `netsim.reproductions`.
+    title : str, optional
+        By default the name of the experiment, or what was run.
 
     Raises
     ------
     InputError
-        If the sweep has no run.
+        If there is no run.
     MissingExtraError
         If matplotlib is not installed.
     """
-    title = f"Sweep {sweep.folder.resolve().name}"
-    parts = [_lead(sweep)]
-    if claims is not None:
-        parts += ["<h2>Claims</h2>",
-                  _table(claims[[name for name in _CLAIMED if name in claims]])]
-    parts += ["<h2>Means over seeds</h2>",
-              "<p>With 95 % confidence intervals. Means of ratios are geometric.</p>",
-              _table(_joined(sweep.means()))]
-    if (ratios := sweep.ratios_if_any()) is not None:
-        parts += ["<h2>Ratios, pair by pair</h2>",
-                  f"<p>Total JCT over that of {_text(ratios['baseline'].iloc[0])} on the same "
-                  "workload: geometric means with 95 % confidence intervals, and the numbers of "
-                  "pairs with a ratio below 1 and above 1.</p>",
-                  _table(_joined(ratios.drop(columns="baseline")))]
-    if sweep.columns:
-        parts += ["<h2>Figures</h2>", *_figures(sweep)]
-    if len(sweep.failures):
-        parts += ["<h2>Failed runs</h2>", _table(sweep.failures[[*sweep.columns, "seed",
-                                                                 "error"]])]
-    parts += ["<h2>Runs</h2>", _table(sweep.table[[*sweep.columns, "seed", "jobs_finished",
-                                                   "jct_total_s", "over_lower_bound",
-                                                   "makespan_s", "key"]]),
-              "<h2>Experiment</h2>", f"<pre>{_text(_spec(sweep))}</pre>",
-              "<h2>Provenance</h2>", _provenance(sweep)]
-    return _PAGE.substitute(title=_text(title), body="\n".join(parts))
+    require_matplotlib()
+    if isinstance(thing, Sweep):
+        parts, spec, named = _of_sweep(thing, claims), thing.experiment, (
+            f"Sweep {thing.folder.resolve().name}")
+    elif isinstance(thing, Comparison):
+        parts, spec, named = _of_comparison(thing), thing.spec or {}, (
+            f"Comparison on {_places(next(iter(thing.results.values())))}")
+    else:
+        parts, spec, named = _of_run(thing), thing.spec or {}, (
+            f"{thing.run['allocator']['name']} on {_places(thing)}")
+    described = f"<p>{text_of(text)}</p>\n" if (text := spec.get("description")) else ""
+    return page_of(title or spec.get("name") or named, described + "\n".join(parts))
 
 
-def save_report(sweep: Sweep, path: str | Path, claims: pd.DataFrame | None = None) -> Path:
+def save_report(thing: Result | Comparison | Sweep, path: str | Path,
+                claims: pd.DataFrame | None = None, title: str | None = None) -> Path:
     """Write `report_page` to a file atomically.
 
     Raises
@@ -112,22 +116,118 @@ def save_report(sweep: Sweep, path: str | Path, claims: pd.DataFrame | None = No
     OutputError
         If the file cannot be written.
     """
-    page, target = report_page(sweep, claims), Path(path)
+    page, target = report_page(thing, claims, title), Path(path)
     with atomic_write(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return target
 
 
-def _text(value: object) -> str:
-    """Escape a value for HTML."""
-    return html.escape(visible(value, lines=True))
+# --- what is reported ----------------------------------------------------------------------
 
 
-def _lead(sweep: Sweep) -> str:
-    """Return a paragraph with the number of runs and what was varied."""
-    over = " &times; ".join(map(_text, (*sweep.columns, "seed")))
+def _of_run(run: Result) -> Iterator[str]:
+    """Yield the parts of a report of a run."""
+    summary = run.summary()
+    finished = f"{summary['jobs_finished']:,} of {summary['jobs']:,} jobs finished"
+    yield f"<p>{_text_of_policies(run)} on {text_of(_places(run))}: {finished}.</p>"
+    yield "<h2>Summary</h2>"
+    yield table_of(_summary(summary))
+    yield from _figures(run, "run", {run.run["allocator"]["name"]: run})
+    yield f"<h2>The {min(_LONGEST, len(run.jobs))} jobs that took longest</h2>"
+    jobs = run.jobs.sort_values("jct_s", ascending=False, kind="stable").head(_LONGEST)
+    yield table_of(_in_words(jobs[[name for name in _JOBS if name in jobs]]))
+    yield from _origin(run.spec, run)
+
+
+def _of_comparison(compared: Comparison) -> Iterator[str]:
+    """Yield the parts of a report of a comparison."""
+    first = next(iter(compared.results.values()))
+    yield (f"<p>{len(compared.results)} runs of {text_of(_places(first))}, "
+           f"{len(first.jobs):,} jobs.</p>")
+    yield "<h2>Results</h2>"
+    base = compared.baseline or next(iter(compared.results))
+    yield (f"<p>Ratios are of total JCT: to the lower bound, and to {text_of(base)}. Less is "
+           "better.</p>")
+    columns = [name for name in compared.table if name not in ("scheme", *_UNSTEADY)]
+    yield table_of(_in_words(compared.table[columns].dropna(axis="columns", how="all")))
+    yield from _figures(compared, "comparison", compared.results)
+    yield from _origin(compared.spec, first)
+
+
+def _of_sweep(sweep: Sweep, claims: pd.DataFrame | None) -> Iterator[str]:
+    """Yield the parts of a report of a sweep."""
+    over = " &times; ".join(map(text_of, (*map(words, sweep.columns), "seed")))
     missing = f', <span class="failed">{sweep.missing} missing</span>' if sweep.missing else ""
-    return f"<p>{len(sweep.table):,} runs over {over}{missing}.</p>"
+    yield f"<p>{len(sweep.table):,} runs over {over}{missing}.</p>"
+    if claims is not None:
+        yield "<h2>Claims</h2>"
+        yield table_of(claims[[name for name in _CLAIMED if name in claims]])
+    yield "<h2>Means over seeds</h2>"
+    yield "<p>With 95 % confidence intervals. Means of ratios are geometric.</p>"
+    yield table_of(_in_words(_joined(sweep.means())))
+    if (ratios := sweep.ratios_if_any()) is not None:
+        yield "<h2>Ratios, pair by pair</h2>"
+        yield (f"<p>Total JCT over that of {text_of(ratios['baseline'].iloc[0])} on the same "
+               "workload: geometric means with 95 % confidence intervals, and the numbers of "
+               "pairs with a ratio below 1 and above 1. Less is better.</p>")
+        yield table_of(_in_words(_joined(ratios.drop(columns="baseline"))))
+    if sweep.columns:
+        yield from _figures(sweep, "sweep", {})
+    if len(sweep.failures):
+        yield "<h2>Failed runs</h2>"
+        yield table_of(_in_words(sweep.failures[[*sweep.columns, "seed", "error"]]))
+    yield "<h2>Runs</h2>"
+    yield table_of(_in_words(sweep.table[[*sweep.columns, "seed", "jobs_finished", "jct_total_s",
+                                          "over_lower_bound", "makespan_s", "key"]]))
+    # With allocators by their labels, so that the file can be run.
+    vary = {name: values for name, values in sweep.grid.items() if name != "seed"}
+    yield _experiment({**sweep.experiment, "sweep": {"seeds": sweep.grid["seed"], "vary": vary}})
+    version, _, digest = sweep.code.partition(" ")
+    yield _provenance({"netsim": version, "digest of its code": digest,
+                       "seeds": ", ".join(map(str, sweep.grid["seed"])),
+                       "runs stored in": sweep.folder.resolve().name})
+
+
+def _places(run: Result) -> str:
+    """Return the names of workload and network, cluster or edge-cloud of a run."""
+    where = next((run.run[key] for key in ("cluster", "edge_cloud", "network")
+                  if run.run.get(key)), "")
+    return f"{run.run['workload']}, {where}".removesuffix(", ")
+
+
+def _text_of_policies(run: Result) -> str:
+    """Return the policies of a run, escaped."""
+    named = {key: run.run[key] for key in ("scheduler", "placement") if run.run.get(key)}
+    others = (f"{key} {each['name'] if isinstance(each, Mapping) else each}"
+              for key, each in named.items())
+    return text_of(", ".join((run.run["allocator"]["name"], *others)))
+
+
+# --- tables --------------------------------------------------------------------------------
+
+
+def _summary(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Return a table of the numbers of a summary in words."""
+    rows = [(_heading(name), value) for name, value in summary.items()
+            if name not in _UNSTEADY and isinstance(value, int | float)
+            and not math.isnan(value)]
+    return pd.DataFrame({"what": [name for name, _ in rows],
+                         "value": [f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"
+                                   for _, value in rows]})
+
+
+def _heading(name: str) -> str:
+    """Return a column in words, with its unit."""
+    if name in METRICS:
+        return f"{METRICS[name]} (s)" if name.endswith("_s") else METRICS[name]
+    if name.endswith("_gpu_s"):
+        return f"{name.removesuffix('_gpu_s')} GPU time (s)".replace("_", " ")
+    return f"{words(name[:-2])} (s)" if name.endswith("_s") else words(name)
+
+
+def _in_words(table: pd.DataFrame) -> pd.DataFrame:
+    """Rename columns to words with units."""
+    return table.rename(columns={name: _heading(str(name)) for name in table})
 
 
 def _joined(table: pd.DataFrame) -> pd.DataFrame:
@@ -140,54 +240,80 @@ def _joined(table: pd.DataFrame) -> pd.DataFrame:
     return joined[[name for name in table if not str(name).endswith(("_low", "_high"))]]
 
 
-def _table(table: pd.DataFrame) -> str:
-    """Return a table as HTML."""
-    text = {name for name in table if table[name].dtype.kind not in "iuf"}
-
-    def cell(tag: str, name: Any, value: Any) -> str:
-        kind = ' class="text"' if name in text else ""
-        shown = f"{value:.6g}" if isinstance(value, float) else value
-        return f"<{tag}{kind}>{_text(shown)}</{tag}>"
-
-    head = "".join(cell("th", name, name) for name in table)
-    rows = ("".join(cell("td", name, value) for name, value in row.items())
-            for row in table.to_dict("records"))
-    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
-    return (f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
-            f"<tbody>\n{body}\n</tbody></table></div>")
+# --- figures -------------------------------------------------------------------------------
 
 
-def _figures(sweep: Sweep) -> Iterator[str]:
-    """Yield the figures of the plots that apply to a sweep."""
-    curves = len(sweep.table.drop_duplicates(list(sweep.columns)))
-    for kind, picture in PICTURES["sweep"].items():
-        if kind == "cdf" and curves > _MOST_CURVES:
-            yield (f"<p>Distributions are left out: {curves} curves in one figure cannot be told "
-                   "apart. <code>netsim plot --kind cdf</code> draws them.</p>")
+def _figures(thing: Any, what: str, results: Mapping[str, Result]) -> Iterator[str]:
+    """Yield all plots that there are of a thing, and the reasons for which others are left out."""
+    yield "<h2>Figures</h2>"
+    yield '<div class="policies"></div>'
+    lacking = []
+    for kind, picture in PICTURES[what].items():
+        for of in _quantities(kind, what, picture.of):
+            try:
+                ax = picture.draw(thing, of)
+            except NetsimError as error:  # such as lines against a parameter if none was varied
+                lacking.append(f"{kind} {of}".rstrip() + f": {error}")
+                continue
+            caption = _caption(what, f"{kind} {of}".rstrip()) or _caption(what, kind)
+            yield (interactive_of(ax, _timeline(results), caption + _ZOOM) if kind == "timeline"
+                   else figure_of(ax, caption))
+    if lacking:
+        items = "".join(f"<li>{text_of(each)}</li>" for each in lacking)
+        yield f"<details><summary>Plots left out</summary><ul>{items}</ul></details>"
+
+
+def _caption(what: str, key: str) -> str:
+    return _CAPTIONS[what].get(key) or _CAPTIONS["run"].get(key, "")
+
+
+def _quantities(kind: str, what: str, of: Iterable[str]) -> list[str]:
+    """Return the quantities of a plot that a report shows."""
+    every = list(of)
+    if what == "sweep" or kind == "usage":
+        return every[:1]
+    return every
+
+
+def _timeline(results: Mapping[str, Result]) -> dict[str, Any]:
+    """Return what the page's script needs to draw timelines."""
+    style = looks(results)
+    panels: list[dict[str, Any]] = []
+    for of in ("jobs", "coflows", "training"):
+        if not any(of == "jobs" or of in result.recorded for result in results.values()):
             continue
-        try:
-            ax = picture.draw(sweep, next(iter(picture.of)))
-        except InputError as error:  # such as lines against a parameter if none was varied
-            yield f"<!-- {kind}: {_text(error)} -->"
-            continue
-        yield f"<figure>{_svg(ax)}<figcaption>{_CAPTIONS[kind]}</figcaption></figure>"
+        name, curves = active_counts(results, of, _STEPS, _INTERVALS)
+        panels.append({"name": name, "series": [
+            {"label": visible(label), "colour": style[label].colour, "hollow": style[label].hollow,
+             "t": [float(f"{time:.9g}") for time in times],
+             "y": [float(f"{count:.6g}") for count in counts]}
+            for label, (times, counts) in curves.items()]})
+    times = [time for panel in panels for series in panel["series"] for time in series["t"]]
+    span = [min(times), max(times)] if times else [0.0, 1.0]
+    unit, length = ("s", 1.0) if span[1] < 1e5 else ("h", 3600.0) if span[1] < 8.64e6 else (
+        "d", 86400.0)
+    return {"panels": [panel for panel in panels if panel["series"]], "span": span, "unit": unit,
+            "length": length}
 
 
-def _svg(ax: Axes) -> str:
-    """Return the figure of some axes as an SVG element."""
-    from matplotlib import rc_context
-
-    file = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "netsim"}):
-        ax.figure.canvas.figure.savefig(file, format="svg", metadata={"Date": None})
-    return file.getvalue().partition("<!DOCTYPE")[2].partition(">")[2].strip()
+# --- where it comes from -------------------------------------------------------------------
 
 
-def _spec(sweep: Sweep) -> str:
-    """Return the experiment and the varied keys as TOML, with allocators by their labels."""
-    vary = {name: values for name, values in sweep.grid.items() if name != "seed"}
-    return tomli_w.dumps(_without_none({
-        **sweep.experiment, "sweep": {"seeds": sweep.grid["seed"], "vary": vary}}))
+def _origin(spec: Mapping[str, Any] | None, run: Result) -> Iterator[str]:
+    """Yield the experiment, if there is a file, and the version of what ran it."""
+    if spec:
+        yield _experiment(spec)
+    yield _provenance({"netsim": run.run["version"], "Python": run.run["python"],
+                       "seed": run.run["seed"]})
+
+
+def _experiment(spec: Mapping[str, Any]) -> str:
+    return f"<h2>Experiment</h2>\n<pre>{text_of(tomli_w.dumps(_without_none(spec)))}</pre>"
+
+
+def _provenance(facts: Mapping[str, Any]) -> str:
+    items = "".join(f"<li>{text_of(name)}: {text_of(value)}</li>" for name, value in facts.items())
+    return f"<h2>Provenance</h2>\n<ul>{items}</ul>"
 
 
 def _without_none(value: Any) -> Any:
@@ -195,13 +321,3 @@ def _without_none(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _without_none(each) for name, each in value.items() if each is not None}
     return [_without_none(each) for each in value] if isinstance(value, list) else value
-
-
-def _provenance(sweep: Sweep) -> str:
-    """Return a list of the version, the seeds and the place of the runs."""
-    version, _, digest = sweep.code.partition(" ")
-    seeds = ", ".join(map(str, sweep.grid["seed"]))
-    facts = {"netsim": version, "digest of its code": digest, "seeds": seeds,
-             "runs stored in": sweep.folder.resolve().name}
-    items = "".join(f"<li>{_text(name)}: {_text(value)}</li>" for name, value in facts.items())
-    return f"<ul>{items}</ul>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from itertools import pairwise
 from textwrap import wrap
@@ -18,6 +18,7 @@ from netsim.text import visible
 from netsim.units import format_seconds
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["COLOURS", "GREY", "INK", "WIDTH_IN", "Look", "add_legend", "add_note", "colour",
            "dashes", "drawable", "dress", "duration", "fill", "log_seconds", "log_values", "looks",
            "mark_cut_axis", "name_axes", "new_axes", "new_figure", "require_matplotlib",
-           "schemes_of", "seconds_axis", "short", "three_figures", "time_axis", "uncover",
-           "widen_for"]
+           "schemes_of", "seconds_axis", "series_of", "short", "tag", "three_figures", "time_axis",
+           "uncover", "widen_for"]
 
 #: Colours of Okabe and Ito, which are distinct for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -219,6 +220,18 @@ def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
         found[label] = Look(colour(index), _DASHES[turn][hollow],
                             _MARKERS[index % len(_MARKERS)], _HATCHES[turn], hollow)
     return found
+
+
+def tag(label: str, *artists: Artist) -> None:
+    """Note which series artists belong to, so that a page can hide it; see `series_of`."""
+    for artist in artists:
+        vars(artist)["netsim_series"] = visible(label)
+
+
+def series_of(figure: Figure) -> Iterator[tuple[Artist, str]]:
+    """Yield the artists of a figure that belong to a series, with its label."""
+    for artist in figure.findobj(lambda each: "netsim_series" in vars(each)):
+        yield artist, vars(artist)["netsim_series"]
 
 
 def dashes(index: int) -> Any:

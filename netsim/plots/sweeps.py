@@ -130,8 +130,8 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
 
 
 def draw_series(ax: Axes, axis: Placed, x: str, y: str,
-                series: Sequence[tuple[str, Look, pd.DataFrame]]) -> None:
-    """Draw lines with intervals side by side, and label the x axis.
+                series: Sequence[tuple[str, Look, pd.DataFrame]]) -> list[list[Artist]]:
+    """Draw lines with intervals side by side, and label the x axis; return what was drawn of each.
 
     Parameters
     ----------
@@ -148,17 +148,18 @@ def draw_series(ax: Axes, axis: Placed, x: str, y: str,
     if len(axis.places) > 1 and axis.scale == "log":
         ax.set_xscale("log")
     step = min(_STEP_PT, _SPREAD_PT / len(series)) if len(series) > 1 else 0.0
+    drawn = []
     for index, (label, look, own) in enumerate(series):
         places = own[x].map(axis.places).to_numpy(float)
         middle = index - (len(series) - 1) / 2
+        beside = 0.0 if axis.numeric else _BESIDE * middle / len(series)
+        drawn.append(_draw_line(ax, own, places + beside, y, look, label, joined=axis.numeric))
         if axis.numeric:  # by points rather than in x: lines stay true to the axis
             aside = ScaledTranslation(step * middle / 72, 0, ax.figure.dpi_scale_trans)
-            for artist in _draw_line(ax, own, places, y, look, label, joined=True):
+            for artist in drawn[-1]:
                 artist.set_transform(ax.transData + aside)
-        else:
-            _draw_line(ax, own, places + _BESIDE * middle / len(series), y, look, label,
-                       joined=False)
     _set_x(ax, axis)
+    return drawn
 
 
 def mean_bars(means: pd.DataFrame, y: str = "over_lower_bound", ax: Axes | None = None) -> Axes:
@@ -205,7 +206,7 @@ def as_bars(known: pd.DataFrame, bars: Sequence[str]) -> pd.DataFrame:
     """Add the columns of `metric_bars` to a means table: a scheme is a value of the keys `bars`."""
     labels = labels_of(known, bars)
     schemes = labels.map(schemes_of(labels))
-    return known.assign(scheme=schemes,
+    return known.assign(label=labels, scheme=schemes,
                         work_conservation=np.where(schemes == labels, "", "none"))
 
 

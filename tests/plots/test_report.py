@@ -64,13 +64,14 @@ def test_the_page_has_the_figures_of_the_sweep(found, page):
     assert any(cell in row for row in cells.rows)
     assert page.count("<svg") == 3
     assert page.count("whiskers and bands show 95 % confidence intervals</figcaption>") == 2
+    assert page.count("<h1>demo</h1>") == 1
     assert "big-switch-128-10g" in page
     assert f"<li>netsim: {netsim.__version__}</li>" in page
 
 
 def test_the_page_needs_nothing_else(found, page):
     assert _Cells(page).refers == []
-    assert not re.search(r"@import|url\((?!#)|<script", page)
+    assert not re.search(r"@import|url\((?!#)|<script[^>]*src|fetch\(|XMLHttpRequest", page)
     assert report_page(found) == page
 
 
@@ -106,3 +107,98 @@ def test_a_browser_draws_it(found, tmp_path):
         [row for row in _Cells(path.read_text()).rows if "parrot" in row])
     assert shown.count("<svg") == 3
     assert "</html>" in shown
+
+
+# --- runs and comparisons ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def compared():
+    return netsim.compare(NET, JOBS, ["fifo", "sebf"], record=["coflows", "links"])
+
+
+NET = netsim.big_switch(3, 1e6)
+JOBS = [netsim.JobSpec(job, stages=[netsim.Stage("c", [(0, 1, 1e6 * (job + 1))])],
+                       hosts=range(3)) for job in range(3)]
+
+
+def on_edge():
+    job = netsim.EdgeJob(id=0, compute_s=1, worker_type="a", upload_s=1)
+    return netsim.simulate(netsim.EdgeCloud([["a"]]), netsim.EdgeWorkload([job]),
+                           scheduler="a-online")
+
+
+def on_cluster():
+    cluster = netsim.Cluster(gpus=[1, 1], nic=1e6)
+    jobs = [netsim.JobSpec(job, pattern="ring-all-reduce", ranks=2, nbytes=1e6)
+            for job in range(2)]
+    return netsim.simulate(cluster, jobs, scheduler="fifo", execution="fabric")
+
+
+@pytest.mark.parametrize(("thing", "shown"), [
+    (lambda: netsim.simulate(NET, JOBS, record=["coflows"]), "active over time"),
+    (on_edge, "What each job, or rank, did over time"),
+    (on_cluster, "Which job held which GPU")])
+def test_a_run_wherever_it_was(thing, shown):
+    page = report_page(thing(), title="Mine, <b>& yours")
+    assert "<h1>Mine, &lt;b&gt;&amp; yours</h1>" in page
+    assert shown in page
+    cells = _Cells(page)
+    assert ["total JCT (s)"] in [row[:1] for row in cells.rows]
+    assert all(link.startswith("data:") for link in cells.refers)
+
+
+def test_a_comparison_has_its_table_and_its_figures(compared):
+    page = report_page(compared)
+    assert {"fifo", "sebf", "lower bound"} <= {row[0] for row in _Cells(page).rows if row}
+    assert page.count("<figure") == 7  # bars, two of cdf, classes, slowdown, utilisation, timeline
+    assert report_page(compared) == page
+
+
+def test_wide_tables_scroll_and_long_texts_are_broken(found):
+    claims = pd.DataFrame([{"claim": "word " * 30, "paper": "1", "measured": "2",
+                            "verdict": "holds"}])
+    page = report_page(found, claims)
+    assert page.count("<table>") == page.count('<div class="wide"><table>')
+    assert '<td class="text long">word word' in page
+
+
+#: What a person does: unticks the second policy, drags over the middle half of the timeline, and
+#: goes back to the whole run. What the page then shows is written to its title.
+ACTIONS = """<script>
+(() => {
+  const said = [], svg = document.querySelector("figure.zoom svg");
+  const span = () => (svg.dataset.to - svg.dataset.from).toFixed(3);
+  const seen = (name) => [...document.querySelectorAll("[data-series]")].filter((each) =>
+    each.dataset.series === name && getComputedStyle(each).display !== "none").length;
+  said.push(span(), seen("fifo") > 0, seen("sebf") > 0);
+  const boxes = [...document.querySelectorAll(".policies input")];
+  boxes.find((box) => box.value === "sebf").click();
+  said.push(seen("fifo") > 0, seen("sebf") > 0);
+  const box = svg.getBoundingClientRect(), left = 56 / 720, wide = 654 / 720;
+  const at = (share) => ({clientX: box.left + (left + share * wide) * box.width,
+                          clientY: box.top + 50, bubbles: true});
+  svg.dispatchEvent(new PointerEvent("pointerdown", at(0.25)));
+  svg.dispatchEvent(new PointerEvent("pointermove", at(0.5)));
+  svg.dispatchEvent(new PointerEvent("pointerup", at(0.75)));
+  said.push(span());
+  svg.parentNode.querySelector("button").click();
+  said.push(span());
+  boxes.find((box) => box.value === "sebf").click();
+  said.push(seen("sebf") > 0);
+  document.title = said.join(" ");
+})();
+</script></body>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
+def test_in_a_browser_policies_are_hidden_and_timelines_zoomed(compared, tmp_path):
+    """The flows of 1, 2 and 3 MB share a link of 1 MB/s: the run takes 6 s, half of it is 3 s."""
+    path = tmp_path / "report.html"
+    path.write_text(report_page(compared).replace("</body>", ACTIONS))
+    shown = subprocess.run(
+        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu",
+         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()],
+        capture_output=True, text=True, timeout=120, check=True).stdout
+    title = re.search("<title>(.*?)</title>", shown)[1]
+    assert title == "6.000 true true true false 3.000 6.000 true"

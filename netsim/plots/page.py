@@ -1,0 +1,131 @@
+"""Parts of HTML pages that refer to no other file: tables, figures, and the page around them."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import re
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from netsim.plots.style import series_of
+from netsim.text import visible
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["figure_of", "interactive_of", "page_of", "table_of", "text_of"]
+
+#: Length of an SVG from which on a figure is a PNG: browsers are slow with so many elements.
+_LARGE = 1_500_000
+
+_LONG = 48  # letters from which on a text is broken
+
+#: The size in a figure's first element; figures of papers are small on a screen.
+_SIZE, _SCALE = re.compile(r'width="([\d.]+)pt" height="[\d.]+pt"'), 1.6
+
+_SERIES = re.compile(r'<g id="series:([^"]*)"')
+
+_PAGE = Template("""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<style>
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 62rem;
+       margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+table { border-collapse: collapse; font-size: .85rem; white-space: nowrap; }
+div.wide { overflow-x: auto; }
+th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #ddd;
+         vertical-align: top; }
+th { border-bottom: 2px solid #888; } td.text, th.text { text-align: left; }
+td.long { white-space: normal; min-width: 16rem; }
+figure { margin: 1rem 0; } figure svg, figure img { max-width: 100%; height: auto; }
+figcaption { font-size: .85rem; color: #555; }
+pre { background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; }
+.failed { color: #a00; }
+.policies { position: sticky; top: 0; background: #fff; padding: .3rem 0; font-size: .85rem;
+            border-bottom: 1px solid #ddd; z-index: 1; }
+.policies label { margin-right: 1rem; white-space: nowrap; }
+.zoom svg { width: 100%; touch-action: none; user-select: none; cursor: crosshair; }
+.zoom button { font: inherit; font-size: .8rem; } .off { display: none; }
+</style>
+</head>
+<body>
+<h1>$title</h1>
+$body
+<script>
+$script
+</script>
+</body>
+</html>
+""")
+
+
+def text_of(value: object) -> str:
+    """Escape a value for HTML."""
+    return html.escape(visible(value, lines=True))
+
+
+def page_of(title: str, body: str) -> str:
+    """Return a page with a title."""
+    script = files("netsim.plots").joinpath("report.js").read_text(encoding="utf-8")
+    return _PAGE.substitute(title=text_of(title), body=body, script=script)
+
+
+def table_of(table: pd.DataFrame) -> str:
+    """Return a table as HTML, which scrolls if it is wider than the page; long texts are broken."""
+    text = {name for name in table if table[name].dtype.kind not in "iuf"}
+
+    def cell(tag: str, name: Any, value: Any) -> str:
+        shown = f"{value:.6g}" if isinstance(value, float) else value
+        kinds = ["text"] * (name in text) + ["long"] * (len(str(shown)) > _LONG and tag == "td")
+        kind = f' class="{" ".join(kinds)}"' if kinds else ""
+        return f"<{tag}{kind}>{text_of(shown)}</{tag}>"
+
+    head = "".join(cell("th", name, name) for name in table)
+    rows = ("".join(cell("td", name, value) for name, value in row.items())
+            for row in table.to_dict("records"))
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    return (f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
+            f"<tbody>\n{body}\n</tbody></table></div>")
+
+
+def figure_of(ax: Axes, caption: str) -> str:
+    """Return the figure of some axes with its caption, as SVG or, if that is large, as PNG."""
+    return f"<figure>{_drawn(ax.figure.canvas.figure)}<figcaption>{caption}</figcaption></figure>"
+
+
+def interactive_of(ax: Axes, data: Any, caption: str) -> str:
+    """Return a figure that the page's script draws from data; without it, that of some axes."""
+    # "</" would end the script element, whatever it stands in.
+    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
+    return (f'<figure class="zoom"><script type="application/json">{text}</script>'
+            f"<div>{_drawn(ax.figure.canvas.figure)}</div>"
+            f"<figcaption>{caption}</figcaption></figure>")
+
+
+def _drawn(figure: Figure) -> str:
+    """Return a figure as an element."""
+    from matplotlib import rc_context
+
+    for artist, label in series_of(figure):
+        artist.set_gid(f"series:{label}")
+    file = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "netsim"}):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    svg = file.getvalue().partition("<!DOCTYPE")[2].partition(">")[2].strip()
+    if len(svg) <= _LARGE:
+        svg = _SIZE.sub(lambda size: f'width="{_SCALE * float(size[1]):.0f}pt"', svg, count=1)
+        # Several artists of one policy, and of several figures: no ids, which are unique.
+        return _SERIES.sub(r'<g data-series="\1"', svg)
+    image = io.BytesIO()
+    figure.savefig(image, format="png", metadata={"Software": None})
+    return f'<img alt="" src="data:image/png;base64,{base64.b64encode(image.getvalue()).decode()}">'
