@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import runpy
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,6 +144,28 @@ def _at_once(count: int) -> Callable[[bool], Any]:
 
 def _poisson(count: int) -> Callable[[bool], Any]:
     return lambda smoke: _run(switch(), poisson(count // 100 if smoke else count).jobs())
+
+
+def _story(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """From a table of flows to a figure and a report: `story.py`, of 120 runs of 400 jobs."""
+    rng = np.random.default_rng(1)
+    place = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    rows = [f"{0.02 * job:.2f},{job},{src},3,{int(10 ** rng.uniform(6, 9))}"
+            for job in range(10 if smoke else 400) for src in range(3)]
+    (place / "flows.csv").write_text("\n".join(("start_s,job,src,dst,bytes", *rows)))
+
+    def tell() -> Any:
+        given = {"flows_csv": place / "flows.csv", "folder": Path(tempfile.mkdtemp(dir=place)),
+                 "seeds": range(1 if smoke else 5)}
+        story = Path(__file__).parent / "story.py"
+        return runpy.run_path(str(story), init_globals=given)["found"]
+
+    def whole(found: Any) -> None:
+        assert len(found.table) == (24 if smoke else 120)
+        assert not found.missing
+
+    return tell, whole
 
 
 def _arrays(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
@@ -547,5 +573,6 @@ CASES = {case.name: case for case in (
     Case("sprayed-permutation-8192", _sprayed, 0.2),
     Case("wide-sebf-100k", _wide, 10.0),
     Case("two-links-40k", _two_links, 0.1),
+    Case("story-120-runs", _story, 90.0),
     Case("scripted-parrot", _scripted, 5.3),
 )}
