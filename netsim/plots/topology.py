@@ -7,8 +7,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
+import numpy as np
 
-from netsim.plots.style import COLOURS, INK, drawable, new_axes, require_matplotlib
+from netsim.plots.style import (
+    COLOURS,
+    INK,
+    drawable,
+    name_axes,
+    new_axes,
+    require_matplotlib,
+)
 from netsim.units import format_rate
 
 if TYPE_CHECKING:
@@ -21,17 +29,24 @@ Places = dict[Any, tuple[float, float]]
 _GREY = "#8c8c8c"
 _THIN, _THICK = 0.4, 2.6
 _LABELLED = 16  # most nodes of a row that are named; more names would not be legible
+_READABLE = 64  # most hosts of which nodes and links can be told apart
+_CELLS = 400  # most rows and columns of a matrix; more could not be seen
 _LARGE = 500  # number of nodes from which networkx needs SciPy for its layout
 
 
 def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | None = None
                      ) -> Axes:
-    """Draw a network with hosts at the bottom and switches above, by their distance from hosts.
+    """Draw a network: nodes and links up to 64 hosts, and a matrix of its links beyond.
+
+    Hosts are at the bottom and switches above, by their distance from hosts.
 
     Lines are as wide as the capacity of links is high. Switches that connect only hosts, such as
     those inside servers, are drawn below the hosts; a switch that connects the others of its
     layer is drawn above them. Without switches, hosts form a circle, or are placed near their
     neighbours if they have more than two.
+
+    In a matrix, a dot is a link from the node of its row to the node of its column, the darker the
+    higher its capacity. Nodes stand in the order of their rows, with lines between rows.
 
     Parameters
     ----------
@@ -55,6 +70,8 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | No
     require_matplotlib()
     layered = any(layers.values())
     rows = _rows(graph, layers)
+    if sum(layer == 0 for layer in layers.values()) > _READABLE:
+        return _matrix(graph, rows, ax)
     places = _in_rows(graph, rows) if layered else _flat(graph)
     if ax is None:
         layers_above = len(set(rows.values())) - 1
@@ -65,6 +82,45 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | No
     _explain(ax, widths)
     ax.set_title(drawable(graph.name or ""), fontsize=9, color=INK, pad=22 if layered else 12)
     ax.axis("off")
+    return ax
+
+
+def _matrix(graph: nx.DiGraph, rows: Mapping[Any, int], ax: Axes | None) -> Axes:
+    """Draw the capacities of links as a matrix, several nodes to a cell if there are many."""
+    from matplotlib.colors import LogNorm
+
+    ax = new_axes(4.6, 4.6) if ax is None else ax
+    nodes = sorted(graph, key=rows.__getitem__)  # stable: in the order of the network
+    scale = min(1.0, _CELLS / len(nodes))
+    place = {node: int(index * scale) for index, node in enumerate(nodes)}
+    cells = np.full((place[nodes[-1]] + 1,) * 2, np.nan)
+    for start, end, capacity in graph.edges.data("capacity"):
+        at = place[start], place[end]
+        cells[at] = np.fmax(cells[at], 8e-9 * capacity)
+    low, high = np.nanmin(cells), np.nanmax(cells)
+    extent = (0, len(nodes), len(nodes), 0)
+    image = ax.imshow(cells, cmap="Blues", norm=LogNorm(low / 4, high * 1.01), extent=extent,
+                      interpolation="nearest")
+    counts = {row: sum(rows[node] == row for node in nodes) for row in sorted(set(rows.values()))}
+    edges = np.concatenate(([0], np.cumsum(list(counts.values()))))
+    for edge in edges[1:-1]:
+        ax.axhline(edge, color=INK, linewidth=0.4)
+        ax.axvline(edge, color=INK, linewidth=0.4)
+    middles = (edges[:-1] + edges[1:]) / 2
+    names = [f"{count:,} {'hosts' if row == 0 else 'switches'}" for row, count in counts.items()]
+    ax.set_xticks(middles, names, rotation=30, ha="right", rotation_mode="anchor", fontsize=7)
+    ax.set_yticks(middles, names, fontsize=7)
+    ax.tick_params(length=0, labelcolor=INK)
+    name_axes(ax, "to", "from")
+    bar = ax.figure.colorbar(image, ax=ax, fraction=0.04, pad=0.02)
+    bar.set_label("capacity (Gbps)", fontsize=7.5, color=INK)
+    bar.ax.tick_params(labelsize=7, labelcolor=INK)
+    bar.ax.minorticks_off()
+    rates = np.unique(cells[~np.isnan(cells)])
+    shown = rates if len(rates) <= 4 else rates[[0, -1]]
+    bar.set_ticks(list(shown), labels=[f"{rate:.4g}" for rate in shown])
+    bar.ax.set_ylim(low / 1.2, high * 1.01)
+    ax.set_title(drawable(graph.name or ""), fontsize=9, color=INK, pad=8)
     return ax
 
 
