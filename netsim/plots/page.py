@@ -7,11 +7,12 @@ import html
 import io
 import json
 import re
-from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
 from netsim.plots.style import series_of
+from netsim.reading import read_text
 from netsim.text import visible
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def text_of(value: object) -> str:
 
 def page_of(title: str, body: str) -> str:
     """Return a page with a title."""
-    script = files("netsim.plots").joinpath("report.js").read_text(encoding="utf-8")
+    script = read_text(Path(__file__).with_name("report.js"))
     return _PAGE.substitute(title=text_of(title), body=body, script=script)
 
 
