@@ -20,7 +20,7 @@ from netsim.models import ModelStage, ParallelModel
 from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
 from netsim.workload import Flows, JobSpec, Stage
 
-__all__ = ["RingLayout", "has_model", "model_of", "ring_stages"]
+__all__ = ["RingLayout", "has_model", "kind_of", "model_of", "ring_stages"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +198,16 @@ def _pattern_of(job: JobSpec) -> object:
     return job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
 
 
+def kind_of(job: JobSpec) -> str:
+    """Describe the communication of a job, for a message."""
+    if job.operations is not None:
+        return "ranks that compute"
+    if job.stages:
+        return "explicit stages"
+    return (f"the pattern {_pattern_of(job)!r}" if job.model is None
+            else f"the model {job.model.name!r}")
+
+
 def model_of(job: JobSpec) -> ParallelModel:
     """Return the model that a job trains; a ring of workers is one stage with as many replicas.
 
@@ -209,11 +219,8 @@ def model_of(job: JobSpec) -> ParallelModel:
     if job.model is not None:
         return job.model
     if not has_model(job):
-        pattern = _pattern_of(job)
-        has = ("ranks that compute" if job.operations is not None else
-               "explicit stages" if pattern is None else f"the pattern {pattern!r}")
-        raise InputError(f"job {job.id} has {has}: what an iteration takes is known of models, "
-                         "and of the pattern 'ring-all-reduce'")
+        raise InputError(f"job {job.id} has {kind_of(job)}: what an iteration takes is known of "
+                         "models, and of the pattern 'ring-all-reduce'")
     return _ring(job.ranks, job.compute_s, job.nbytes)
 
 

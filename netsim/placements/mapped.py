@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from netsim.checks import check_whole
 from netsim.cluster.cluster import Cluster, server_kind
-from netsim.cluster.ring import model_of
+from netsim.cluster.context import RunContext
+from netsim.cluster.ring import has_model, model_of
 from netsim.cluster.slices import keep_together
 from netsim.errors import InputError
 from netsim.forking import same
+from netsim.jobs.traffic import traffic_of
 from netsim.models import ParallelModel
-from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold
+from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold, heavy_edge_ranks
 from netsim.workload import JobSpec
 
 __all__ = ["SERVER_RULES", "MappedPlacement", "MappingCache", "check_rules"]
@@ -86,6 +88,23 @@ class MappingCache:
         servers, counts = chosen
         return servers, self._map(model, counts)
 
+    def ranks(self, job: JobSpec, free: NDArray[np.bool_], free_on: Ints, rule: str
+              ) -> Ints | None:
+        """Return the GPU of each rank of a job without a model, by Heavy-Edge; None as `map`.
+
+        Ranks of a server have its first free GPUs, in order.
+        """
+        chosen = self.counts(free_on, job.ranks, rule)
+        if chosen is None:
+            return None
+        servers, counts = chosen
+        server_of = heavy_edge_ranks(traffic_of(job), counts)
+        found = np.empty(job.ranks, np.int64)
+        for place, (server, count) in enumerate(zip(servers, counts, strict=True)):
+            first, end = self.cluster.first[server:server + 2]
+            found[server_of == place] = first + np.flatnonzero(free[first:end])[:count]
+        return found
+
     def _whole(self, model: ParallelModel, free_on: Ints, rule: str
                ) -> tuple[list[int], list[int]] | None:
         """Return servers and counts as `counts` does, skipping GPUs that slices do not fit on."""
@@ -151,7 +170,8 @@ def _cached(mapping: Callable[..., Mapped], cache: MappingCache, seed: int
 class MappedPlacement:
     """Take free GPUs server by server, and map replicas to these servers.
 
-    It supports models and rings on clusters whose servers are all alike.
+    It supports models and rings on clusters whose servers are all alike. Of jobs with explicit
+    stages, and of those whose ranks compute, it maps ranks by the bytes that they exchange.
 
     Parameters
     ----------
@@ -168,7 +188,7 @@ class MappedPlacement:
         If there is no such rule or mapping, or the seed is not a non-negative integer.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"known iteration times", "equal servers"})
+    needs: ClassVar[frozenset[str]] = frozenset({"known traffic", "equal servers"})
     refuses: ClassVar[bool] = False
 
     servers: str = "index"
@@ -180,6 +200,19 @@ class MappedPlacement:
     def __post_init__(self) -> None:
         check_rules(self.servers, self.mapping)
         check_whole(self.seed, "seed")
+
+    def suits(self, context: RunContext) -> None:
+        """Check that jobs have what is mapped.
+
+        Raises
+        ------
+        InputError
+            If a job's ranks are to be mapped by their bytes, and the mapping is another one.
+        """
+        for job in context.jobs if self.mapping != "heavy-edge" else ():
+            if not has_model(job):
+                raise InputError(f"mapping {self.mapping!r} is of replicas, of which job {job.id} "
+                                 "has none; 'heavy-edge' maps its ranks")
 
     def scope(self, cluster: Cluster, job: JobSpec, load: NDArray[np.float64]) -> Ints:
         """Return all GPUs."""
@@ -199,6 +232,8 @@ class MappedPlacement:
         if cluster not in self._caches:
             self._caches[cluster] = MappingCache(cluster, self.mapping, self.seed)
         cache = self._caches[cluster]
+        if not has_model(job):
+            return cache.ranks(job, free, free_on, self.servers)
         found = cache.map(model_of(job), free_on, self.servers)
         return None if found is None else cache.gpus(free, found[0], found[1].placement)
 

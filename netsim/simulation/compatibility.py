@@ -16,7 +16,7 @@ from netsim.cluster.cluster import Cluster, check_size, server_kind
 from netsim.cluster.contention import Contention, check_rates
 from netsim.cluster.context import RunContext
 from netsim.cluster.placed import ring_of
-from netsim.cluster.ring import model_of
+from netsim.cluster.ring import has_model, kind_of, model_of
 from netsim.cluster.slices import is_sliced
 from netsim.edge.jobs import EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
@@ -29,6 +29,7 @@ from netsim.engine.registry import make_execution
 from netsim.errors import InputError, NetsimWarning, UnknownNameError
 from netsim.jobs.patterns import model_coflows
 from netsim.jobs.ranked_stages import has_operations
+from netsim.jobs.traffic import check_traffic
 from netsim.models import ParallelModel
 from netsim.models.mapping import can_hold
 from netsim.network import Topology
@@ -43,7 +44,7 @@ from netsim.schedulers.registry import (
     schedules,
 )
 from netsim.simulation.events import Change, FaultEvent, changes_of
-from netsim.workload import JobSpec, Workload
+from netsim.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,20 +122,11 @@ def _first(problems: Iterable[str | None]) -> str | None:
 def _not_rings(run: ClusterRun) -> str | None:
     for job in run.context.jobs:
         if ring_of(job) is None:
-            return (f"job {job.id} is no ring: it has {_kind(job)}, and rings have the pattern "
+            return (f"job {job.id} is no ring: it has {kind_of(job)}, and rings have the pattern "
                     "'ring-all-reduce', or a model of one stage that all-reduces in a ring; others "
                     "can run with execution 'fabric', under schedulers that do not plan, such as "
                     "'fifo'")
     return None
-
-
-def _kind(job: JobSpec) -> str:
-    """Describe the communication of a job for a message."""
-    if job.stages:
-        return "explicit stages"
-    if job.operations is not None:
-        return "ranks that compute"
-    return f"the pattern {job.pattern!r}" if job.model is None else f"the model {job.model.name!r}"
 
 
 def _slow_servers(run: ClusterRun) -> str | None:
@@ -197,7 +189,8 @@ def _links_change(run: ClusterRun) -> str | None:
 
 
 _STAGED = "models of several stages, slices, experts, trees"
-_OTHERS = "other patterns, stages written out"
+_OTHERS = "other patterns"
+_WRITTEN = "stages written out, ranks that compute"
 _FACTOR = "`allreduce_factor` other than 1"
 
 _ON_CLUSTERS: Mapping[str, Need] = {
@@ -205,14 +198,20 @@ _ON_CLUSTERS: Mapping[str, Need] = {
         lambda run: f"{run.context.cluster.name!r} is a cluster",
         "", (), "it schedules chunks of jobs, or sends jobs to the cloud"),
     "rings": Need(
-        _not_rings, "workload", (_STAGED, _OTHERS, _FACTOR),
+        _not_rings, "workload", (_STAGED, _OTHERS, _WRITTEN, _FACTOR),
         "`rar-contention` and the plans of SJF-BCO know rings: the pattern `ring-all-reduce`, or "
         "a model of one stage that all-reduces in a ring"),
     "known iteration times": Need(
         lambda run: _first(_refusal(model_of, job) for job in run.context.jobs),
-        "workload", (_OTHERS,),
+        "workload", (_OTHERS, _WRITTEN),
         "what an iteration takes is known of models and rings alone; by that `asrpt` runs them, "
-        "predictions count and `mapped` maps"),
+        "and predictions count"),
+    "known traffic": Need(
+        lambda run: _first(_refusal(check_traffic, job) for job in run.context.jobs
+                           if not has_model(job)),
+        "workload", (_OTHERS,),
+        "`mapped` goes by what replicas or ranks exchange; flows of other patterns are drawn when "
+        "jobs run"),
     "whole all-reduces": Need(
         _parts_of_all_reduces, "workload", (_FACTOR,),
         "as coflows all of an all-reduce is sent"),

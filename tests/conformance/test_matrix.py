@@ -47,7 +47,8 @@ _PUSH, _PULL = (Stage("push", [(0, 1, 1e5)], compute_s=0.01),
 _LLM = netsim.llm_job({"layers": 2, "hidden": 64, "ffn": 256, "heads": 2, "vocab": 256,
                        "sequence": 16}, tp=2, dp=2, global_batch=4, forward_s=[0.001] * 3)
 _RING, _STAGED = set(), {"rings"}
-_OTHER, _OVERLAPPED = {"rings", "known iteration times"}, {"rings", "whole all-reduces"}
+_WRITTEN, _OVERLAPPED = {"rings", "known iteration times"}, {"rings", "whole all-reduces"}
+_DRAWN = {*_WRITTEN, "known traffic"}
 
 #: Kinds of jobs: what they are made of, and which needs they go against.
 KINDS = {
@@ -63,13 +64,13 @@ KINDS = {
                 _STAGED),
     "overlap": (ParallelModel([ModelStage(2, 0.01, 0.01, param_bytes=1e5)], allreduce_factor=0.5),
                 _OVERLAPPED),
-    "stages": ({"stages": [_PUSH, _PULL]}, _OTHER),
+    "stages": ({"stages": [_PUSH, _PULL]}, _WRITTEN),
     "ranks": ({"stages": [
         Stage("pass", compute_s=0.01, ranks=[0, 1], after_previous=["pass"]),
         Stage("reduce", [(0, 1, 1e5), (1, 0, 1e5)], after=["pass"], after_previous=["reduce"])]},
-        _OTHER),
-    "language model": ({"operations": _LLM.operations, "ranks": _LLM.ranks}, _OTHER),
-} | {name: ({"pattern": name}, _OTHER) for name in PATTERNS if name != "ring-all-reduce"}
+        _WRITTEN),
+    "language model": ({"operations": _LLM.operations, "ranks": _LLM.ranks}, _WRITTEN),
+} | {name: ({"pattern": name}, _DRAWN) for name in PATTERNS if name != "ring-all-reduce"}
 
 ALIKE, UNLIKE = Cluster(servers=3, gpus=3, nic="8Mbps"), Cluster(gpus=[4, 3, 2], nic="8Mbps")
 RANKED = ("ranks", "language model")
@@ -235,7 +236,7 @@ def test_allocators_x_schedulers_and_placements(allocator):
     for scheduler in ON_CLUSTERS:
         needs = needs_together(scheduler)
         kinds = (["ring", "data parallel"] if "rings" in needs else
-                 ["ring", "pipeline", "slices"] if "known iteration times" in needs else
+                 ["ring", "pipeline", "slices"] if _DRAWN & needs else
                  ["all-to-all", "pipeline", "stages", "parameter-server"])
         try_jobs(ALIKE, kinds, scheduler, None, "fabric", comes_late(scheduler),
                  allocator=allocator)
@@ -312,7 +313,7 @@ FILE_JOBS = {
                 "single_gpu_share": 0.2, "median_duration": "2s", "mean_interarrival": "1s"},
                {"rings", "jobs at 0"}),
     "others": ({"format": "synthetic", "jobs": 2, "iterations": 1, "length": "1MB"},
-               {"rings", "known iteration times", "jobs at 0", "a history"}),
+               {*_DRAWN, "jobs at 0", "a history"}),
 }
 
 

@@ -26,6 +26,7 @@ from netsim.models.mapping import (
     consolidated_counts,
     exhaustive_mapping,
     heavy_edge,
+    heavy_edge_ranks,
     heavy_edge_servers,
     job_graph,
     optimal_mapping,
@@ -83,6 +84,14 @@ def test_heavy_edge_is_its_reference(job):
     placement = np.zeros((len(counts), len(model.stages)), dtype=int)
     np.add.at(placement, (servers, stage), 1)
     assert heavy_edge(model, counts, FOUR).placement.tolist() == placement.tolist()
+
+
+@settings(deadline=None)
+@given(jobs(slices=(1,)))
+def test_ranks_are_mapped_as_replicas_without_slices_are(job):
+    model, counts = job
+    weight, _ = block_weights(model)
+    assert heavy_edge_ranks(weight, counts).tolist() == heavy_edge_reference(model, counts)
 
 
 @settings(deadline=None)

@@ -45,6 +45,7 @@ WITHOUT = {
     "an edge-cloud": (jobs(), {}),
     "rings": (EXCHANGE, {}),
     "known iteration times": (EXCHANGE, {}),
+    "known traffic": (EXCHANGE, {}),
     "whole all-reduces": (jobs(HALF), {"execution": "asrpt"}),
     "equal servers": (jobs(), {"cluster": {"gpus": [2, 1]}}),
     "fast servers": (jobs(), {"cluster": {"servers": 2, "gpus": 2, "nic": "1Gbps",

@@ -81,6 +81,31 @@ def test_jobs_of_all_kinds_share_a_cluster():
         assert (rows["start_s"].to_numpy()[1:] >= rows["end_s"].to_numpy()[:-1] - 1e-12).all()
 
 
+def test_heavy_edge_maps_ranks_by_their_bytes():
+    """Ranks 0 and 2 exchange most, then 1 and 3: a pair on each server."""
+    stages = [Stage("a", [(0, 2, 9e6), (1, 3, 7e6), (0, 1, 1e6)], ranks=[0], compute_s=1)]
+    cluster = Cluster(topology=netsim.gpu_cluster(2, 2, "1GB/s", "1MB/s"))
+    first, mapped = (run(cluster, [JobSpec(0, stages=stages)], placement=name)
+                     for name in ("first-fit", "mapped"))
+    assert mapped.gpus["server"].tolist() == [0, 1, 0, 1]  # by rank
+    assert mapped.gpus["gpu"].tolist() == [0, 0, 1, 1]
+    # 9 MB and 7 MB leave ranks 0 and 1 through their NICs, or 1 MB does.
+    assert first.jobs["finish_s"][0] == pytest.approx(1 + 9)
+    assert mapped.jobs["finish_s"][0] == pytest.approx(1 + 1)
+
+
+def test_language_models_are_mapped_onto_what_is_free():
+    """Two of 8 GPUs on servers of 4: of ranks 0 to 3 and 4 to 7 all are on one server.
+
+    They are the first stage of the pipeline and the second, between which the least is sent.
+    """
+    result = run(Cluster(topology=GPUS), [llm(0), llm(1)], placement="mapped:servers=most")
+    servers = result.gpus["server"].to_numpy().reshape(4, 4)
+    assert (servers == servers[:, :1]).all()
+    assert sorted(servers[:, 0]) == [0, 1, 2, 3]
+    assert result.jobs["finish_s"].notna().all()
+
+
 # --- estimates ----------------------------------------------------------------------------------
 
 
@@ -179,6 +204,7 @@ def test_a_run_can_be_held_forked_and_given_more_jobs():
     ({"execution": "asrpt"}, "known iteration times: job 0 has ranks that compute"),
     ({"scheduler": "a-srpt-perfect"}, "known iteration times: job 0 has ranks that compute"),
     ({"preemption": {"keep": "fraction"}}, "keep must be 'iterations', not 'fraction'"),
+    ({"placement": "mapped:mapping=random"}, "mapping 'random' is of replicas, of which job 0"),
 ])
 def test_runs_that_cannot_be(given, message):
     with pytest.raises(InputError, match=message):

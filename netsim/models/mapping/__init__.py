@@ -8,6 +8,7 @@ from netsim.models.mapping.heavy_edge import (
     Mapper,
     consolidated_counts,
     heavy_edge,
+    heavy_edge_ranks,
     heavy_edge_servers,
 )
 from netsim.models.mapping.mapped import Mapped, can_hold, check_counts
@@ -16,8 +17,9 @@ from netsim.models.mapping.simple import random_mapping, round_robin_mapping
 from netsim.plugins import Registry
 
 __all__ = ["MAPPINGS", "Mapped", "Mapper", "allreduce_edges", "can_hold", "check_counts",
-           "consolidated_counts", "exhaustive_mapping", "heavy_edge", "heavy_edge_servers",
-           "job_graph", "optimal_mapping", "random_mapping", "round_robin_mapping"]
+           "consolidated_counts", "exhaustive_mapping", "heavy_edge", "heavy_edge_ranks",
+           "heavy_edge_servers", "job_graph", "optimal_mapping", "random_mapping",
+           "round_robin_mapping"]
 
 #: Mappings by name: functions ``mapping(model, counts, server, seed)`` that return a `Mapped`.
 MAPPINGS = Registry("mapping", {

@@ -17,7 +17,8 @@ from netsim.models.mapping.mapped import Mapped, can_hold, check_counts
 from netsim.models.servers import ServerKind
 from netsim.streams import stream
 
-__all__ = ["Mapper", "consolidated_counts", "heavy_edge", "heavy_edge_servers"]
+__all__ = ["Mapper", "consolidated_counts", "heavy_edge", "heavy_edge_ranks",
+           "heavy_edge_servers"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -178,6 +179,35 @@ def heavy_edge_servers(model: ParallelModel, counts: Sequence[int], server: Serv
                        seed: int | None = None) -> Ints:
     """Return the server of each vertex of `job_graph` by Heavy-Edge; see `Mapper.servers`."""
     return Mapper(server, seed).servers(model, counts)
+
+
+def heavy_edge_ranks(traffic: Floats, counts: Sequence[int]) -> Ints:
+    """Map the ranks of a job by Heavy-Edge, by the bytes between them; see `Mapper`.
+
+    Parameters
+    ----------
+    traffic : ndarray of float, shape (ranks, ranks)
+        Bytes that two ranks exchange; symmetric, 0 on the diagonal.
+    counts : sequence of int
+        GPUs that each server provides, a rank for each.
+
+    Returns
+    -------
+    ndarray of int, shape (ranks,)
+        The server of each rank, as an index into `counts`.
+
+    Examples
+    --------
+    Rank 0 exchanges most with rank 2.
+
+    >>> heavy_edge_ranks(np.array([[0, 1, 9], [1, 0, 0], [9, 0, 0]]), [1, 2])
+    array([1, 0, 1])
+    """
+    ranks, order = len(traffic), _descending(counts)
+    one_each = np.ones(ranks, np.int64)
+    return order[heavy_edge_of(
+        np.array(traffic, np.float64), one_each, one_each[:1],
+        np.asarray(counts, np.int64)[order], np.arange(ranks))]
 
 
 def consolidated_counts(model: ParallelModel, server: ServerKind) -> tuple[int, ...]:

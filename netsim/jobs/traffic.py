@@ -1,0 +1,74 @@
+"""The bytes that the ranks of a job exchange in an iteration, pair by pair."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.errors import InputError
+from netsim.jobs.ranked_stages import operations_of
+from netsim.operations import Operations
+from netsim.stage import Stage
+from netsim.workload import JobSpec
+
+__all__ = ["MOST_RANKS", "check_traffic", "traffic_of"]
+
+#: There is a number for each pair of ranks.
+MOST_RANKS = 4096
+
+
+def traffic_of(job: JobSpec) -> NDArray[np.float64]:
+    """Return the bytes that each two ranks of a job exchange in an iteration.
+
+    Parameters
+    ----------
+    job : JobSpec
+        One with explicit stages, or whose ranks compute.
+
+    Returns
+    -------
+    ndarray of float, shape (ranks, ranks)
+        In both directions together; symmetric, 0 on the diagonal, read-only.
+
+    Raises
+    ------
+    InputError
+        As `check_traffic` does.
+    """
+    check_traffic(job)
+    return _traffic(operations_of(job) or tuple(job.stages), job.ranks)
+
+
+def check_traffic(job: JobSpec) -> None:
+    """Check that the bytes between ranks are known before a job runs, and of how many there are.
+
+    Raises
+    ------
+    InputError
+        If the job has a pattern, or more than `MOST_RANKS` ranks.
+    """
+    if job.pattern is not None:
+        raise InputError(f"job {job.id} has the pattern {job.pattern!r}, whose flows are drawn "
+                         "when it runs; those of explicit stages, and of ranks that compute, are "
+                         "known before")
+    if job.ranks > MOST_RANKS:
+        raise InputError(f"job {job.id} has {job.ranks:,} ranks; pairs are counted of up to "
+                         f"{MOST_RANKS:,}")
+
+
+@lru_cache(maxsize=16)
+def _traffic(made: Operations | tuple[Stage, ...], ranks: int) -> NDArray[np.float64]:
+    if isinstance(made, Operations):
+        times = np.bincount(made.sends[made.sends >= 0], minlength=len(made.sendings))
+        sent = [(each.flows, count) for each, count in zip(made.sendings, times, strict=True)]
+    else:
+        sent = [(stage.flows, 1) for stage in made if stage.flows is not None]
+    between = np.zeros((ranks, ranks))
+    for flows, count in sent:
+        np.add.at(between, (flows.src, flows.dst), flows.nbytes * count)
+    between += between.T
+    np.fill_diagonal(between, 0.0)
+    between.setflags(write=False)
+    return between

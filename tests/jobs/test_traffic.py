@@ -1,0 +1,42 @@
+"""The bytes that ranks of a job exchange, pair by pair."""
+
+import pytest
+
+import netsim
+from netsim import JobSpec, Stage
+from netsim.errors import InputError
+from netsim.jobs.traffic import MOST_RANKS, traffic_of
+
+TINY = {"layers": 4, "hidden": 64, "ffn": 256, "heads": 2, "vocab": 256, "sequence": 16}
+
+
+def test_stages_add_up_both_directions():
+    """3 + 4 bytes between 0 and 1, and 5 from 2 to 1; what a rank sends itself does not count."""
+    job = JobSpec(0, iterations=9, stages=[
+        Stage("a", [(0, 1, 3.0), (2, 2, 8.0)]), Stage("b", [(1, 0, 4.0), (2, 1, 5.0)], ranks=[0]),
+        Stage("c", compute_s=1)])
+    assert traffic_of(job).tolist() == [[0, 7, 0], [7, 0, 5], [0, 5, 0]]
+
+
+def test_a_coflow_counts_as_often_as_it_is_sent():
+    """The bytes of all pairs are twice those of the coflows of an iteration, which a run counts."""
+    job = netsim.llm_job(TINY, tp=2, pp=2, dp=2, global_batch=8)
+    result = netsim.simulate(netsim.gpu_cluster(2, 4), [job], record=("jobs", "coflows"))
+    assert traffic_of(job).sum() == pytest.approx(2 * result.coflows["bytes"].sum(), rel=1e-12)
+
+
+def test_tensor_parallelism_or_gradients_are_the_heaviest():
+    """Of 8 ranks to a replica it is the tensor ring, as one would expect; of 2 the data ring.
+
+    Gradients of a rank with half of the parameters go round it, and only one micro-batch is made.
+    """
+    for tp, dp, heaviest in ((8, 2, 1), (2, 8, 2)):
+        job = netsim.llm_job("llama-7b", tp=tp, dp=dp, global_batch=8)
+        assert traffic_of(job)[0].argmax() == heaviest
+
+
+def test_what_is_not_known_is_refused():
+    with pytest.raises(InputError, match="job 3 has the pattern 'all-to-all', whose flows"):
+        traffic_of(JobSpec(3, pattern="all-to-all", ranks=2))
+    with pytest.raises(InputError, match="job 0 has 4,097 ranks; pairs are counted of up to 4,096"):
+        traffic_of(JobSpec(0, stages=[Stage("a", [(0, MOST_RANKS, 1.0)])]))
