@@ -46,11 +46,11 @@ def test_a_reproduction_prints_its_claims_and_draws_its_figure(netsim, here, mon
     assert "A theta_max of 0.6" in (here / "r" / "report.html").read_text()
     assert netsim("plot", "r", "--kind", "sweep", "--of", "jct_p95_s", "--out",
                   "x.svg").exit_code == 0
-    assert "allocator.theta_max" in (here / "x.svg").read_text()
+    assert "theta max" in (here / "x.svg").read_text()
 
 
 def test_bad_input(refused):
     assert "unknown reproduction 'parrot-fig55' (did you mean 'parrot-fig5'?)" in refused(
         "reproduce", "parrot-fig55")
     assert "--seeds must be a number" in refused("reproduce", "parrot-fig8", "--seeds", "many")
-    assert "not a sweep: it has no sweep.json" in refused("report", ".")
+    assert "it has none of summary.json, comparison.csv, sweep.json" in refused("report", ".")
