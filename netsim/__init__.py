@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     )
     from netsim.experiment_file.experiment import Experiment
     from netsim.experiment_file.load import load_experiment
+    from netsim.experiment_file.ranges import Points, Range
     from netsim.fabric.allocation import Allocation, Event
     from netsim.fabric.allocator import Allocator
     from netsim.fabric.compiled_allocator import compiled
@@ -115,6 +116,7 @@ _HOME = {
                       "UnknownNameError"),
     "netsim.experiment_file.experiment": ("Experiment",),
     "netsim.experiment_file.load": ("load_experiment",),
+    "netsim.experiment_file.ranges": ("Points", "Range"),
     "netsim.fabric.allocation": ("Allocation", "Event"),
     "netsim.fabric.allocator": ("Allocator",),
     "netsim.fabric.compiled_allocator": ("compiled",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,14 +17,20 @@ from netsim.cli.options import (
     split_at_commas,
 )
 
+if TYPE_CHECKING:
+    from netsim.experiment_file.ranges import Points, Range
+
 __all__ = ["sweep"]
+
 
 @click.command()
 @click.argument("experiment")
 @click.option("--vary", "varied", multiple=True, metavar="KEY=VALUE,...",
               help="A setting of the file and its values, as in "
                    "network.capacity=10Gbps,40Gbps; any number of times, instead of the file's "
-                   "[sweep.vary].")
+                   "[sweep.vary]. Or a range, as in observe_interval=1ms..1s, or 1ms..1s:log.")
+@click.option("--points", metavar="N",
+              help="How many points to draw from ranges; N:method=random for independent ones.")
 @click.option("--seeds", metavar="N",
               help="How many seeds, from the file's on; or which, as in 3,5,8.")
 @click.option("-j", "--workers", type=click.IntRange(min=1), default=1, show_default=True,
@@ -43,8 +49,8 @@ __all__ = ["sweep"]
 @JSON
 @PLUGINS
 @click.pass_context
-def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: str | None,
-          workers: int, resume: bool, backend: str, scheduler: str | None,
+def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], points: str | None,
+          seeds: str | None, workers: int, resume: bool, backend: str, scheduler: str | None,
           settings: tuple[str, ...], out: str | None, quiet: bool, as_json: bool,
           plugins: bool) -> None:
     """Run an experiment for every combination of some settings, and for every seed.
@@ -63,7 +69,8 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], seeds: s
         draft.override(setting)
     folder = out or default_sweep_folder(draft)
     found = sweep_experiment(
-        draft, _grid(varied), seeds=None if seeds is None else seeds_of(seeds), workers=workers,
+        draft, _grid(varied), seeds=None if seeds is None else seeds_of(seeds),
+        points=None if points is None else _points(points), workers=workers,
         folder=folder, resume=resume, dask=scheduler, progress=not quiet)
     if as_json:
         echo_json(means_and_ratios(found))
@@ -84,17 +91,47 @@ def _check_backend(backend: str, scheduler: str | None) -> None:
         raise InputError("--scheduler goes with --backend dask")
 
 
-def _grid(varied: tuple[str, ...]) -> dict[str, list[Any]] | None:
+def _grid(varied: tuple[str, ...]) -> dict[str, Any] | None:
     """Parse ``--vary``; None if it is not given, so that the settings of the file are used."""
     from netsim.errors import SpecError
     from netsim.units import parse_value
 
-    grid: dict[str, list[Any]] = {}
+    grid: dict[str, Any] = {}
     for setting in varied:
         key, equals, values = setting.partition("=")
         if not (equals and key.strip() and values.strip()):
             raise SpecError([f"{setting!r} is nothing to vary; write it as key.path=value,value"])
         if key.strip() in grid:
             raise SpecError([f"{setting!r}: {key.strip()!r} is varied already"])
-        grid[key.strip()] = [parse_value(value) for value in split_at_commas(values)]
+        grid[key.strip()] = _range(values) or [parse_value(value)
+                                               for value in split_at_commas(values)]
     return grid or None
+
+
+def _range(values: str) -> Range | None:
+    """Parse ``LOW..HIGH`` and ``LOW..HIGH:log``; None for anything else, such as a path."""
+    from netsim.errors import InputError
+    from netsim.experiment_file.ranges import Range
+    from netsim.units import parse_value
+
+    ends, colon, log = values.strip().partition(":")
+    low, dots, high = ends.partition("..")
+    if not (low.strip() and dots and high.strip()) or log.strip() not in ("", "log"):
+        return None
+    given = [parse_value(end) for end in (low, high)]
+    try:
+        return Range(*given, log=bool(colon))
+    except InputError:
+        if "/" in values or "\\" in values:
+            return None
+        raise
+
+
+def _points(given: str) -> Points:
+    """Parse ``N`` and ``N:method=...:seed=...``."""
+    from netsim.experiment_file.ranges import Points
+    from netsim.plugins import parse_named
+    from netsim.units import parse_value
+
+    options = parse_named(given)
+    return Points.of({"count": parse_value(options.pop("name")), **options})

@@ -21,6 +21,7 @@ from netsim.engine.preemption import as_preemption
 from netsim.engine.registry import IterationTime, make_execution
 from netsim.errors import InputError
 from netsim.experiment_file.key_errors import KeyErrors, build
+from netsim.experiment_file.ranges import Points, Range, check_points, is_range, range_of
 from netsim.experiment_file.values import Bytes, HostName, LinkName, Rate, Seconds
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import parse_named
@@ -210,11 +211,15 @@ class SweepTable(Table):
         The seeds, or their number, counted from that of the experiment.
     vary : dict of str to list
         Values by key of the experiment file, such as ``"network.capacity"``. Nested tables,
-        ``network = {capacity = [...]}``, are equivalent.
+        ``network = {capacity = [...]}``, are equivalent. A `Range`, or a table such as
+        ``{low = "1ms", high = "1s", log = true}``, is one from which points are drawn.
+    points : int or table, optional
+        How many points are drawn from the ranges, and how; see `Points`.
     """
 
     seeds: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]] = 1
-    vary: dict[str, list[Any]] = {}
+    vary: dict[str, Any] = {}
+    points: Any = None
 
     @field_validator("vary", mode="before")
     @classmethod
@@ -223,16 +228,44 @@ class SweepTable(Table):
 
     @field_validator("vary")
     @classmethod
-    def _check_values(cls, vary: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        if empty := [(key, "there are no values to vary it over")
-                     for key, values in vary.items() if not values]:
-            raise KeyErrors(empty)
-        return vary
+    def _check_values(cls, vary: dict[str, Any]) -> dict[str, Any]:
+        found, problems = {}, []
+        for key, values in vary.items():
+            try:
+                found[key] = _varied(values)
+            except InputError as error:
+                problems.append((key, str(error)))
+        if problems:
+            raise KeyErrors(problems)
+        return found
+
+    @field_validator("points")
+    @classmethod
+    def _make_points(cls, points: Any) -> Points | None:
+        return None if points is None else Points.of(points)
+
+    @model_validator(mode="after")
+    def _check_points(self) -> Self:
+        check_points(self.vary, self.points)
+        return self
+
+
+def _varied(values: Any) -> list[Any] | Range:
+    """Return the values of a key, or the range that they are drawn from."""
+    if isinstance(values, Range):
+        return values
+    if is_range(values):
+        return range_of(values)
+    if not isinstance(values, list):
+        raise InputError(f"must be a list of values, or a range, not {values!r}")
+    if not values:
+        raise InputError("there are no values to vary it over")
+    return values
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and not is_range(value):
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value

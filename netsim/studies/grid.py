@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import tomllib
 import warnings
@@ -20,6 +19,7 @@ from netsim.errors import InputError, NetsimWarning, SpecError
 from netsim.experiment_file.experiment import POLICIES, table_at
 from netsim.experiment_file.identity import spec_hash
 from netsim.experiment_file.load import Draft
+from netsim.experiment_file.ranges import Points, Range, combinations
 from netsim.experiment_file.tables import SweepTable
 from netsim.experiment_file.values import seeds_of
 from netsim.network.files import as_network
@@ -149,13 +149,14 @@ def runs_of_experiment(draft: Draft, grid: SweepTable) -> list[SweepRun]:
         _check_key(key)
     if free := _free_in_file(draft, grid):
         _tell_who_is_free([as_cell(each) for each in free])
-    return [run for chosen in itertools.product(*grid.vary.values())
-            for run in _of_variant(draft, grid, dict(zip(grid.vary, chosen, strict=True)), free)]
+    return [run for chosen in combinations(grid.vary, grid.points)
+            for run in _of_variant(draft, grid, chosen, free)]
 
 
 def _free_in_file(draft: Draft, grid: SweepTable) -> list[Any]:
     """Return the varied schedulers to which a file's options of preemption mean nothing."""
-    varied = [value for key, values in grid.vary.items() if _column(key) == "scheduler"
+    varied = [value for key, values in grid.vary.items()
+              if _column(key) == "scheduler" and not isinstance(values, Range)
               for value in values]
     if (not {"edge_cloud", "preemption"} <= draft.keys.keys()
             or any(key.partition(".")[0] == "preemption" for key in grid.vary)):
@@ -231,17 +232,19 @@ def _label(key: str, value: Any, path: Path | None) -> Any:
 
 
 @plain_numbers
-def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]],
-                  seeds: Sequence[int]) -> list[SweepRun]:
+def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any] | Range],
+                  seeds: Sequence[int], points: Points | None = None) -> list[SweepRun]:
     """List the runs of `netsim.simulate` with varied arguments; seeds vary fastest.
 
     Parameters
     ----------
     fixed : mapping
         Keyword arguments with a single value.
-    vary : mapping of str to mapping
+    vary : mapping of str to mapping or Range
         Values of each varied keyword argument, by label.
     seeds : sequence of int
+    points : Points, optional
+        What is drawn from ranges.
 
     Raises
     ------
@@ -249,9 +252,13 @@ def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]
         If `netsim.simulate` would refuse one of the calls.
     """
     runs, free = [], _free_of_preemption(fixed, vary)
-    for chosen in itertools.product(*(values.items() for values in vary.values())):
-        labels = {name: label for name, (label, _) in zip(vary, chosen, strict=True)}
-        settings = {**fixed, **{name: value for name, (_, value) in zip(vary, chosen, strict=True)}}
+    listed = {name: values if isinstance(values, Range) else list(values.items())
+              for name, values in vary.items()}
+    for chosen in combinations(listed, points):
+        pairs = {name: (each, each) if isinstance(vary[name], Range) else each
+                 for name, each in chosen.items()}
+        labels = {name: label for name, (label, _) in pairs.items()}
+        settings = {**fixed, **{name: value for name, (_, value) in pairs.items()}}
         if labels.get("scheduler") in free:
             del settings["preemption"]
         built = _checked(settings, vary, seeds[0])
@@ -262,10 +269,12 @@ def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]
     return runs
 
 
-def _free_of_preemption(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]]
+def _free_of_preemption(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any] | Range]
                         ) -> list[Any]:
     """Return the labels of schedulers to which options of preemption mean nothing, if given."""
     schedulers = vary.get("scheduler", {})
+    if isinstance(schedulers, Range):
+        return []  # which is refused as a scheduler
     if fixed.get("preemption") is None or not isinstance(fixed.get("network"), EdgeCloud):
         return []
     free = [label for label, is_free in zip(

@@ -15,17 +15,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from netsim.atomic import atomic_write
 from netsim.errors import InputError, OutputError
 from netsim.reading import read_bytes, read_text
 from netsim.results.load import load_result
 from netsim.results.result import Result
 from netsim.results.store import naming
-
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Files", "RunStore", "Scratch", "packed"]
 
@@ -121,20 +118,18 @@ class RunStore:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Lock the folder of runs; the system releases the lock when the process ends."""
-        if fcntl is None:  # on Windows
-            yield
-            return
-        held = os.open(self._runs, os.O_RDONLY)
+        lock = FileLock(self._runs / ".lock", blocking=False)
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(held)
+            lock.acquire()
+        except Timeout:
             raise InputError(f"{self.folder}: another sweep is working on it; wait for its end, or "
                              "give another folder") from None
         try:
             yield
         finally:
-            os.close(held)
+            with suppress(OSError):  # on Windows, where open files stay
+                os.unlink(lock.lock_file)
+            lock.release()
 
     def _clear(self, resume: bool) -> None:
         """Remove unfinished runs and summary tables, and unless `resume`, all stored runs."""

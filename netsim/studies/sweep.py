@@ -17,6 +17,7 @@ from netsim.errors import DaskError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import POLICIES, Experiment
 from netsim.experiment_file.identity import spec_hash
 from netsim.experiment_file.load import Draft
+from netsim.experiment_file.ranges import Points, Range, check_points
 from netsim.experiment_file.tables import SweepTable
 from netsim.experiment_file.values import seeds_of
 from netsim.network import Topology
@@ -58,8 +59,8 @@ _LISTS = ("record", "events")
 @plain_numbers
 def sweep(network: Any, workload: Any, *,
           allocator: Policy | Sequence[Policy] | Mapping[str, Policy] = "maxmin",
-          seed: int | Iterable[int] = 0, workers: int = 1, folder: str | Path | None = None,
-          resume: bool = True, dask: str | None = None,
+          seed: int | Iterable[int] = 0, points: int | Points | None = None, workers: int = 1,
+          folder: str | Path | None = None, resume: bool = True, dask: str | None = None,
           progress: bool | Callable[[int, int, int], None] = True, **settings: Any) -> Sweep:
     """Simulate all combinations of arguments that are given as lists, for every seed.
 
@@ -70,6 +71,9 @@ def sweep(network: Any, workload: Any, *,
         For a workload given as an object, the seed changes the placement only.
     allocator : as for `netsim.simulate`, or a list or mapping of these
     seed : int or iterable of int
+    points : int or Points, optional
+        How many points are drawn from the arguments that are given as a `netsim.Range`, and how.
+        Each combination of the others is simulated at each of them.
     workers : int
         Number of processes. Policies that a script or a notebook defines are sent to them.
     folder : path-like, optional
@@ -123,13 +127,17 @@ def sweep(network: Any, workload: Any, *,
         else:
             vary[name] = values
     seeds = seeds_of(seed if isinstance(seed, Iterable) else [seed])
-    runs = runs_of_calls(fixed, vary, seeds)
+    drawn = None if points is None else Points.of(points)
+    check_points(vary, drawn)
+    runs = runs_of_calls(fixed, vary, seeds, drawn)
     return run_sweep(runs, tuple(vary), identity_of(fixed), folder=folder, workers=workers,
                      resume=resume, dask=dask, progress=progress)
 
 
-def _varied(name: str, value: Any) -> Mapping[Any, Any] | None:
-    """Return the values of a varied argument by label; None if it has a single value."""
+def _varied(name: str, value: Any) -> Mapping[Any, Any] | Range | None:
+    """Return the values of a varied argument by label, or their range; None if it has only one."""
+    if isinstance(value, Range):
+        return value
     if isinstance(value, _WHOLE) or not isinstance(value, Iterable):
         return None
     if isinstance(value, Mapping):
@@ -157,8 +165,9 @@ def _label(name: str, value: Any) -> Any:
 
 @plain_numbers
 def sweep_experiment(experiment: Experiment | str | Path | Draft,
-                     vary: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
-                     | None = None, *, seeds: int | Sequence[int] | None = None, workers: int = 1,
+                     vary: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+                     | None = None, *, seeds: int | Sequence[int] | None = None,
+                     points: int | Points | None = None, workers: int = 1,
                      folder: str | Path | None = None, resume: bool = True,
                      dask: str | None = None,
                      progress: bool | Callable[[int, int, int], None] = True) -> Sweep:
@@ -172,10 +181,13 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
         Values of keys of the file: ``{"network.capacity": ["10Gbps", "40Gbps"], "allocator":
         ["parrot", "aalo-lbsf"]}``. By default, ``[sweep.vary]`` of the file. Of several mappings
         all grids are run, for settings of which not all can be combined; a key that a grid does
-        not vary is ``"-"`` in its rows.
+        not vary is ``"-"`` in its rows. A `netsim.Range` of values is one from which `points` are
+        drawn.
     seeds : int or sequence of int, optional
         The seeds, or their number, counted from that of the experiment. By default, those of the
         file. All combinations get the same workload for a seed, unless the workload has its own.
+    points : int or Points, optional
+        How many points are drawn from ranges, and how. By default, as the file says.
     workers, folder, resume, dask, progress
         As for `sweep`.
 
@@ -200,7 +212,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     1      lccf     2              4.35
     """
     several = [vary] if vary is None or isinstance(vary, Mapping) else vary
-    grids = [prepare(experiment, each, seeds) for each in several]
+    grids = [prepare(experiment, each, seeds, points) for each in several]
     if not grids:
         raise SpecError(["sweep: there is nothing to vary: the list of grids is empty"])
     draft = grids[0][0]
@@ -244,8 +256,8 @@ def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:
 
 
 def prepare(experiment: Experiment | str | Path | Draft,
-            vary: Mapping[str, Sequence[Any]] | None, seeds: int | Sequence[int] | None
-            ) -> tuple[Draft, SweepTable]:
+            vary: Mapping[str, Any] | None, seeds: int | Sequence[int] | None,
+            points: int | Points | None = None) -> tuple[Draft, SweepTable]:
     """Return the keys of an experiment, and the grid of varied settings.
 
     Raises
@@ -261,8 +273,11 @@ def prepare(experiment: Experiment | str | Path | Draft,
         draft.build()  # which says where that is written
     table = dict(table)
     if vary is not None:
-        table = table | {"vary": {_spelled(key): plain(list(values))
-                                  for key, values in vary.items()}}
+        table = table | {"points": None, "vary": {
+            _spelled(key): values if isinstance(values, Range) else plain(list(values))
+            for key, values in vary.items()}}
+    if points is not None:
+        table = table | {"points": points}
     if seeds is not None:
         table = table | {"seeds": seeds if isinstance(seeds, int) else plain(list(seeds))}
         seeds_of(table["seeds"])

@@ -119,3 +119,26 @@ def test_the_baseline_of_the_file_heads_the_column_of_ratios(netsim, here):
                    "allocator=parrot,lccf:work_conservation=none", "--seeds", "2", "--out", "s")
     assert (again.exit_code, again.stderr) == (0, "")
     assert set(pd.read_csv(here / "s" / "ratios.csv")["baseline"]) == {"parrot"}
+
+
+def test_ranges(netsim, here):
+    """Points are drawn from ranges; what only looks like one is a value."""
+    done = netsim("sweep", "fig2.toml", "--vary", "observe_interval=1ms..1s:log", "--vary",
+                  "allocator=parrot,lccf", "--points", "3:method=random:seed=2", "--out", "s",
+                  "--quiet")
+    assert (done.exit_code, done.stderr) == (0, "")
+    table = pd.read_csv(here / "s" / "runs.csv")
+    assert len(table) == 6
+    assert table["observe_interval"].nunique() == 3
+    assert table["observe_interval"].between(1e-3, 1).all()
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--vary", "until=1s..2s"], "points must say how many are drawn from the range of 'until'"),
+    (["--vary", "until=2s..1s", "--points", "2"], "low must be below high in 2s..1s"),
+    (["--vary", "until=1,2", "--points", "2"], "nothing is varied over one"),
+    (["--vary", "until=1..2", "--points", "x"], "points: count must be a whole number from 1 to"),
+    (["--vary", "workload.file=../a..b.json"], "../a..b.json"),
+])
+def test_ranges_that_are_refused(refused, here, arguments, message):
+    assert message in refused("sweep", "fig2.toml", *arguments)

@@ -462,6 +462,13 @@ def test_one_sweep_at_a_time_works_on_a_folder(small, tmp_path):
 
     assert netsim.sweep_experiment(small, GRID, folder=tmp_path / "s", progress=another
                                    ).missing == 0
+    assert not list((tmp_path / "s" / "runs").glob(".*"))
+
+
+def test_a_lock_that_a_killed_process_has_left_holds_nobody_up(small, tmp_path):
+    (tmp_path / "s" / "runs").mkdir(parents=True)
+    (tmp_path / "s" / "runs" / ".lock").touch()
+    assert netsim.sweep_experiment(small, GRID, folder=tmp_path / "s").missing == 0
 
 
 def test_other_files_in_the_folder_of_runs_are_left_alone(small, tmp_path):

@@ -1,0 +1,238 @@
+"""Ranges of settings, and how a sweep draws points from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from netsim.checks import check_options, check_whole, is_number, is_whole
+from netsim.errors import InputError, MissingExtraError, UnknownNameError
+from netsim.plain import plain, plain_numbers
+from netsim.streams import stream
+from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds, question_rates
+
+__all__ = ["Points", "Range", "check_points", "combinations", "is_range", "range_of"]
+
+#: Ways to draw points.
+_METHODS = ("latin-hypercube", "random")
+
+#: The most points of a sweep.
+_MOST = 1_000_000
+
+#: Digits of drawn values that are not whole: enough to tell points apart, and short in tables.
+_DIGITS = 6
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class Range:
+    """All values of a setting between two, from which a sweep draws some; see `Points`.
+
+    Parameters
+    ----------
+    low, high : quantity
+        The ends: numbers, or with units, as in ``"1ms"`` and ``"1s"``. What is drawn is a whole
+        number if both ends are, such as ``4`` and ``64``; else a float with six digits: of ends
+        with units, in seconds, bytes or bytes per second.
+    log : bool
+        Whether each factor between two values is as likely, instead of each difference.
+
+    Raises
+    ------
+    InputError
+        If the ends are of different kinds, `low` is not below `high`, or not above 0 where the
+        range is logarithmic.
+
+    Examples
+    --------
+    >>> Range("1ms", "1s", log=True).at(0.5)
+    0.0316228
+    >>> [Range(1, 4).at(place) for place in (0.0, 0.3, 0.99)]
+    [1, 2, 4]
+    """
+
+    low: Quantity
+    high: Quantity
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        low, high = self._ends
+        if not low < high:
+            raise InputError(f"low must be below high in {self}")
+        if not isinstance(self.log, bool):
+            raise InputError(f"log must be true or false, not {self.log!r}")
+        if self.log and low <= 0:
+            raise InputError(f"low must be above 0 in {self}, where factors are drawn")
+
+    def __str__(self) -> str:
+        return f"{self.low}..{self.high}{':log' if self.log else ''}"
+
+    @property
+    def _whole(self) -> bool:
+        return is_whole(self.low) and is_whole(self.high)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """The ends as numbers."""
+        ends = self.low, self.high
+        if all(is_number(end) and math.isfinite(end) for end in ends):
+            return ends  # type: ignore[return-value]
+        for parse in (parse_seconds, parse_bytes, parse_rate):
+            try:
+                with question_rates(False):
+                    return parse(self.low), parse(self.high)
+            except (InputError, TypeError):
+                continue
+        raise InputError(f"a range needs two numbers, or two times, sizes or rates, not "
+                         f"{self.low!r} and {self.high!r}")
+
+    def at(self, place: float) -> float | int:
+        """Return the value at a place from 0, which is the low end, to 1."""
+        low, high = self._ends
+        end = high + 1 if self._whole else high  # as likely as the others
+        value = low * (end / low) ** place if self.log else low + place * (end - low)
+        if self._whole:
+            return int(min(value, high))
+        return float(min(max(float(f"{value:.{_DIGITS}g}"), low), high))
+
+
+@plain_numbers
+@dataclass(frozen=True)
+class Points:
+    """How many points a sweep draws from its ranges, and how.
+
+    Parameters
+    ----------
+    count : int
+        Their number; points that are equal, as those of few whole numbers may be, count once.
+    method : {"latin-hypercube", "random"}
+        With a Latin hypercube, each of `count` equal parts of each range has a point in it, which
+        needs the extra ``sample`` (SciPy). Independent draws, ``"random"``, have those of fewer
+        points among them, so that more cost only what they add.
+    seed : int
+        Of the draws; independent of the seeds of runs.
+
+    Raises
+    ------
+    InputError
+        If a number is not allowed.
+    UnknownNameError
+        If there is no such method.
+    """
+
+    count: int
+    method: str = "latin-hypercube"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole(self.count, "points: count", 1, _MOST)
+        check_whole(self.seed, "points: seed")
+        if self.method not in _METHODS:
+            raise UnknownNameError("method of points", self.method, _METHODS)
+
+    @classmethod
+    def of(cls, given: Any) -> Points:
+        """Make points of their number, or of a mapping of all that they have.
+
+        Raises
+        ------
+        InputError
+            If it is neither.
+        """
+        if isinstance(given, Points):
+            return given
+        options = given if isinstance(given, Mapping) else {"count": plain(given)}
+        check_options(cls, options, "points")
+        return cls(**options)
+
+    def drawn_from(self, ranges: Mapping[str, Range]) -> list[dict[str, Any]]:
+        """Draw points from some ranges, each as a mapping with the same keys.
+
+        Raises
+        ------
+        MissingExtraError
+            If a Latin hypercube is asked for, and SciPy is not installed.
+        """
+        places = self._places(len(ranges))
+        points = [tuple(each.at(place) for each, place in zip(ranges.values(), row, strict=True))
+                  for row in places]
+        return [dict(zip(ranges, point, strict=True)) for point in dict.fromkeys(points)]
+
+    def _places(self, dimensions: int) -> list[list[float]]:
+        """Return places from 0 to 1 for each point, in each range."""
+        rng = stream(self.seed, "points")
+        if self.method == "random":
+            return rng.random((self.count, dimensions)).tolist()
+        try:
+            from scipy.stats.qmc import LatinHypercube
+        except ImportError:
+            raise MissingExtraError("scipy", "sample") from None
+        rows: list[list[float]] = LatinHypercube(dimensions, rng=rng).random(self.count).tolist()
+        return rows
+
+
+def range_of(given: Mapping[str, Any]) -> Range:
+    """Make a range of a table with ``low``, ``high`` and perhaps ``log``.
+
+    Raises
+    ------
+    InputError
+        If it has other keys, or the range is not possible.
+    """
+    check_options(Range, given, "a range")
+    return Range(**given)
+
+
+def is_range(given: Any) -> bool:
+    """Whether a table is a range, and not one of keys with lists of values."""
+    return (isinstance(given, Mapping) and not given.keys().isdisjoint(("low", "high"))
+            and not any(isinstance(each, list | tuple | Mapping) for each in given.values()))
+
+
+def combinations(vary: Mapping[str, Sequence[Any] | Range], points: Points | None
+                 ) -> Iterator[dict[str, Any]]:
+    """Yield all combinations of listed values, each with every point drawn from the ranges.
+
+    Parameters
+    ----------
+    vary : mapping of str to sequence or Range
+        Values by key; the keys of what is yielded are the same, in this order.
+    points : Points, optional
+        Needed if there are ranges.
+
+    Examples
+    --------
+    >>> vary = {"hosts": Range(2, 9), "allocator": ["sebf", "aalo"]}
+    >>> for each in combinations(vary, Points(2, "random")):
+    ...     print(each)
+    {'hosts': 2, 'allocator': 'sebf'}
+    {'hosts': 6, 'allocator': 'sebf'}
+    {'hosts': 2, 'allocator': 'aalo'}
+    {'hosts': 6, 'allocator': 'aalo'}
+    """
+    lists = {key: each for key, each in vary.items() if not isinstance(each, Range)}
+    ranges = {key: each for key, each in vary.items() if isinstance(each, Range)}
+    drawn = points.drawn_from(ranges) if ranges and points is not None else [{}]
+    for chosen in product(*lists.values()):
+        for point in drawn:
+            found = dict(zip(lists, chosen, strict=True)) | point
+            yield {key: found[key] for key in vary}
+
+
+def check_points(vary: Mapping[str, Any], points: Points | None) -> None:
+    """Check that there are points if and only if there are ranges.
+
+    Raises
+    ------
+    InputError
+        If not.
+    """
+    ranges = [key for key, each in vary.items() if isinstance(each, Range)]
+    if ranges and points is None:
+        raise InputError(f"points must say how many are drawn from the range of {ranges[0]!r}, "
+                         f"{vary[ranges[0]]}")
+    if points is not None and not ranges:
+        raise InputError("points are drawn from ranges, and nothing is varied over one")

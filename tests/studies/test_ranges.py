@@ -1,0 +1,141 @@
+"""Sweeps over ranges: what is drawn, and that every policy runs at the same points."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import netsim
+from netsim import Points, Range
+from netsim.errors import InputError, MissingExtraError, SpecError, UnknownNameError
+from netsim.experiment_file.ranges import combinations
+
+SMALL = {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-fig2"}}
+
+
+@pytest.mark.parametrize(("low", "high", "values"), [
+    (1, 4, {1, 2, 3, 4}), (0.0, 1.0, None), ("1ms", "1s", None), ("1MB", "1GB", None),
+    ("10Gbps", "40Gbps", None), (0, "5s", None), (0.5, 3, None)])
+def test_values_are_within_the_ends(low, high, values):
+    between = Range(low, high)
+    drawn = [between.at(place) for place in np.linspace(0, 1, 101)]
+    assert drawn == sorted(drawn)
+    assert (drawn[0], drawn[-1]) == between._ends
+    if values is not None:
+        assert set(drawn) == values
+        assert all(isinstance(value, int) for value in drawn)
+
+
+def test_whole_numbers_are_as_likely_as_each_other():
+    drawn = [Range(1, 4).at((k + 0.5) / 4000) for k in range(4000)]
+    assert [drawn.count(value) for value in (1, 2, 3, 4)] == [1000] * 4
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1.01, 1e6), st.floats(0, 1))
+def test_factors_are_as_likely_as_each_other(low, factor, place):
+    """At half of the way is the geometric mean of the ends."""
+    value = Range(low, low * factor, log=True).at(place)
+    assert math.log(value / low) == pytest.approx(place * math.log(factor), abs=2e-5)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((2, 1), r"low must be below high in 2\.\.1"), ((1, 1), "below"),
+    (("1s", "1Gbps"), "needs two numbers, or two times, sizes or rates, not '1s' and '1Gbps'"),
+    (("a", "b"), "needs two numbers"), ((None, 1), "needs two numbers"),
+    ((True, 2), "needs two numbers"), ((0.0, math.inf), "needs two numbers"),
+    ((0, 1, True), r"low must be above 0 in 0\.\.1:log"), ((1, 2, "yes"), "log must be true")])
+def test_ranges_that_are_none(arguments, message):
+    with pytest.raises(InputError, match=message):
+        Range(*arguments)
+
+
+def test_each_part_of_each_range_has_a_point():
+    pytest.importorskip("scipy")
+    ranges = {"a": Range(0.0, 10.0), "b": Range("1ms", "1s", log=True)}
+    points = Points(10).drawn_from(ranges)
+    assert sorted(int(point["a"]) for point in points) == list(range(10))
+    assert sorted(int(10 * (math.log10(point["b"]) + 3) / 3) for point in points) == [*range(10)]
+    assert points == Points(10).drawn_from(ranges) != Points(10, seed=1).drawn_from(ranges)
+
+
+def test_more_random_points_keep_those_that_there_are():
+    ranges = {"a": Range(0.0, 1.0), "b": Range(5, 500)}
+    few, many = (Points(count, "random").drawn_from(ranges) for count in (5, 9))
+    assert many[:5] == few
+
+
+def test_equal_points_count_once():
+    drawn = Points(100, "random").drawn_from({"a": Range(1, 3)})
+    assert sorted(point["a"] for point in drawn) == [1, 2, 3]
+
+
+def test_lists_are_combined_with_each_point():
+    vary = {"a": [1, 2], "b": Range(0.0, 1.0), "c": "xy"}
+    found = list(combinations(vary, Points(3, "random")))
+    assert len(found) == 2 * 3 * 2
+    assert all(list(each) == ["a", "b", "c"] for each in found)
+    assert {each["b"] for each in found if each["c"] == "x"} == {
+        each["b"] for each in found if each["c"] == "y"}
+
+
+def test_a_call_and_a_file_draw_the_same(tmp_path):
+    """Policies run at the same points, for each seed; a second call computes nothing."""
+    between = {"low": "1ms", "high": "1s", "log": True}
+    points = {"count": 3, "method": "random", "seed": 4}
+    file = netsim.Experiment(**SMALL, sweep={"seeds": 2, "points": points, "vary": {
+        "allocator": ["parrot", "lccf"], "observe_interval": between}})
+    of_file = netsim.sweep_experiment(file, folder=tmp_path / "s")
+    of_call = netsim.sweep("parrot-fig2", "parrot-fig2", allocator=["parrot", "lccf"],
+                           observe_interval=Range(**between), points=Points(**points), seed=[0, 1])
+    columns = ["allocator", "observe_interval", "seed", "jct_total_s"]
+    assert of_file.table[columns].equals(of_call.table[columns])
+    assert len(of_file.table) == 2 * 3 * 2
+    assert of_file.table.groupby("observe_interval")["allocator"].count().tolist() == [4] * 3
+    done = []
+    netsim.sweep_experiment(file, folder=tmp_path / "s", progress=lambda *each: done.append(each))
+    assert all(each[0] == each[2] == 12 for each in done)
+    assert netsim.Experiment(**file.resolved()).sweep == file.sweep
+    assert of_file.ratios()["ratio"].notna().all()
+
+
+@pytest.mark.parametrize(("sweep", "message"), [
+    ({"vary": {"observe_interval": {"low": 0.1, "high": 1.0}}},
+     r"points must say how many are drawn from the range of 'observe_interval', 0\.1\.\.1\.0"),
+    ({"points": 3, "vary": {"allocator": ["sebf"]}}, "nothing is varied over one"),
+    ({"points": 0, "vary": {"until": {"low": 1, "high": 2}}}, "sweep.points: points: count must b"),
+    ({"points": {"count": 3, "methd": "random"}}, "sweep.points: unknown option of points 'methd'"),
+    ({"points": {"count": 3, "method": "sobol"}}, "sweep.points: unknown method of points 'sobol'"),
+    ({"points": 3, "vary": {"until": {"low": 3, "high": 2}}}, r"sweep\.vary\.until: low must be"),
+    ({"points": 3, "vary": {"until": {"low": 3}}}, r"sweep\.vary\.until: a range needs: high"),
+    ({"vary": {"until": 3}}, r"sweep\.vary\.until: must be a list of values, or a range, not 3"),
+    ({"vary": {"until": []}}, r"sweep\.vary\.until: there are no values to vary it over"),
+])
+def test_what_a_file_cannot_say(sweep, message):
+    with pytest.raises(SpecError, match=message):
+        netsim.Experiment(**SMALL, sweep=sweep)
+
+
+def test_what_a_call_cannot_say():
+    with pytest.raises(InputError, match="points must say how many"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", observe_interval=Range(0.1, 1.0))
+    with pytest.raises(InputError, match="nothing is varied over one"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", allocator=["sebf", "aalo"], points=3)
+    with pytest.raises(UnknownNameError, match="unknown method of points 'grid'"):
+        Points(3, "grid")
+
+
+def test_values_that_the_experiment_refuses_are_named():
+    with pytest.raises(SpecError, match=r"set by 'allocator\.theta_max="):
+        netsim.sweep_experiment(netsim.Experiment(**SMALL, allocator="parrot"), {
+            "allocator.theta_max": Range(5.0, 6.0)}, points=Points(2, "random"))
+
+
+def test_without_scipy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.stats.qmc", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'coflow-netsim\[sample\]'"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", observe_interval=Range(0.1, 1.0), points=3)
