@@ -72,6 +72,8 @@ LARGE = {
     "Fabric": lambda: netsim.Fabric(simpy.Environment(), netsim.big_switch(MANY)),
     "ModelStage": lambda: model().stages[0],
     "ParallelModel": model,
+    "Points": lambda: netsim.Points(30),
+    "Range": lambda: netsim.Range("1ms", "1s", log=True),
     "Result": lambda: netsim.simulate("parrot-fig2", "parrot-fig2"),
     "RunEvent": lambda: netsim.RunEvent("job-done", 1.0, 3),
     "Simulation": lambda: netsim.Simulation("parrot-fig2", "parrot-fig2"),

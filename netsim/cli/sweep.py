@@ -118,9 +118,8 @@ def _range(values: str) -> Range | None:
     low, dots, high = ends.partition("..")
     if not (low.strip() and dots and high.strip()) or log.strip() not in ("", "log"):
         return None
-    given = [parse_value(end) for end in (low, high)]
     try:
-        return Range(*given, log=bool(colon))
+        return Range(parse_value(low), parse_value(high), log=bool(colon))
     except InputError:
         if "/" in values or "\\" in values:
             return None

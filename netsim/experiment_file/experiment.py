@@ -436,7 +436,7 @@ class Experiment(Table):
             if self.compare.baseline is not None:
                 tables["compare"]["baseline"] = self.compare.baseline
         if self.sweep != SweepTable():
-            tables["sweep"] = self.sweep.model_dump()
+            tables["sweep"] = self.sweep.model_dump(exclude_none=True)
         return plain | tables
 
 
