@@ -273,7 +273,8 @@ def prepare(experiment: Experiment | str | Path | Draft,
         draft.build()  # which says where that is written
     table = dict(table)
     if vary is not None:
-        table = table | {"points": None, "vary": {
+        drawn = any(isinstance(values, Range) for values in vary.values())
+        table = table | {"points": table.get("points") if drawn else None, "vary": {
             _spelled(key): values if isinstance(values, Range) else plain(list(values))
             for key, values in vary.items()}}
     if points is not None:

@@ -139,3 +139,15 @@ def test_without_scipy(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.stats.qmc", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'coflow-netsim\[sample\]'"):
         netsim.sweep("parrot-fig2", "parrot-fig2", observe_interval=Range(0.1, 1.0), points=3)
+
+
+def test_ranges_in_calls_take_the_points_of_the_file():
+    """Values in their place need no points; points that are given go over the file's."""
+    file = netsim.Experiment(**SMALL, sweep={"points": {"count": 3, "method": "random"}, "vary": {
+        "observe_interval": {"low": 0.1, "high": 1.0}}})
+    for points, runs in ((None, 3), (Points(2, "random"), 2)):
+        found = netsim.sweep_experiment(file, {"observe_interval": Range(0.5, 0.9)},
+                                        points=points, progress=False)
+        assert len(found.table) == runs
+    listed = netsim.sweep_experiment(file, {"observe_interval": [0.5, 0.9]}, progress=False)
+    assert len(listed.table) == 2
