@@ -38,6 +38,7 @@ from netsim.plots.sweeps import (
     interval_note,
     keys_of,
     known_rows,
+    set_x,
     set_y,
 )
 from netsim.plots.varied import labels_of, placed, roles_of, titled
@@ -56,7 +57,7 @@ _MOST, _ABREAST = 36, 3
 #: Width and height of a panel that is not alone, and the room around them, in inches.
 _PANEL_IN, _MARGIN_IN = (2.1, 1.7), (0.5, 0.75)
 
-_BAR_IN = 0.15  # height of a bar
+_BAR_IN, _LETTER_IN = 0.15, 0.058  # height of a bar, width of a letter of a title
 
 #: The roles that each kind of figure has, in the order in which they are filled.
 _LINES, _PANELS = ("x", "hue", "col", "row", "style"), ("hue", "col", "row")
@@ -126,9 +127,10 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
         if "hue" in roles:
             for each, artists in zip(own, drawn, strict=True):
                 tag(_names({roles["hue"]: [each[0]]}, [roles["hue"]])[0], *artists)
+    for ax in axes:  # of what all panels show
+        set_x(ax, axis)
         set_y(ax, known, y)
         name_axes(ax, axis.name)
-    for ax in axes:
         uncover(ax)
     _finish(figure, axes, panels)
     if lines:
@@ -292,6 +294,8 @@ def _grid(panels: Sequence[_Panel], width_in: float, alone_in: float, *, share_y
     if len(panels) == 1:
         figure = new_figure(alone_in, width_in)
     else:
+        beside = max(len(short(panel.beside)) for panel in panels)
+        height_in = max(height_in, _LETTER_IN * (beside + 1))  # as high as titles are long
         figure = new_figure(_MARGIN_IN[1] + height_in * rows,
                             max(width_in, _MARGIN_IN[0] + _PANEL_IN[0] * columns))
     grid: Any = figure.subplots(rows, columns, sharex=True, sharey=share_y, squeeze=False)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["METRICS", "as_bars", "draw_series", "interval_note", "keys_of", "known_rows",
-           "mean_bars", "set_y", "sweep_lines"]
+           "mean_bars", "set_x", "set_y", "sweep_lines"]
 
 #: Names of metrics for labels. Metrics that end in ``_s`` are in seconds.
 METRICS = {
@@ -119,6 +119,7 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
         ax = new_axes(height_in=2.1 + 0.14 * (labels.nunique() // 2))
     draw_series(ax, axis, x, y, [(short(label), look, known[labels == label])
                                  for label, look in looks(labels).items()])
+    set_x(ax, axis)
     set_y(ax, known, y)
     uncover(ax)
     name_axes(ax, axis.name)
@@ -131,7 +132,7 @@ def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_
 
 def draw_series(ax: Axes, axis: Placed, x: str, y: str,
                 series: Sequence[tuple[str, Look, pd.DataFrame]]) -> list[list[Artist]]:
-    """Draw lines with intervals side by side, and label the x axis; return what was drawn of each.
+    """Draw lines with intervals side by side; return what was drawn of each.
 
     Parameters
     ----------
@@ -158,7 +159,6 @@ def draw_series(ax: Axes, axis: Placed, x: str, y: str,
             aside = ScaledTranslation(step * middle / 72, 0, ax.figure.dpi_scale_trans)
             for artist in drawn[-1]:
                 artist.set_transform(ax.transData + aside)
-    _set_x(ax, axis)
     return drawn
 
 
@@ -294,8 +294,16 @@ def _draw_line(ax: Axes, own: pd.DataFrame, places: NDArray[np.float64], y: str,
     return [*drawn, *bars.lines[1], *bars.lines[2]]
 
 
-def _set_x(ax: Axes, axis: Placed) -> None:
-    """Label the x axis with as many numbers as fit, or with all categories, slanted if needed."""
+def set_x(ax: Axes, axis: Placed) -> None:
+    """Label the x axis with as many numbers as fit, or with all categories, slanted if needed.
+
+    Parameters
+    ----------
+    ax : Axes
+        Axes on which lines were drawn; of several that share their x, after all were drawn.
+    axis : Placed
+        The positions and labels of the values on it.
+    """
     from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
     ax.xaxis.set_minor_locator(NullLocator())
@@ -344,6 +352,7 @@ def set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
     Parameters
     ----------
     ax : Axes
+        Axes on which lines were drawn; of several that share their y, after all were drawn.
     known : DataFrame
         Rows of the means table of all axes that are to have the same scale.
     y : str

@@ -104,6 +104,23 @@ def test_rows_and_columns_have_their_titles_once():
     assert len({(ax.get_xlim(), ax.get_ylim()) for ax in axes}) == 1
 
 
+def test_axes_are_wide_enough_for_all_panels(table):
+    """The mean of each row is larger than that before: the last panel has the largest."""
+    for ax in line_facets(table, x="observe_interval", col="network.capacity").figure.axes:
+        low, high = ax.get_ylim()
+        assert low <= table["over_lower_bound_low"].min()
+        assert high >= table["over_lower_bound_high"].max()
+
+
+def test_a_panel_of_one_point_is_drawn_without_a_warning(recwarn):
+    """Points of two ranges: no two have a value in common."""
+    points = pd.concat([means(observe_interval=[interval], network__capacity=[speed],
+                              allocator=["sebf"])
+                        for interval, speed in ((0.001, 1e9), (0.1, 2e9), (1.0, 4e9))])
+    assert len(line_facets(points).figure.axes) == 3
+    assert not recwarn.list
+
+
 def test_many_panels_are_wrapped():
     ax = bar_facets(means(jobs=list(range(1, 8)), allocator=POLICIES))
     assert titles(ax) == [f"jobs {number}" for number in range(1, 8)]
@@ -226,6 +243,18 @@ def test_no_text_is_cut_off(letters, draw):
     names = [f"{index}{'x' * letters}" for index in range(3)]
     for keys in ({"allocator": names, "n": [1, 2]}, {"allocator": names, "n": [1]}):
         assert_inside(draw(means(**keys)).figure)
+
+
+def test_panels_of_bars_are_as_high_as_the_titles_beside_them_are_long():
+    """A bar or two are lower than 'observe interval 100 ms', which is written from top to foot."""
+    figure = bar_facets(means(allocator=["sebf"], network__capacity=SPEEDS,
+                              observe_interval=["1ms", "100ms"])).figure
+    assert_inside(figure)
+    beside = [(ax, text) for ax in figure.axes for text in ax.texts
+              if text.get_text().startswith("observe interval")]
+    assert len(beside) == 2
+    for ax, text in beside:
+        assert text.get_window_extent().height <= ax.bbox.height
 
 
 def assert_inside(figure):
