@@ -49,7 +49,7 @@ TRACE = "trace.json"
 _LONGEST_NAME = 200
 
 #: Files that a folder of results may hold: those of netsim, and plots.
-_OURS = re.compile(r"spec\.toml|(summary|trace)\.json|(comparison|improvement)\.csv|"
+_OURS = re.compile(r"spec\.toml|(summary|trace)\.json|(comparison|improvement)\.csv|report\.html|"
                    rf"({'|'.join(TABLES)})\.({'|'.join(WRITERS)})|.*\.(png|pdf|svg)")
 
 

@@ -108,6 +108,15 @@ def test_an_earlier_result_is_replaced_whole(everything, tmp_path) -> None:
     assert os.listdir(tmp_path) == ["r"]
 
 
+def test_a_result_with_a_report_and_a_picture_is_replaced(everything, tmp_path) -> None:
+    """`netsim report` and `netsim plot` write into the folder by default."""
+    everything.save(tmp_path / "r")
+    for name in ("report.html", "gantt.png"):
+        (tmp_path / "r" / name).write_text("x")
+    everything.save(tmp_path / "r")
+    assert not {"report.html", "gantt.png"} & set(tree(tmp_path / "r"))
+
+
 def test_an_empty_folder_is_taken_and_missing_ones_are_made(everything, tmp_path) -> None:
     (tmp_path / "empty").mkdir()
     everything.save(tmp_path / "empty")
