@@ -50,6 +50,9 @@
     place.replaceChildren(svg, button);
     let [low, high] = data.span, begun = null;
     const scale = (value) => LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT);
+    // Round numbers in the unit of the axis, in seconds.
+    const times = () => ticks(low / data.length, high / data.length, 8).map(
+      (tick) => tick * data.length);
     const time = (event) => {
       const box = svg.getBoundingClientRect();
       const at = (event.clientX - box.left) / box.width * WIDTH;
@@ -71,7 +74,7 @@
                      element("text", {x: LEFT - 5, y: y(tick) + 4, "font-size": 11,
                                       "text-anchor": "end"}, number(tick)));
         }
-        for (const tick of ticks(low, high, 8)) {
+        for (const tick of times()) {
           svg.append(element("line", {x1: scale(tick), x2: scale(tick), y1: top, y2: foot,
                                       stroke: "#ddd"}));
         }
@@ -88,7 +91,7 @@
         }
       });
       const foot = height - FOOT;
-      for (const tick of ticks(low, high, 8)) {
+      for (const tick of times()) {
         svg.append(element("text", {x: scale(tick), y: foot + 14, "font-size": 11, class: "tick",
                                     "text-anchor": "middle"}, number(tick / data.length)));
       }

@@ -95,13 +95,18 @@ def test_where_it_cannot_be_written(found, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def in_browser(path):
+    """The page as it is after its script ran."""
+    return subprocess.run(
+        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu",
+         f"--user-data-dir={path.with_name('profile')}", "--dump-dom", path.as_uri()],
+        capture_output=True, text=True, timeout=120, check=True).stdout
+
+
 @pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
 def test_a_browser_draws_it(found, tmp_path):
     path = save_report(found, tmp_path / "report.html")
-    shown = subprocess.run(
-        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu",
-         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()],
-        capture_output=True, text=True, timeout=120, check=True).stdout
+    shown = in_browser(path)
     cells = _Cells(shown)
     assert len([row for row in cells.rows if "parrot" in row]) == len(
         [row for row in _Cells(path.read_text()).rows if "parrot" in row])
@@ -196,9 +201,15 @@ def test_in_a_browser_policies_are_hidden_and_timelines_zoomed(compared, tmp_pat
     """The flows of 1, 2 and 3 MB share a link of 1 MB/s: the run takes 6 s, half of it is 3 s."""
     path = tmp_path / "report.html"
     path.write_text(report_page(compared).replace("</body>", ACTIONS))
-    shown = subprocess.run(
-        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu",
-         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()],
-        capture_output=True, text=True, timeout=120, check=True).stdout
+    shown = in_browser(path)
     title = re.search("<title>(.*?)</title>", shown)[1]
     assert title == "6.000 true true true false 3.000 6.000 true"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
+def test_long_timelines_have_ticks_at_whole_days(tmp_path):
+    """240 days: eight ticks or fewer, at the next round step, 50 days."""
+    flow = netsim.JobSpec(0, stages=[netsim.Stage("s", [(0, 1, 240 * 86400.0)])], hosts=[0, 1])
+    path = save_report(netsim.simulate(netsim.big_switch(2, 1.0), [flow]), tmp_path / "report.html")
+    assert re.findall('class="tick"[^>]*>([^<]*)<', in_browser(path)) == [
+        "0", "50", "100", "150", "200"]
