@@ -208,9 +208,9 @@ def combinations(vary: Mapping[str, Sequence[Any] | Range], points: Points | Non
     >>> vary = {"hosts": Range(2, 9), "allocator": ["sebf", "aalo"]}
     >>> for each in combinations(vary, Points(2, "random")):
     ...     print(each)
-    {'hosts': 2, 'allocator': 'sebf'}
+    {'hosts': 9, 'allocator': 'sebf'}
     {'hosts': 6, 'allocator': 'sebf'}
-    {'hosts': 2, 'allocator': 'aalo'}
+    {'hosts': 9, 'allocator': 'aalo'}
     {'hosts': 6, 'allocator': 'aalo'}
     """
     lists = {key: each for key, each in vary.items() if not isinstance(each, Range)}
