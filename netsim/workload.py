@@ -239,7 +239,8 @@ class Workload:
         for id in column(other.jobs, "id"):
             if id in ids:
                 raise InputError(f"workloads {self.name!r} and {other.name!r} both have a job "
-                                 f"{id}; add the second as .renumber({max(ids) + 1})")
+                                 f"{id}; ids from {max(ids) + 1} on are free, and "
+                                 f".renumber({max(ids) + 1}) gives them")
         history = (joined(self.history, other.history) if self.history and other.history
                    else self.history or other.history)
         return replace(self, jobs=[*self.jobs, *other.jobs], history=history,

@@ -103,6 +103,14 @@ def test_entries_take_the_seed_of_the_experiment_unless_they_have_one():
     assert experiment.seeded == (("workload", 0),)
 
 
+def test_entries_with_the_same_seed_draw_the_same_arrivals():
+    drawn = {**LLM, "poisson_jobs": 3, "poisson_mean": "1s"}
+    made = on_gpus(drawn, drawn, {**drawn, "seed": 1}).workload.built
+    jobs = sorted(made, key=lambda job: job.id)
+    first, second, other = ([job.arrival_s for job in jobs[at:at + 3]] for at in (0, 3, 6))
+    assert first == second != other
+
+
 def test_sweeps_vary_keys_of_entries_and_seeds():
     drawn = {"format": "synthetic", "jobs": 2, "iterations": 1, "length": "1MB"}
     experiment = Experiment(network={"kind": "big-switch", "hosts": 128},

@@ -192,6 +192,7 @@ def test_bandwidths_may_be_listed(tmp_path):
     ("allreduce,: 1", "2: must be a group"), ("XP:", "2: unknown group 'XP'"),
     ("TP:\nallreduce,: -1", "3: allreduce must be a number of GiB/s above 0, or null, not '-1'"),
     ("TP:\nallreduce,: x", "3: .*not 'x'"), ("TP:\nallreduce,: 1 2", "3: must be a collective"),
+    ("TP:\nallreduce,: 1\nallreduce,: 2", "4: allreduce of TP is there already"),
     ("TP:\nbroadcast,: 1", "3: must be a collective"), ("TP:\nalltoall,: 1e99", "3: .*'1e99'")])
 def test_bad_lists_of_bandwidths(tmp_path, line, problem):
     path = write(tmp_path, simai([GOOD], gpus=2))

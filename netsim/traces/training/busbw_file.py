@@ -50,8 +50,11 @@ def read_busbw(path: Path) -> dict[tuple[str, str], float]:
                                          f"300', of {', '.join(_KINDS)}, not {line!r}")
         elif value[0] != "null":
             rate = _rate(path, number, key, value[0])
-            if key in _KINDS:
-                found[group, _KINDS[key]] = rate
+            if key not in _KINDS:
+                continue
+            if (group, _KINDS[key]) in found:
+                raise _refused(path, number, f"{key} of {group.upper()} is there already")
+            found[group, _KINDS[key]] = rate
     return found
 
 
