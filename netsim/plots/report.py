@@ -180,8 +180,13 @@ def _of_sweep(sweep: Sweep, claims: pd.DataFrame | None) -> Iterator[str]:
     yield table_of(_in_words(sweep.table[[*sweep.columns, "seed", "jobs_finished", "jct_total_s",
                                           "over_lower_bound", "makespan_s", "key"]]))
     # With allocators by their labels, so that the file can be run.
-    vary = {name: values for name, values in sweep.grid.items() if name != "seed"}
-    yield _experiment({**sweep.experiment, "sweep": {"seeds": sweep.grid["seed"], "vary": vary}})
+    varied = {"seeds": sweep.grid["seed"], "vary": {name: values for name, values
+                                                    in sweep.grid.items() if name != "seed"}}
+    whole = math.prod(map(len, sweep.grid.values())) == len(sweep.table) + sweep.missing
+    yield _experiment({**sweep.experiment, **({"sweep": varied} if whole else {})})
+    if not whole:
+        yield ("<p>Its settings were varied together, not in all combinations; they are those of "
+               "the table of runs.</p>")
     version, _, digest = sweep.code.partition(" ")
     yield _provenance({"netsim": version, "digest of its code": digest,
                        "seeds": ", ".join(map(str, sweep.grid["seed"])),

@@ -52,6 +52,19 @@ class _Cells(HTMLParser):
             self.rows[-1].append(data)
 
 
+def test_settings_that_were_varied_together_are_not_printed_as_a_grid(page, tmp_path):
+    """Four of the 16 combinations of four values each were run."""
+    assert "[sweep.vary]" in page
+    drawn = netsim.sweep_experiment(
+        "demo", {"network.capacity": netsim.Range("1Gbps", "10Gbps"),
+                 "workload.jobs": netsim.Range(5, 50)},
+        points=netsim.Points(4, "random"), folder=tmp_path / "drawn")
+    assert len(drawn.table) == 4
+    text = report_page(drawn)
+    assert "[sweep" not in text
+    assert "not in all combinations" in text
+
+
 def test_the_page_has_the_figures_of_the_sweep(found, page):
     cells = _Cells(page)
     row = found.table.iloc[3]
