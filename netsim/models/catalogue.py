@@ -41,7 +41,7 @@ def parallel_models() -> dict[str, int]:
     return {name: MODELS.resolve(name).least for name in MODELS}
 
 
-@cache
+@plain_numbers
 def models_for(gpus: int) -> tuple[ParallelModel, ...]:
     """Make all models of the catalogue that can be trained on a number of GPUs, in its order.
 
@@ -57,7 +57,12 @@ def models_for(gpus: int) -> tuple[ParallelModel, ...]:
     InputError
         If `gpus` is not a whole number of at least 1.
     """
-    check_whole(gpus, "gpus", 1)
+    check_whole(gpus, "gpus", 1)  # which 20.0 is not, though a cache takes it for 20
+    return _models_for(gpus)
+
+
+@cache
+def _models_for(gpus: int) -> tuple[ParallelModel, ...]:
     return tuple(make_model(name, gpus) for name, least in parallel_models().items()
                  if least <= gpus)
 

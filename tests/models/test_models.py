@@ -51,6 +51,13 @@ def test_the_nine_models():
     assert least["gpt-175b"] == 48  # 2.8 TB in two of 96 layers per 80 GB
 
 
+def test_numbers_that_are_not_whole_are_refused_whatever_was_asked_before():
+    netsim.models_for(20)
+    with pytest.raises(InputError, match=r"gpus must be a whole number of at least 1, not 20\.0"):
+        netsim.models_for(20.0)
+
+
+
 @pytest.mark.parametrize("gpus", [1, 2, 3, 7, 48, 64])
 def test_models_for_any_number_of_gpus(gpus):
     models = netsim.models_for(gpus)
