@@ -15,7 +15,7 @@ from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.chains import emit
 from netsim.fabric.kernels.crossings import Crossings, new_crossings
 from netsim.fabric.kernels.maxmin import maxmin
-from netsim.fabric.kernels.pools import add, admit
+from netsim.fabric.kernels.pools import add, admit, sort_by_job
 from netsim.fabric.kernels.rules import NO_ORDER
 from netsim.fabric.kernels.sharing_parts import Parts
 from netsim.fabric.pools import Pools
@@ -185,9 +185,7 @@ class FlowTable:
         self._emit(until, int(before))
         if first < among < len(self.coflows):
             joined = self.coflows[first:]
-            keys = joined["key"].copy()
-            joined[:] = joined[np.argsort(joined["job"], kind="stable")]
-            joined["key"] = keys
+            sort_by_job(joined, np.empty(len(joined), np.int64), joined.copy())
 
     def _admit_coming(self, until: float, before: float) -> None:
         due = self.coming[:int(np.searchsorted(self.coming["valid"], until, "right"))]

@@ -16,7 +16,7 @@ from numba.extending import overload
 
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.chains import GRID_SLACK, arrive, emit, follow, next_due, observed
-from netsim.fabric.kernels.pools import admit
+from netsim.fabric.kernels.pools import admit, sort_by_job
 from netsim.fabric.kernels.progress import drop_finished
 from netsim.fabric.records import NEXT_IN_CHAIN, WAITED
 
@@ -222,8 +222,8 @@ def _notice(engine, state, table, chains, coming, finished, done, capacity):
             state.count -= gone
             state.gone += gone
             state.idle -= idle
-    if _next_arrival(state, coming) <= state.now and not _admit(engine, state, table, chains,
-                                                                 coming):
+    if _next_arrival(state, coming) <= state.now and not _admit(
+            engine, state, table, chains, coming, finished, done):
         return FULL
     why = find_rates(engine, rows[:state.count], jobs, pools, capacity, state)
     if why == WAITS:
@@ -240,31 +240,32 @@ def _next_arrival(state, coming):
 
 
 @inlined
-def _admit(engine, state, table, chains, coming):
+def _admit(engine, state, table, chains, coming, finished, done):
     """Admit the coflows that are valid by now; return False if there is no more room."""
     rows, jobs, pools, free = table
     of_jobs, running, stages, _ = chains
-    joined = admit(rows, state.count, coming, state.joined, state.now, jobs, state.key)
-    state.joined += joined
-    state.count += joined
-    state.key += joined
-    state.idle += joined  # each the only coflow of its job
-    state.shows = True
-    emitted, idle = emit(rows, state.count, jobs, of_jobs, running, stages, pools, free, state.now,
+    first = state.count
+    emitted, idle = emit(rows, first, jobs, of_jobs, running, stages, pools, free, state.now,
                          len(jobs), state.key)
-    state.decides = True
-    if emitted >= 0:
-        state.count += emitted
-        state.key += emitted
-        state.idle += idle
-        state.due = next_due(of_jobs, running)
+    if emitted < 0:
+        return False
+    joined = admit(rows, first + emitted, coming, state.joined, state.now, jobs,
+                   state.key + emitted)
+    state.joined += joined
+    state.count += emitted + joined
+    state.key += emitted + joined
+    state.idle += idle + joined  # what was expected is the only coflow of its job
+    state.due = next_due(of_jobs, running)
+    state.shows = state.decides = True
+    # Nothing has finished that is not noticed, and nothing is dropped where some are expected.
+    sort_by_job(rows[first:state.count], finished, done)
     fits = join(engine, rows[:state.count], pools)
     fits &= len(coming) == 0 or state.joined < len(coming)
     fits &= state.drops == 1 or state.count + max(len(running), 1) <= len(rows)
-    if emitted >= 0 and not fits:  # all have come, so that this is a decision already
+    if not fits:  # all have come, so that this is a decision already
         state.decisions += 1
         state.decides = False
-    return emitted >= 0 and fits
+    return fits
 
 
 @inlined

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels.heap import sort
 from netsim.fabric.records import WAITED
 
-__all__ = ["add", "admit", "copy_in", "copy_in_place", "copy_segments", "move"]
+__all__ = ["add", "admit", "copy_in", "copy_in_place", "copy_segments", "move",
+           "sort_by_job"]
 
 
 @in_place
@@ -85,6 +87,34 @@ def admit(rows, count, coming, first, until, jobs, key):
         jobs[row.job].longest = max(jobs[row.job].longest, row.gamma)
         admitted += 1
     return admitted
+
+
+@in_place
+def sort_by_job(joined, numbers, spare):
+    """Sort coflows that have joined at one instant by their jobs; their keys go on as before.
+
+    Parameters
+    ----------
+    joined : ndarray of COFLOW
+    numbers : ndarray of int
+        Room for a number for each.
+    spare : ndarray of COFLOW
+        Room for all.
+    """
+    count = len(joined)
+    in_order = True
+    for c in range(1, count):
+        in_order &= joined[c - 1].job <= joined[c].job
+    if in_order:
+        return
+    first = joined[0].key
+    for c in range(count):
+        numbers[c] = joined[c].job * count + c
+        spare[c] = joined[c]
+    sort(numbers[:count])
+    for c in range(count):
+        joined[c] = spare[numbers[c] % count]
+        joined[c].key = first + c
 
 
 @in_place
