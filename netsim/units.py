@@ -236,11 +236,34 @@ def parse_value(text: str) -> Any:
         return text.strip()
 
 
-def _scaled(number: float, unit: str) -> str:
+def _scaled(number: float, unit: str, digits: int = 4) -> str:
     for prefix in ("P", "T", "G", "M", "k"):
         if abs(number) >= _DECIMAL[prefix]:
-            return f"{number / _DECIMAL[prefix]:.4g} {prefix}{unit}"
-    return f"{number:.4g} {unit}"
+            return f"{number / _DECIMAL[prefix]:.{digits}g} {prefix}{unit}"
+    return f"{number:.{digits}g} {unit}"
+
+
+def format_quantity(value: float, unit: str, digits: int = 4) -> str:
+    """Format a number with its unit, as netsim parses it.
+
+    Parameters
+    ----------
+    value : float
+    unit : {"s", "B", "B/s"}
+        Unit of the number. Rates are written in bits per second.
+    digits : int
+        Significant digits.
+
+    Examples
+    --------
+    >>> format_quantity(0.01234567, "s"), format_quantity(1103906250, "B/s", 6)
+    ('12.35 ms', '8.83125 Gbps')
+    """
+    if unit == "s":
+        scale = next((name for name in ("s", "ms", "us", "ns") if abs(value) >= _SECONDS[name]),
+                     "s")
+        return f"{value / _SECONDS[scale]:.{digits}g} {scale}"
+    return _scaled(value * 8, "bps", digits) if unit == "B/s" else _scaled(value, unit, digits)
 
 
 def format_bytes(nbytes: float) -> str:

@@ -32,8 +32,8 @@ _OF_WORKERS = ("utilisation", "preemptions", "cloud_share")
 _COFLOW = ["job", "iteration", "stage"]
 
 
-def check_baseline(baseline: str, labels: Iterable[str]) -> None:
-    """Check that a baseline is among the labels.
+def check_baseline(baseline: str, labels: Iterable[str], what: str = "baseline") -> None:
+    """Check that a baseline, or `what` else errors call it, is among the labels.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def check_baseline(baseline: str, labels: Iterable[str]) -> None:
         If it is not; the message lists the labels.
     """
     if baseline not in labels:
-        raise UnknownNameError("baseline", baseline, labels)
+        raise UnknownNameError(what, baseline, labels)
 
 
 def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.DataFrame:

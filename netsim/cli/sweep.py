@@ -109,21 +109,25 @@ def _grid(varied: tuple[str, ...]) -> dict[str, Any] | None:
 
 
 def _range(values: str) -> Range | None:
-    """Parse ``LOW..HIGH`` and ``LOW..HIGH:log``; None for anything else, such as a path."""
+    """Parse ``LOW..HIGH`` and ``LOW..HIGH:log``; None for anything else, such as a path.
+
+    Raises
+    ------
+    InputError
+        If the scale or an end of a range is unknown.
+    """
     from netsim.errors import InputError
     from netsim.experiment_file.ranges import Range
     from netsim.units import parse_value
 
-    ends, colon, log = values.strip().partition(":")
+    ends, colon, scale = values.strip().partition(":")
     low, dots, high = ends.partition("..")
-    if not (low.strip() and dots and high.strip()) or log.strip() not in ("", "log"):
+    if not (low.strip() and dots and high.strip()) or "/" in values or "\\" in values:
         return None
-    try:
-        return Range(parse_value(low), parse_value(high), log=bool(colon))
-    except InputError:
-        if "/" in values or "\\" in values:
-            return None
-        raise
+    if colon and scale.strip() != "log":
+        raise InputError(f"{values.strip()}: unknown scale of a range, {scale.strip()!r}; write "
+                         f"{ends}:log for factors, and {ends} for differences")
+    return Range(parse_value(low), parse_value(high), log=bool(colon))
 
 
 def _points(given: str) -> Points:

@@ -28,6 +28,7 @@ def means_and_ratios(sweep: Sweep) -> pd.DataFrame:
 
 def print_sweep(sweep: Sweep) -> None:
     """Print means and ratios of a sweep with their intervals, and where its files are."""
+    sweep = sweep.with_units()
     if len(sweep.table):
         means = sweep.means(["jct_total_s", "over_lower_bound"])
         columns = {visible(name).replace(".", "\n"): [str(value) for value in means[name]]

@@ -34,17 +34,17 @@ class Range:
     Parameters
     ----------
     low, high : quantity
-        The ends: numbers, or with units, as in ``"1ms"`` and ``"1s"``. What is drawn is a whole
-        number if both ends are, such as ``4`` and ``64``; else a float with six digits: of ends
-        with units, in seconds, bytes or bytes per second.
+        The ends: two numbers, or both with units, as in ``"1ms"`` and ``"1s"``; 0 needs no unit.
+        What is drawn is a whole number if both ends are, such as ``4`` and ``64``; else a float
+        with six digits: of ends with units, in seconds, bytes or bytes per second.
     log : bool
         Whether each factor between two values is as likely, instead of each difference.
 
     Raises
     ------
     InputError
-        If the ends are of different kinds, `low` is not below `high`, or not above 0 where the
-        range is logarithmic.
+        If the ends are of different kinds, or one alone has a unit; or if `low` is not below
+        `high`, or not above 0 where the range is logarithmic.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Range:
     log: bool = False
 
     def __post_init__(self) -> None:
-        low, high = self._ends
+        low, high, _ = self._parsed
         if not low < high:
             raise InputError(f"low must be below high in {self}")
         if not isinstance(self.log, bool):
@@ -75,15 +75,24 @@ class Range:
         return is_whole(self.low) and is_whole(self.high)
 
     @property
-    def _ends(self) -> tuple[float, float]:
-        """The ends as numbers."""
+    def unit(self) -> str:
+        """Unit of what is drawn: ``"s"``, ``"B"`` or ``"B/s"``; empty if the ends are numbers."""
+        return self._parsed[2]
+
+    @property
+    def _parsed(self) -> tuple[float, float, str]:
+        """The ends as numbers, and their unit."""
         ends = self.low, self.high
-        if all(is_number(end) and math.isfinite(end) for end in ends):
-            return ends  # type: ignore[return-value]
-        for parse in (parse_seconds, parse_bytes, parse_rate):
+        bare = [float(end) if not is_whole(end) else end for end in ends if is_number(end)]
+        if len(bare) == 2 and all(map(math.isfinite, bare)):
+            return bare[0], bare[1], ""
+        if len(bare) == 1 and bare != [0] and any(isinstance(end, str) for end in ends):
+            raise InputError(f"a range needs a unit at both of its ends or at neither, not "
+                             f"{self.low!r} and {self.high!r}")
+        for parse, unit in ((parse_seconds, "s"), (parse_bytes, "B"), (parse_rate, "B/s")):
             try:
                 with question_rates(False):
-                    return parse(self.low), parse(self.high)
+                    return parse(self.low), parse(self.high), unit
             except (InputError, TypeError):
                 continue
         raise InputError(f"a range needs two numbers, or two times, sizes or rates, not "
@@ -91,7 +100,7 @@ class Range:
 
     def at(self, place: float) -> float | int:
         """Return the value at a place from 0, which is the low end, to 1."""
-        low, high = self._ends
+        low, high, _ = self._parsed
         end = high + 1 if self._whole else high  # as likely as the others
         value = low * (end / low) ** place if self.log else low + place * (end - low)
         if self._whole:

@@ -20,6 +20,7 @@ from netsim.plots.style import (
     add_legend,
     add_note,
     dashes,
+    dress,
     log_seconds,
     log_values,
     looks,
@@ -38,10 +39,20 @@ from netsim.plots.sweeps import (
     interval_note,
     keys_of,
     known_rows,
+    name_shades,
     set_x,
     set_y,
+    shades_of,
 )
-from netsim.plots.varied import labels_of, placed, roles_of, titled
+from netsim.plots.varied import (
+    drawn_together,
+    is_range_of,
+    labels_of,
+    placed,
+    roles_of,
+    titled,
+    words,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +60,7 @@ if TYPE_CHECKING:
 
     from netsim.studies.sweep_result import Sweep
 
-__all__ = ["bar_facets", "cdf_facets", "line_facets"]
+__all__ = ["bar_facets", "cdf_facets", "line_facets", "scatter_facets"]
 
 #: Most panels that a figure can have; most side by side if they are wrapped.
 _MOST, _ABREAST = 36, 3
@@ -61,6 +72,11 @@ _BAR_IN, _LETTER_IN = 0.15, 0.058  # height of a bar, width of a letter of a tit
 
 #: The roles that each kind of figure has, in the order in which they are filled.
 _LINES, _PANELS = ("x", "hue", "col", "row", "style"), ("hue", "col", "row")
+_DOTS, _GRID = ("x", "y", "col", "row"), ("col", "row")
+
+
+#: What the values of a role are told apart by.
+_CALLED = {"hue": "colour", "style": "kind of dashes", "col": "panel", "row": "panel"}
 
 
 class _Panel(NamedTuple):
@@ -74,10 +90,12 @@ class _Panel(NamedTuple):
 
 
 def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
-                among: Mapping[str, Iterable[Any]] | None = None, **given: str | None) -> Axes:
+                among: Mapping[str, Iterable[Any]] | None = None, ax: Axes | None = None,
+                scale: str | None = None, **given: str | None) -> Axes:
     """Draw a metric against a setting: lines by colour and dashes, panels by columns and rows.
 
-    All panels have the same axes.
+    All panels have the same axes. Whiskers, or bands along lines of many points, are the intervals
+    of the table, if it has them.
 
     Parameters
     ----------
@@ -87,6 +105,13 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
         The metric.
     among : mapping of str to iterable, optional
         All values of each setting, so that each keeps its colour if only some are drawn.
+    ax : Axes, optional
+        Axes of one panel to draw on, which then has no columns and rows; by default those of a
+        new figure, whose single panel is one paper column wide.
+    scale : {"linear", "log", "categories"}, optional
+        Scale of the x axis. By default, numbers and quantities such as ``"10Gbps"`` are on a
+        linear axis if they differ by less than a factor of 10, and on a logarithmic one if by
+        more. Anything else, and numbers of a wide range that include 0, are categories.
     **given : str
         Settings by role: ``x``, ``hue`` (colours), ``style`` (dashes), ``col`` and ``row``
         (panels). Roles that are not given are filled: x is the setting with the most values, the
@@ -102,77 +127,119 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
     MissingExtraError
         If matplotlib is not installed.
     UnknownNameError
-        If there is no such key or metric.
+        If there is no such key, metric or scale.
     InputError
         If there is nothing to draw, a role does not exist or is given twice, more was varied than
-        there are roles, or there are too many panels.
+        there are roles, there are too many panels, or `x` has values that do not fit the scale.
     """
     require_matplotlib()
-    known = known_rows(means, y)
-    roles = roles_of(_counts(known, keys_of(means)), _LINES, given)
+    keys, known = keys_of(means), known_rows(means, y)
+    roles = _roles(known, keys, [role for role in _LINES if ax is None or role not in _GRID], given)
     values = {key: _values(known, key, among) for key in roles.values()}
     axis = placed([value for value in values[roles["x"]] if value in set(known[roles["x"]])],
-                  roles["x"], None)
+                  roles["x"], scale)
     lines = [roles[role] for role in ("hue", "style") if role in roles]
     styled = _looks(roles, values)
     panels = _panels(known, roles, values)
-    figure, axes = _grid(panels, WIDTH_IN, 2.1 + 0.14 * (len(styled) // 2))
+    figure, axes = _grid(panels, WIDTH_IN, 2.1 + 0.14 * (len(styled) // 2)) if ax is None else (
+        ax.figure.canvas.figure, [ax])
     shown = set(_tuples(known, lines))
-    for ax, panel in zip(axes, panels, strict=True):
+    for each, panel in zip(axes, panels, strict=True):
         labels = _tuples(panel.rows, lines)
-        own = {each: panel.rows[labels == each] for each in styled if (labels == each).any()}
-        drawn = draw_series(ax, axis, roles["x"], y, [
-            (short(labels_of(rows, lines).iloc[0]), styled[each], rows)
-            for each, rows in own.items()])
+        own = {look: panel.rows[labels == look] for look in styled if (labels == look).any()}
+        drawn = draw_series(each, axis, roles["x"], y, [
+            (short(labels_of(rows, lines).iloc[0]), styled[look], rows)
+            for look, rows in own.items()])
         if "hue" in roles:
-            for each, artists in zip(own, drawn, strict=True):
-                tag(_names({roles["hue"]: [each[0]]}, [roles["hue"]])[0], *artists)
-    for ax in axes:  # of what all panels show
-        set_x(ax, axis)
-        set_y(ax, known, y)
-        name_axes(ax, axis.name)
-        uncover(ax)
-    _finish(figure, axes, panels)
+            for look, artists in zip(own, drawn, strict=True):
+                tag(_names({roles["hue"]: [look[0]]}, [roles["hue"]])[0], *artists)
+    for each in axes:  # of what all panels show
+        set_x(each, axis)
+        set_y(each, known, y)
+        name_axes(each, axis.name)
+        uncover(each)
+    if ax is None:
+        _finish(figure, axes, panels)
     if lines:
         _legend_above(figure, axes, _key(roles, values, {
             each: look for each, look in styled.items() if each in shown}))
-    add_note(figure, interval_note(known, y, most_points=len(axis.places)))
+    if ax is None:
+        add_note(figure, interval_note(known, y, most_points=len(axis.places)))
     return axes[0]
 
 
 def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
-               among: Mapping[str, Iterable[Any]] | None = None, **given: str | None) -> Axes:
+               among: Mapping[str, Iterable[Any]] | None = None, ax: Axes | None = None,
+               **given: str | None) -> Axes:
     """Draw a metric as a bar per policy, in a panel for each value of what else was varied.
 
     Parameters and errors are those of `line_facets`; roles are ``hue``, ``col`` and ``row``.
     """
     require_matplotlib()
-    known = known_rows(means, y)
-    roles = roles_of(_counts(known, keys_of(means)), _PANELS, given)
+    keys, known = keys_of(means), known_rows(means, y)
+    roles = _roles(known, keys, ("hue",) if ax is not None else _PANELS, given)
     values = {key: _values(known, key, among) for key in roles.values()}
     hue = [roles["hue"]] if "hue" in roles else []
     panels = _panels(known, roles, values)
     tables = [as_bars(panel.rows, hue) for panel in panels]
     every = _names(values, hue)
     if len(panels) == 1:
-        ax = metric_bars({"": tables[0]}, y, METRICS.get(y, y), among=every)
-        figure, axes = ax.figure.canvas.figure, [ax]
+        drawn = metric_bars({"": tables[0]}, y, METRICS.get(y, y), ax, among=every)
+        figure, axes = drawn.figure.canvas.figure, [drawn]
     else:
         # Rows of panels stand beside the same names if all have the same ones.
         same = len({tuple(table["scheme"]) for table in tables}) == 1
         figure, axes = _grid(panels, WIDTH_IN, 0.0, share_y=same,
                              height_in=0.45 + _BAR_IN * (1.4 * max(map(len, tables)) + 1))
         tones: Sequence[Any] = ()
-        for ax, table in zip(axes, tables, strict=True):
-            metric_bars({"": table}, y, METRICS.get(y, y), ax, among=every)
-            if (legend := ax.get_legend()) is not None:
+        for each, table in zip(axes, tables, strict=True):
+            metric_bars({"": table}, y, METRICS.get(y, y), each, among=every)
+            if (legend := each.get_legend()) is not None:
                 tones = legend.legend_handles
                 legend.remove()
         _same_x(axes, is_log=y == "over_lower_bound")
         _finish(figure, axes, panels, outer_y=same)
         if tones:
             _legend_above(figure, axes, tones)
-    add_note(figure, interval_note(known, y))
+    if ax is None:
+        add_note(figure, interval_note(known, y))
+    return axes[0]
+
+
+def scatter_facets(means: pd.DataFrame, metric: str = "over_lower_bound", *,
+                   among: Mapping[str, Iterable[Any]] | None = None, **given: str | None) -> Axes:
+    """Draw a metric as the colour of a dot at the values of two settings, a panel per policy.
+
+    This is the plot of points that were drawn from two ranges; more that were drawn with these two
+    need no role. Parameters and errors are those of `line_facets`; roles are ``x``, ``y``, ``col``
+    and ``row``.
+    """
+    require_matplotlib()
+    keys, known = keys_of(means), known_rows(means, metric)
+    drawn = drawn_together(known, keys)
+    placed_keys = {given.get(role) for role in ("x", "y")} & {*drawn}
+    spare = [key for key in drawn if key not in given.values()][2 - len(placed_keys):]
+    roles = roles_of(_counts(known, [key for key in keys if key not in spare]), _DOTS, given)
+    values = {key: _values(known, key, among) for key in roles.values()}
+    across, up = (placed(list(dict.fromkeys(known[roles[role]])), roles[role], None)
+                  for role in ("x", "y"))
+    panels = _panels(known, roles, values)
+    figure, axes = _grid(panels, WIDTH_IN, 2.6)
+    shades = shades_of(known[metric])
+    for ax, panel in zip(axes, panels, strict=True):
+        dots = ax.scatter(panel.rows[roles["x"]].map(across.places).to_numpy(float),
+                          panel.rows[roles["y"]].map(up.places).to_numpy(float),
+                          c=panel.rows[metric].to_numpy(float), s=16, **shades)
+        ax.set(xscale=across.matplotlib_scale, yscale=up.matplotlib_scale)
+    for ax in axes:
+        dress(ax, "both")
+        set_x(ax, across)
+        set_x(ax, up, upright=True)
+        name_axes(ax, across.name, up.name)
+    _finish(figure, axes, panels)
+    name_shades(figure.colorbar(dots, ax=axes, fraction=0.05, pad=0.02), metric)
+    others = f"; {', '.join(map(words, spare))} drawn too" if spare else ""
+    add_note(figure, interval_note(known[["runs"]], metric) + others)
     return axes[0]
 
 
@@ -191,7 +258,7 @@ def cdf_facets(sweep: Sweep, of: str = "jct", **given: str | None) -> Axes:
     """
     require_matplotlib()
     table = sweep.table
-    roles = roles_of(_counts(table, sweep.columns), _PANELS, given)
+    roles = _roles(table, sweep.columns, _PANELS, given)
     values = {key: _values(table, key, sweep.grid) for key in roles.values()}
     hue = [roles["hue"]] if "hue" in roles else []
     panels = _panels(table, roles, values)
@@ -218,6 +285,28 @@ def cdf_facets(sweep: Sweep, of: str = "jct", **given: str | None) -> Axes:
 def _counts(table: pd.DataFrame, keys: Sequence[str]) -> dict[str, int]:
     """Return the number of values of each key."""
     return {key: table[key].nunique(dropna=False) for key in keys}
+
+
+def _roles(table: pd.DataFrame, keys: Sequence[str], roles: Sequence[str],
+           given: Mapping[str, str | None]) -> dict[str, str]:
+    """Give each setting a role; refuse a panel, a colour or dashes for each point of a range.
+
+    Raises
+    ------
+    InputError
+        As for `roles_of`, or if points of ranges would have to be told apart.
+    """
+    chosen = roles_of(_counts(table, keys), roles, given)
+    points = drawn_together(table, keys)
+    for role, key in chosen.items():
+        if role != "x" and key in points and given.get(role) != key:
+            raise InputError(f"{' and '.join(points)} were drawn together, and {key} has "
+                             f"{table[key].nunique()} values, too many for a {_CALLED[role]} each: "
+                             "draw the plot 'scatter', which has both as axes")
+        if "x" not in roles and key not in given.values() and is_range_of(table[key]):
+            raise InputError(f"{key} has {table[key].nunique()} values, too many for a "
+                             f"{_CALLED[role]} each: draw the plot 'sweep', which has them along x")
+    return chosen
 
 
 def _values(table: pd.DataFrame, key: str, among: Mapping[str, Iterable[Any]] | None) -> list[Any]:

@@ -12,7 +12,7 @@ from netsim.plots.coflows import improvement_bars, link_strips, slowdown_bars
 from netsim.plots.curves import cdf_curves, timeline
 from netsim.plots.edge_gantt import edge_gantt
 from netsim.plots.edge_usage import worker_curves
-from netsim.plots.facets import bar_facets, cdf_facets, line_facets
+from netsim.plots.facets import bar_facets, cdf_facets, line_facets, scatter_facets
 from netsim.plots.gantt import gantt
 from netsim.plots.gpu_gantt import gpu_gantt
 from netsim.plots.gpu_usage import COUNTS, usage_areas, usage_curves
@@ -89,6 +89,8 @@ PICTURES: dict[str, dict[str, Picture]] = {
         "sweep": Picture(lambda sweep, of, **roles: line_facets(
             sweep.means([of]), of, among=sweep.grid, **roles), _MEANS),
         "cdf": Picture(cdf_facets, _TIMES),
+        "scatter": Picture(lambda sweep, of, **roles: scatter_facets(
+            sweep.means([of]), of, among=sweep.grid, **roles), _MEANS),
     },
 }
 
@@ -235,6 +237,7 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
         As for `check_picture`, or if there is nothing to draw.
     """
     name, chosen = check_picture(kind, what, of, lacking=records_lacking(thing, what))
+    thing = thing.with_units() if what == "sweep" else thing
     return PICTURES[what][name].draw(thing, chosen, **roles_given(what, roles))
 
 

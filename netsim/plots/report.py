@@ -17,7 +17,7 @@ from netsim.plots.page import figure_of, interactive_of, page_of, table_of, text
 from netsim.plots.pictures import PICTURES
 from netsim.plots.style import looks, require_matplotlib
 from netsim.plots.sweeps import METRICS
-from netsim.plots.varied import words
+from netsim.plots.varied import drawn_together, words
 from netsim.studies.compare import Comparison
 from netsim.studies.sweep_result import Sweep
 from netsim.text import visible
@@ -52,7 +52,8 @@ _CAPTIONS: dict[str, dict[str, str]] = {
         "usage": "GPUs held and jobs waiting over time",
     },
     "sweep": {
-        "bars": _MEANS, "sweep": _MEANS, "cdf": "Distributions of JCTs, all seeds pooled"},
+        "bars": _MEANS, "sweep": _MEANS, "cdf": "Distributions of JCTs, all seeds pooled",
+        "scatter": "Means over seeds, geometric ones for ratios, at each point"},
 }
 _ZOOM = ("; drag to zoom in on a time, turn the wheel to zoom in and out. Time axes without a "
          "script are of the whole run")
@@ -95,6 +96,7 @@ def report_page(thing: Result | Comparison | Sweep, claims: pd.DataFrame | None 
     """
     require_matplotlib()
     if isinstance(thing, Sweep):
+        thing = thing.with_units()
         parts, spec, named = _of_sweep(thing, claims), thing.experiment, (
             f"Sweep {thing.folder.resolve().name}")
     elif isinstance(thing, Comparison):
@@ -254,6 +256,8 @@ def _figures(thing: Any, what: str, results: Mapping[str, Result]) -> Iterator[s
     yield '<div class="policies"></div>'
     lacking = []
     for kind, picture in PICTURES[what].items():
+        if kind == "scatter" and not drawn_together(thing.table, thing.columns):
+            continue  # of a grid, lines and bars show all
         for of in _quantities(kind, what, picture.of):
             try:
                 ax = picture.draw(thing, of)

@@ -1,4 +1,4 @@
-"""Plots of means over repetitions, by what was varied; they need the extra ``plot``.
+"""Lines, bars and axes of plots of means over repetitions; they need the extra ``plot``.
 
 They take a *means table*: a row per combination of values of the varied keys; a column per key,
 then ``runs``, and for each metric its mean and the ends of its 95 % confidence interval, such as
@@ -9,40 +9,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netsim.analysis.intervals import RATIOS, policies_in
+from netsim.analysis.intervals import RATIOS
 from netsim.errors import InputError, UnknownNameError
-from netsim.plots.bars import metric_bars
 from netsim.plots.style import (
+    INK,
     Look,
-    add_legend,
-    add_note,
     dress,
     log_seconds,
     log_values,
-    looks,
     mark_cut_axis,
     name_axes,
-    new_axes,
-    require_matplotlib,
     schemes_of,
     seconds_axis,
-    short,
-    uncover,
 )
-from netsim.plots.varied import Placed, labels_of, placed, words
+from netsim.plots.varied import WIDE, Placed, labels_of, words
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
 
 __all__ = ["METRICS", "as_bars", "draw_series", "interval_note", "keys_of", "known_rows",
-           "mean_bars", "set_x", "set_y", "sweep_lines"]
+           "name_shades", "set_x", "set_y", "shades_of"]
 
 #: Names of metrics for labels. Metrics that end in ``_s`` are in seconds.
 METRICS = {
@@ -61,73 +55,7 @@ METRICS = {
 _STEP_PT, _SPREAD_PT = 2.4, 12.0
 _BESIDE = 0.4  # width over which lines are spread, as a share of the distance of categories
 _BARS = 12  # most points of a line for error bars; with more points, a band is drawn
-_WIDE = 10.0  # ratio of the largest to the smallest value from which an axis is logarithmic
 _LETTER_IN = 0.057  # width of a letter of a tick's label
-
-
-def sweep_lines(means: pd.DataFrame, x: str | None = None, y: str = "over_lower_bound",
-                by: str | Sequence[str] | None = None, ax: Axes | None = None, *,
-                scale: str | None = None) -> Axes:
-    """Draw a metric against a parameter as a line per policy, with 95 % confidence intervals.
-
-    Parameters
-    ----------
-    means : DataFrame
-        A means table, see above. Intervals are drawn if it has them.
-    x : str, optional
-        The varied key on the x axis. By default the key with the most values, policies excepted.
-    y : str
-        The metric.
-    by : str or sequence of str, optional
-        Varied keys whose combinations get a line each. By default all keys other than `x`.
-    ax : Axes, optional
-        Axes to draw on; by default those of a new figure, one paper column wide.
-    scale : {"linear", "log", "categories"}, optional
-        Scale of the x axis. By default, numbers and quantities such as ``"10Gbps"`` are on a
-        linear axis if they differ by less than a factor of 10, and on a logarithmic one if by
-        more. Anything else, and numbers of a wide range that include 0, are categories.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    UnknownNameError
-        If there is no such key, metric or scale.
-    InputError
-        If there is nothing to draw, two rows are for the same point, or `x` has values that do
-        not fit the scale.
-    """
-    require_matplotlib()
-    keys = keys_of(means)
-    x = _default_x(means, keys) if x is None else x
-    # The policy comes first in labels, as readers look for its name.
-    others = sorted((key for key in keys if key != x), key=lambda key: key not in policies_in(keys))
-    lines = others if by is None else [by] if isinstance(by, str) else list(by)
-    for key in (x, *lines):
-        if key not in keys:
-            raise UnknownNameError("varied key", key, keys)
-    known = known_rows(means, y)
-    axis = placed(list(dict.fromkeys(known[x])), x, scale)
-    labels = labels_of(known, lines)
-    _check_single(known.assign(label=labels), x, keys, lines)
-    own = ax is None
-    if ax is None:
-        ax = new_axes(height_in=2.1 + 0.14 * (labels.nunique() // 2))
-    draw_series(ax, axis, x, y, [(short(label), look, known[labels == label])
-                                 for label, look in looks(labels).items()])
-    set_x(ax, axis)
-    set_y(ax, known, y)
-    uncover(ax)
-    name_axes(ax, axis.name)
-    if lines:
-        add_legend(ax)
-    if own:
-        add_note(ax.figure.canvas.figure, interval_note(known, y, most_points=len(axis.places)))
-    return ax
 
 
 def draw_series(ax: Axes, axis: Placed, x: str, y: str,
@@ -146,8 +74,7 @@ def draw_series(ax: Axes, axis: Placed, x: str, y: str,
     """
     from matplotlib.transforms import ScaledTranslation
 
-    if len(axis.places) > 1 and axis.scale == "log":
-        ax.set_xscale("log")
+    ax.set_xscale(axis.matplotlib_scale)
     step = min(_STEP_PT, _SPREAD_PT / len(series)) if len(series) > 1 else 0.0
     drawn = []
     for index, (label, look, own) in enumerate(series):
@@ -159,46 +86,6 @@ def draw_series(ax: Axes, axis: Placed, x: str, y: str,
             aside = ScaledTranslation(step * middle / 72, 0, ax.figure.dpi_scale_trans)
             for artist in drawn[-1]:
                 artist.set_transform(ax.transData + aside)
-    return drawn
-
-
-def mean_bars(means: pd.DataFrame, y: str = "over_lower_bound", ax: Axes | None = None) -> Axes:
-    """Draw a metric as a bar per policy, with 95 % confidence intervals.
-
-    If other keys than the policy were varied, each combination of their values has a bar in its
-    own colour.
-
-    Parameters
-    ----------
-    means : DataFrame
-        A means table, see above. Intervals are drawn if it has them.
-    y : str
-        The metric.
-    ax : Axes, optional
-        Axes to draw on; by default those of a new figure, one paper column wide.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    UnknownNameError
-        If there is no such metric.
-    InputError
-        If there is nothing to draw.
-    """
-    require_matplotlib()
-    keys, known = keys_of(means), known_rows(means, y)
-    bars = policies_in(keys)[:1] or keys[:1]
-    rest = [key for key in keys if key not in bars]
-    table = as_bars(known, bars).assign(group=labels_of(known, rest))
-    tables = {str(group): own for group, own in table.groupby("group", sort=False)}
-    drawn = metric_bars(tables, y, METRICS.get(y, y), ax)
-    if ax is None:
-        add_note(drawn.figure.canvas.figure, interval_note(known, y))
     return drawn
 
 
@@ -242,16 +129,6 @@ def keys_of(means: pd.DataFrame) -> list[str]:
     return columns[:columns.index("runs")]
 
 
-def _default_x(means: pd.DataFrame, keys: list[str]) -> str:
-    """Return the key with the most values, policies excepted; the first of several."""
-    policies = policies_in(keys)
-    others = [key for key in keys if key not in policies]
-    if not others:
-        raise InputError(f"nothing but the {' and the '.join(policies) or 'seed'} was varied: "
-                         "draw bars")
-    return max(others, key=lambda key: means[key].nunique())
-
-
 def known_rows(means: pd.DataFrame, y: str) -> pd.DataFrame:
     """Select the rows with a finite value of the metric."""
     columns = list(means.columns)
@@ -263,17 +140,6 @@ def known_rows(means: pd.DataFrame, y: str) -> pd.DataFrame:
     if known.empty:
         raise InputError(f"there is nothing to draw: no row has {y}")
     return known
-
-
-def _check_single(known: pd.DataFrame, x: str, keys: list[str], lines: list[str]) -> None:
-    """Check that no line has two rows for the same value of x."""
-    twice = known[known.duplicated([x, "label"])]
-    if len(twice):
-        others = [key for key in keys if key != x and key not in lines]
-        where = f"{x} {twice[x].iloc[0]}" + (
-            f" and {twice['label'].iloc[0]!r}" if lines else "")
-        also = f": {', '.join(others)} varied too; name it in by, or choose rows" if others else ""
-        raise InputError(f"several rows of the table are for {where}{also}")
 
 
 def _draw_line(ax: Axes, own: pd.DataFrame, places: NDArray[np.float64], y: str, look: Look,
@@ -294,7 +160,7 @@ def _draw_line(ax: Axes, own: pd.DataFrame, places: NDArray[np.float64], y: str,
     return [*drawn, *bars.lines[1], *bars.lines[2]]
 
 
-def set_x(ax: Axes, axis: Placed) -> None:
+def set_x(ax: Axes, axis: Placed, *, upright: bool = False) -> None:
     """Label the x axis with as many numbers as fit, or with all categories, slanted if needed.
 
     Parameters
@@ -303,29 +169,31 @@ def set_x(ax: Axes, axis: Placed) -> None:
         Axes on which lines were drawn; of several that share their x, after all were drawn.
     axis : Placed
         The positions and labels of the values on it.
+    upright : bool
+        Whether to label the y axis instead, on which all labels fit.
     """
     from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.margins(x=0.06)
-    kept = _fitting(ax, axis.labels)
-    if axis.numeric or len(kept) == len(axis.labels):
+    named = ax.yaxis if upright else ax.xaxis
+    named.set_minor_locator(NullLocator())
+    ax.margins(y=0.06) if upright else ax.margins(x=0.06)
+    kept = axis.labels if upright else _fitting(ax, axis.labels)
+    if upright:
+        named.set_ticks(list(kept), list(kept.values()))
+    elif axis.numeric or len(kept) == len(axis.labels):
         ax.set_xticks(list(kept), list(kept.values()))
     else:
         ax.set_xticks(list(axis.labels), list(axis.labels.values()), rotation=30, ha="right",
                       rotation_mode="anchor")
-    if ax.get_xscale() == "log":
-        ax.xaxis.set_minor_locator(FixedLocator(_between_decades(axis.labels)))
-        ax.xaxis.set_minor_formatter(NullFormatter())
+    if named.get_scale() == "log":
+        named.set_minor_locator(FixedLocator(_between_decades(axis.labels)))
+        named.set_minor_formatter(NullFormatter())
 
 
 def _between_decades(labels: Mapping[float, str]) -> list[float]:
     """Return 1, 2, ..., 9 times each power of ten, in the unit of the labels."""
     place, label = next(iter(labels.items()))
-    try:
-        unit = place / float(label)
-    except ValueError:  # with units of their own: decades of the base unit
-        unit = 1.0
+    unit = place / float(label.split()[0].replace(",", ""))  # prefixes of units are powers of ten
     lowest, highest = (math.floor(math.log10(end / unit)) for end in (min(labels), max(labels)))
     return [digit * 10.0**power * unit for power in range(lowest - 1, highest + 1)
             for digit in range(1, 10)]
@@ -361,7 +229,7 @@ def set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
     ends = [known[name] for name in (y, f"{y}_low", f"{y}_high") if name in known]
     least, most = min(each.min() for each in ends), max(each.max() for each in ends)
     name, seconds = METRICS.get(y, words(y.removesuffix("_s"))), y.endswith("_s")
-    if least > 0 and known[y].max() >= _WIDE * known[y].min():
+    if least > 0 and known[y].max() >= WIDE * known[y].min():
         ax.set_yscale("log")
         (log_seconds if seconds else log_values)(ax.yaxis)
         dress(ax, "both")
@@ -379,3 +247,26 @@ def set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
         seconds_axis(ax.yaxis, name)
     if cut:
         mark_cut_axis(ax)
+
+
+def shades_of(values: pd.Series) -> dict[str, Any]:
+    """Return matplotlib's style of dots whose colours stand for values."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    low, high = float(values.min()), float(values.max())
+    is_log = low > 0 and high >= WIDE * low
+    return {"cmap": "viridis", "norm": (LogNorm if is_log else Normalize)(low, high),
+            "edgecolors": INK, "linewidths": 0.3}
+
+
+def name_shades(bar: Colorbar, metric: str) -> None:
+    """Label a bar of colours with a metric and its values."""
+    from matplotlib.colors import LogNorm
+
+    name, seconds = METRICS.get(metric, words(metric.removesuffix("_s"))), metric.endswith("_s")
+    if isinstance(bar.norm, LogNorm):
+        (log_seconds if seconds else log_values)(bar.ax.yaxis)
+    bar.ax.tick_params(labelsize=7, labelcolor=INK)
+    name_axes(bar.ax, y=name)
+    if seconds and not isinstance(bar.norm, LogNorm):
+        seconds_axis(bar.ax.yaxis, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -12,12 +13,13 @@ import pandas as pd
 from netsim.analysis.intervals import policies_in
 from netsim.errors import InputError, NetsimError, UnknownNameError
 from netsim.plots.style import short
-from netsim.units import parse_bytes, parse_rate, parse_seconds
+from netsim.units import format_quantity, parse_bytes, parse_rate, parse_seconds
 
-__all__ = ["ROLES", "SCALES", "Placed", "labels_of", "placed", "roles_of", "titled", "words"]
+__all__ = ["ROLES", "SCALES", "WIDE", "Placed", "drawn_together", "is_range_of", "labels_of",
+           "placed", "roles_of", "titled", "words"]
 
 #: What a varied setting can be in a figure.
-ROLES = ("x", "hue", "col", "row", "style")
+ROLES = ("x", "y", "hue", "col", "row", "style")
 
 SCALES = ("linear", "log", "categories")
 
@@ -31,7 +33,13 @@ _UNITS = {"observe_interval": "s", "network.capacity": "B/s"}
 
 _QUANTITY = re.compile(r"([-+.\deE]+)\s*([^\W\d_][\w/%]*)")
 
-_WIDE = 10.0  # ratio of the largest to the smallest value from which an axis is logarithmic
+WIDE = 10.0  # ratio of the largest to the smallest value from which an axis is logarithmic
+
+_LISTED = 8  # most numbers that an axis labels one by one; of more, it labels round ones
+
+_APART = 12  # most numbers that panels or colours are for
+
+_TICKS = 6  # most ticks of a linear axis with round numbers
 
 
 class Placed(NamedTuple):
@@ -46,7 +54,7 @@ class Placed(NamedTuple):
     numeric : bool
         Whether values are numbers, so that lines may join them.
     labels : dict of float to str
-        Labels of positions.
+        Labels of positions: of all values, or of round ones if there are many.
     name : str
         The setting in words, with the unit if all values have the same.
     """
@@ -56,6 +64,11 @@ class Placed(NamedTuple):
     numeric: bool
     labels: dict[float, str]
     name: str
+
+    @property
+    def matplotlib_scale(self) -> str:
+        """The scale as matplotlib calls it; a single value is on a linear one."""
+        return "log" if self.scale == "log" and len(self.places) > 1 else "linear"
 
 
 def words(key: str) -> str:
@@ -83,7 +96,7 @@ def titled(key: str, value: Any) -> str:
     """
     if isinstance(value, str):
         found = _quantity(value)
-        return f"{words(key)} {found[1]} {found[2]}" if found else value
+        return f"{words(key)} {_rounded(found[1])} {found[2]}" if found else value
     return f"{words(key)} {_number(value)} {_UNITS.get(key, '')}".rstrip()
 
 
@@ -121,7 +134,7 @@ def placed(values: list[Any], key: str, scale: str | None) -> Placed:
         raise UnknownNameError("scale", scale, SCALES)
     texts, unit = _texts(values, key)
     name = f"{words(key)} ({unit})" if unit else words(key)
-    numbers = _numbers(values)
+    numbers, kind = _numbers(values)
     if numbers is None:
         if scale in ("linear", "log"):
             raise InputError(f"{key} has no {scale} scale: not all of its values are numbers, or "
@@ -134,7 +147,36 @@ def placed(values: list[Any], key: str, scale: str | None) -> Placed:
         raise InputError(f"{key} has no log scale: it has the value {ordered[0]!r}")
     spots = range(len(ordered)) if chosen == "categories" else sorted(numbers)
     places = {value: float(spot) for value, spot in zip(ordered, spots, strict=True)}
-    return Placed(places, chosen, True, _by_place(places, texts), name)
+    if chosen == "categories" or len(values) <= _LISTED:
+        return Placed(places, chosen, True, _by_place(places, texts), name)
+    rounded, unit = _round_labels(numbers, kind or _UNITS.get(key, ""), chosen)
+    return Placed(places, chosen, True, rounded, f"{words(key)} ({unit})" if unit else words(key))
+
+
+def _round_labels(numbers: Sequence[float], kind: str, scale: str
+                  ) -> tuple[dict[float, str], str]:
+    """Label round numbers in the range of others; return also the unit that all have, if any."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = min(numbers), max(numbers)
+    unit = 0.125 if kind == "B/s" else 1.0  # rates are round in bits
+    if scale == "log":
+        powers = range(math.floor(math.log10(low / unit)), math.ceil(math.log10(high / unit)) + 1)
+        decades = [10.0**power * unit for power in powers]
+        few = sum(low <= decade <= high for decade in decades) < 3
+        ticks = [digit * decade for decade in decades for digit in ((1, 2, 5) if few else (1,))]
+    else:
+        whole = all(number == int(number) for number in numbers)
+        ticks = [tick * unit for tick in MaxNLocator(_TICKS, integer=whole).tick_values(
+            low / unit, high / unit)]
+    within = [tick for tick in ticks if low <= tick <= high]
+    if not kind:
+        return {tick: f"{tick:,g}" for tick in within}, ""
+    texts = {tick: format_quantity(tick, kind).split() for tick in within}
+    units = {name for _, name in texts.values()}
+    if len(units) == 1:
+        return {tick: number for tick, (number, _) in texts.items()}, units.pop()
+    return {tick: f"{number} {name}" for tick, (number, name) in texts.items()}, ""
 
 
 def _by_place(places: Mapping[Any, float], texts: Mapping[Any, str]) -> dict[float, str]:
@@ -148,16 +190,23 @@ def _texts(values: Sequence[Any], key: str) -> tuple[dict[Any, str], str]:
     units = {match[2] for match in found.values() if match}
     bare = [value for value in values if not found[value]]
     if len(units) == 1 and not any(map(_is_amount, bare)):
-        return {value: match[1] if match else "0" for value, match in found.items()}, min(units)
+        return {value: _rounded(match[1]) if match else "0"
+                for value, match in found.items()}, min(units)
     if not units and all(isinstance(value, int | float) for value in values):
         return {value: _number(value) for value in values}, _UNITS.get(key, "")
-    return {value: f"{match[1]} {match[2]}" if match else _number(value)
+    return {value: f"{_rounded(match[1])} {match[2]}" if match else _number(value)
             for value, match in found.items()}, ""
 
 
 def _quantity(value: Any) -> re.Match[str] | None:
     """Match the number and the unit of a quantity, such as ``"10Gbps"``."""
-    return _QUANTITY.fullmatch(value) if isinstance(value, str) and _numbers([value]) else None
+    return (_QUANTITY.fullmatch(value) if isinstance(value, str) and _numbers([value])[0]
+            else None)
+
+
+def _rounded(number: str) -> str:
+    """Shorten the digits behind a point, which drawn values have many of."""
+    return f"{float(number):.4g}" if "." in number else number
 
 
 def _is_amount(value: Any) -> bool:
@@ -169,29 +218,51 @@ def _number(value: Any) -> str:
     """Return a value as text; numbers without superfluous digits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return short(str(value))
-    return f"{value:g}"
+    return f"{value:g}" if value == int(value) else f"{value:.4g}"
 
 
 def _natural(numbers: list[float]) -> str:
     """Return the default scale for sorted numbers."""
     positive = [number for number in numbers if number > 0]
-    if numbers[0] < 0 or not positive or positive[-1] < _WIDE * positive[0]:
+    if numbers[0] < 0 or not positive or positive[-1] < WIDE * positive[0]:
         return "linear"
     return "log" if numbers[0] > 0 else "categories"
 
 
-def _numbers(values: Sequence[Any]) -> list[float] | None:
-    """Parse values as numbers or as quantities of one kind; return None if they are neither."""
+def _numbers(values: Sequence[Any]) -> tuple[list[float] | None, str]:
+    """Parse values as numbers, or as quantities of one kind; return them with their unit.
+
+    None if they are neither.
+    """
     if any(isinstance(value, bool) for value in values):
-        return None
-    readers: tuple[Callable[[Any], float], ...] = (float, parse_rate, parse_seconds, parse_bytes)
-    for read in readers:
+        return None, ""
+    readers: tuple[tuple[Callable[[Any], float], str], ...] = (
+        (float, ""), (parse_rate, "B/s"), (parse_seconds, "s"), (parse_bytes, "B"))
+    for read, unit in readers:
         try:
             numbers = [read(value) for value in values]
         except (NetsimError, ValueError, TypeError):
             continue
-        return numbers if all(map(math.isfinite, numbers)) else None
-    return None
+        return (numbers, unit) if all(map(math.isfinite, numbers)) else (None, "")
+    return None, ""
+
+
+def is_range_of(values: pd.Series) -> bool:
+    """Whether values of a setting are more numbers than panels or colours can be told apart by."""
+    return values.nunique() > _APART and _numbers(list(values.unique()))[0] is not None
+
+
+def drawn_together(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
+    """Select the settings that were drawn as points from ranges, two or more together.
+
+    Of two settings that are combined, each value of one comes with each of the other; of points,
+    each comes with few.
+    """
+    counts = {key: table[key].nunique() for key in keys if table[key].nunique() > 2
+              and _numbers(list(table[key].unique()))[0] is not None}
+    found = {key for pair in combinations(counts, 2) for key in pair
+             if len(table[list(pair)].drop_duplicates()) == max(map(counts.__getitem__, pair))}
+    return [key for key in keys if key in found]
 
 
 # --- roles ---------------------------------------------------------------------------------
@@ -207,7 +278,7 @@ def roles_of(varied: Mapping[str, int], roles: Sequence[str], given: Mapping[str
         The number of values of each setting.
     roles : sequence of str
         The roles that the figure has, in the order in which they are filled. The policy is the
-        hue; x is the other setting with the most values.
+        hue; x and y are the other settings with the most values.
     given : mapping of str to str or None
         Settings by role, as far as the caller chose.
 
@@ -231,21 +302,25 @@ def roles_of(varied: Mapping[str, int], roles: Sequence[str], given: Mapping[str
         if key not in varied:
             raise UnknownNameError("varied key", key, varied)
         if list(chosen.values()).count(key) > 1:
-            raise InputError(f"{key} can be one of {' and '.join(chosen)} only")
+            twice = " and ".join(other for other, its in chosen.items() if its == key)
+            raise InputError(f"{key} is given as {twice}; a setting has one role in a plot")
     policies = policies_in(varied)
     left = [key for key in (*policies, *(key for key in varied if key not in policies))
             if key not in chosen.values() and (key in policies or varied[key] > 1)]
     for role in roles:
-        if role in chosen or not left:
+        if role in chosen or not (left or role in ("x", "y")):
             continue
         others = [key for key in left if key not in policies]
-        if role == "x":
+        if role in ("x", "y"):
             if not others:
                 others = [key for key in varied if key not in policies
                           and key not in chosen.values()]
             if not others:
-                raise InputError(f"nothing but the {' and the '.join(policies) or 'seed'} was "
-                                 "varied: draw bars")
+                known = [*policies, *(key for key in chosen.values() if key not in policies)]
+                raise InputError(
+                    f"nothing but the {' and the '.join(known) or 'seed'} was varied"
+                    + (": draw bars" if role == "x" else
+                       ", and this plot needs a setting along x and one along y"))
             chosen[role] = max(others, key=varied.__getitem__)
         else:
             chosen[role] = left[0]

@@ -69,7 +69,7 @@ def _claims() -> Iterator[Claim]:
 
 
 def _draw(sweep: Sweep) -> Axes:
-    from netsim.plots.sweeps import sweep_lines
+    from netsim.plots.facets import line_facets
 
     named = replace(sweep, table=sweep.table.assign(
         scheduler=sweep.table["scheduler"].map(_NAMES)))
@@ -78,7 +78,7 @@ def _draw(sweep: Sweep) -> Axes:
 
     def draw(part: Sweep, ax: Axes) -> None:
         means = part.means(["jct_mean_s"]).drop(columns="allocator")
-        sweep_lines(means, "edge_cloud.edge_links", "jct_mean_s", ax=ax, scale="categories")
+        line_facets(means, "jct_mean_s", ax=ax, scale="categories", x="edge_cloud.edge_links")
         ax.set(yscale="log", xlabel="links of edge servers", ylabel="mean JCT (s)")
 
     return panels(parts, draw)

@@ -76,16 +76,16 @@ def by_setting(sweep: Sweep) -> dict[str, Sweep]:
 
 def lines(key: str, metric: str, part: Sweep, ax: Axes) -> None:
     """Draw the mean of a metric against a varied key."""
-    from netsim.plots.sweeps import sweep_lines
+    from netsim.plots.facets import line_facets
 
-    sweep_lines(part.means([metric]).drop(columns="workload.name"), key, metric, ax=ax)
+    line_facets(part.means([metric]).drop(columns="workload.name"), metric, ax=ax, x=key)
 
 
 def bars(metric: str, part: Sweep, ax: Axes) -> None:
     """Draw the mean of a metric as bars."""
-    from netsim.plots.sweeps import mean_bars
+    from netsim.plots.facets import bar_facets
 
-    mean_bars(part.means([metric]).drop(columns="workload.name"), metric, ax)
+    bar_facets(part.means([metric]).drop(columns="workload.name"), metric, ax=ax)
 
 
 def figure(name: str, title: str, claims: Iterator[Claim], draw: Callable[[Sweep], Axes],

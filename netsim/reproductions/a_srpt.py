@@ -162,10 +162,10 @@ _LINES = {f"tau {tau}, {label}": (own, _baselines(rule))
 
 def _lines(means: pd.DataFrame, x: str, ax: Axes, called: str, scale: str | None = None) -> None:
     """Draw ratios to the best baseline against a key, with a line at 1."""
+    from netsim.plots.facets import line_facets
     from netsim.plots.style import INK
-    from netsim.plots.sweeps import sweep_lines
 
-    sweep_lines(means, x, "ratio", ax=ax, scale=scale)
+    line_facets(means, "ratio", ax=ax, scale=scale, x=x)
     ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
     ax.set_xlabel(called, fontsize=7.5)
     ax.set_ylabel("A-SRPT over the best baseline", fontsize=7.5, color=INK)

@@ -117,13 +117,13 @@ def _claims() -> Iterator[Claim]:
 
 
 def _draw(table: pd.DataFrame) -> Axes:
+    from netsim.plots.facets import line_facets
     from netsim.plots.style import INK
-    from netsim.plots.sweeps import sweep_lines
 
     shown = table[table["mapping"].isin(_SHOWN)].replace({"mapping": _SHOWN})
     shown = shown.rename(columns={"over_optimum": "ratio"})
     means = means_of(shown, ["gpus", "mapping"], ["ratio"])
-    ax = sweep_lines(means, "gpus", "ratio", scale="categories")
+    ax = line_facets(means, "ratio", scale="categories", x="gpus")
     ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
     ax.set_xlabel("GPUs of a job", fontsize=7.5)
     ax.set_ylabel("time of an iteration / optimum", fontsize=7.5)

@@ -103,9 +103,9 @@ def _without(scheme: str, runs: Runs) -> Any:
 
 
 def _draw_bars(sweep: Sweep) -> Axes:
-    from netsim.plots.sweeps import mean_bars
+    from netsim.plots.facets import bar_facets
 
-    return mean_bars(sweep.means(["over_lower_bound"]))
+    return bar_facets(sweep.means(["over_lower_bound"]))
 
 
 # --- Fig. 6: distributions -----------------------------------------------------------------
@@ -188,10 +188,10 @@ def _fig10_claims() -> Iterator[Claim]:
 
 
 def _draw_lines(key: str, metric: str, sweep: Sweep) -> Axes:
-    from netsim.plots.sweeps import sweep_lines
+    from netsim.plots.facets import line_facets
 
-    return _panels(sweep, lambda part, ax: sweep_lines(
-        part.means([metric]).drop(columns="network.capacity"), key, metric, ax=ax))
+    return _panels(sweep, lambda part, ax: line_facets(
+        part.means([metric]).drop(columns="network.capacity"), metric, ax=ax, x=key))
 
 
 def _panels(sweep: Sweep, draw: Callable[[Sweep, Axes], Axes]) -> Axes:

@@ -94,12 +94,12 @@ def _of_theorem_5(scheduler: str, runs: Runs) -> pd.Series:
 
 
 def _draw_policies(sweep: Sweep) -> Axes:
-    from netsim.plots.sweeps import mean_bars
+    from netsim.plots.facets import bar_facets
 
     means = sweep.means([*_METRICS, "makespan_bound_s"])
     means = means.assign(scheduler=means["scheduler"].map(_words))
     return panels({what: metric for metric, what in _METRICS.items()},
-                  lambda metric, ax: mean_bars(means, metric, ax))
+                  lambda metric, ax: bar_facets(means, metric, ax=ax))
 
 
 # --- one parameter each --------------------------------------------------------------------
@@ -142,13 +142,13 @@ def _lambda_claims() -> Iterator[Claim]:
 
 
 def _draw_lines(key: str, sweep: Sweep) -> Axes:
-    from netsim.plots.sweeps import sweep_lines
+    from netsim.plots.facets import line_facets
 
     means = sweep.means(list(_METRICS))
     if "scheduler" in means:
         means = means.assign(scheduler=means["scheduler"].map(_words))
     return panels({what: metric for metric, what in _METRICS.items()},
-                  lambda metric, ax: sweep_lines(means, key, metric, ax=ax))
+                  lambda metric, ax: line_facets(means, metric, ax=ax, x=key))
 
 
 # --- the schedules on a network ------------------------------------------------------------
@@ -203,7 +203,7 @@ def _ahead(place: dict[str, Any], runs: Runs) -> pd.Series:
 
 
 def _draw_joint(sweep: Sweep) -> Axes:
-    from netsim.plots.sweeps import sweep_lines
+    from netsim.plots.facets import line_facets
 
     means = sweep.means(["makespan_s", "plan_makespan_s"])
     # RAND takes so long that the others could not be told apart.
@@ -215,7 +215,8 @@ def _draw_joint(sweep: Sweep) -> Axes:
     every = pd.concat([means, plan]).replace({"allocator": _ALLOCATORS})
     parts = {name: every[every["network.name"] == network].drop(columns="network.name")
              for network, name in _NETWORKS.items()}
-    return panels(parts, lambda part, ax: sweep_lines(part, "scheduler", "makespan_s", ax=ax))
+    return panels(parts,
+                  lambda part, ax: line_facets(part, "makespan_s", ax=ax, x="scheduler"))
 
 
 # --- all of them ---------------------------------------------------------------------------

@@ -51,7 +51,13 @@ def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
         return _error(f"there are no {name}: jobs ran by the model {model!r}, and sent nothing "
                       "over a network; `gpus` says which job had which GPU",
                       given if name == "coflows" else given | {"record": record})
-    return _error(f"{name} were not recorded", {"record": record})
+    return _unrecorded(name, record)
+
+
+def _unrecorded(name: str, record: list[str]) -> NotRecordedError:
+    """Return the error for a table that can be recorded."""
+    was = "was" if name in ("training", "held") else "were"
+    return _error(f"{name} {was} not recorded", {"record": record})
 
 
 def _of_others(name: str, target: str) -> NotRecordedError:
@@ -70,10 +76,8 @@ def _on_edge(run: Mapping[str, Any], name: str) -> NotRecordedError:
         return _error("chunks were not recorded, or the scheduler is one for whole jobs", record)
     if name == "held":
         return _error("held was not recorded, or the scheduler is one for chunks", record)
-    if name in _OF_EDGE:
-        return _error(f"{name} were not recorded", record)
-    if shares_links(run):
-        return _error(f"{name} were not recorded", record)
+    if name in _OF_EDGE or shares_links(run):
+        return _unrecorded(name, record["record"])
     return _error(f"there are no {name}: with transport {run['execution']['transport']!r} no links "
                   "are shared", {"transport": "fabric"} | record)
 

@@ -204,7 +204,7 @@ class Comparison:
 
     def __getitem__(self, policy: str) -> Result:
         """Return the run of a policy, by its label, or as it was given."""
-        return self.results[label_in(policy, self.results)]
+        return self.results[label_in(policy, self.results, "policy")]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.results)

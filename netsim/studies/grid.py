@@ -258,7 +258,7 @@ def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]
         pairs = {name: (each, each) if isinstance(vary[name], Range) else each
                  for name, each in chosen.items()}
         labels = {name: label for name, (label, _) in pairs.items()}
-        settings = {**fixed, **{name: value for name, (_, value) in pairs.items()}}
+        settings = _with_options(fixed, {name: value for name, (_, value) in pairs.items()})
         if labels.get("scheduler") in free:
             del settings["preemption"]
         built = _checked(settings, vary, seeds[0])
@@ -267,6 +267,15 @@ def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]
         runs += [SweepRun(labels, seed, CallTask(settings | {"seed": seed}), origin)
                  for seed in seeds]
     return runs
+
+
+def _with_options(fixed: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the values of one combination to arguments; ``allocator.theta_max`` to its table."""
+    settings = dict(fixed)
+    for name, value in chosen.items():
+        table, dot, option = name.partition(".")
+        settings[table] = {**settings[table], option: value} if dot else value
+    return settings
 
 
 def _free_of_preemption(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any] | Range]

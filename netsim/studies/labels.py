@@ -80,8 +80,15 @@ def policy_label(kind: str, given: Any) -> str:
     return labelled({"name": name} | options)
 
 
-def label_in(given: str, labels: Collection[str]) -> str:
+def label_in(given: str, labels: Collection[str], what: str = "baseline") -> str:
     """Find the label of a policy that is given by label, by name with options, or by alias.
+
+    Parameters
+    ----------
+    given : str
+    labels : collection of str
+    what : str
+        What errors call it.
 
     Raises
     ------
@@ -93,7 +100,7 @@ def label_in(given: str, labels: Collection[str]) -> str:
             with suppress(NetsimError):
                 if (label := policy_label(kind, parse_named(given))) in labels:
                     return label
-    check_baseline(given, labels)
+    check_baseline(given, labels, what)
     return given
 
 

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from netsim.checks import check_whole
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
-from netsim.errors import DaskError, SpecError, UnknownNameError
+from netsim.errors import DaskError, InputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import POLICIES, Experiment
 from netsim.experiment_file.identity import spec_hash
 from netsim.experiment_file.load import Draft
@@ -72,8 +73,8 @@ def sweep(network: Any, workload: Any, *,
     allocator : as for `netsim.simulate`, or a list or mapping of these
     seed : int or iterable of int
     points : int or Points, optional
-        How many points are drawn from the arguments that are given as a `netsim.Range`, and how.
-        Each combination of the others is simulated at each of them.
+        How many points are drawn from the arguments, and the options of one policy, that are
+        given as a `netsim.Range`, and how. Each combination of the others is simulated at each.
     workers : int
         Number of processes. Policies that a script or a notebook defines are sent to them.
     folder : path-like, optional
@@ -120,7 +121,7 @@ def sweep(network: Any, workload: Any, *,
     """
     given = {"network": network, "workload": workload, "allocator": allocator} | settings
     vary, fixed = {}, {}
-    for name, value in given.items():
+    for name, value in _with_options_apart(given):
         values = _varied(name, value)
         if values is None:
             fixed[name] = value
@@ -131,7 +132,43 @@ def sweep(network: Any, workload: Any, *,
     check_points(vary, drawn)
     runs = runs_of_calls(fixed, vary, seeds, drawn)
     return run_sweep(runs, tuple(vary), identity_of(fixed), folder=folder, workers=workers,
-                     resume=resume, dask=dask, progress=progress)
+                     resume=resume, dask=dask, progress=progress, units=_units(vary))
+
+
+def _units(vary: Mapping[str, Any]) -> dict[str, str]:
+    """Return the units of what is drawn from ranges, where these have units."""
+    return {name: values.unit for name, values in vary.items()
+            if isinstance(values, Range) and values.unit}
+
+
+def _with_options_apart(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield arguments by name, and ranges of a policy's options as ``allocator.theta_max``.
+
+    Raises
+    ------
+    InputError
+        If a range is one of several values, which draw no points together.
+    """
+    for name, value in given.items():
+        if isinstance(value, Mapping) and _is_table(name, value):
+            ranges = {option: each for option, each in value.items() if isinstance(each, Range)}
+            yield name, {option: each for option, each in value.items()
+                         if option not in ranges} if ranges else value
+            yield from ((f"{name}.{option}", each) for option, each in ranges.items())
+            continue
+        for each in value.values() if isinstance(value, Mapping) else (
+                value if isinstance(value, list | tuple) else ()):
+            options = each.values() if isinstance(each, Mapping) else [each]
+            if drawn := [option for option in options if isinstance(option, Range)]:
+                raise InputError(f"{name}: the range {drawn[0]} is in one of several values; vary "
+                                 "it alone, or in the options of one policy, in a sweep of its own")
+        yield name, value
+
+
+def _is_table(name: str, value: Mapping[Any, Any]) -> bool:
+    """Whether a mapping is one value, a table of options, rather than values by label."""
+    return (name in _TABLES and "name" in value) or (name in _OPTIONS and not any(
+        isinstance(each, Mapping) for each in value.values()))
 
 
 def _varied(name: str, value: Any) -> Mapping[Any, Any] | Range | None:
@@ -140,12 +177,7 @@ def _varied(name: str, value: Any) -> Mapping[Any, Any] | Range | None:
         return value
     if isinstance(value, _WHOLE) or not isinstance(value, Iterable):
         return None
-    if isinstance(value, Mapping):
-        one = (name in _TABLES and "name" in value) or (name in _OPTIONS and not any(
-            isinstance(each, Mapping) for each in value.values()))
-    else:
-        one = name in _LISTS
-    if one:
+    if _is_table(name, value) if isinstance(value, Mapping) else name in _LISTS:
         return None
     values = value if isinstance(value, Mapping) else plain(list(value))
     if name == "workload" and all(isinstance(each, JobSpec | EdgeJob) for each in values) and (
@@ -219,7 +251,9 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     runs = _with_all_columns([run for each in grids for run in runs_of_experiment(*each)])
     return run_sweep(runs, tuple(runs[0].varied), _identity(draft), folder=folder,
                      workers=workers, resume=resume, dask=dask, progress=progress,
-                     baseline=_baseline(draft, runs))
+                     baseline=_baseline(draft, runs),
+                     units={key: unit for _, grid in grids for key, unit in
+                            _units(grid.vary).items()})
 
 
 def _with_all_columns(runs: Sequence[SweepRun]) -> list[SweepRun]:
@@ -319,7 +353,8 @@ def default_sweep_folder(draft: Draft) -> Path:
 def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mapping[str, Any], *,
               folder: str | Path | None, workers: int, resume: bool, dask: str | None,
               progress: bool | Callable[[int, int, int], None],
-              baseline: str | None = None) -> Sweep:
+              baseline: str | None = None,
+              units: Mapping[str, str] = MappingProxyType({})) -> Sweep:
     """Compute the runs of a sweep that are not stored yet, and return the sweep.
 
     Parameters
@@ -333,6 +368,8 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
         As for `sweep`.
     baseline : str, optional
         Label of the policy that ratios refer to. By default the first.
+    units : mapping of str to str
+        Units of columns that are drawn from ranges; see `Sweep`.
 
     Raises
     ------
@@ -348,6 +385,8 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
              "runs": [{"key": run.key, "seed": run.seed, **run.varied} for run in runs]}
     if baseline is not None:
         index["baseline"] = baseline
+    if units:
+        index["units"] = dict(units)
     with store.begun(index, resume):
         kept = ("; none is kept, as there is no folder" if scratch is not None else
                 f" and are kept in {store.folder}; the same command goes on")

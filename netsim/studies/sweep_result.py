@@ -21,6 +21,7 @@ from netsim.results.csv import read_csv
 from netsim.results.drawing import draw
 from netsim.studies.labels import label_in
 from netsim.studies.run_store import RunStore, Scratch
+from netsim.units import format_quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,6 +72,9 @@ class Sweep:
     baseline : str or None
         The policy that ratios refer to, if the experiment names one; None stands for the first of
         the grid.
+    units : mapping of str to str
+        Units of columns whose values were drawn from a range with units: ``"s"``, ``"B"`` or
+        ``"B/s"``.
     """
 
     folder: Path
@@ -82,6 +86,7 @@ class Sweep:
     grid: Mapping[str, list[Any]]
     code: str
     baseline: str | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
     _scratch: Scratch | None = field(default=None, repr=False)
 
     @classmethod
@@ -109,7 +114,7 @@ class Sweep:
                 for name in (*columns, "seed")}
         return cls(Path(folder), columns, table, _failures(store, index),
                    len(index["runs"]) - len(found), index["experiment"], grid, index["code"],
-                   index.get("baseline"), scratch)
+                   index.get("baseline"), index.get("units", {}), scratch)
 
     def __getitem__(self, policy: str) -> pd.DataFrame:
         """Return the rows of `table` of a policy, by its label or as it was given.
@@ -125,7 +130,7 @@ class Sweep:
         if not varied:
             raise InputError(f"this sweep varied {', '.join(self.columns) or 'seeds alone'}, and "
                              "no policies by which it could be indexed; its table has all runs")
-        label = label_in(policy, self.grid[varied[0]])
+        label = label_in(policy, self.grid[varied[0]], "policy")
         return self.table[self.table[varied[0]] == label]
 
     # --- numbers ---------------------------------------------------------------------------
@@ -221,6 +226,33 @@ class Sweep:
                       f"{self.failures['error'].iloc[0]}" if len(self.failures) else "")
             raise InputError(f"{self.folder}: no run of the sweep is there{failed}")
 
+    def with_units(self) -> Sweep:
+        """Write what was drawn from ranges with units as quantities, such as ``"8.83 Gbps"``.
+
+        Returns
+        -------
+        Sweep
+            The same runs; `table`, `failures` and `grid` have texts in these columns.
+        """
+        written = {}
+        for name, unit in self.units.items():
+            drawn = [value for value in self.grid[name] if isinstance(value, float)]
+            texts = [[format_quantity(value, unit, digits) for value in drawn]
+                     for digits in (3, 4, 6)]
+            chosen = next((each for each in texts if len(set(each)) == len(drawn)), texts[-1])
+            written[name] = dict(zip(drawn, chosen, strict=True))
+        if not written:
+            return self
+
+        def texts_in(table: pd.DataFrame) -> pd.DataFrame:
+            return table.assign(**{name: [texts.get(value, value) for value in table[name]]
+                                   for name, texts in written.items() if name in table})
+
+        grid = {name: [written.get(name, {}).get(value, value) for value in values]
+                for name, values in self.grid.items()}
+        return replace(self, table=texts_in(self.table), failures=texts_in(self.failures),
+                       grid=grid, units={})
+
     # --- runs ------------------------------------------------------------------------------
 
     def where(self, **values: Any) -> Sweep:
@@ -281,20 +313,23 @@ class Sweep:
         return {value: np.concatenate(parts) for value, parts in pools.items()}
 
     def plot(self, kind: str = "bars", of: str | None = None, *, x: str | None = None,
-             hue: str | None = None, col: str | None = None, row: str | None = None,
-             style: str | None = None) -> Axes:
+             y: str | None = None, hue: str | None = None, col: str | None = None,
+             row: str | None = None, style: str | None = None) -> Axes:
         """Draw the sweep, in panels if several settings were varied.
 
         Parameters
         ----------
-        kind : {"bars", "sweep", "cdf"}
+        kind : {"bars", "sweep", "cdf", "scatter"}
             A metric as bars, or as lines over another varied setting than the allocator, with
-            95 % intervals; or distributions over all seeds.
+            95 % intervals; distributions over all seeds; or a metric as the colour of dots, of
+            points that were drawn from two ranges.
         of : str, optional
             The metric; ``"jct"`` or ``"cct"`` for ``"cdf"``.
         x : str, optional
-            Of ``"sweep"``, the varied setting along the axis; by default the one with the most
-            values, policies excepted.
+            Of ``"sweep"`` and ``"scatter"``, the varied setting along the axis; by default the one
+            with the most values, policies excepted.
+        y : str, optional
+            Of ``"scatter"``, the varied setting up the other axis.
         hue : str, optional
             The varied setting that colours stand for; by default the policy.
         col, row : str, optional
@@ -318,7 +353,7 @@ class Sweep:
             If there is nothing to draw, or more settings were varied than the picture has places
             for.
         """
-        return draw(self, kind, "sweep", of, x=x, hue=hue, col=col, row=row, style=style)
+        return draw(self, kind, "sweep", of, x=x, y=y, hue=hue, col=col, row=row, style=style)
 
     # --- files -----------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ def test_whole_jobs_and_stopped_runs() -> None:
     assert coloured(ax, "at the edge") == {0: (1, 5, 4)}
     with pytest.raises(InputError, match="jobs must be a whole number of at least 1, not 0"):
         edge_gantt(result, jobs=0)
-    with pytest.raises(NotRecordedError, match="training were not recorded"):
+    with pytest.raises(NotRecordedError, match="training was not recorded"):
         edge_gantt(result.replace(training=None))
     with pytest.raises(NotRecordedError, match=r"only runs on a netsim\.EdgeCloud have them"):
         edge_gantt(netsim.simulate("parrot-fig2", "parrot-fig2"))

@@ -10,8 +10,7 @@ import netsim
 from netsim.cli.main import main
 from netsim.errors import InputError, UnknownNameError
 from netsim.plots import style
-from netsim.plots.facets import bar_facets, line_facets
-from netsim.plots.sweeps import sweep_lines
+from netsim.plots.facets import bar_facets, line_facets, scatter_facets
 from netsim.plots.varied import roles_of, titled, words
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -112,13 +111,62 @@ def test_axes_are_wide_enough_for_all_panels(table):
         assert high >= table["over_lower_bound_high"].max()
 
 
+def points(*pairs):
+    """A means table of points of two ranges under two policies."""
+    return pd.concat([means(observe_interval=[interval], network__capacity=[speed],
+                            allocator=["sebf", "aalo"]) for interval, speed in pairs])
+
+
+POINTS = (("1 ms", "8.83 Gbps"), ("100 ms", "16 Gbps"), ("1 s", "30.5 Gbps"))
+
+
 def test_a_panel_of_one_point_is_drawn_without_a_warning(recwarn):
     """Points of two ranges: no two have a value in common."""
-    points = pd.concat([means(observe_interval=[interval], network__capacity=[speed],
-                              allocator=["sebf"])
-                        for interval, speed in ((0.001, 1e9), (0.1, 2e9), (1.0, 4e9))])
-    assert len(line_facets(points).figure.axes) == 3
+    assert len(line_facets(points(*POINTS), col="network.capacity").figure.axes) == 3
     assert not recwarn.list
+
+
+def test_points_of_two_ranges_are_dots():
+    """Intervals on a logarithmic axis, speeds on a linear one; a panel per policy."""
+    figure = scatter_facets(points(*POINTS), x="network.capacity").figure
+    *panels, bar = figure.axes
+    assert titles(panels[0])[:2] == ["sebf", "aalo"]
+    assert [panel.collections[0].get_offsets().tolist() for panel in panels] == [
+        [[1.10375e9, 0.001], [2e9, 0.1], [3.8125e9, 1]]] * 2
+    assert [panel.collections[0].get_array().tolist() for panel in panels] == [[2.0] * 3, [3.0] * 3]
+    assert (panels[0].get_xscale(), panels[0].get_yscale()) == ("linear", "log")
+    assert (panels[0].get_xlabel(), panels[0].get_ylabel()) == (
+        "link speed (Gbps)", "observe interval")
+    assert [label.get_text() for label in panels[0].get_xticklabels()] == ["8.83", "16", "30.5"]
+    assert bar.get_ylabel() == "total JCT / lower bound"
+    assert_inside(figure)
+
+
+@pytest.mark.parametrize("draw", [line_facets, bar_facets])
+def test_points_of_two_ranges_have_no_panel_each(draw):
+    with pytest.raises(InputError, match=r"observe_interval and network\.capacity were drawn "
+                                         r"together, .* 3 values, .* draw the plot 'scatter'"):
+        draw(points(*POINTS))
+
+
+def test_many_points_of_one_range_have_round_ticks():
+    drawn = [f"{8.83 + 7.1 * k:.3f} Gbps" for k in range(13)]
+    table = means(network__capacity=drawn, allocator=["sebf"])
+    ax = line_facets(table)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["10", "20", "50"]
+    assert ax.get_xlabel() == "link speed (Gbps)"
+    with pytest.raises(InputError, match=r"capacity has 13 values, .* the plot 'sweep'"):
+        bar_facets(table)
+    with pytest.raises(InputError, match="nothing but the allocator and the network"):
+        scatter_facets(table)
+
+
+def test_more_than_two_ranges():
+    """The two with the most values are the axes; what was drawn with them needs no role."""
+    drawn = points(*POINTS).assign(jobs=[5, 5, 7, 7, 6, 6])
+    drawn = drawn[["jobs", *(name for name in drawn if name != "jobs")]]
+    ax = scatter_facets(drawn, y="network.capacity", x="observe_interval")
+    assert ax.figure.get_supxlabel().endswith("; jobs drawn too")
 
 
 def test_many_panels_are_wrapped():
@@ -156,7 +204,7 @@ def test_a_comparison_has_the_same_colours_by_class():
 def test_what_cannot_be_asked_for(table, found):
     with pytest.raises(UnknownNameError, match="unknown varied key 'speed'"):
         line_facets(table, col="speed")
-    with pytest.raises(InputError, match="allocator can be one of col and row only"):
+    with pytest.raises(InputError, match="allocator is given as col and row; a setting has"):
         line_facets(table, col="allocator", row="allocator")
     with pytest.raises(InputError, match="has no style to choose; choose from: hue, col, row"):
         bar_facets(table, style="allocator")
@@ -201,20 +249,20 @@ def test_what_whiskers_are_is_said(table):
     assert note == "whiskers: 95 % confidence intervals of the geometric mean over 5 seeds"
     one = line_facets(means(runs=1, n=[1, 2], allocator=["a"])).figure.get_supxlabel()
     assert one == "one run each"
-    band = sweep_lines(means(n=list(range(1, 15)))).figure.get_supxlabel()
+    band = line_facets(means(n=list(range(1, 15)))).figure.get_supxlabel()
     assert band.replace("\n", " ").startswith("bands: 95 % confidence intervals")
 
 
 def test_an_axis_that_is_cut_has_a_mark():
     """Means of 123 and 124 million s: from zero no difference could be seen."""
-    ax = sweep_lines(means(n=[1, 2]), y="jct_mean_s")
+    ax = line_facets(means(n=[1, 2]), y="jct_mean_s")
     assert ax.get_ylim()[0] > 0
     assert "_cut" in [line.get_label() for line in ax.get_lines()]
-    assert "_cut" not in [line.get_label() for line in sweep_lines(means(n=[1, 2])).get_lines()]
+    assert "_cut" not in [line.get_label() for line in line_facets(means(n=[1, 2])).get_lines()]
 
 
 def test_long_times_are_in_days():
-    ax = sweep_lines(means(n=[1, 2]), y="jct_mean_s")
+    ax = line_facets(means(n=[1, 2]), y="jct_mean_s")
     assert ax.get_ylabel() == "mean JCT (d)"
     assert max(len(text.get_text()) for text in ax.get_yticklabels()) < 10
     bars = bar_facets(means(n=[1, 2]), "jct_mean_s").figure.axes[0]
@@ -231,7 +279,7 @@ def test_lines_under_others_are_wider():
 
 
 def test_ticks_between_the_ticks(table):
-    ax = sweep_lines(table[table["observe_interval"] == "1ms"].drop(columns="observe_interval"))
+    ax = line_facets(table[table["observe_interval"] == "1ms"].drop(columns="observe_interval"))
     assert ax.xaxis.get_minor_locator().tick_values(1.25e9, 12.5e9)[-1] >= 12.5e9
     places = ax.xaxis.get_minorticklocs() / 1.25e8  # in Gbps
     assert {20, 30, 50, 60, 70, 80, 90} <= set(np.round(places, 6))

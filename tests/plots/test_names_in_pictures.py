@@ -76,7 +76,8 @@ def test_of_a_comparison(kind, name, tmp_path):
 @pytest.mark.parametrize("name", ["$x$", WORST])
 def test_of_a_sweep(name, tmp_path):
     swept = netsim.sweep({name: network(name), "small": netsim.big_switch(3, MB)}, one_port(name),
-                         allocator={name: "maxmin", "other": "sebf"}, seed=[1, 2])
+                         allocator={name: "maxmin", "other": "sebf"}, seed=[1, 2],
+                         observe_interval=[0, 1])
     for kind in PICTURES["sweep"]:
         assert visible(name) in written(swept.plot(kind), tmp_path)
     page = html.unescape(report_page(swept))

@@ -37,8 +37,11 @@ class SweepOf:
     """What pictures use of a sweep."""
 
     table: pd.DataFrame
-    grid: ClassVar = {"n": [1, 2]}
+    grid: ClassVar = {"n": [1, 2], "m": [3, 4]}
     columns = ("n",)
+
+    def with_units(self):
+        return self
 
     def means(self, metrics):
         return self.table
@@ -76,6 +79,9 @@ def thing_of(things, on_edge, what, kind, of):
     if PICTURES[what][kind].of[of] == "computations":
         ranked = netsim.Stage("s", [(0, 1, MB)], compute_s=1, ranks=[0, 1])
         return netsim.simulate(NET, [JobSpec(0, stages=[ranked])], record=["computations"])
+    if kind == "scatter":  # which is of two settings
+        means = things[what].table
+        return SweepOf(means.assign(m=[3, 4])[["m", *means]])
     if PICTURES[what][kind].of[of] not in EDGE_TABLES:
         return things[what]
     return on_edge if what == "comparison" else on_edge.results["a-online"]

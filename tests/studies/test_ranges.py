@@ -12,20 +12,24 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import Points, Range
+from netsim.cli.main import main
 from netsim.errors import InputError, MissingExtraError, SpecError, UnknownNameError
 from netsim.experiment_file.ranges import combinations
 
 SMALL = {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-fig2"}}
 
 
-@pytest.mark.parametrize(("low", "high", "values"), [
-    (1, 4, {1, 2, 3, 4}), (0.0, 1.0, None), ("1ms", "1s", None), ("1MB", "1GB", None),
-    ("10Gbps", "40Gbps", None), (0, "5s", None), (0.5, 3, None)])
-def test_values_are_within_the_ends(low, high, values):
+@pytest.mark.parametrize(("low", "high", "ends", "unit", "values"), [
+    (1, 4, (1, 4), "", {1, 2, 3, 4}), (0.0, 1.0, (0, 1), "", None),
+    ("1ms", "1s", (0.001, 1), "s", None), ("1MB", "1GB", (1e6, 1e9), "B", None),
+    ("10Gbps", "40Gbps", (1.25e9, 5e9), "B/s", None), (0, "5s", (0, 5), "s", None),
+    (0.5, 3, (0.5, 3), "", None)])
+def test_values_are_within_the_ends(low, high, ends, unit, values):
     between = Range(low, high)
+    assert between.unit == unit
     drawn = [between.at(place) for place in np.linspace(0, 1, 101)]
     assert drawn == sorted(drawn)
-    assert (drawn[0], drawn[-1]) == between._ends
+    assert (drawn[0], drawn[-1]) == ends
     if values is not None:
         assert set(drawn) == values
         assert all(isinstance(value, int) for value in drawn)
@@ -46,7 +50,9 @@ def test_factors_are_as_likely_as_each_other(low, factor, place):
 @pytest.mark.parametrize(("arguments", "message"), [
     ((2, 1), r"low must be below high in 2\.\.1"), ((1, 1), "below"),
     (("1s", "1Gbps"), "needs two numbers, or two times, sizes or rates, not '1s' and '1Gbps'"),
-    (("a", "b"), "needs two numbers"), ((None, 1), "needs two numbers"),
+    ((1, "2s"), "needs a unit at both of its ends or at neither, not 1 and '2s'"),
+    (("1ms", 5), "needs a unit at both"), (("a", "b"), "needs two numbers"),
+    ((None, 1), "needs two numbers"),
     ((True, 2), "needs two numbers"), ((0.0, math.inf), "needs two numbers"),
     ((0, 1, True), r"low must be above 0 in 0\.\.1:log"), ((1, 2, "yes"), "log must be true")])
 def test_ranges_that_are_none(arguments, message):
@@ -151,3 +157,43 @@ def test_ranges_in_calls_take_the_points_of_the_file():
         assert len(found.table) == runs
     listed = netsim.sweep_experiment(file, {"observe_interval": [0.5, 0.9]}, progress=False)
     assert len(listed.table) == 2
+
+
+def test_options_of_a_policy_in_a_call():
+    """As `sweep_experiment` has them: a column per option, and the label of the policy is none."""
+    found = netsim.sweep("parrot-fig2", "parrot-fig2", points=Points(4, "random"), progress=False,
+                         allocator={"name": "parrot", "theta_max": Range(0.5, 1.0)})
+    of_file = netsim.sweep_experiment(
+        netsim.Experiment(**SMALL, allocator="parrot"), {"allocator.theta_max": Range(0.5, 1.0)},
+        points=Points(4, "random"), progress=False)
+    assert found.columns == ("allocator.theta_max",)
+    columns = ["allocator.theta_max", "jct_total_s"]
+    assert found.table[columns].equals(of_file.table[columns])
+    with pytest.raises(InputError, match=r"allocator: the range 2\.\.9 is in one of several"):
+        netsim.sweep("parrot-fig2", "parrot-fig2", points=2,
+                     allocator=["parrot", {"name": "aalo", "queues": Range(2, 9)}])
+
+
+def test_drawn_values_are_written_with_units(tmp_path):
+    """Tables have numbers; the rows to read, and the pictures, quantities."""
+    found = netsim.sweep_experiment(
+        netsim.Experiment(**SMALL), {"network.capacity": Range("8Gbps", "9Gbps"),
+                                     "observe_interval": Range("1ms", "1s", log=True)},
+        points=Points(3, "random"), folder=tmp_path / "s", progress=False)
+    assert found.units == {"network.capacity": "B/s", "observe_interval": "s"}
+    assert found.table["network.capacity"].between(1e9, 1.125e9).all()
+    written = found.with_units()
+    for name, parse in (("network.capacity", netsim.units.parse_rate),
+                        ("observe_interval", netsim.units.parse_seconds)):
+        assert [parse(each) for each in written.table[name]] == pytest.approx(
+            list(found.table[name]), rel=5e-3)
+        assert written.grid[name] == list(written.table[name])
+    assert written.table["network.capacity"].str.fullmatch(r"8\.\d+ Gbps").all()
+    assert written.with_units() is written
+
+
+def test_scales_that_a_range_does_not_have(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["sweep", "demo", "--vary", "observe_interval=1ms..1s:lin", "--points", "3"])
+    assert "1ms..1s:lin: unknown scale of a range, 'lin'; write 1ms..1s:log" in (
+        capsys.readouterr().err)
