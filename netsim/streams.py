@@ -6,7 +6,7 @@ from zlib import crc32
 
 import numpy as np
 
-__all__ = ["stream"]
+__all__ = ["seed_of", "stream"]
 
 
 def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
@@ -24,5 +24,19 @@ def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
     *key : int
         Numbers that select a sub-stream, such as a job's id.
     """
-    root = np.random.SeedSequence(seed, spawn_key=(crc32(purpose.encode()), *key))
-    return np.random.default_rng(root)
+    return np.random.default_rng(_root(seed, purpose, *key))
+
+
+def seed_of(seed: int, purpose: str, *key: int) -> int:
+    """Return a seed for something that has streams of its own, below 2^32; as `stream` otherwise.
+
+    Parameters
+    ----------
+    seed, purpose, *key
+        As of `stream`.
+    """
+    return int(_root(seed, purpose, *key).generate_state(1)[0])
+
+
+def _root(seed: int, purpose: str, *key: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=(crc32(purpose.encode()), *key))

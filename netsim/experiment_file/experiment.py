@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -62,6 +63,7 @@ from netsim.simulation.inapplicable import (
     problems_of_arguments,
     without_preemption,
 )
+from netsim.streams import seed_of
 from netsim.workload import Workload
 
 __all__ = ["POLICIES", "Experiment", "table_at"]
@@ -173,7 +175,9 @@ class Experiment(Table):
         found = keys | {"workload": [*keys["workload"]]} if isinstance(
             keys.get("workload"), list) else {**keys}
         for *above, last in _without_seed(keys):
-            table_at(found, above)[last] = {"seed": seed, **table_at(keys, [*above, last])}
+            # Else entries of a list that draw the same would draw equal numbers.
+            own = seed_of(seed, "workload entry", last) if above and last else seed
+            table_at(found, above)[last] = {"seed": own, **table_at(keys, [*above, last])}
         return found
 
     @field_validator("name")
@@ -233,10 +237,14 @@ class Experiment(Table):
             workload.on(info.data["edge_cloud"].on(None))
         elif info.data.keys() >= {"network", "cluster", "edge_cloud"}:
             network, cluster = _built(info.data["network"]), info.data["cluster"]
-            if cluster is not None:
-                check_jobs(workload.built, cluster.on(network))
-            elif network is not None:
-                all_fitted(workload.built, network)
+            for key, jobs in workload.parts.items():
+                try:
+                    if cluster is not None:
+                        check_jobs(jobs, cluster.on(network))
+                    elif network is not None:
+                        all_fitted(jobs, network)
+                except InputError as error:
+                    raise KeyErrors([(key, str(error))]) from error
         return workload
 
     @field_validator("scheduler", "placement", "execution", "preemption")
@@ -313,8 +321,15 @@ class Experiment(Table):
             self.workload.built, self.preemption.keep)
         if paused:
             return [("preemption.keep", paused)]
-        return problems_of_cluster(self.cluster.on(_built(self.network)), self.workload.built,
-                                   given, self.seed, [each.model_dump() for each in self.events])
+        problems = partial(problems_of_cluster, self.cluster.on(_built(self.network)), given=given,
+                           seed=self.seed, events=[each.model_dump() for each in self.events])
+        found = problems(self.workload.built)
+        parts = self.workload.parts
+        if "workload" not in dict(found) or len(parts) == 1:
+            return found
+        of_parts = {part: problems(jobs) for part, jobs in parts.items()}
+        return [(_of_one(each, of_parts), each[1]) if each[0] == "workload" else each
+                for each in found]
 
     @property
     def _policies(self) -> dict[str, PolicyTable]:
@@ -457,6 +472,12 @@ def table_at(keys: Any, path: Iterable[str | int]) -> Any:
     for part in path:
         keys = keys[part]
     return keys
+
+
+def _of_one(problem: tuple[str, str], of_parts: Mapping[str, list[tuple[str, str]]]) -> str:
+    """Return the key of a problem, with that of the part if one part of a list has it alone."""
+    having = [part for part, problems in of_parts.items() if problem in problems]
+    return f"{problem[0]}.{having[0]}" if len(having) == 1 else problem[0]
 
 
 def _without_seed(keys: Mapping[str, Any]) -> Iterator[tuple[str | int, ...]]:

@@ -170,6 +170,11 @@ class WorkloadTable(_SourceTable):
             raise InputError("these are jobs of an edge-cloud; there is no [edge_cloud]")
         return self._built
 
+    @property
+    def parts(self) -> dict[str, Workload]:
+        """The workload, by the key below this one that it is from, which is none; see `built`."""
+        return {"": self.built}
+
     def on(self, system: EdgeCloud) -> EdgeWorkload:
         """Make the jobs of an edge-cloud.
 
@@ -237,6 +242,7 @@ class WorkloadList(RootModel[list[PartTable]]):
     model_config = ConfigDict(strict=True, frozen=True)
 
     _built: Workload = PrivateAttr()
+    _parts: dict[str, Workload] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _build(self) -> WorkloadList:
@@ -249,7 +255,7 @@ class WorkloadList(RootModel[list[PartTable]]):
             if offset is None:
                 offset, key = follows, str(place)
             try:
-                own = part.built.shift(part.arrival, ids=offset)
+                own = self._parts[str(place)] = part.built.shift(part.arrival, ids=offset)
                 made = own if made is None else made + own
             except InputError as error:
                 raise KeyErrors([(key, str(error))]) from error
@@ -261,6 +267,11 @@ class WorkloadList(RootModel[list[PartTable]]):
     def built(self) -> Workload:
         """The workload of all jobs."""
         return self._built
+
+    @property
+    def parts(self) -> dict[str, Workload]:
+        """The workload of each entry, with the ids and arrivals of its jobs, by its place."""
+        return self._parts
 
     @property
     def given(self) -> dict[str, Any]:

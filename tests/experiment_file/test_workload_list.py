@@ -13,6 +13,8 @@ from netsim.experiment_file.identity import spec_hash
 TINY = {"layers": 8, "hidden": 64, "ffn": 256, "heads": 8, "vocab": 1024, "sequence": 32}
 LLM = {"llm": TINY, "tp": 2, "dp": 4, "global_batch": 4, "forward_s": [0.001, 0.002, 0.001]}
 RING = {"pattern": "ring-all-reduce", "ranks": 4, "nbytes": "1MB", "iterations": 2}
+#: Three jobs that all arrive at 0.
+RING_OF_THREE = {"format": "ring-jobs", "mix": {"2": 3}, "iterations": [1, 1]}
 GPUS = {"kind": "gpu-cluster", "servers": 2, "gpus": 4, "nvlink": "1GB/s", "nic": "100MB/s"}
 
 FILE = """
@@ -103,12 +105,23 @@ def test_entries_take_the_seed_of_the_experiment_unless_they_have_one():
     assert experiment.seeded == (("workload", 0),)
 
 
-def test_entries_with_the_same_seed_draw_the_same_arrivals():
+def arrivals(*workload, **others):
+    """When the three jobs of each entry arrive."""
+    jobs = sorted(on_gpus(*workload, **others).workload.built, key=lambda job: job.id)
+    return [[job.arrival_s for job in jobs[at:at + 3]] for at in range(0, len(jobs), 3)]
+
+
+def test_entries_draw_independently_unless_they_have_the_same_seed():
+    """The first goes by the seed of the experiment, as a table alone does; the others by places."""
     drawn = {**LLM, "poisson_jobs": 3, "poisson_mean": "1s"}
-    made = on_gpus(drawn, drawn, {**drawn, "seed": 1}).workload.built
-    jobs = sorted(made, key=lambda job: job.id)
-    first, second, other = ([job.arrival_s for job in jobs[at:at + 3]] for at in (0, 3, 6))
-    assert first == second != other
+    first, second, third = found = arrivals(drawn, drawn, drawn)
+    assert first != second != third != first
+    assert arrivals(drawn) == arrivals({**drawn, "seed": 0}) == [first]
+    assert arrivals(RING_OF_THREE, drawn) == [[0.0] * 3, second]  # whatever stands before it
+    assert arrivals(drawn, drawn, drawn, seed=1)[1] not in found
+    assert arrivals({**drawn, "seed": 1}, {**drawn, "seed": 1})[0] == arrivals(drawn, seed=1)[0]
+    one, other = arrivals({**drawn, "seed": 1}, {**drawn, "seed": 1})
+    assert one == other
 
 
 def test_sweeps_vary_keys_of_entries_and_seeds():
@@ -138,8 +151,14 @@ def test_entries_that_are_refused(entries, message):
 def test_what_cannot_run_on_the_cluster_is_said_before():
     with pytest.raises(SpecError, match=r"preemption.keep: keep must be 'iterations'"):
         on_gpus(RING, LLM, preemption={"keep": "fraction"})
-    with pytest.raises(SpecError, match=r"workload: job 1: .* a host for each GPU"):
+    with pytest.raises(SpecError, match=r"workload.1: job 1: .* a host for each GPU"):
         Experiment(cluster={"servers": 2, "gpus": 4}, workload=[RING, LLM])
+    with pytest.raises(SpecError, match=r"workload.1: job 1 needs 16 GPUs"):
+        on_gpus(RING, {**RING, "ranks": 16})
+    with pytest.raises(SpecError, match=r"workload.2: .* needs rings: job 2"):
+        Experiment(network=GPUS, cluster={}, scheduler="sjf-bco", workload=[RING, RING, LLM])
+    with pytest.raises(SpecError, match=r"workload.1: .*job 1.*host 99"):
+        Experiment(network=GPUS, workload=[RING, {**RING, "hosts": [0, 1, 2, 99]}])
 
 
 def test_an_edge_cloud_has_one_workload():
