@@ -11,12 +11,13 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from netsim.plots.style import series_of
 from netsim.reading import read_text
 from netsim.text import visible
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -56,6 +57,8 @@ pre { background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; }
             border-bottom: 1px solid #ddd; z-index: 1; }
 .policies label { margin-right: 1rem; white-space: nowrap; }
 .zoom svg { width: 100%; touch-action: none; user-select: none; cursor: crosshair; }
+.key { font-size: .8rem; } .key span { margin-right: 1rem; white-space: nowrap; }
+.zoom .key svg { width: 24px; cursor: auto; vertical-align: middle; }
 .zoom button { font: inherit; font-size: .8rem; } .off { display: none; }
 </style>
 </head>
@@ -86,7 +89,7 @@ def table_of(table: pd.DataFrame) -> str:
     text = {name for name in table if table[name].dtype.kind not in "iuf"}
 
     def cell(tag: str, name: Any, value: Any) -> str:
-        shown = f"{value:.6g}" if isinstance(value, float) else value
+        shown = "" if pd.isna(value) else f"{value:.6g}" if isinstance(value, float) else value
         kinds = ["text"] * (name in text) + ["long"] * (len(str(shown)) > _LONG and tag == "td")
         kind = f' class="{" ".join(kinds)}"' if kinds else ""
         return f"<{tag}{kind}>{text_of(shown)}</{tag}>"

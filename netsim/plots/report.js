@@ -40,6 +40,25 @@
     return path;
   };
 
+  // Lines and labels of all series, each once, above the panels.
+  const legend = (data) => {
+    const box = document.createElement("div");
+    box.className = "key";
+    const drawn = new Map(data.panels.flatMap((panel) => panel.series).map(
+      (series) => [series.label, series]));
+    for (const [label, series] of drawn) {
+      const entry = document.createElement("span"), sample = element("svg", {
+        width: 24, height: 10, viewBox: "0 0 24 10"});
+      const line = element("path", {d: "M0 5H24", stroke: series.colour, "stroke-width": 2});
+      if (series.hollow) line.setAttribute("stroke-dasharray", "5 2");
+      sample.append(line);
+      entry.dataset.series = label;
+      entry.append(sample, ` ${label}`);
+      box.append(entry);
+    }
+    return box;
+  };
+
   const timeline = (figure) => {
     const data = JSON.parse(figure.querySelector("script").textContent);
     const place = figure.querySelector("div");
@@ -47,7 +66,7 @@
     const svg = element("svg", {viewBox: `0 0 ${WIDTH} ${height}`});
     const button = document.createElement("button");
     button.textContent = "whole run";
-    place.replaceChildren(svg, button);
+    place.replaceChildren(legend(data), svg, button);
     let [low, high] = data.span, begun = null;
     const scale = (value) => LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT);
     // Round numbers in the unit of the axis, in seconds.

@@ -15,7 +15,7 @@ from netsim.errors import NetsimError
 from netsim.plots.curves import active_counts
 from netsim.plots.page import figure_of, interactive_of, page_of, table_of, text_of
 from netsim.plots.pictures import PICTURES
-from netsim.plots.style import looks, require_matplotlib
+from netsim.plots.style import looks, require_matplotlib, unit_of
 from netsim.plots.sweeps import METRICS
 from netsim.plots.varied import drawn_together, words
 from netsim.studies.compare import Comparison
@@ -65,6 +65,13 @@ _CLAIMED = ("claim", "paper", "measured", "holds_on", "verdict")
 _JOBS = ("job", "name", "arrival_s", "start_s", "finish_s", "jct_s", "lower_bound_s", "slowdown",
          "coflows", "bytes", "gpus", "preemptions", "restarts")
 _LONGEST = 15
+
+#: Headings with abbreviations and names, which `words` does not know.
+_NAMES = {"jct_s": "JCT (s)", "simpy_events": "SimPy events", "ps_shortages": "shortages of PSs",
+          "queue_p50_s": "median queueing time (s)", "queue_mean_s": "mean queueing time (s)",
+          "queue_p95_s": "95th percentile of queueing time (s)",
+          "queue_p99_s": "99th percentile of queueing time (s)",
+          "lower_bound_total_s": "lower bound of total JCT (s)"}
 
 #: Left out: the same run gives the same page.
 _UNSTEADY = ("wall_s",)
@@ -151,7 +158,7 @@ def _of_comparison(compared: Comparison) -> Iterator[str]:
     yield (f"<p>Ratios are of total JCT: to the lower bound, and to {text_of(base)}. Less is "
            "better.</p>")
     columns = [name for name in compared.table if name not in ("scheme", *_UNSTEADY)]
-    yield table_of(_in_words(compared.table[columns].dropna(axis="columns", how="all")))
+    yield table_of(_in_words(compared.table[columns]))
     yield from _figures(compared, "comparison", compared.results)
     yield from _origin(compared.spec, first)
 
@@ -166,13 +173,13 @@ def _of_sweep(sweep: Sweep, claims: pd.DataFrame | None) -> Iterator[str]:
         yield table_of(claims[[name for name in _CLAIMED if name in claims]])
     yield "<h2>Means over seeds</h2>"
     yield "<p>With 95 % confidence intervals. Means of ratios are geometric.</p>"
-    yield table_of(_in_words(_joined(sweep.means())))
+    yield table_of(_in_words(sweep.means()))
     if (ratios := sweep.ratios_if_any()) is not None:
         yield "<h2>Ratios, pair by pair</h2>"
         yield (f"<p>Total JCT over that of {text_of(ratios['baseline'].iloc[0])} on the same "
                "workload: geometric means with 95 % confidence intervals, and the numbers of "
                "pairs with a ratio below 1 and above 1. Less is better.</p>")
-        yield table_of(_in_words(_joined(ratios.drop(columns="baseline"))))
+        yield table_of(_in_words(ratios.drop(columns="baseline")))
     if sweep.columns:
         yield from _figures(sweep, "sweep", {})
     if len(sweep.failures):
@@ -215,26 +222,42 @@ def _text_of_policies(run: Result) -> str:
 
 def _summary(summary: Mapping[str, Any]) -> pd.DataFrame:
     """Return a table of the numbers of a summary in words."""
-    rows = [(_heading(name), value) for name, value in summary.items()
-            if name not in _UNSTEADY and isinstance(value, int | float)
-            and not math.isnan(value)]
-    return pd.DataFrame({"what": [name for name, _ in rows],
-                         "value": [f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"
-                                   for _, value in rows]})
+    rows = []
+    for name, value in summary.items():
+        if name in _UNSTEADY or not isinstance(value, int | float) or math.isnan(value):
+            continue
+        unit, length = unit_of(value) if name.endswith("_s") else ("", 1)
+        shown = value / length if length > 1 else value
+        rows.append((_heading(name, unit),
+                     f"{shown:,.6g}" if isinstance(shown, float) else f"{shown:,}"))
+    return pd.DataFrame(rows, columns=["what", "value"])
 
 
-def _heading(name: str) -> str:
-    """Return a column in words, with its unit."""
+def _heading(name: str, unit: str = "s") -> str:
+    """Return a column in words, with its unit if it has times."""
+    if name in _NAMES:
+        return _NAMES[name].replace("(s)", f"({unit})")
     if name in METRICS:
-        return f"{METRICS[name]} (s)" if name.endswith("_s") else METRICS[name]
+        return f"{METRICS[name]} ({unit})" if name.endswith("_s") else METRICS[name]
     if name.endswith("_gpu_s"):
-        return f"{name.removesuffix('_gpu_s')} GPU time (s)".replace("_", " ")
-    return f"{words(name[:-2])} (s)" if name.endswith("_s") else words(name)
+        return f"{name.removesuffix('_gpu_s')} GPU time ({unit})".replace("_", " ")
+    return f"{words(name[:-2])} ({unit})" if name.endswith("_s") else words(name)
 
 
 def _in_words(table: pd.DataFrame) -> pd.DataFrame:
-    """Rename columns to words with units."""
-    return table.rename(columns={name: _heading(str(name)) for name in table})
+    """Name columns in words with units: hours or days where seconds would have too many digits.
+
+    Columns in which nothing stands are left out, and means have their intervals in one cell.
+    """
+    full = table.loc[:, (table.notna() & (table != "")).any()] if len(table) else table
+    times = [str(name) for name in full if str(name).endswith("_s")
+             and pd.api.types.is_numeric_dtype(full[name])]
+    units = {name: unit_of(float(full[name].max())) for name in times}
+    scaled = full.assign(**{column: full[column] / length for name, (_, length) in units.items()
+                            if length > 1 for column in (name, f"{name}_low", f"{name}_high")
+                            if column in full})
+    return _joined(scaled).rename(columns={
+        name: _heading(str(name), units.get(str(name), ("s", 1.0))[0]) for name in full})
 
 
 def _joined(table: pd.DataFrame) -> pd.DataFrame:
@@ -299,8 +322,7 @@ def _timeline(results: Mapping[str, Result]) -> dict[str, Any]:
             for label, (times, counts) in curves.items()]})
     times = [time for panel in panels for series in panel["series"] for time in series["t"]]
     span = [min(times), max(times)] if times else [0.0, 1.0]
-    unit, length = ("s", 1.0) if span[1] < 1e5 else ("h", 3600.0) if span[1] < 8.64e6 else (
-        "d", 86400.0)
+    unit, length = unit_of(span[1])
     return {"panels": [panel for panel in panels if panel["series"]], "span": span, "unit": unit,
             "length": length}
 

@@ -27,7 +27,7 @@ __all__ = ["COLOURS", "GREY", "INK", "SERIES", "WIDTH_IN", "Look", "add_legend",
            "colour", "dashes", "drawable", "dress", "duration", "fill", "log_seconds", "log_values",
            "looks", "mark_cut_axis", "name_axes", "new_axes", "new_figure", "require_matplotlib",
            "schemes_of", "seconds_axis", "series_of", "short", "tag", "three_figures", "time_axis",
-           "uncover", "widen_for"]
+           "uncover", "unit_of", "widen_for"]
 
 #: Colours of Okabe and Ito, which are distinct for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -375,6 +375,17 @@ def time_axis(ax: Axes, note: str = "") -> None:
     seconds_axis(ax.xaxis, "time", note)
 
 
+def unit_of(most: float) -> tuple[str, float]:
+    """Return the unit for times up to some seconds, and its length in seconds.
+
+    Examples
+    --------
+    >>> unit_of(99_999), unit_of(2e5), unit_of(1e7)
+    (('s', 1.0), ('h', 3600.0), ('d', 86400.0))
+    """
+    return next((name, length) for name, length, end in _UNITS if most < end)
+
+
 def seconds_axis(axis: Axis, name: str, note: str = "") -> None:
     """Label an axis of seconds, in hours or days where seconds would have too many digits.
 
@@ -389,7 +400,7 @@ def seconds_axis(axis: Axis, name: str, note: str = "") -> None:
         Text that follows the unit.
     """
     low, high = sorted(axis.get_view_interval())
-    unit, length = next((name, length) for name, length, most in _UNITS if high < most)
+    unit, length = unit_of(high)
     axis.set_label_text(drawable(f"{name} ({unit}){note}"), fontsize=7.5, color=INK)
     if length > 1 or high >= _LONG:
         ticks = _room_for_labels(axis, low / length, high / length)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.plots.style import (
     COLOURS,
@@ -31,6 +32,7 @@ _THIN, _THICK = 0.4, 2.6
 _LABELLED = 16  # most nodes of a row that are named; more names would not be legible
 _READABLE = 64  # most hosts of which nodes and links can be told apart
 _CELLS = 400  # most rows and columns of a matrix; more could not be seen
+_LEAST = 0.055  # least distance of labels of a matrix, as a share of its side
 _LARGE = 500  # number of nodes from which networkx needs SciPy for its layout
 
 
@@ -107,9 +109,11 @@ def _matrix(graph: nx.DiGraph, rows: Mapping[Any, int], ax: Axes | None) -> Axes
         ax.axhline(edge, color=INK, linewidth=0.4)
         ax.axvline(edge, color=INK, linewidth=0.4)
     middles = (edges[:-1] + edges[1:]) / 2
-    names = [f"{count:,} {'hosts' if row == 0 else 'switches'}" for row, count in counts.items()]
-    ax.set_xticks(middles, names, rotation=30, ha="right", rotation_mode="anchor", fontsize=7)
-    ax.set_yticks(middles, names, fontsize=7)
+    names = [f"{count:,} {'host' if row == 0 else 'switch'}" + (
+        "" if count == 1 else "s" if row == 0 else "es") for row, count in counts.items()]
+    spots = _apart(middles, _LEAST * len(nodes), len(nodes))
+    ax.set_xticks(spots, names, rotation=45, ha="right", rotation_mode="anchor", fontsize=7)
+    ax.set_yticks(spots, names, fontsize=7)
     ax.tick_params(length=0, labelcolor=INK)
     name_axes(ax, "to", "from")
     bar = ax.figure.colorbar(image, ax=ax, fraction=0.04, pad=0.02)
@@ -122,6 +126,24 @@ def _matrix(graph: nx.DiGraph, rows: Mapping[Any, int], ax: Axes | None) -> Axes
     bar.ax.set_ylim(low / 1.2, high * 1.01)
     ax.set_title(drawable(graph.name or ""), fontsize=9, color=INK, pad=8)
     return ax
+
+
+def _apart(places: NDArray[np.float64], least: float, end: float) -> list[float]:
+    """Move places, in order, as little as `least` between neighbours asks, and none past the end.
+
+    Examples
+    --------
+    >>> _apart(np.array([50.0, 98.0, 99.0]), 5, 100)
+    [50.0, 95.0, 100.0]
+    """
+    moved = [float(place) for place in places]
+    for index in range(1, len(moved)):
+        moved[index] = max(moved[index], moved[index - 1] + least)
+    limit = end
+    for index in reversed(range(len(moved))):
+        moved[index] = min(moved[index], limit)
+        limit = moved[index] - least
+    return moved
 
 
 def _rows(graph: nx.DiGraph, layers: Mapping[Any, int]) -> dict[Any, int]:

@@ -166,6 +166,23 @@ def test_a_run_wherever_it_was(thing, shown):
     assert all(link.startswith("data:") for link in cells.refers)
 
 
+def test_edge_clouds_have_no_empty_columns_and_long_times_in_hours():
+    """Jobs of 100, 200 and 300 hours, one after the other, in the cloud or at the edge."""
+    jobs = [netsim.EdgeJob(id=k, compute_s=3.6e5 * (k + 1), worker_type="a", upload_s=1)
+            for k in range(3)]
+    compared = netsim.compare(netsim.EdgeCloud([["a"]]), netsim.EdgeWorkload(jobs),
+                              schedulers=["srtf", "cloud-only"])
+    head, *rows = [row for row in _Cells(report_page(compared)).rows if len(row) > 2]
+    assert len(rows[0]) == len(rows[1]) == len(head)  # which have texts only
+    assert {"total JCT (h)", "makespan (h)"} <= {*head}
+    assert float(rows[1][head.index("total JCT (h)")]) == pytest.approx(
+        compared.table["jct_total_s"][1] / 3600, rel=1e-5)
+    summary = {row[0]: row[1] for row in _Cells(report_page(compared.results["srtf"])).rows
+               if len(row) == 2}
+    assert float(summary["makespan (h)"].replace(",", "")) == pytest.approx(
+        compared.results["srtf"].summary()["makespan_s"] / 3600, rel=1e-5)
+
+
 def test_a_comparison_has_its_table_and_its_figures(compared):
     page = report_page(compared)
     assert {"fifo", "sebf", "lower bound"} <= {row[0] for row in _Cells(page).rows if row}
@@ -185,7 +202,8 @@ def test_wide_tables_scroll_and_long_texts_are_broken(found):
 #: goes back to the whole run. What the page then shows is written to its title.
 ACTIONS = """<script>
 (() => {
-  const said = [], svg = document.querySelector("figure.zoom svg");
+  const said = [], svg = document.querySelector(
+    "figure.zoom > div > svg");
   const span = () => (svg.dataset.to - svg.dataset.from).toFixed(3);
   const seen = (name) => [...document.querySelectorAll("[data-series]")].filter((each) =>
     each.dataset.series === name && getComputedStyle(each).display !== "none").length;
@@ -201,7 +219,7 @@ ACTIONS = """<script>
   svg.dispatchEvent(new PointerEvent("pointerup", at(0.75)));
   said.push(span());
   svg.parentNode.querySelector("button").click();
-  said.push(span());
+  said.push(span(), document.querySelector(".key").textContent.trim().replace(/\\s+/g, "+"));
   boxes.find((box) => box.value === "sebf").click();
   said.push(seen("sebf") > 0);
   document.title = said.join(" ");
@@ -216,7 +234,7 @@ def test_in_a_browser_policies_are_hidden_and_timelines_zoomed(compared, tmp_pat
     path.write_text(report_page(compared).replace("</body>", ACTIONS))
     shown = in_browser(path)
     title = re.search("<title>(.*?)</title>", shown)[1]
-    assert title == "6.000 true true true false 3.000 6.000 true"
+    assert title == "6.000 true true true false 3.000 6.000 fifo+sebf true"
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser is installed")

@@ -1,5 +1,7 @@
 """Networks of many hosts are drawn as a matrix of their links."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -36,3 +38,14 @@ def test_many_nodes_share_cells():
     graph, ax = drawn(netsim.fat_tree(12))
     assert len(graph) > 600
     assert ax.images[0].get_array().shape == (400, 400)
+
+
+def test_labels_do_not_overlap():
+    """Of 128 hosts, 8 leaves and 4 spines, the rows of switches are 8 and 4 of 140 high."""
+    _, ax = drawn(netsim.leaf_spine(8, 4, 16))
+    ax.figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in ax.get_yticklabels()]
+    assert len(boxes) == 3
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    assert [label.get_text() for label in drawn(netsim.big_switch(100))[1].get_yticklabels()] == [
+        "100 hosts", "1 switch"]
