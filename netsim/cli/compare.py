@@ -21,7 +21,7 @@ __all__ = ["compare"]
               help="On a cluster, schedulers to compare instead, as in ff:order=by_size.")
 @click.option("--baseline", metavar="NAME",
               help="The one, by its label in the table, to hold the others against, also "
-                   "by class of coflow; the first one by default.")
+                   "by class of coflow; that of the file if it is compared, else the first one.")
 @click.option("--plot", "plots", multiple=True, metavar="[KIND=]FILE",
               help="Draw as a .png, .pdf or .svg; any number of times. KIND is bars (total JCTs, "
                    "if not given), cdf (distribution of JCTs), cct (of CCTs), classes (mean CCTs "
@@ -38,12 +38,14 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
     from netsim.cli.tables import print_comparison
     from netsim.plots.bars import check_plottable, save_plot
     from netsim.plots.pictures import check_picture, lacking_on
-    from netsim.studies.compare import compare_experiment
+    from netsim.studies.compare import compare_experiment, with_known_baseline
 
     changes = overrides(settings, seed) + _compared(allocators, schedulers)
     if baseline is not None:
         changes.append(f"compare.baseline={json.dumps(baseline)}")
     loaded, folder = prepared(experiment, changes, out, single=False, plugins=plugins)
+    if (allocators or schedulers) and not any(_sets_baseline(change) for change in changes):
+        loaded = with_known_baseline(loaded)
     pictures = [_picture(given) for given in plots]
     lacking = lacking_on("edge-cloud" if loaded.edge_cloud is not None else
                          "cluster" if loaded.cluster is not None else "network",
@@ -71,6 +73,10 @@ def _compared(allocators: tuple[str, ...], schedulers: tuple[str, ...]) -> list[
     names = {what: [name for each in values for name in split_at_commas(each)]
              for what, values in given.items()}
     return [f"compare.{what}={json.dumps(listed)}" for what, listed in names.items()]
+
+
+def _sets_baseline(change: str) -> bool:
+    return change.partition("=")[0].strip() == "compare.baseline"
 
 
 def _picture(given: str) -> tuple[str, str]:

@@ -117,9 +117,7 @@ def prepared(experiment: str, changes: list[str], out: str | None, *, single: bo
 
     if plugins:
         find_own_modules()
-    loaded = load_experiment(experiment, changes, plugins=plugins)
-    if single:
-        loaded = loaded.single()
+    loaded = load_experiment(experiment, changes, plugins=plugins, single=single)
     folder = out or default_folder(loaded)
     check_writable(folder)
     return loaded, folder

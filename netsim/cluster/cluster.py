@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import Node, check_name, check_sequence, check_whole, is_whole
+from netsim.checks import Node, check_name, check_sequence, check_whole, is_whole, node_name
 from netsim.errors import InputError, did_you_mean
 from netsim.models.servers import ServerKind
 from netsim.network import Topology, big_switch, read_network
@@ -122,14 +122,16 @@ class Cluster:
         InputError
             If there is no such server.
         """
-        if not self.by_gpu:
-            return self.network.host(name)
-        names = [f"server-{server}" for server in range(self.servers)]
+        hosts = () if self.by_gpu else self.network.host_names
+        names = {f"server-{server}": server for server in range(self.servers)} | {
+            host: server for server, host in enumerate(hosts)}
+        name = node_name(name)
         if name not in names:
-            raise InputError(f"cluster {self.name!r} has no server {name!r}"
-                             f"{did_you_mean(name, names)}; it has {self.servers}, numbered from 0 "
-                             f"and named such as {names[0]!r}")
-        return names.index(name)
+            near = did_you_mean(name, [*names])
+            raise InputError(f"cluster {self.name!r} has no server {name!r}{near}; it has "
+                             f"{self.servers}, numbered from 0 and named such as "
+                             f"{next(iter(hosts or names))!r}")
+        return names[name]
 
     def server_at(self, host: int) -> int:
         """Return the server that a host is, or belongs to."""

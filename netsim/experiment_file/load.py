@@ -27,7 +27,7 @@ _POLICIES = ("allocator", "transport", *POLICIES)
 
 
 def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
-                    plugins: bool = True) -> Experiment:
+                    plugins: bool = True, single: bool = False) -> Experiment:
     """Read an experiment file.
 
     Parameters
@@ -42,6 +42,8 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
     plugins : bool
         Whether the file may name user-defined code, ``"module:Class"``, which is then loaded. If
         False, the file, and files that it names, may also not name files outside of its folder.
+    single : bool
+        Whether to leave out, unchecked, what only comparisons and sweeps use.
 
     Returns
     -------
@@ -61,7 +63,7 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
     draft = Draft.read(source, plugins=plugins)
     for override in overrides:
         draft.override(override)
-    return draft.build()
+    return draft.build(single=single)
 
 
 class Draft:
@@ -148,8 +150,8 @@ class Draft:
         _expand_policies(self.keys)
         self._settings.append(setting)
 
-    def build(self) -> Experiment:
-        """Make the experiment.
+    def build(self, single: bool = False) -> Experiment:
+        """Make the experiment, without its tables ``compare`` and ``sweep`` if it is `single`.
 
         Raises
         ------
@@ -164,7 +166,8 @@ class Draft:
             with (nullcontext() if self.plugins else self._confined(),
                   nullcontext() if self.plugins else without_code(),
                   question_rates(self.path is not None)):
-                return Experiment(**self.keys)
+                return Experiment(**{name: value for name, value in self.keys.items()
+                                     if not (single and name in ("compare", "sweep"))})
         except SpecError as error:
             raise SpecError([_attributed(problem, self._settings) for problem in error.problems],
                             self.path) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 def factors_of(stragglers: Mapping[Node, float] | None, hosts: int,
-               number_of: Callable[[Any], int] | None = None) -> Floats:
+               numbers_of: Callable[[Any], int | Sequence[int]] | None = None) -> Floats:
     """Return the factor by which computation takes longer on each host; shape (hosts,).
 
     Parameters
@@ -34,8 +34,8 @@ def factors_of(stragglers: Mapping[Node, float] | None, hosts: int,
         Factors of at least 1, by host; other hosts have the factor 1.
     hosts : int
         Number of hosts.
-    number_of : callable, optional
-        Gives the number of a host given by name.
+    numbers_of : callable, optional
+        Gives the number of a host given by name, or those of all that a name stands for.
 
     Raises
     ------
@@ -48,16 +48,17 @@ def factors_of(stragglers: Mapping[Node, float] | None, hosts: int,
     if not isinstance(stragglers, Mapping):
         raise InputError(f"stragglers must be a mapping of hosts to factors, not {stragglers!r}")
     for host, factor in map(plain, stragglers.items()):
-        if isinstance(host, str | tuple) and number_of is not None:
+        named = host
+        if isinstance(host, str | tuple) and numbers_of is not None:
             try:
-                host = number_of(host)
+                named = numbers_of(host)
             except InputError as error:
                 raise InputError(f"stragglers: {error}") from None
-        if not is_whole(host) or not 0 <= host < hosts:
+        elif not is_whole(host) or not 0 <= host < hosts:
             raise InputError(f"stragglers: there is no host {host!r}; there are {hosts}, numbered "
                              "from 0")
         check_factor(factor, f"stragglers: the factor of host {host}")
-        factors[host] = factor
+        factors[named] = factor
     return factors
 
 

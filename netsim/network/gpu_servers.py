@@ -41,6 +41,11 @@ class GpuServers:
         """Return the server of each of some hosts."""
         return hosts // self.gpus
 
+    def by_name(self, hosts: int) -> dict[str, range]:
+        """Return the hosts of each server of a network of some hosts, by its name."""
+        return {f"server-{host // self.gpus}": range(host, host + self.gpus)
+                for host in range(0, hosts, self.gpus)}
+
     def relays(self, src: Ints, dst: Ints) -> Ints:
         """Return the GPUs over which flows reach the rail of their destination.
 

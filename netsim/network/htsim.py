@@ -17,13 +17,15 @@ from netsim.network.wired import takes_wire
 
 __all__ = ["htsim", "htsim_tiers"]
 
-#: Keys before the first tier, in small letters.
-_HEADER = ("nodes", "tiers", "podsize")
+#: Keys before the first tier, as files write them; small letters will do.
+_HEADER = ("Nodes", "Tiers", "Podsize")
 
 #: Keys of a tier. Queues are read and not used, as flows do not queue.
-_WHOLE = ("radix_up", "radix_down", "queue_up", "queue_down", "oversubscribed", "bundle")
-_REAL = ("downlink_speed_gbps", "switch_latency_ns", "downlink_latency_ns")
+_WHOLE = ("Radix_Up", "Radix_Down", "Queue_Up", "Queue_Down", "Oversubscribed", "Bundle")
+_REAL = ("Downlink_speed_Gbps", "Switch_Latency_ns", "Downlink_Latency_ns")
 _OF_TIER = (*_WHOLE, *_REAL)
+
+_KEYS = {key.lower(): key for key in ("Tier", *_HEADER, *_OF_TIER)}
 
 #: Of what is below a switch of each tier, from the bottom up.
 _NODES = ("host", "tor", "agg", "core")
@@ -153,9 +155,9 @@ def htsim_tiers(file: str | Path) -> Tiers:
     header, tiers = _read(path)
     for key in _HEADER:
         if key not in header:
-            raise TraceError(f"{key.capitalize()} is missing before the first tier", path)
-    nodes, podsize = (header[key][0] for key in ("nodes", "podsize"))
-    count, line = header["tiers"]
+            raise TraceError(f"{key} is missing before the first tier", path)
+    nodes, podsize = (header[key][0] for key in ("Nodes", "Podsize"))
+    count, line = header["Tiers"]
     if count not in (2, 3):
         line.refuse(f"Tiers must be 2 or 3, not {count}")
     for tier in range(count):
@@ -197,10 +199,10 @@ def _read(path: Path) -> tuple[dict[str, tuple[int, Line]], dict[int, _Tier]]:
     tiers: dict[int, _Tier] = {}
     tier = None
     for line in lines_of(path, comment="#"):
-        key = line.words[0].lower()
+        key = _KEYS.get(line.words[0].lower(), "")
         if len(line.words) > 2:
             line.refuse(f"{line.words[0]} has one value, not {len(line.words) - 1}")
-        if key == "tier":
+        if key == "Tier":
             number = line.whole(1, "Tier", 0, 2)
             if number in tiers:
                 line.refuse(f"Tier {number} is there twice, first on line "
@@ -211,7 +213,7 @@ def _read(path: Path) -> tuple[dict[str, tuple[int, Line]], dict[int, _Tier]]:
                 line.refuse(f"{line.words[0]} must come before the first tier")
             if key in header:
                 line.refuse(f"{key} twice, first on line {header[key][1].number}")
-            header[key] = line.whole(1, line.words[0], 1, MOST_CABLES), line
+            header[key] = line.whole(1, key, 1, MOST_CABLES), line
         elif key in _OF_TIER:
             if tier is None:
                 line.refuse(f"{line.words[0]} must come after the first tier")
@@ -221,7 +223,7 @@ def _read(path: Path) -> tuple[dict[str, tuple[int, Line]], dict[int, _Tier]]:
             tier.values[key] = _value(line, key), line
         else:
             allowed = _HEADER if tier is None else _OF_TIER
-            line.refuse(f"unknown name {line.words[0]!r}; choose from: tier, "
+            line.refuse(f"unknown name {line.words[0]!r}; choose from: Tier, "
                         f"{', '.join(allowed)}")
     return header, tiers
 
@@ -229,30 +231,30 @@ def _read(path: Path) -> tuple[dict[str, tuple[int, Line]], dict[int, _Tier]]:
 def _value(line: Line, key: str) -> float:
     if key in _WHOLE:
         return line.whole(1, key, 1, MOST_CABLES)
-    return line.real(1, key, strict=key != "switch_latency_ns")
+    return line.real(1, key, strict=key != "Switch_Latency_ns")
 
 
 def _planned(path: Path, nodes: int, podsize: int, tiers: list[_Tier]) -> Tiers:
     """Check that the numbers go together, as htsim does, and count switches and links."""
     plan = Tiers(nodes, podsize)
     for tier in tiers:
-        plan.rate.append(tier.get("downlink_speed_gbps") * 1e9 / 8)
-        plan.link_s.append(tier.get("downlink_latency_ns") * 1e-9)
-        plan.switch_s.append(tier.get("switch_latency_ns", 0.0) * 1e-9)
-        plan.bundle.append(tier.whole("bundle", 1))
-        tier.whole("radix_down")
-    plan.up = [tier.whole("radix_up") for tier in tiers[:-1]]
+        plan.rate.append(tier.get("Downlink_speed_Gbps") * 1e9 / 8)
+        plan.link_s.append(tier.get("Downlink_Latency_ns") * 1e-9)
+        plan.switch_s.append(tier.get("Switch_Latency_ns", 0.0) * 1e-9)
+        plan.bundle.append(tier.whole("Bundle", 1))
+        tier.whole("Radix_Down")
+    plan.up = [tier.whole("Radix_Up") for tier in tiers[:-1]]
     top = tiers[-1]
-    if "radix_up" in top.values:
-        top.refuse("radix_up", "the highest tier has no links up, and thus no radix_up")
+    if "Radix_Up" in top.values:
+        top.refuse("Radix_Up", "the highest tier has no links up, and thus no Radix_Up")
     if plan.bundle[0] > 1:
-        tiers[0].refuse("bundle", "hosts have one link each; bundle must be 1")
+        tiers[0].refuse("Bundle", "hosts have one link each; Bundle must be 1")
     plan.pods = _whole_ratio(path, nodes, podsize, "Nodes", "Podsize")
     if len(tiers) == 2 and plan.pods > 1:
         raise TraceError(f"two tiers are one pod: Podsize must be {nodes}, as Nodes is, not "
                          f"{podsize}", path)
-    down = tiers[0].whole("radix_down")
-    _whole_ratio(path, podsize, down, "Podsize", "radix_down of tier 0")
+    down = tiers[0].whole("Radix_Down")
+    _whole_ratio(path, podsize, down, "Podsize", "Radix_Down of tier 0")
     plan.switches = [nodes // down]
     cables = nodes + _above(plan, tiers, 0)
     if len(tiers) == 3:
@@ -269,29 +271,29 @@ def _above(plan: Tiers, tiers: list[_Tier], k: int) -> int:
     With T links below tier k, of rate r_k, there are U = T r_k/(r_(k+1) oversubscription) links up.
     """
     tier, above = tiers[k], tiers[k + 1]
-    ratio, bundle = tier.whole("oversubscribed", 1), plan.bundle[k + 1]
-    radix_up, radix_down = plan.up[k], above.whole("radix_down")
+    ratio, bundle = tier.whole("Oversubscribed", 1), plan.bundle[k + 1]
+    radix_up, radix_down = plan.up[k], above.whole("Radix_Down")
     below = plan.nodes if k == 0 else plan.switches[0] * plan.up[0]
-    if k == 0 and tier.whole("radix_down") // radix_up != ratio:
-        tier.refuse("radix_up", f"radix_down {tier.whole('radix_down')} over radix_up {radix_up} "
-                    f"must be oversubscribed, {ratio}")
-    for key, radix, at in (("radix_up", radix_up, tier), ("radix_down", radix_down, above)):
+    if k == 0 and tier.whole("Radix_Down") // radix_up != ratio:
+        tier.refuse("Radix_Up", f"Radix_Down {tier.whole('Radix_Down')} over Radix_Up {radix_up} "
+                    f"must be Oversubscribed, {ratio}")
+    for key, radix, at in (("Radix_Up", radix_up, tier), ("Radix_Down", radix_down, above)):
         if radix % bundle:
-            at.refuse(key, f"{key} {radix} is no multiple of the bundle, {bundle}")
+            at.refuse(key, f"{key} {radix} is no multiple of Bundle, {bundle}")
     links = below * plan.rate[k] / (plan.rate[k + 1] * ratio)
     groups = plan.pods if k == 0 else 1
     count = links / (groups * radix_down)
     per_pod = plan.switches[0] // plan.pods if k == 0 else plan.switches[1] // plan.pods
     if links != int(links) or count != int(count) or not count:
-        above.refuse("radix_down", f"{links:g} links up are no whole number of switches with "
-                     f"radix_down {radix_down}" + (f" in each of {groups} pods" * (groups > 1)))
+        above.refuse("Radix_Down", f"{links:g} links up are no whole number of switches with "
+                     f"Radix_Down {radix_down}" + (f" in each of {groups} pods" * (groups > 1)))
     what = ("aggregation", "core")[k]
     if k == 1 and int(count) % per_pod:
-        above.refuse("radix_down", f"{int(count)} core switches are no multiple of the {per_pod} "
+        above.refuse("Radix_Down", f"{int(count)} core switches are no multiple of the {per_pod} "
                      "aggregation switches of a pod")
     needed = int(count) * bundle // (1 if k == 0 else per_pod)
     if needed != radix_up:
-        tier.refuse("radix_up", f"radix_up {radix_up} against {int(count)} {what} switches"
+        tier.refuse("Radix_Up", f"Radix_Up {radix_up} against {int(count)} {what} switches"
                     f"{' of a pod' * (k == 0)} in bundles of {bundle}, which need {needed}")
     plan.switches.append(int(count) * groups)
     return int(links)

@@ -34,8 +34,6 @@ class SprayedNetwork(GraphTopology):
     Attributes
     ----------
     cables : GraphTopology
-    trunk_of : ndarray of int, shape (cables.links,)
-        The link of this network in which the packets of each cable are.
 
     Raises
     ------

@@ -88,6 +88,11 @@ class Topology:
         """The network of single links, which a network of trunks is made of; otherwise itself."""
         return self
 
+    @cached_property
+    def trunk_of(self) -> NDArray[np.int64]:
+        """The link of this network that each of `cables` is, or is a part of."""
+        return np.arange(self.links)
+
     def set_wire(self, wire: Wire) -> None:
         """Set what links, those of `cables`, add to bytes on their way."""
         self.wire = wire
@@ -207,6 +212,25 @@ class Topology:
             raise InputError(f"network {self.name!r} has no host {plain(name)!r}{near}; it has "
                              f"{self.hosts}, numbered from 0{such}")
         return int(host)
+
+    def hosts_at(self, name: Node) -> Sequence[int]:
+        """Return the number of a host, or those of all GPUs of a server given by name.
+
+        Raises
+        ------
+        InputError
+            If there is no such host, and no such server.
+        """
+        servers = {} if self.gpu_servers is None else self.gpu_servers.by_name(self.hosts)
+        if isinstance(name, str) and name in servers:
+            return servers[name]
+        try:
+            return [self.host(name)]
+        except InputError as error:
+            if not servers:
+                raise
+            raise InputError(f"{error}; its {len(servers)} servers are named such as "
+                             f"{next(iter(servers))!r}") from None
 
     def host_numbers(self, hosts: Iterable[Node]) -> NDArray[np.int64]:
         """Return the numbers of some hosts given by name or number; see `host`."""

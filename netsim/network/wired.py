@@ -132,16 +132,16 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
     old = cables.wire
     seconds, part = old.latency.copy(), old.efficiency.copy()
     formats = [old.link_packets.get(link, old.packet) for link in range(cables.links)]
-    for links, name, _ in _by_link(cables, profile, "profile"):
+    for links, name, _ in _by_link(network, profile, "profile"):
         found = _profile_of(name)
         part[links] = found.efficiency
         for link in links.tolist():
             formats[link] = found.packet
-    for links, value, what in _by_link(cables, latency, "latency"):
+    for links, value, what in _by_link(network, latency, "latency"):
         seconds[links] = parse_seconds(value, f"{owner}: {what}")
-    for links, value, what in _by_link(cables, efficiency, "efficiency"):
+    for links, value, what in _by_link(network, efficiency, "efficiency"):
         part[links] = parse_efficiency(value, f"{owner}: {what}")
-    for links, value, what in _by_link(cables, packet, "packet", ("payload", "header")):
+    for links, value, what in _by_link(network, packet, "packet", ("payload", "header")):
         for link in links.tolist():
             formats[link] = _packet(value, f"{owner}: {what}")
     alike = len(set(formats)) == 1
@@ -163,19 +163,26 @@ def _profile_of(name: Any) -> Profile:
 
 def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = ()
              ) -> list[tuple[NDArray[np.int64], Any, str]]:
-    """Return the links that each value is for, the value, and what errors call it."""
+    """Return the cables that each value is for, the value, and what errors call it.
+
+    A cable has a name of its own, and that of the trunk that it is a part of.
+    """
     if given is None:
         return []
-    everything = np.arange(network.links)
+    cables = network.cables
+    everything = np.arange(cables.links)
     if not isinstance(given, Mapping) or set(given) & set(keys):
         return [(everything, given, what)]
     found = []
     for named, value in given.items():
-        pattern = network._link_name(named)
-        links = [link for link, name in enumerate(network.link_names)
-                 if name == pattern or fnmatchcase(name, str(pattern))]
+        pattern = cables._link_name(network._link_name(named))
+        names = [{name, network.link_names[trunk]} for name, trunk in zip(
+            cables.link_names, network.trunk_of.tolist(), strict=True)]
+        links = ([link for link, own in enumerate(names) if pattern in own]
+                 or [link for link, own in enumerate(names)
+                     if any(fnmatchcase(name, str(pattern)) for name in own)])
         if not links:
-            such = f"such as {network.link_names[0]!r}" if network.links else "it has none"
+            such = f"such as {cables.link_names[0]!r}" if cables.links else "it has none"
             raise InputError(f"network {network.name!r}: {what} is for links {pattern!r}, but no "
                              f"link has a name like that, {such}")
         found.append((everything[links], value, f"{what} of {pattern!r}"))

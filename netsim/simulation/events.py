@@ -185,12 +185,8 @@ def _on_hosts(event: FaultEvent | Mapping[str, Any], network: Topology) -> list[
             allowed = ", ".join(field.name for field in fields(FaultEvent))
             raise InputError(f"an event has the keys {allowed}, of which at is required, not "
                              + ", ".join(map(str, event))) from None  # type: ignore[arg-type]
-    servers = network.gpu_servers
-    gpus = {} if servers is None or not isinstance(event.host, str) else {
-        f"server-{host // servers.gpus}": range(host, host + servers.gpus)
-        for host in range(0, network.hosts, servers.gpus)}
-    return ([replace(event, host=gpu) for gpu in gpus[event.host]] if event.host in gpus
-            else [event])
+    return [event] if event.host is None else [
+        replace(event, host=host) for host in network.hosts_at(event.host)]
 
 
 def _resolve(event: FaultEvent, network: Topology) -> Change:

@@ -222,9 +222,9 @@ def problems_on(network: Topology, given: Any, cluster: Cluster | None = None
     if isinstance(given, Mapping):
         for host, factor in given.items():
             try:
-                count, number_of = ((network.hosts, network.host) if cluster is None else
-                                    (cluster.servers, cluster.server))
-                factors_of(hosts_of({host: factor}), count, number_of)
+                count, numbers_of = ((network.hosts, network.hosts_at) if cluster is None else
+                                     (cluster.servers, cluster.server))
+                factors_of(hosts_of({host: factor}), count, numbers_of)
             except InputError as error:
                 problems.append((host, str(error).removeprefix("stragglers: ")))
         return problems

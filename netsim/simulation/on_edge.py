@@ -361,7 +361,7 @@ class OnEdge:
     def cost(self) -> dict[str, Any]:
         """See `Target.cost`."""
         shares = self._kind.shares_links
-        return {"decisions": self._moved.fabric.decisions if shares else self.total,
+        return {"decisions": self._moved.fabric.decisions if shares else 0,
                 "simpy_events": self._moved.steps if shares else 0,
                 "counts": self._tables().counts()}
 

@@ -75,7 +75,7 @@ class OnNetwork(Clocked):
         self.seed = seed
         self.faults = Faults(events, network)
         self.network = self.faults.network
-        self.slowness = factors_of(stragglers, network.hosts, network.host)
+        self.slowness = factors_of(stragglers, network.hosts, network.hosts_at)
         self.numbers = CoflowNumbers(workload)
         self.arrival_s = np.array(column(workload.jobs, "arrival_s"))
         self.env = Clock(0.0)

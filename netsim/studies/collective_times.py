@@ -124,7 +124,8 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
         found = bandwidths(collective, ranks, nbytes, time_s, matrix=_matrix(pattern),
                            pairs=pattern.pairs if isinstance(pattern, SendRecv) else None)
         rows.append({"bytes": nbytes, "algorithm": choice.algorithm, "time_s": time_s,
-                     **found._asdict(), **({"why": choice.why} if choice.times_s else {})})
+                     **found._asdict(),
+                     **({"why": choice.why} if choice.algorithm != pattern.algorithm else {})})
     return pd.DataFrame(rows)
 
 

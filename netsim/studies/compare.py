@@ -14,7 +14,7 @@ from netsim.analysis.comparison import improvement_on, note_of, table_of
 from netsim.brief import MOST_ROWS, shown
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
-from netsim.errors import InputError, Interrupted, SpecError
+from netsim.errors import InputError, Interrupted, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import load_experiment
 from netsim.experiment_file.tables import PolicyTable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from netsim.analysis.comparison_text import Part
 
-__all__ = ["Comparison", "compare", "compare_experiment"]
+__all__ = ["Comparison", "compare", "compare_experiment", "with_known_baseline"]
 
 #: How many labels a comparison shows of itself.
 _SHOWN = 12
@@ -343,9 +343,7 @@ def compare_experiment(experiment: Experiment | str | Path, *,
     """
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
-    table = experiment.compare
-    kind = "scheduler" if table.schedulers else "allocator"
-    tables: Sequence[PolicyTable] = table.schedulers or table.allocators
+    table, (kind, tables) = experiment.compare, _compared(experiment)
     if not tables:
         raise SpecError(["compare.allocators: is empty; list what to compare, or give --allocator "
                          "(or on a cluster compare.schedulers, --scheduler)"])
@@ -360,6 +358,24 @@ def compare_experiment(experiment: Experiment | str | Path, *,
     results = _results(fixed, kind, policies, seed, progress,
                        lambda label, result: add_bound(result).replace(spec=specs[label]))
     return Comparison(results, experiment.resolved(), baseline)
+
+
+def _compared(experiment: Experiment) -> tuple[str, Sequence[PolicyTable]]:
+    """Return the kind of the policies that an experiment compares, and these."""
+    table = experiment.compare
+    return ("scheduler", table.schedulers) if table.schedulers else ("allocator", table.allocators)
+
+
+def with_known_baseline(experiment: Experiment) -> Experiment:
+    """Return an experiment without its baseline, if that is none of the policies compared."""
+    kind, tables = _compared(experiment)
+    table = experiment.compare
+    if table.baseline is not None:
+        try:
+            label_in(table.baseline, policies_by_label([each.given for each in tables], kind))
+        except UnknownNameError:
+            table = table.model_copy(update={"baseline": None})
+    return experiment.model_copy(update={"compare": table})
 
 
 def _until_then(label: str, stop: KeyboardInterrupt, results: Mapping[str, Result]) -> str:

@@ -188,14 +188,14 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any], free:
         variant.put(key, values[key], f"{key}={as_cell(values[key])}")
     seeds = seeds_of(grid.seeds, variant.keys.get("seed", 0))
     variant.put("seed", seeds[0], f"seed={seeds[0]}")
-    first = variant.build()
+    first = variant.build(single=True)
     if not first.allocates:
         varied = dict.fromkeys(key.partition(".")[0] for key in values)
         if problems := problems_of_arguments("cluster by a model", varied):
             raise SpecError([f"sweep.vary: {name}: {why}" for name, why in problems])
     if first.edge_cloud is not None:  # which warns here, as processes of a sweep do not
         check_call(first.target, first.jobs, Arguments(**first.sharing, **first.settings))
-    resolved = first.single().resolved()
+    resolved = first.resolved()
     labels = {_column(key): _label(key, value, variant.path) for key, value in values.items()}
     origin = cache(partial(_origin, {}, resolved, own_modules([resolved, first.jobs]), {}))
     for seed in seeds:

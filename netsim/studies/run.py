@@ -40,7 +40,7 @@ def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = Fals
         As `load_experiment` and `netsim.simulate` do.
     """
     if not isinstance(experiment, Experiment):
-        experiment = load_experiment(experiment)
+        experiment = load_experiment(experiment, single=True)
     experiment = experiment.single()
     result = simulate(experiment.target, experiment.jobs, timeline=timeline, progress=progress,
                       **experiment.sharing, **experiment.settings)

@@ -34,7 +34,7 @@ from netsim.studies.grid import (
     runs_of_calls,
     runs_of_experiment,
 )
-from netsim.studies.labels import Policy, by_label, label_in, policy_label
+from netsim.studies.labels import Policy, by_label, label_in, policies_by_label, policy_label
 from netsim.studies.run_store import RunStore, Scratch
 from netsim.studies.sweep_result import Sweep, save_failures
 from netsim.workload import JobSpec, Workload
@@ -266,12 +266,13 @@ def _with_all_columns(runs: Sequence[SweepRun]) -> list[SweepRun]:
 def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:
     """Return the label of ``compare.baseline`` among the policies of a sweep.
 
-    None if there is no baseline, or if policies of its kind are not varied.
+    None if there is no baseline, if policies of its kind are not varied, or if it is only among
+    those that the file compares.
 
     Raises
     ------
     SpecError
-        If it is not among the varied policies; these are listed.
+        If it is among neither; the varied policies are listed.
     """
     compared = draft.keys.get("compare", {})
     if (given := compared.get("baseline")) is None:
@@ -283,10 +284,12 @@ def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:
     if not varied:
         return None
     labels = dict.fromkeys(run.varied[kind] for kind in varied for run in runs)
+    own = policies_by_label(compared[f"{listed[0]}s"], listed[0]) if len(listed) == 1 else {}
     try:
-        return label_in(given, labels)
+        found = label_in(given, {**labels, **own})
     except UnknownNameError as error:
         raise SpecError([f"compare.baseline: {error}"], draft.path) from None
+    return found if found in labels else None
 
 
 def prepare(experiment: Experiment | str | Path | Draft,
@@ -304,7 +307,7 @@ def prepare(experiment: Experiment | str | Path | Draft,
     draft = draft.copy()
     table = draft.keys.get("sweep", {})
     if not isinstance(table, Mapping):
-        draft.build()  # which says where that is written
+        _base(draft)  # which says where that is written
     table = dict(table)
     if vary is not None:
         drawn = any(isinstance(values, Range) for values in vary.values())
@@ -317,12 +320,19 @@ def prepare(experiment: Experiment | str | Path | Draft,
         table = table | {"seeds": seeds if isinstance(seeds, int) else plain(list(seeds))}
         seeds_of(table["seeds"])
     draft.keys["sweep"] = table
-    grid = draft.build().sweep
+    grid = _base(draft).sweep
     del draft.keys["sweep"]
     if not grid.vary and grid.seeds == 1:
         raise SpecError(["sweep: there is nothing to vary: give values for a key (--vary "
                          "network.capacity=10Gbps,40Gbps) or more than one seed (--seeds 10)"])
     return draft, grid
+
+
+def _base(draft: Draft) -> Experiment:
+    """Make the experiment that is varied, except for what only its variants may fit."""
+    base = draft.copy()
+    base.keys.pop("preemption", None)  # its scheduler, which may be varied, may be one of chunks
+    return base.build()
 
 
 def _spelled(key: str) -> str:
@@ -343,7 +353,7 @@ def default_sweep_folder(draft: Draft) -> Path:
     SpecError
         If the experiment cannot be swept.
     """
-    draft.build()
+    _base(draft)
     return Path("sweeps") / f"{draft.keys.get('name', 'experiment')}-{spec_hash(_identity(draft))}"
 
 

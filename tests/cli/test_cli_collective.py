@@ -47,6 +47,12 @@ def test_the_rule_says_why(netsim):
     assert done.stdout.count(" us") == 6 + 1
 
 
+def test_the_rule_says_why_where_it_has_no_choice(netsim):
+    done = netsim("collective", "all-gather", *ON, "--ranks", "8", "--bytes", "1kB",
+                  "--algorithm", "auto", "--single")
+    assert done.stdout.splitlines()[-1] == "1 kB: ring: the only one that the model has"
+
+
 def test_for_programs(netsim):
     table = netsim("collective", "all-to-all", *ON, "--ranks", "4", "--bytes", "4kB", "--csv",
                    "--single")

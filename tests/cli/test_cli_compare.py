@@ -111,6 +111,21 @@ def test_a_baseline_has_a_table_of_its_own(netsim, here) -> None:
     assert api.load_experiment(here / "c" / "spec.toml").compare.baseline == "maxmin"
 
 
+def test_the_baseline_of_the_file_counts_where_it_is_compared(netsim, here) -> None:
+    """That of an option is always one of the allocators of the command line."""
+    file = here / "fig2.toml"
+    file.write_text(file.read_text() + 'baseline = "lccf:work_conservation=none"\n')
+    for number, (given, kept) in enumerate({
+            "maxmin,srpt": None, "srpt,lccf:work_conservation=none": "lccf"}.items()):
+        done = netsim("compare", "fig2.toml", "--allocator", given, "--out", f"{number}")
+        assert (done.exit_code, done.stderr) == (0, "")
+        spec = api.load_experiment(here / f"{number}" / "spec.toml")
+        assert (spec.compare.baseline or "").partition(":")[0] == (kept or "")
+    done = netsim("compare", "fig2.toml", "--allocator", "maxmin", "--set",
+                  "compare.baseline=lccf")
+    assert "unknown baseline 'lccf'" in done.stderr
+
+
 def test_a_baseline_where_nothing_can_be_said(netsim) -> None:
     done = netsim("compare", "fig2.toml", "--baseline", "parrot", "--set", "until=14")
     assert (done.exit_code, done.stderr) == (0, "")

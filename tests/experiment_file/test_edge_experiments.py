@@ -6,6 +6,7 @@ import tomllib
 
 import numpy as np
 import pytest
+import tomli_w
 from click.testing import CliRunner
 
 import netsim
@@ -406,6 +407,24 @@ def test_what_an_experiment_runs_alone_is_refused_only_if_it_runs():
         netsim.run(given)
 
 
+def test_a_run_alone_does_not_look_at_what_is_compared(tmp_path):
+    """SJF-BCO needs a cluster; it stops a comparison, and no run."""
+    path = tmp_path / "edge.toml"
+    path.write_text(tomli_w.dumps({"scheduler": "srtf", "edge_cloud": CLOUD, "workload": JOBS,
+                                   "compare": {"schedulers": ["srtf", "sjf-bco"]}}))
+    assert netsim.run(path).jobs.equals(netsim.run(of(scheduler="srtf")).jobs)
+    with pytest.raises(SpecError, match=r"compare\.schedulers\.1: .*'sjf-bco' needs a cluster"):
+        compare_experiment(path)
+
+
+def test_runs_where_delays_are_given_have_no_decisions():
+    """What counts as one is an allocation of the bandwidth of links; it was the number of jobs."""
+    for scheduler in ("a-online", "srtf"):
+        assert netsim.run(of(scheduler=scheduler)).summary()["decisions"] == 0
+    assert netsim.run(of(edge_cloud=CLOUD | {"wan": "1Gbps", "edge_links": "1Gbps"},
+                         transport="fabric")).summary()["decisions"] > 0
+
+
 def test_options_of_preemption_are_for_those_swept_that_have_use_for_them():
     given = of(**RESTORES, scheduler="srtf",
                sweep={"vary": {"scheduler": ["srtf", "a-online"]}})
@@ -415,6 +434,19 @@ def test_options_of_preemption_are_for_those_swept_that_have_use_for_them():
     for name, keys in {"srtf": RESTORES, "a-online": FREE}.items():
         alone = netsim.run(of(**keys, scheduler=name))
         assert totals[name] == alone.jobs["jct_s"].sum()
+
+
+@pytest.mark.parametrize("compare", [{}, {"schedulers": ["a-online", "batch"]}])
+def test_a_file_of_chunks_may_be_swept_over_schedulers_that_have_use_for_the_options(
+        tmp_path, compare):
+    path = tmp_path / "edge.toml"
+    path.write_text(tomli_w.dumps({"scheduler": "a-online", "edge_cloud": CLOUD, "workload": JOBS,
+                                   "preemption": {"restore_s": "10min"}, "compare": compare}))
+    swept = netsim.sweep_experiment(path, {"scheduler": ["srtf", "fifo"],
+                                           "preemption.restore_s": ["1s", "10min"]})
+    assert (len(swept.table), len(swept.failures)) == (4, 0)
+    with pytest.raises(SpecError, match=r"preemption: .* 'a-online' dispatches chunks"):
+        netsim.sweep_experiment(path, {"preemption.restore_s": ["1s", "2s"]})
 
 
 def test_options_of_preemption_for_which_none_has_use_are_refused():

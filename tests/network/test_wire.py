@@ -85,6 +85,25 @@ def test_options_are_for_links_by_name():
     assert net.usable[net.link("leaf-0->host-0")] == 1.25e9
 
 
+@pytest.mark.parametrize("name", ["leaf-0->spines", "*-0->spines", ("leaf-0", "spines"),
+                                  "leaf-0->spine-*"])
+def test_the_name_of_a_trunk_stands_for_its_members(name):
+    net = netsim.leaf_spine(2, 3, 1, "10Gbps", routing="spray", latency={name: "2us"})
+    of = dict(zip(net.link_names, net.wire.latency, strict=True))
+    assert {link: lag for link, lag in of.items() if lag} == {"leaf-0->spines": 2e-6}
+    assert net.cables.wire.latency.sum() == pytest.approx(3 * 2e-6)
+
+
+def test_the_name_of_parallel_links_stands_for_all_of_them():
+    graph = nx.MultiDiGraph()
+    graph.add_nodes_from("ab", host=True)
+    for pair in ("ab", "ab", "ba"):
+        graph.add_edge(*pair, capacity="1Gbps")
+    net = netsim.from_networkx(graph, routing="spray", latency={"a->b#*": "2us"})
+    assert dict(zip(net.link_names, net.wire.latency, strict=True)) == {
+        "a->b#*": 2e-6, "b->a": 0.0}
+
+
 def test_profiles():
     """A link's own overrides that of all; ideal has no packets."""
     net = netsim.ring(3, "10Gbps", profile={"*": "roce-4096", "host-0->host-1": "ideal",

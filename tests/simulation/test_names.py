@@ -92,6 +92,26 @@ def test_servers_of_a_cluster_by_name():
         netsim.simulate(net, jobs, execution="fabric", stragglers={"server-2": 2.0})
 
 
+def test_a_server_stands_for_all_of_its_gpus_where_these_are_the_hosts():
+    """Both GPUs of server-1 compute 1 s twice as long."""
+    net = netsim.gpu_cluster(2, 2)
+    jobs = [JobSpec(k, hosts=[k, 4 - 1 - k], stages=[Stage("s", [(0, 1, 1)], compute_s=1.0)])
+            for k in range(4)]
+    done = netsim.simulate(net, jobs, stragglers={"server-1": 2.0})
+    assert done.jobs["jct_s"].round(6).tolist() == [1, 1, 2, 2]
+    with pytest.raises(InputError, match=r"no host 'server-7'.*its 2 servers are named such as"):
+        netsim.simulate(net, jobs, stragglers={"server-7": 2.0})
+
+
+@pytest.mark.parametrize("topology", [None, netsim.network.leaf_spine(2, 2, 1, "1Gbps")])
+@pytest.mark.parametrize("name", [1, "server-1"])
+def test_servers_that_are_hosts_by_name(topology, name):
+    """The second of two jobs that compute 1 s is on server 1, which is twice as slow."""
+    cluster = netsim.Cluster(gpus=[1, 1], topology=topology)
+    jobs = [JobSpec(k, pattern="ring-all-reduce", ranks=1, nbytes=1, compute_s=1) for k in (0, 1)]
+    done = netsim.simulate(cluster, jobs, execution="fabric", stragglers={name: 2.0})
+    assert done.jobs["jct_s"].tolist() == [1, 2]
+
 @pytest.mark.parametrize("make", [
     lambda src, dst: Workload.from_arrays(src, dst, 1e6),
     lambda src, dst: Workload.from_frame(pd.DataFrame({"from": src, "dst": dst, "bytes": 1e6}),

@@ -776,6 +776,13 @@ def test_a_baseline_says_nothing_where_its_policies_are_not_varied(small, compar
     assert (found.baseline, set(found.ratios()["baseline"])) == (None, {first})
 
 
+def test_a_baseline_may_be_among_what_the_file_compares_only(small):
+    path = named(small, 'allocators = ["sebf", "lccf"]\nbaseline = "sebf"')
+    found = netsim.sweep_experiment(path, {"allocator": ["lccf", "parrot"]})
+    assert (found.baseline, set(found.ratios()["baseline"])) == (None, {"lccf"})
+    assert netsim.sweep_experiment(path, {"allocator": ["lccf", "sebf"]}).baseline == "sebf"
+
+
 def test_a_baseline_whose_runs_have_failed_is_none(small, policies):
     experiment = named(small, f'baseline = "{policies}:Raises"')
     found = netsim.sweep_experiment(experiment, {"allocator": ["lccf", f"{policies}:Raises"]})
