@@ -1,17 +1,22 @@
 """Sphinx configuration: ``make docs`` builds the pages into docs/_build/html."""
 
+from docutils.nodes import SkipNode
+from latex2mathml.converter import convert
+
 from netsim import __version__
 
 project = "netsim"
 author = "The netsim developers"
 copyright = author
 release = __version__
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon",
+              "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["netsim.css"]
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
 
 # The notebooks show what they gave when they were last run; the tests run them.
 nb_execution_mode = "off"
@@ -19,7 +24,9 @@ nb_execution_mode = "off"
 # Names in docstrings stand in single backticks.
 default_role = "code"
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autosummary_generate = False
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
@@ -27,3 +34,20 @@ napoleon_preprocess_types = False
 python_use_unqualified_type_names = True
 # Attributes of that name that several classes have.
 suppress_warnings = ["ref.python"]
+
+
+def formula(display):
+    """Return a visitor that writes a formula as MathML, which browsers show without a script."""
+    def visit(self, node):
+        self.body.append(convert(node.astext(), display=display))
+        raise SkipNode
+
+    return visit
+
+
+def setup(app):
+    """Make MathML the way to write formulas."""
+    app.add_html_math_renderer("mathml", (formula("inline"), None), (formula("block"), None))
+
+
+html_math_renderer = "mathml"

@@ -89,8 +89,10 @@ def test_there_is_one_version():
     assert f"version: {netsim.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-REFERENCE = re.findall(r"auto(?:class|function):: netsim\.([\w.]+)\n",
-                       (ROOT / "docs" / "api.md").read_text())
+#: The pages of the reference, in the order of its contents, one after the other.
+API = "\n".join((ROOT / "docs" / f"{page}.md").read_text() for page in re.findall(
+    r"^api/\w+$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+REFERENCE = re.findall(r"auto(?:class|function):: netsim\.([\w.]+)\n", API)
 
 
 def test_the_reference_has_all_of_it():
@@ -105,15 +107,17 @@ def test_the_reference_has_all_of_it():
 
 
 def test_the_reference_goes_room_by_room():
-    """Its sections are in the order of the tree, and each name is in the section of its room."""
-    page = (ROOT / "docs" / "api.md").read_text()
-    parts = re.split(r"^In `netsim/(\w+)(?:/|\.py)`", page, flags=re.MULTILINE)[1:]
+    """Its pages are in the order of the tree, and each name is on the page of its room."""
+    parts = re.split(r"^In `netsim/(\w+)(?:/|\.py)`", API, flags=re.MULTILINE)[1:]
     sections = dict(zip(parts[::2], parts[1::2], strict=True))
     assert list(sections) == [room for room in ROOMS if room in sections]
     for room, text in sections.items():
         for name in re.findall(r":: netsim\.([\w.]+)\n", text):
             inside = getattr(getattr(netsim, name, None), "__module__", f"netsim.{name}")
             assert inside.split(".")[1] == room, name
+    for page in API.split("\n# "):
+        listed = re.findall(r"^   netsim\.([\w.]+)$", page, re.MULTILINE)
+        assert listed == re.findall(r"auto(?:class|function):: netsim\.([\w.]+)\n", page)
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=ids(WITH_PYTHON))
@@ -178,7 +182,7 @@ def test_figures_say_what_their_whiskers_are(page):
     """In brackets below, as do those of several seeds that have none."""
     parts = page.read_text().split("\n\n")
     for figure, below in zip(parts, [*parts[1:], ""], strict=True):
-        name = re.fullmatch(r"!\[[^]]*\]\((?:[^)]*/)?img/([\w-]+)\.png\)", figure.strip())
+        name = re.fullmatch(r"!\[[^]]*\]\((?:[^)]*/)?img/([\w-]+)\.(?:png|svg)\)", figure.strip())
         if name and name[1] in OF_SEEDS:
             assert below.startswith("("), name[1]
             assert "whiskers" in below.lower(), name[1]

@@ -172,7 +172,7 @@ def _annotate(ax: Axes, y: float, end: float, text: str) -> Annotation:
     """Write a text at the end of a bar, on the side away from 1."""
     from matplotlib.patheffects import withStroke
 
-    halo = [withStroke(linewidth=1.8, foreground="white")]  # to be legible on the mark
+    halo = [withStroke(linewidth=3, foreground="white")]  # to be legible on the mark
     return ax.annotate(text, (end, y), (3 if end >= 1 else -3, 0), textcoords="offset points",
                        va="center", ha="left" if end >= 1 else "right", fontsize=6.5, color=INK,
                        path_effects=halo, zorder=3)

@@ -26,7 +26,9 @@ SCALES = ("linear", "log", "categories")
 #: Settings in words, where the last part of the key does not say it.
 _WORDS = {"network.capacity": "link speed", "network.name": "network", "cluster.name": "cluster",
           "workload.name": "workload", "edge_cloud.name": "edge-cloud", "gpus": "GPUs",
-          "edge_cloud.edge_links": "links of edge servers"}
+          "edge_cloud.edge_links": "links of edge servers",
+          "workload.servers_max": "most servers of a job", "lam": "lambda",
+          "workload.poisson_mean": "mean time between arrivals"}
 
 #: Units of settings that are given as plain numbers.
 _UNITS = {"observe_interval": "s", "network.capacity": "B/s"}
@@ -167,8 +169,8 @@ def _round_labels(numbers: Sequence[float], kind: str, scale: str
         ticks = [digit * decade for decade in decades for digit in ((1, 2, 5) if few else (1,))]
     else:
         whole = all(number == int(number) for number in numbers)
-        ticks = [tick * unit for tick in MaxNLocator(_TICKS, integer=whole).tick_values(
-            low / unit, high / unit)]
+        locator = MaxNLocator(_TICKS, steps=[1, 2, 5, 10], integer=whole)
+        ticks = [tick * unit for tick in locator.tick_values(low / unit, high / unit)]
     within = [tick for tick in ticks if low <= tick <= high]
     if not kind:
         return {tick: f"{tick:,g}" for tick in within}, ""
