@@ -131,7 +131,7 @@ def _needed(listing: Listing, step: Step, sender: Mapping[Step, Step]) -> list[S
 
 def sent_messages(listing: Listing, order: Sequence[Step], partner: Mapping[Step, Step]
                   ) -> list[Message]:
-    """Return the messages, each after those that it waits for.
+    """Return the messages, each with those that it waits for before it.
 
     A step that sends is done when its message has arrived, one that receives when that has and it
     is its turn, and others at once. Thus a message waits for others only. Messages of one thread

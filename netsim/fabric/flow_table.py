@@ -419,7 +419,7 @@ class FlowTable:
                                     longest)
 
     def leave_sharing(self) -> None:
-        """Have the rows say what flows have left, for coflows to be served in order."""
+        """Write what flows have left into their rows, so that coflows can be served in order."""
         self.sharing.end(self.coflows, self.flows)
         self._spread()
         self._fresh = False

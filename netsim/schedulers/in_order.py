@@ -582,7 +582,7 @@ def _live(view: ClusterView) -> NDArray[np.bool_]:
 
 
 def _last(keys: list[Floats]) -> tuple[float, float]:
-    """Return a level and a value behind which there is no job."""
+    """Return a level and a value that sort after those of every job."""
     if not len(keys[0]):
         return -math.inf, -math.inf
     value = float(keys[1].max())

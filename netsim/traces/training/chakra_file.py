@@ -43,7 +43,7 @@ _OLDER = "written by an older Chakra schema; convert it to one of version 0.0.4"
 
 
 class Attribute(NamedTuple):
-    """What a node says besides.
+    """The form and the value of an attribute of a node.
 
     Attributes
     ----------

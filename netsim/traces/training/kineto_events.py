@@ -90,7 +90,7 @@ class KinetoMeasures(NamedTuple):
 
     @property
     def idle(self) -> int:
-        """In which nothing ran."""
+        """Time in which nothing ran."""
         return self.span - self.busy
 
     @property
@@ -222,7 +222,7 @@ class Parts:
         self._path = path
 
     def add(self, index: int, event: object) -> None:
-        """Add an event, if it counts."""
+        """Add an event, if it is of a kind that is read."""
         if not isinstance(event, Mapping):
             raise TraceError(f"event {index} must be an object, not {event!r}", self._path)
         if event.get("ph") != "X":
