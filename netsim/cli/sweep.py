@@ -34,13 +34,16 @@ __all__ = ["sweep"]
 @click.option("--seeds", metavar="N",
               help="How many seeds, from the file's on; or which, as in 3,5,8.")
 @click.option("-j", "--workers", type=click.IntRange(min=1), default=1, show_default=True,
-              help="How many processes.")
+              help="How many processes, or jobs of Slurm.")
 @click.option("--resume/--no-resume", default=True, show_default=True,
               help="Keep the runs that are there, or remove them and start afresh.")
-@click.option("--backend", type=click.Choice(["local", "dask"]), default="local",
+@click.option("--backend", type=click.Choice(["local", "dask", "slurm"]), default="local",
               show_default=True, help="Who does the runs.")
 @click.option("--scheduler", metavar="ADDRESS",
               help="Of --backend dask, as in tcp://10.0.0.1:8786.")
+@click.option("--slurm", "options", multiple=True, metavar="KEY=VALUE",
+              help="An option of submitit for --backend slurm, as in timeout_min=60; -j says how "
+                   "many jobs share the runs.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
               help="Replace a setting of the file for all runs.")
 @click.option("--out", type=click.Path(), metavar="FOLDER",
@@ -51,8 +54,8 @@ __all__ = ["sweep"]
 @click.pass_context
 def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], points: str | None,
           seeds: str | None, workers: int, resume: bool, backend: str, scheduler: str | None,
-          settings: tuple[str, ...], out: str | None, quiet: bool, as_json: bool,
-          plugins: bool) -> None:
+          options: tuple[str, ...], settings: tuple[str, ...], out: str | None, quiet: bool,
+          as_json: bool, plugins: bool) -> None:
     """Run an experiment for every combination of some settings, and for every seed.
 
     A second call computes only the runs that are missing. The exit code is 1 if a run failed.
@@ -61,7 +64,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], points: 
     from netsim.experiment_file.load import Draft
     from netsim.studies.sweep import default_sweep_folder, sweep_experiment
 
-    _check_backend(backend, scheduler)
+    _check_backend(backend, scheduler, options)
     if plugins:
         find_own_modules()
     draft = Draft.read(experiment, plugins=plugins)
@@ -71,7 +74,8 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], points: 
     found = sweep_experiment(
         draft, _grid(varied), seeds=None if seeds is None else seeds_of(seeds),
         points=None if points is None else _points(points), workers=workers,
-        folder=folder, resume=resume, dask=scheduler, progress=not quiet)
+        folder=folder, resume=resume, dask=scheduler,
+        slurm=_slurm(options) if backend == "slurm" else None, progress=not quiet)
     if as_json:
         echo_json(means_and_ratios(found))
     elif quiet:
@@ -82,13 +86,29 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], points: 
     ctx.exit(EXIT_FAILED if len(found.failures) else 0)
 
 
-def _check_backend(backend: str, scheduler: str | None) -> None:
+def _check_backend(backend: str, scheduler: str | None, options: tuple[str, ...]) -> None:
     from netsim.errors import InputError
 
     if backend == "dask" and scheduler is None:
         raise InputError("--backend dask needs --scheduler ADDRESS; `dask scheduler` prints it")
-    if backend == "local" and scheduler is not None:
+    if backend != "dask" and scheduler is not None:
         raise InputError("--scheduler goes with --backend dask")
+    if backend != "slurm" and options:
+        raise InputError("--slurm goes with --backend slurm")
+
+
+def _slurm(options: tuple[str, ...]) -> dict[str, Any]:
+    """Parse ``--slurm``."""
+    from netsim.errors import InputError
+    from netsim.units import parse_value
+
+    parsed = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals:
+            raise InputError(f"--slurm: {option!r} is not an option; write it as KEY=VALUE")
+        parsed[name.strip()] = parse_value(value)
+    return parsed
 
 
 def _grid(varied: tuple[str, ...]) -> dict[str, Any] | None:

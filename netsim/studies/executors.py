@@ -1,4 +1,4 @@
-"""Executors of a sweep's runs: this process, a pool of processes, or a Dask cluster."""
+"""Executors of a sweep's runs: this process, a pool of processes, a Dask cluster, or Slurm."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import time
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
     CancelledError,
     Executor,
     Future,
+    ThreadPoolExecutor,
     wait,
 )
 from contextlib import contextmanager, suppress
@@ -38,7 +39,7 @@ from netsim.results.result import Result
 from netsim.studies.run_store import Files, packed
 from netsim.studies.sending import as_bytes
 
-__all__ = ["Failure", "Task", "on_dask", "one_by_one", "pooled"]
+__all__ = ["Failure", "Task", "on_dask", "on_slurm", "one_by_one", "pooled"]
 
 #: The time that the runs of one message take together, and the most runs that it holds.
 _CHUNK_S, _MOST_IN_CHUNK = 0.5, 16
@@ -299,7 +300,69 @@ class _Cores:
             f"one (`dask worker {self._address}` starts one; Ctrl-C ends the sweep)"), stacklevel=2)
 
 
-# --- what both share -------------------------------------------------------------------
+def on_slurm(tasks: Sequence[Task], jobs: int, options: Mapping[str, Any], folder: Path
+             ) -> Iterator[tuple[int, Outcome]]:
+    """Compute all runs in jobs of Slurm; yields as `pooled`.
+
+    The runs of a job that ends early, or is ended, are repeated in a job each.
+
+    Parameters
+    ----------
+    jobs : int
+        How many jobs share the runs.
+    options : mapping
+        Of `submitit.AutoExecutor.update_parameters`, such as ``timeout_min`` and
+        ``slurm_partition``; and ``cluster``, ``"slurm"`` by default: which of its executors.
+    folder : Path
+        For what is sent, and for logs; all machines must see it.
+
+    Raises
+    ------
+    MissingExtraError
+        If submitit is not installed.
+    InputError
+        If an option is not possible, or there is no Slurm here.
+    """
+    if find_spec("submitit") is None:
+        raise MissingExtraError("submitit", "slurm")
+    import submitit
+
+    given = dict(options)
+    try:
+        jobs_of = submitit.AutoExecutor(folder, given.pop("cluster", "slurm"))
+        jobs_of.update_parameters(**given)
+    except (AssertionError, NameError, RuntimeError, TypeError, ValueError) as error:
+        raise InputError(f"slurm: {error}") from error
+    size = -(-len(tasks) // jobs)
+    with ThreadPoolExecutor(len(tasks)) as threads:
+        executor = _Jobs(jobs_of, threads)
+        try:
+            yield from _drain(deque(enumerate(tasks)), executor, partial(int, len(tasks)), size)
+        finally:
+            executor.cancel()
+
+
+class _Jobs(Executor):
+    """An executor whose calls are jobs of a cluster, each of which a thread waits for."""
+
+    def __init__(self, jobs: Any, threads: ThreadPoolExecutor) -> None:
+        self._jobs, self._threads = jobs, threads
+        self._begun: list[Any] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submit a job; see `concurrent.futures.Executor.submit`."""
+        job = self._jobs.submit(fn, *args, **kwargs)
+        self._begun.append(job)
+        return self._threads.submit(job.result)
+
+    def cancel(self) -> None:
+        """End the jobs that have not ended."""
+        for job in self._begun:
+            if not job.done():
+                job.cancel()
+
+
+# --- what all share -------------------------------------------------------------------
 
 
 def _drain(waiting: deque[tuple[int, Task]], executor: Executor, window: Callable[[], int],

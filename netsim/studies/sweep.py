@@ -26,7 +26,7 @@ from netsim.plain import plain, plain_numbers
 from netsim.simulation.interrupt import interrupt_with_status
 from netsim.simulation.progress import show_runs
 from netsim.studies.code_version import code_version
-from netsim.studies.executors import Failure, Outcome, Task, on_dask, one_by_one, pooled
+from netsim.studies.executors import Failure, Outcome, Task, on_dask, on_slurm, one_by_one, pooled
 from netsim.studies.grid import (
     SweepRun,
     identity_of,
@@ -62,6 +62,7 @@ def sweep(network: Any, workload: Any, *,
           allocator: Policy | Sequence[Policy] | Mapping[str, Policy] = "maxmin",
           seed: int | Iterable[int] = 0, points: int | Points | None = None, workers: int = 1,
           folder: str | Path | None = None, resume: bool = True, dask: str | None = None,
+          slurm: Mapping[str, Any] | None = None,
           progress: bool | Callable[[int, int, int], None] = True, **settings: Any) -> Sweep:
     """Simulate all combinations of arguments that are given as lists, for every seed.
 
@@ -85,6 +86,9 @@ def sweep(network: Any, workload: Any, *,
     dask : str, optional
         Address of a Dask scheduler, whose workers compute the runs instead of local processes.
         While it has no workers, the sweep issues warnings and waits.
+    slurm : mapping, optional
+        Have Slurm compute the runs, in `workers` jobs with these options of submitit, such as
+        ``{"timeout_min": 60, "slurm_partition": "short"}``. All machines must see the folder.
     progress : bool or callable
         Whether to show progress on a terminal or in a notebook; or a function to call with the
         numbers of runs done, failed, and in total.
@@ -132,7 +136,8 @@ def sweep(network: Any, workload: Any, *,
     check_points(vary, drawn)
     runs = runs_of_calls(fixed, vary, seeds, drawn)
     return run_sweep(runs, tuple(vary), identity_of(fixed), folder=folder, workers=workers,
-                     resume=resume, dask=dask, progress=progress, units=_units(vary))
+                     resume=resume, dask=dask, slurm=slurm, progress=progress,
+                     units=_units(vary))
 
 
 def _units(vary: Mapping[str, Any]) -> dict[str, str]:
@@ -201,7 +206,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
                      | None = None, *, seeds: int | Sequence[int] | None = None,
                      points: int | Points | None = None, workers: int = 1,
                      folder: str | Path | None = None, resume: bool = True,
-                     dask: str | None = None,
+                     dask: str | None = None, slurm: Mapping[str, Any] | None = None,
                      progress: bool | Callable[[int, int, int], None] = True) -> Sweep:
     """Run an experiment for all combinations of some settings, and for every seed.
 
@@ -220,7 +225,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
         file. All combinations get the same workload for a seed, unless the workload has its own.
     points : int or Points, optional
         How many points are drawn from ranges, and how. By default, as the file says.
-    workers, folder, resume, dask, progress
+    workers, folder, resume, dask, slurm, progress
         As for `sweep`.
 
     Returns
@@ -250,7 +255,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     draft = grids[0][0]
     runs = _with_all_columns([run for each in grids for run in runs_of_experiment(*each)])
     return run_sweep(runs, tuple(runs[0].varied), _identity(draft), folder=folder,
-                     workers=workers, resume=resume, dask=dask, progress=progress,
+                     workers=workers, resume=resume, dask=dask, slurm=slurm, progress=progress,
                      baseline=_baseline(draft, runs),
                      units={key: unit for _, grid in grids for key, unit in
                             _units(grid.vary).items()})
@@ -362,7 +367,7 @@ def default_sweep_folder(draft: Draft) -> Path:
 
 def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mapping[str, Any], *,
               folder: str | Path | None, workers: int, resume: bool, dask: str | None,
-              progress: bool | Callable[[int, int, int], None],
+              slurm: Mapping[str, Any] | None, progress: bool | Callable[[int, int, int], None],
               baseline: str | None = None,
               units: Mapping[str, str] = MappingProxyType({})) -> Sweep:
     """Compute the runs of a sweep that are not stored yet, and return the sweep.
@@ -374,7 +379,7 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
         Columns of the varied settings.
     identity : mapping
         Settings that all runs have in common; see `RunStore.begun`.
-    folder, workers, resume, dask, progress
+    folder, workers, resume, dask, slurm, progress
         As for `sweep`.
     baseline : str, optional
         Label of the policy that ratios refer to. By default the first.
@@ -387,6 +392,10 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
         As `sweep` does.
     """
     check_whole(workers, "workers", 1)
+    if dask is not None and slurm is not None:
+        raise InputError("give either dask or slurm: one of them does the runs")
+    if slurm is not None and folder is None:
+        raise InputError("slurm: give a folder, which all machines see, for what is sent to jobs")
     refuse_twins(runs)
     scratch = Scratch() if folder is None else None
     store = RunStore(scratch.path if scratch is not None else Path(folder or ""))
@@ -400,14 +409,17 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
     with store.begun(index, resume):
         kept = ("; none is kept, as there is no folder" if scratch is not None else
                 f" and are kept in {store.folder}; the same command goes on")
-        failures = _do_missing(runs, store, workers, dask, progress, kept)
+        outcomes = partial(_outcomes, workers=workers, dask=dask, slurm=slurm,
+                           folder=store.folder / "slurm")
+        failures = _do_missing(runs, store, outcomes, progress, kept)
         save_failures(store, failures)
         found = Sweep.load(store.folder, scratch)
         found.save_tables()
     return found
 
 
-def _do_missing(runs: Sequence[SweepRun], store: RunStore, workers: int, dask: str | None,
+def _do_missing(runs: Sequence[SweepRun], store: RunStore,
+                outcomes: Callable[[Sequence[SweepRun]], Iterator[tuple[int, Outcome]]],
                 progress: bool | Callable[[int, int, int], None], kept: str
                 ) -> list[tuple[SweepRun, Failure]]:
     """Compute the runs that are not stored yet; return those that fail, in order.
@@ -423,7 +435,7 @@ def _do_missing(runs: Sequence[SweepRun], store: RunStore, workers: int, dask: s
 
     with (interrupt_with_status(so_far), _saying(so_far),
           show_runs(progress, len(runs), ended) as report):
-        for place, outcome in _outcomes(missing, workers, dask):
+        for place, outcome in outcomes(missing):
             run = missing[place]
             if isinstance(outcome, Failure):
                 failures[run.key] = (run, outcome)
@@ -443,11 +455,13 @@ def _saying(what: Callable[[], str]) -> Iterator[None]:
         raise DaskError(f"{error}; {what()}") from error
 
 
-def _outcomes(runs: Sequence[SweepRun], workers: int, dask: str | None
-              ) -> Iterator[tuple[int, Outcome]]:
+def _outcomes(runs: Sequence[SweepRun], workers: int, dask: str | None,
+              slurm: Mapping[str, Any] | None, folder: Path) -> Iterator[tuple[int, Outcome]]:
     tasks: list[Task] = [run.sent for run in runs]
     if not tasks:
         return iter(())
     if dask is not None:
         return on_dask(tasks, dask)
+    if slurm is not None:
+        return on_slurm(tasks, min(workers, len(tasks)), slurm, folder)
     return one_by_one(tasks) if workers == 1 else pooled(tasks, min(workers, len(tasks)))
