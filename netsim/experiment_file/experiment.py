@@ -176,7 +176,7 @@ class Experiment(Table):
             keys.get("workload"), list) else {**keys}
         for *above, last in _without_seed(keys):
             # Else entries of a list that draw the same would draw equal numbers.
-            own = seed_of(seed, "workload entry", last) if above and last else seed
+            own = seed_of(seed, "workload entry", int(last)) if above and last else seed
             table_at(found, above)[last] = {"seed": own, **table_at(keys, [*above, last])}
         return found
 
