@@ -191,10 +191,6 @@ def lacking_on(target: str, shares_links: bool = True) -> dict[str, str]:
     return lacking
 
 
-#: Records that runs on networks and clusters cannot have.
-LACKING_ELSEWHERE = dict.fromkeys(EDGE_TABLES, "only runs on an edge-cloud have it")
-
-
 def records_lacking(thing: Any, what: str) -> dict[str, str]:
     """Map each record that a run, or the runs of a comparison, cannot have to the reason.
 

@@ -9,7 +9,8 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 from netsim.checks import check_sequence
 from netsim.errors import InputError, UnknownNameError
 
-__all__ = ["BrokenPromise", "Promise", "Trial", "chosen", "hunt", "noted"]
+__all__ = ["BrokenPromise", "Promise", "Trial", "chosen", "hunt", "hunt_accepted",
+           "noted"]
 
 
 class Trial(Protocol):
@@ -33,7 +34,16 @@ class Trial(Protocol):
         """Yield trials on smaller examples, those that leave out most first."""
 
 
+class RefusableTrial(Trial, Protocol):
+    """A trial whose example the thing under test may refuse."""
+
+    @property
+    def refusal(self) -> InputError | None:
+        """The error with which it refuses the example; None if it accepts it."""
+
+
 T = TypeVar("T", bound=Trial)
+R = TypeVar("R", bound=RefusableTrial)
 
 
 class Promise(NamedTuple, Generic[T]):
@@ -97,6 +107,40 @@ def hunt(trials: Iterable[T], promises: Promises[T]) -> None:
         broken = _find_broken(trial, promises)
         if broken is not None:
             raise AssertionError(str(_smallest(broken, promises))) from None
+
+
+def hunt_accepted(trials: Iterable[R], promises: Promises[R], all_refused: Callable[[], str]
+                  ) -> None:
+    """Check promises as `hunt` does, on the trials whose examples are not refused.
+
+    Parameters
+    ----------
+    trials : iterable of RefusableTrial
+    promises : mapping of str to Promise
+    all_refused : callable
+        Returns what the message begins with if all are.
+
+    Raises
+    ------
+    AssertionError
+        As `hunt` does, or if all examples are refused.
+    """
+    refusals: list[InputError] = []
+    accepted = 0
+
+    def sieved() -> Iterator[R]:
+        nonlocal accepted
+        for trial in trials:
+            if (refusal := trial.refusal) is not None:
+                refusals.append(refusal)
+                continue
+            accepted += 1
+            yield trial
+
+    hunt(sieved(), promises)
+    if not accepted:
+        last = f", the last with: {refusals[-1]}" if refusals else ""
+        raise AssertionError(f"{all_refused()}{last}")
 
 
 def _find_broken(trial: T, promises: Promises[T]) -> BrokenPromise | None:

@@ -14,7 +14,7 @@ from netsim.checks import parents_first
 from netsim.errors import InputError
 from netsim.jobs.patterns import PATTERNS, make_pattern
 from netsim.plugins import labelled
-from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt, noted
+from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt_accepted, noted
 from netsim.workload import Flow, Stage
 
 __all__ = ["PROMISES", "check_pattern"]
@@ -68,21 +68,10 @@ def check_pattern(pattern: Any, *, ranks: Iterable[int] = range(1, 10), nbytes: 
     >>> from netsim.testing import check_pattern
     >>> check_pattern("ring-all-reduce", total=lambda ranks, nbytes: 2 * (ranks - 1) * nbytes)
     """
-    refusals: list[InputError] = []
     tried = list(ranks)
-
-    def trials() -> Iterator[_Trial]:
-        for count in tried:
-            trial = _Trial(pattern, count, float(nbytes), total, seed)
-            if (refusal := trial.refusal) is None:
-                yield trial
-            else:
-                refusals.append(refusal)
-
-    hunt(trials(), chosen(PROMISES, promises))
-    if len(refusals) == len(tried):
-        last = f", the last with: {refusals[-1]}" if refusals else ""
-        raise AssertionError(f"{_describe(pattern)} refuses all of {tried} ranks{last}")
+    hunt_accepted((_Trial(pattern, count, float(nbytes), total, seed) for count in tried),
+                  chosen(PROMISES, promises),
+                  lambda: f"{_describe(pattern)} refuses all of {tried} ranks")
 
 
 def _describe(pattern: Any) -> str:

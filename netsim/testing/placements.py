@@ -17,7 +17,7 @@ from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import labelled
 from netsim.simulation.compatibility import check_policy
 from netsim.testing.cluster_cases import Taken, draw_taken
-from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt, noted
+from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt_accepted, noted
 from netsim.workload import JobSpec
 
 __all__ = ["PROMISES", "check_placement"]
@@ -64,7 +64,6 @@ def check_placement(placement: Any, *, promises: Iterable[str] | None = None,
     >>> check_placement({"name": "least-busy-servers", "lam": 2}, examples=5)
     """
     rng = np.random.default_rng(seed)
-    refusals: list[InputError] = []
     slices = getattr(make_placement(placement), "keeps_slices", True)
 
     def pick(low: int, high: int) -> int:
@@ -73,16 +72,10 @@ def check_placement(placement: Any, *, promises: Iterable[str] | None = None,
     def trials() -> Iterator[_Trial]:
         for example in range(examples):
             drawn = draw_taken(pick, 1 + _LARGEST * example // examples, slices)
-            trial = _Trial(placement, drawn, seed + example)
-            if (refusal := trial.refusal) is None:
-                yield trial
-            else:
-                refusals.append(refusal)
+            yield _Trial(placement, drawn, seed + example)
 
-    hunt(trials(), chosen(PROMISES, promises))
-    if len(refusals) == examples:
-        raise AssertionError(f"{_describe(placement)} refuses all of {examples} examples, the last "
-                             f"with: {refusals[-1]}")
+    hunt_accepted(trials(), chosen(PROMISES, promises),
+                  lambda: f"{_describe(placement)} refuses all of {examples} examples")
 
 
 def _describe(placement: Any) -> str:
