@@ -14,6 +14,7 @@ from netsim.reproductions import (
     accuracy_htsim,
     accuracy_m3,
     joint,
+    llm_neighbours,
     parrot,
     preemption,
     sjf_bco,
@@ -30,7 +31,7 @@ REPRODUCTIONS: dict[str, Reproduction | Measurement | Accuracy] = {
     each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES, *a_srpt.FIGURES,
                                  *a_srpt_mapping.FIGURES, *a_online.FIGURES,
                                  *a_online_edge.FIGURES, *a_online_links.FIGURES, *joint.FIGURES,
-                                 *preemption.FIGURES, *accuracy_m3.FIGURES,
+                                 *preemption.FIGURES, *llm_neighbours.FIGURES, *accuracy_m3.FIGURES,
                                  *accuracy_htsim.FIGURES, *accuracy_allreduce.FIGURES)}
 
 

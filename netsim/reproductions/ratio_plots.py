@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -11,11 +12,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ratio_dots"]
 
-#: Distance between two series in a row, as a share of the row's height.
-_APART = 0.4
+#: Share of a row's height that its series have together.
+_SHARE = 0.8
 
 
-def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str) -> None:
+def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
+               among: Iterable[str] = ()) -> None:
     """Draw a dot with its 95 % confidence interval and its value for each ratio.
 
     Parameters
@@ -27,15 +29,18 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str)
     ax : Axes
     name : str
         Label of the axis of ratios.
+    among : iterable of str
+        All series of a figure, if other axes have more of them, for the same colours.
     """
     from netsim.plots.style import INK, add_legend, dress, log_values, looks, name_axes
 
     order = {row: place for place, row in enumerate(dict.fromkeys(means[rows]))}
-    style = looks(means[series])
+    style = looks(means[series], among)
+    apart = _SHARE / len(style)
     for index, (label, look) in enumerate(style.items()):
         own = means[means[series] == label]
         middle = own["ratio"].to_numpy(float)
-        places = own[rows].map(order).to_numpy(float) + _APART * (index - (len(style) - 1) / 2)
+        places = own[rows].map(order).to_numpy(float) + apart * (index - (len(style) - 1) / 2)
         ends = own[["ratio_low", "ratio_high"]].to_numpy(float).T
         ax.errorbar(middle, places, xerr=[middle - ends[0], ends[1] - middle], color=look.colour,
                     linestyle="", marker=look.marker, markersize=4, elinewidth=0.9, capsize=2,

@@ -1,0 +1,220 @@
+"""Four jobs that train language models and their neighbours: when does a coflow scheduler help?
+
+No paper has it, so the column of the paper's values is ``"-"``. Times are from start to finish, so
+that waiting for GPUs does not count unless said. A slowdown is against the same job alone, on whole
+servers; that of several jobs is a geometric mean, which is a ratio of two geometric means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from netsim.analysis.intervals import geometric_interval
+from netsim.reproductions.claims import Claim, Runs, above_one, below_one, words
+from netsim.reproductions.ratio_plots import ratio_dots
+from netsim.reproductions.reproduction import Reproduction, panels
+from netsim.results.result import Result
+from netsim.studies.sweep_result import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["FIGURES", "MODELS", "study", "times_of"]
+
+#: The models that are trained, each cut to four layers on 64 GPUs: how, and its iterations.
+MODELS: dict[str, dict[str, int]] = {
+    "llama-7b": {"tp": 4, "dp": 16, "zero": 1, "global_batch": 64, "iterations": 2},
+    "gpt3-13b": {"tp": 8, "dp": 8, "global_batch": 64, "iterations": 5},
+    "llama-65b": {"tp": 8, "pp": 2, "dp": 4, "zero": 1, "global_batch": 32, "iterations": 5},
+    "mixtral-8x7b": {"tp": 8, "ep": 8, "dp": 8, "global_batch": 32, "iterations": 4}}
+_LAYERS = 4
+
+PLACEMENTS = {"first-fit": "first fit", "mapped": "Heavy-Edge",
+              "least-busy-servers": "least busy servers"}
+ALLOCATORS = {"maxmin": "max-min", "parrot": "Parrot", "sebf": "SEBF", "aalo": "Aalo"}
+
+#: Rings that neighbours run, of 8 to 16 GPUs; the entry of the list that they are.
+_RINGS = {"format": "ring-jobs", "mix": {"8": 1, "12": 1, "16": 1}, "iterations": [6, 12],
+          "compute": ["50ms", "100ms"], "length": "400MB", "poisson_jobs": 10,
+          "poisson_mean": "40ms"}
+_RING = f"workload.{len(MODELS)}"
+
+_KEYS: dict[str, Any] = {
+    "cluster": {}, "scheduler": "fifo", "execution": "fabric", "record": ["jobs"],
+    "network": {"kind": "gpu-cluster", "servers": 48, "gpus": 8, "nic": "100Gbps", "leaf": 4,
+                "spine": 1, "oversubscription": 4},
+    "workload": [*({"llm": {"name": name, "layers": _LAYERS}, "micro_batch": 2,
+                    "sequence_parallel": True, **setup} for name, setup in MODELS.items()),
+                 _RINGS]}
+
+#: When each entry comes: among each other, or so far apart that every job is alone.
+_TOGETHER, _APART = (
+    {f"workload.{k}.arrival": [f"{after + gap * k:g}s"] for k in range(len(MODELS))}
+    | {f"{_RING}.arrival": [rings], f"{_RING}.poisson_mean": [mean]}
+    for after, gap, rings, mean in ((0.1, 0.1, "0s", "40ms"), (0, 1000, "5000s", "1000s")))
+
+#: What decides who goes first under Parrot: bytes of neighbours, and of buckets of gradients.
+_LENGTHS = ("100MB", "400MB", "1600MB")
+_BUCKET, _SMALL = 40_000_000, 5_000_000  # elements; by default, and smaller
+_ORDERS = {"parrot": "Parrot", "sebf": "SEBF"}
+_WHERE = "mapped"
+
+_KINDS = ("training", "neighbours")
+
+#: What placements do to training under max-min: without anybody else, and with waiting.
+_OF_PLACEMENT = {"training_placed_s": "What training takes at least where {} puts it, over alone",
+                 "training_jct_s": "The slowdown of training, waiting included, {}, max-min"}
+
+
+# --- what runs -----------------------------------------------------------------------------
+
+
+def _grid(placements: Sequence[str], allocators: Sequence[str], *, apart: bool = False,
+          length: str = _LENGTHS[1], bucket: int = _BUCKET) -> dict[str, Sequence[Any]]:
+    """Return a grid: all placements with all allocators, in one setting of the rest."""
+    sizes = {f"workload.{k}.bucket_size": [bucket] for k in range(len(MODELS))}
+    return {**(_APART if apart else _TOGETHER), f"{_RING}.length": [length], **sizes,
+            "placement": list(placements), "allocator": list(allocators)}
+
+
+def _grids(placements: Sequence[str], allocators: Sequence[str]) -> list[dict[str, Sequence[Any]]]:
+    """List the grids: all policies; each job alone; other neighbours, and other buckets."""
+    orders = ["maxmin", *_ORDERS]
+    return [_grid(placements, allocators), _grid(["first-fit"], ["maxmin"], apart=True),
+            *(_grid([_WHERE], orders, length=length) for length in (_LENGTHS[0], _LENGTHS[-1])),
+            _grid([_WHERE], orders, bucket=_SMALL)]
+
+
+def times_of(result: Result) -> dict[str, float]:
+    """Return how long jobs ran, in seconds: each model's, and geometric means of each kind.
+
+    ``training_placed_s`` is what the jobs that train would take at least where they were placed,
+    without anybody else, the geometric mean of their lower bounds; ``training_jct_s`` is that of
+    their JCTs, in which waiting counts.
+    """
+    jobs = result.jobs.set_index("job").sort_index()
+    ran = jobs["finish_s"] - jobs["start_s"]
+    own = slice(0, len(MODELS))
+    each = dict(zip((f"{name}_s" for name in MODELS), ran.iloc[own], strict=True))
+    return {**each, "training_s": _mean(ran.iloc[own]), "training_jct_s": _mean(
+                jobs["jct_s"].iloc[own]),
+            "training_placed_s": _mean(jobs["lower_bound_s"].iloc[own]),
+            "neighbours_s": _mean(ran.iloc[len(MODELS):])}
+
+
+def _mean(values: pd.Series) -> float:
+    return float(np.exp(np.log(values).mean()))
+
+
+# --- claims --------------------------------------------------------------------------------
+
+
+def _at(placement: str, allocator: str, *, apart: bool = False, length: str = _LENGTHS[1],
+        bucket: int = _BUCKET) -> dict[str, Any]:
+    """Return the columns that select a run of each seed."""
+    return {"placement": placement, "allocator": allocator,
+            f"{_RING}.poisson_mean": (_APART if apart else _TOGETHER)[f"{_RING}.poisson_mean"][0],
+            f"{_RING}.length": length, "workload.0.bucket_size": bucket}
+
+
+_ALONE = _at("first-fit", "maxmin", apart=True)
+
+
+def _over(metric: str, one: Mapping[str, Any], other: Mapping[str, Any], runs: Runs,
+          than: str | None = None) -> pd.Series:
+    """Return a metric of one run over that of another; over another metric `than`, if given."""
+    return runs.of(metric, **one) / runs.of(than or metric, **other)
+
+
+def _slowdown(kind: str, placement: str, allocator: str, runs: Runs) -> pd.Series:
+    return _over(f"{kind}_s", _at(placement, allocator), _ALONE, runs)
+
+
+def _over_maxmin(metric: str, allocator: str, placement: str, runs: Runs, **setting: Any
+                 ) -> pd.Series:
+    return _over(metric, _at(placement, allocator, **setting),
+                 _at(placement, "maxmin", **setting), runs)
+
+
+def _claims(placements: Sequence[str], allocators: Sequence[str]) -> Iterator[Claim]:
+    for placement in placements:
+        where = PLACEMENTS[placement]
+        for kind, allocator in product(_KINDS, allocators):
+            yield Claim(f"The slowdown of {kind}, {where}, {ALLOCATORS[allocator]}", "-",
+                        partial(_slowdown, kind, placement, allocator), above_one)
+        for metric, called in _OF_PLACEMENT.items():
+            yield Claim(called.format(where), "-",
+                        partial(_over, metric, _at(placement, "maxmin"), _ALONE, than="training_s"),
+                        above_one)
+        for allocator, kind in product(allocators[1:], (*_KINDS, *MODELS)):
+            yield Claim(f"{ALLOCATORS[allocator]}'s time of {kind} over that of max-min, {where}",
+                        "-", partial(_over_maxmin, f"{kind}_s", allocator, placement), below_one)
+    for setting, allocator, kind in product(_settings(), _ORDERS, (*_KINDS, *MODELS)):
+        yield Claim(f"{ALLOCATORS[allocator]}'s time of {kind} over that of max-min, "
+                    f"{PLACEMENTS[_WHERE]}, neighbours of {setting}", "-",
+                    partial(_over_maxmin, f"{kind}_s", allocator, _WHERE, **_settings()[setting]),
+                    below_one)
+
+
+def _settings() -> dict[str, dict[str, Any]]:
+    """Return what neighbours send, and the buckets of training, by name."""
+    return {words(length): {"length": length} for length in _LENGTHS} | {
+        f"{words(_LENGTHS[1])}, small buckets": {"bucket": _SMALL}}
+
+
+# --- the figure ----------------------------------------------------------------------------
+
+
+def _draw(placements: Sequence[str], allocators: Sequence[str], sweep: Sweep) -> Axes:
+    """Draw slowdowns by placement, and times over those of max-min by what neighbours send."""
+    runs = Runs(sweep.table)
+    slow = {f"{kind}, by placement": _dots(
+        ((PLACEMENTS[placement], ALLOCATORS[allocator], _slowdown(kind, placement, allocator, runs))
+         for placement, allocator in product(placements, allocators)))
+        for kind in _KINDS}
+    order = {f"{kind}, by the neighbours' all-reduce": _dots(
+        ((setting.replace(", ", ",\n"), ALLOCATORS[allocator],
+          _over_maxmin(f"{kind}_s", allocator, _WHERE, runs, **where))
+         for (setting, where), allocator in product(_settings().items(), _ORDERS)))
+        for kind in _KINDS}
+
+    named = {title: (means, "time over alone") for title, means in slow.items()} | {
+        title: (means, "time over that under max-min, Heavy-Edge")
+        for title, means in order.items()}
+
+    def draw(part: tuple[pd.DataFrame, str], ax: Axes) -> None:
+        ratio_dots(part[0], "row", "series", ax, part[1], ALLOCATORS.values())
+
+    return panels(named, draw)
+
+
+def _dots(found: Iterator[tuple[str, str, pd.Series]]) -> pd.DataFrame:
+    """Return the rows that `ratio_dots` draws: geometric means of seeds, with intervals."""
+    return pd.DataFrame([(row, series, *geometric_interval(ratios))
+                         for row, series, ratios in found],
+                        columns=["row", "series", "ratio", "ratio_low", "ratio_high"])
+
+
+def study(placements: Sequence[str] = tuple(PLACEMENTS),
+          allocators: Sequence[str] = tuple(ALLOCATORS)) -> Reproduction:
+    """Return the study.
+
+    Parameters
+    ----------
+    placements, allocators : sequence of str
+        Those of `PLACEMENTS` and `ALLOCATORS` that are studied, ``"maxmin"`` first.
+    """
+    return Reproduction("llm-neighbours",
+                        "Four jobs of language models and their neighbours on a 4:1 rail fabric",
+                        _KEYS, _grids(placements, allocators),
+                        tuple(_claims(placements, allocators)),
+                        partial(_draw, placements, allocators), derive=times_of)
+
+
+FIGURES = (study(),)
