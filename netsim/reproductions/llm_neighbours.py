@@ -208,7 +208,8 @@ def study(placements: Sequence[str] = tuple(PLACEMENTS),
     Parameters
     ----------
     placements, allocators : sequence of str
-        Those of `PLACEMENTS` and `ALLOCATORS` that are studied, ``"maxmin"`` first.
+        Those of `PLACEMENTS` and `ALLOCATORS` that are studied: ``"maxmin"`` first, and with
+        ``"mapped"``, ``"parrot"`` and ``"sebf"``, which other neighbours are run under.
     """
     return Reproduction("llm-neighbours",
                         "Four jobs of language models and their neighbours on a 4:1 rail fabric",

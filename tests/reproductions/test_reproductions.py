@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from netsim.analysis.intervals import geometric_interval
 from netsim.errors import InputError, UnknownNameError
 from netsim.predictors.registry import PREDICTORS
-from netsim.reproductions import REPRODUCTIONS, Claim, Reproduction, find_reproduction
+from netsim.reproductions import (
+    REPRODUCTIONS,
+    Claim,
+    Reproduction,
+    find_reproduction,
+    llm_neighbours,
+)
 from netsim.reproductions.claims import (
     LESS,
     MORE,
@@ -172,13 +178,16 @@ def test_runs_must_be_told_apart():
 FEW = {"parrot-fig9": {"jobs": 12, "poisson_jobs": 12}, "parrot": {"jobs": 12},
        "a-srpt": {"jobs": 12}, "a-online": {"jobs": 12},
        "sjf-bco": {"mix": {"1": 4, "2": 2, "8": 2}, "iterations": [20, 60]},
-       "joint": {"iterations": [1, 3]}, "preemption": {"jobs": 12, "max_gpus": 8}}
+       "joint": {"iterations": [1, 3]}, "preemption": {"jobs": 12, "max_gpus": 8},
+       "llm-neighbours": [*({"iterations": 1, "global_batch": batch} for batch in (32, 16, 8, 16)),
+                          {"iterations": [1, 2]}]}
 
 #: Those of which some choices in each layer are enough.
 PARTS = {"joint-study": lambda: layers_study(only(LAYERS, "fifo", "sjf", "first-fit", "random",
                                                   "maxmin", "parrot")),
          "joint-systems": lambda: systems_study(only(SYSTEMS, "ff", "a-srpt-perfect", "maxmin",
                                                      "parrot")),
+         "llm-neighbours": lambda: llm_neighbours.study(("mapped",), ("maxmin", "parrot", "sebf")),
          "preemption-recurrent": lambda: study("preemption-recurrent", "few", RECURRENT, *LITTLE),
          "preemption-tiresias": lambda: study("preemption-tiresias", "few", TIRESIAS, *LITTLE)}
 
@@ -198,7 +207,9 @@ def test_each_can_be_measured_and_drawn(name, tmp_path, monkeypatch):
     monkeypatch.setitem(PREDICTORS.places, "random-forest", PREDICTORS.places["mean"])
     whole = PARTS.get(name, lambda: find_reproduction(name))()
     small = next(options for start, options in FEW.items() if name.startswith(start))
-    few = replace(whole, keys={**whole.keys, "workload": {**whole.keys["workload"], **small}})
+    given = whole.keys["workload"]
+    few = replace(whole, keys={**whole.keys, "workload": {**given, **small} if isinstance(
+        given, dict) else [{**one, **own} for one, own in zip(given, small, strict=True)]})
     done = few.run(seeds=1, folder=tmp_path / name)
     assert done.sweep.missing == 0
     assert len(done.claims) == len(whole.claims)
