@@ -21,12 +21,13 @@ from netsim.fabric.event_loop import EventLoop
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.grid import Grid
 from netsim.fabric.kernels.chains import arrive
-from netsim.fabric.kernels.loop import AT_ENDS, NEVER
+from netsim.fabric.kernels.loop import NEVER
 from netsim.fabric.kernels.rules import SOUND
 from netsim.fabric.policy import Policy
 from netsim.fabric.protocols import Observer, Source
 from netsim.fabric.records import TOLD
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.fabric.row_mover import RowMover
 from netsim.fabric.ruling import RuleError, Ruling
 from netsim.fabric.running import Running
 from netsim.fabric.service import PriorityService
@@ -110,10 +111,9 @@ class FabricProcess:
         self._tell_completed = completed or _ignore
         self._completed = self._see_arrivals if network.wire.timed else self._tell_completed
         self._observer = observer
-        self._pause = NEVER if observer is None else observer.pause
-        self._carries = observer is not None and observer.carries
-        self._loop = EventLoop(self.table, observe_interval, self._pause, self._carries,
-                               self._completed, self._watch)
+        self._mover = RowMover(self.table, observer)
+        self._loop = EventLoop(self.table, observe_interval, self._mover.pause,
+                               self._mover.carries, self._completed, self._watch)
         self._source = source
         self._happened, self._called, self._shows = 0, False, False
         self._moved_to = env.now
@@ -486,31 +486,8 @@ class FabricProcess:
         if shares or moved:
             self._finished = int(np.count_nonzero(self.table.coflows["open"] == 0))
         else:
-            self._finished, flows = self._advance(start, now, slack)
+            self._finished, flows = self._mover.move(start, now, slack, self._next)
         self._happened |= _FLOW_DONE if flows else 0
-
-    def _advance(self, start: float, now: float, slack: float) -> tuple[int, int]:
-        """Let bytes flow at the rates in the rows; return how many coflows and flows have ended."""
-        if self.table.in_step:
-            # From end to end, as the event loop does, so that both have the same roundings.
-            while self._next < now and start < (end := self.table.next_end_after(start)) < now:
-                self._advance_in_step(start, end, 4 * math.ulp(end))
-                start = end
-            return self._advance_in_step(start, now, slack)
-        if self._observer is not None and now > start:
-            begin = start
-            while self._pause == AT_ENDS and (end := self.table.next_end_after(begin)) < now:
-                self._observer.moved(begin, end, self.table.carried(begin, end))
-                begin = end
-            self._observer.moved(begin, now, self.table.carried(begin, now))
-        return self.table.advance(max(now - start, 0.0), now, slack, _NOTHING)
-
-    def _advance_in_step(self, start: float, now: float, slack: float) -> tuple[int, int]:
-        carried = np.zeros(len(self.table.capacity)) if self._carries else _NOTHING
-        done = self.table.advance(max(now - start, 0.0), now, slack, carried)
-        if self._observer is not None and now > start:
-            self._observer.moved(start, now, carried)
-        return done
 
     def _complete(self) -> None:
         self._finished = 0
@@ -692,7 +669,7 @@ class FabricProcess:
             return
         if now > start:
             self._observer.moved(start, now, carried)
-        if decisions and self._pause != NEVER:
+        if decisions and self._mover.pause != NEVER:
             self._observer.decided(now, self.table, self._note)
 
     def _note(self) -> Mapping[str, float] | None:

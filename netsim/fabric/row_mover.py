@@ -1,0 +1,70 @@
+"""Lets bytes flow at the rates in the rows, and tells who watches."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.kernels.loop import AT_ENDS, NEVER
+from netsim.fabric.protocols import Observer
+
+__all__ = ["RowMover"]
+
+_NOTHING = np.empty(0)
+
+
+class RowMover:
+    """Moves bytes where the rows of a table say at which rates.
+
+    Parameters
+    ----------
+    table : FlowTable
+    observer : Observer, optional
+        Is told which bytes links have carried.
+
+    Attributes
+    ----------
+    pause : int
+        When the observer wants to be told; see `kernels.loop`.
+    carries : bool
+        Whether the observer wants to know what links carry.
+    """
+
+    def __init__(self, table: FlowTable, observer: Observer | None) -> None:
+        self._table, self._observer = table, observer
+        self.pause = NEVER if observer is None else observer.pause
+        self.carries = observer is not None and observer.carries
+
+    def move(self, start: float, now: float, slack: float, next_s: float) -> tuple[int, int]:
+        """Let bytes flow between two instants; return how many coflows and flows have ended.
+
+        Parameters
+        ----------
+        start, now, slack : float
+            What ends within the slack of `now` ends then.
+        next_s : float
+            When the next of them ends.
+        """
+        table = self._table
+        if table.in_step:
+            # From end to end, as the event loop does, so that both have the same roundings.
+            while next_s < now and start < (end := table.next_end_after(start)) < now:
+                self._move_in_step(start, end, 4 * math.ulp(end))
+                start = end
+            return self._move_in_step(start, now, slack)
+        if self._observer is not None and now > start:
+            begin = start
+            while self.pause == AT_ENDS and (end := table.next_end_after(begin)) < now:
+                self._observer.moved(begin, end, table.carried(begin, end))
+                begin = end
+            self._observer.moved(begin, now, table.carried(begin, now))
+        return table.advance(max(now - start, 0.0), now, slack, _NOTHING)
+
+    def _move_in_step(self, start: float, now: float, slack: float) -> tuple[int, int]:
+        carried = np.zeros(len(self._table.capacity)) if self.carries else _NOTHING
+        done = self._table.advance(max(now - start, 0.0), now, slack, carried)
+        if self._observer is not None and now > start:
+            self._observer.moved(start, now, carried)
+        return done
