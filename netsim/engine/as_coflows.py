@@ -276,6 +276,14 @@ class CoflowExecution(Execution):
         """Pass a chain on to the recorder; never called, as these jobs have processes."""
         self._recorder.chain_begun(job, stages, places)
 
+    def operations_begun(self, operations: Operations) -> None:
+        """Pass a job of operations on to the recorder."""
+        self._recorder.operations_begun(operations)
+
+    def graph_begun(self, job: int, operations: Operations) -> None:
+        """Pass a job that the fabric runs by itself on; never called, as for chains."""
+        self._recorder.graph_begun(job, operations)
+
 
 def _slowed_and_placed(slow: Callable[[tuple[Stage, ...]], tuple[Stage, ...]],
                        servers: NDArray[np.int64], intra: float, shared: NDArray[np.int64] | None,

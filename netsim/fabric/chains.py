@@ -1,4 +1,4 @@
-"""Jobs that send one coflow after the other, which the fabric goes through by itself."""
+"""Jobs that the fabric goes through by itself: chains of coflows, and graphs of operations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels.chains import follow, next_due
-from netsim.fabric.pools import Pools
-from netsim.fabric.records import CHAIN, COFLOW
+from netsim.fabric.graphs import Graphs, OperationRows
+from netsim.fabric.kernels import chains as kernels
+from netsim.fabric.pools import Pools, enlarged
+from netsim.fabric.records import CHAIN, COFLOW, IN_GRAPH
 from netsim.fabric.routed_coflow import RoutedCoflow
 
 __all__ = ["Chains"]
@@ -37,6 +38,9 @@ class Chains:
     coflows : ndarray of COFLOW
         What stages send; segments of the table's pools are theirs. Stages of a chain that send the
         same have it in common.
+    graphs : Graphs
+        What those of them do that are graphs. As chains they have a stage for each coflow, which
+        is never due.
     next_due : float
         When the next coflow becomes valid; inf if none is about to.
     """
@@ -48,6 +52,7 @@ class Chains:
         self.stages = np.empty(0, np.int64)
         self.pauses = np.empty(0)
         self.coflows = np.empty(0, COFLOW)
+        self.graphs = Graphs(jobs)
         self.next_due = math.inf
         self._used = self._used_coflows = 0
         self._begun = 0
@@ -65,23 +70,26 @@ class Chains:
         more = np.zeros(jobs - len(self.of_jobs), CHAIN)
         more["due"] = math.inf
         self.of_jobs = np.concatenate((self.of_jobs, more))
+        self.graphs.make_room(jobs)
 
     def insert(self, job: int) -> None:
         """Insert a chain for a job; later chains, none of which runs, are renumbered."""
         row = np.zeros(1, CHAIN)
         row["due"] = math.inf
         self.of_jobs = np.concatenate((self.of_jobs[:job], row, self.of_jobs[job:]))
+        self.graphs.insert(job)
 
-    def begin(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float], total: int,
-              due: float, pools: Pools) -> None:
+    def begin(self, job: int, demands: Sequence[RoutedCoflow],
+              pauses: Sequence[float] | NDArray[np.float64], total: int, due: float,
+              pools: Pools) -> None:
         """Add a chain; there is room in the pools. See `FabricProcess.run_chain`."""
         self._begun += 1
         if 2 * self._begun > len(self.running):
             self._forget_ended()
         self.of_jobs[job] = self._used, len(demands), 0, total, due
         if (stop := self._used + len(demands)) > len(self.stages):
-            self.stages = _enlarged(self.stages[:self._used], 2 * stop)
-            self.pauses = _enlarged(self.pauses[:self._used], 2 * stop)
+            self.stages = enlarged(self.stages[:self._used], 2 * stop)
+            self.pauses = enlarged(self.pauses[:self._used], 2 * stop)
         sends = self._take(demands, pools)
         self.stages[self._used:stop] = sends
         self.pauses[self._used:stop] = pauses + self.coflows["overhead"][sends]
@@ -89,11 +97,24 @@ class Chains:
         self._add_running(job)
         self.next_due = min(self.next_due, due)
 
+    def begin_graph(self, job: int, demands: Sequence[RoutedCoflow], operations: OperationRows,
+                    iterations: int, now: float, pools: Pools) -> None:
+        """Add a graph, and begin it; there is room in the pools. See `FabricProcess.run_graph`."""
+        self.begin(job, demands, np.zeros(len(demands)), 1, math.inf, pools)
+        self.graphs.begin(job, operations, iterations, now, self.kernel_view)
+        self.look()
+
     def reroute(self, job: int, demands: Sequence[RoutedCoflow], pools: Pools) -> None:
         """Reroute the coflows that a chain has yet to emit; the pools have room."""
         chain = self.of_jobs[job]
         if chain["emitted"] < chain["total"]:
             self.stages[chain["first"]:][:chain["stages"]] = self._take(demands, pools)
+
+    def stage_of(self, row: Any) -> int:
+        """Return which of the stages of its job has sent a coflow."""
+        if row["waited"] == IN_GRAPH:
+            return self.graphs.stage_of(int(row["job"]), int(row["order"]))
+        return int(row["order"]) % max(int(self.of_jobs[row["job"]]["stages"]), 1)
 
     def _take(self, demands: Sequence[RoutedCoflow], pools: Pools) -> list[int]:
         """Take in what the stages of a chain send; return where it is in `coflows`."""
@@ -103,7 +124,7 @@ class Chains:
             places.setdefault(demand, first + len(places))
         self._used_coflows += len(places)
         if self._used_coflows > len(self.coflows):
-            self.coflows = _enlarged(self.coflows[:first], 2 * self._used_coflows)
+            self.coflows = enlarged(self.coflows[:first], 2 * self._used_coflows)
         self.coflows[first:self._used_coflows] = _rows_of([*places], pools)
         return [places[demand] for demand in demands]
 
@@ -142,49 +163,49 @@ class Chains:
         kept = _places_of(chains)
         coflows, stages = np.unique(self.stages[kept], return_inverse=True)
         self._used, self._used_coflows = len(kept), len(coflows)
-        self.stages = _enlarged(stages, 2 * len(kept))
-        self.pauses = _enlarged(self.pauses[kept], 2 * len(kept))
-        self.coflows = _enlarged(self.coflows[coflows], 2 * len(coflows))
+        self.stages = enlarged(stages, 2 * len(kept))
+        self.pauses = enlarged(self.pauses[kept], 2 * len(kept))
+        self.coflows = enlarged(self.coflows[coflows], 2 * len(coflows))
         chains["first"] = np.cumsum(chains["stages"]) - chains["stages"]
         self.of_jobs[self.running] = chains
 
     def follow(self, gone: NDArray[Any], now: float, interval: float) -> None:
-        """Make the next coflows of chains due, after the rows in `gone` have completed.
+        """Make the next coflows due, after the rows in `gone` have completed.
 
         See `netsim.fabric.kernels.chains.follow`.
         """
         self.next_due = min(self.next_due,
-                            follow(gone, self.of_jobs, self.pauses, now, interval))
+                            kernels.follow(gone, self.kernel_view, now, interval))
+        self.go_on()
+
+    def go_on(self) -> None:
+        """See that there is room for the iterations of graphs that have begun."""
+        if self.graphs.make_slots(self.kernel_view):
+            self.look()
 
     @property
     def kernel_view(self) -> tuple[Any, ...]:
-        """The arrays by which the event loop lets the coflows of chains come; see `loop.run`."""
-        return self.of_jobs, self.running, (self.stages, self.coflows), self.pauses
+        """The arrays by which the event loop lets coflows come; see `loop.run`."""
+        return (self.of_jobs, self.running, (self.stages, self.coflows), self.pauses,
+                self.graphs.arrays)
 
     def look(self) -> None:
         """See which is the next to become valid."""
-        self.next_due = next_due(self.of_jobs, self.running)
+        self.next_due = kernels.next_due(self.kernel_view)
 
-    def wanted(self, until: float) -> tuple[int, int, int]:
-        """Return the flows, hops and loads of the coflows that are due by then."""
+    def wanted(self, until: float) -> tuple[int, int, int, int]:
+        """Return how many coflows are due by then, and their flows, hops and loads."""
         if self.next_due > until:
-            return 0, 0, 0
-        chains = self.of_jobs[self.running]
-        chains = chains[chains["due"] <= until]
-        rows = self.coflows[self.stages[chains["first"] + chains["emitted"] % chains["stages"]]]
-        flows, hops, loads = (int(rows[name].sum()) for name in ("flows", "hops", "loads"))
-        return flows, hops, loads
+            return 0, 0, 0, 0
+        found: tuple[int, int, int, int] = kernels.wanted(self.kernel_view, until,
+                                                          len(self.of_jobs))
+        return found
 
 
 def _places_of(chains: NDArray[Any]) -> NDArray[np.int64]:
     """Return the places of the stages of some chains."""
     return np.concatenate([np.empty(0, np.int64), *(
         np.arange(chain["first"], chain["first"] + chain["stages"]) for chain in chains)])
-
-
-def _enlarged(array: NDArray[Any], size: int) -> NDArray[Any]:
-    """Return an array with room for more."""
-    return np.concatenate((array, np.zeros(size - len(array), array.dtype)))
 
 
 def _rows_of(demands: Sequence[RoutedCoflow], pools: Pools) -> NDArray[Any]:

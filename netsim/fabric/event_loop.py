@@ -17,6 +17,7 @@ from netsim.fabric.kernels.loop import (
     AT_ENDS,
     FULL,
     HELD,
+    NEVER,
     PAUSED,
     POLICY,
     REDO,
@@ -36,6 +37,10 @@ _DONE = 512
 
 _NO_COFLOWS = np.empty(0, COFLOW)
 _NOTHING = np.empty(0)
+
+
+def _ignore(*_: Any) -> None:
+    """Do nothing."""
 
 
 class EventLoop:
@@ -198,12 +203,29 @@ class EventLoop:
         if self._goes_on(math.inf, -math.inf):
             self._run(self._held, _NO_COFLOWS)
 
-    def settled(self) -> FlowTable:
-        """Return a copy of the table with up-to-date rows, as of the last event."""
-        table, state, engine = copy.deepcopy((self._table, self._state, self._held))
+    def settled(self, start: float, now: float, slack: float) -> FlowTable:
+        """Return a copy of the table with up-to-date rows, as of now.
+
+        Parameters
+        ----------
+        start : float
+            The instant as of which bytes are, where the loop is not held.
+        now, slack : float
+            What ends within the slack of `now` has ended.
+        """
+        graphs = self._table.chains.graphs  # which nothing changes that is done with the copy
+        table, state, engine = copy.deepcopy((self._table, self._state, self._held),
+                                             {id(graphs): graphs})
         if engine is not None:
             state["bound"] = -math.inf
             self._call(engine, _NO_COFLOWS, table, state, self._carried())
+        if now > start and len(table.coflows):
+            if table.sharing.parts is not None:
+                EventLoop(table, self.interval, NEVER, False, _ignore, _ignore).pass_time(
+                    start, now)
+            else:
+                table.advance(now - start, now, slack, _NOTHING)
+        table.settle()
         return table
 
     def _goes_on(self, until: float, bound: float) -> bool:
@@ -242,6 +264,9 @@ class EventLoop:
             if why != PAUSED:
                 self._keep_held(engine, why)
                 return why
+            self._table.chains.go_on()
+            if self.admits:
+                self._state["due"] = self._table.chains.next_due
 
     def _call(self, engine: Any, coming: NDArray[Any], table: FlowTable, state: NDArray[Any],
               carried: NDArray[np.float64]) -> None:

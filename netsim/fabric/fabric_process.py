@@ -16,9 +16,11 @@ from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator, Undecided
+from netsim.fabric.clock import LAST, call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.event_loop import EventLoop
 from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.graphs import OperationRows
 from netsim.fabric.grid import Grid
 from netsim.fabric.kernels.chains import arrive
 from netsim.fabric.kernels.loop import NEVER
@@ -36,8 +38,6 @@ from netsim.fabric.weights import weigh
 from netsim.network import Topology
 
 __all__ = ["FabricProcess"]
-
-_NOTHING = np.empty(0)
 
 
 def _ignore(*_: Any) -> None:
@@ -75,6 +75,8 @@ class FabricProcess:
     completed : callable, optional
         Called with the COFLOW rows of some that nobody has submitted, of chains or from the source,
         when they have completed, and with all FLOW rows.
+    ended : callable, optional
+        Called with the number of a job that is a graph, and when it has ended, as that is noticed.
 
     Attributes
     ----------
@@ -95,7 +97,8 @@ class FabricProcess:
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
                  job_arrivals: Any, *, observe_interval: float = 0.0, check: bool = True,
                  observer: Observer | None = None, source: Source | None = None,
-                 completed: Callable[[NDArray[Any], NDArray[Any]], None] | None = None) -> None:
+                 completed: Callable[[NDArray[Any], NDArray[Any]], None] | None = None,
+                 ended: Callable[[int, float], None] | None = None) -> None:
         self.network = network
         self.table = FlowTable(network.usable, job_arrivals)
         self.decisions = 0
@@ -108,7 +111,7 @@ class FabricProcess:
         self._alarm = Alarm(env, self._on_alarm)
         self._take(allocator)
         self._arrived_by = -math.inf
-        self._tell_completed = completed or _ignore
+        self._tell_completed, self._tell_ended = completed or _ignore, ended or _ignore
         self._completed = self._see_arrivals if network.wire.timed else self._tell_completed
         self._observer = observer
         self._mover = RowMover(self.table, observer)
@@ -227,6 +230,27 @@ class FabricProcess:
             self._happen(_COFLOW_VALID)
         self._await(due)
 
+    def run_graph(self, job: int, operations: OperationRows, demands: Sequence[RoutedCoflow],
+                  iterations: int) -> None:
+        """Let a job do its operations, with nobody to wait for them, from now on.
+
+        Parameters
+        ----------
+        job : int
+            The job, numbered by (arrival, id).
+        operations : OperationRows
+        demands : sequence of RoutedCoflow
+            What they send; each has something to send.
+        iterations : int
+            How often.
+        """
+        if not self.table.have_room(demands):
+            self._leave()  # what engines know goes by the places of flows
+        self.table.run_graph(job, demands, operations, iterations, self._env.now)
+        if self.table.next_arrival <= self._env.now:
+            self._happen(_COFLOW_VALID)
+        self._set_alarm()
+
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity now, in bytes per second; 0 is a failure."""
         self._change(lambda: self.table.set_capacity(link, capacity))
@@ -308,15 +332,7 @@ class FabricProcess:
         Coflows that nobody has submitted, of chains or from the source, are None.
         What has been submitted at this instant is in it, and has no rates yet.
         """
-        table = self._loop.settled()
-        start, now = self._moved_to, self._env.now
-        if now > start and len(table.coflows):
-            if table.sharing.parts is not None:
-                EventLoop(table, self._grid.interval, NEVER, False, _ignore, _ignore).pass_time(
-                    start, now)
-            else:
-                table.advance(now - start, now, self._grid.slack(), _NOTHING)
-        table.settle()
+        table = self._loop.settled(self._moved_to, self._env.now, self._grid.slack())
         return table, self.in_flight.all_in(table)
 
     def view(self) -> FabricView:
@@ -446,10 +462,16 @@ class FabricProcess:
         if (at := min(self._next, self._revisit_at)) < math.inf:
             self._due = self._grid.observed(at)
         self._await(self.table.next_arrival)
+        for job, finish, noticed in self.table.chains.graphs.take_ended():
+            # When all else that happens then is known.
+            call_at(self._env, noticed, partial(self._end_graph, job, finish), LAST)
         if self._due == math.inf:
             self._await(self._arrived_by)
         if (at := min(self._due, self._tells_at)) < math.inf:
             self._alarm.set(at)
+
+    def _end_graph(self, job: int, finish: float, _: Any) -> None:
+        self._tell_ended(job, finish)
 
     def _await(self, arrival: float) -> None:
         """Ring when a coflow becomes valid, unless something is due before."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.chains import Chains
+from netsim.fabric.graphs import OperationRows
 from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.chains import emit
 from netsim.fabric.kernels.crossings import Crossings, new_crossings
@@ -171,6 +172,12 @@ class FlowTable:
         self._make_room(0, *demands)
         self.chains.begin(job, demands, pauses, total, due, self.pools)
 
+    def run_graph(self, job: int, demands: Sequence[RoutedCoflow], operations: OperationRows,
+                  iterations: int, now: float) -> None:
+        """Expect the coflows of a graph; see `FabricProcess.run_graph`."""
+        self._make_room(0, *demands)
+        self.chains.begin_graph(job, demands, operations, iterations, now, self.pools)
+
     def admit(self, until: float, before: float = math.inf) -> None:
         """Let the coflows become active that are valid by then, of jobs before a certain one.
 
@@ -208,15 +215,16 @@ class FlowTable:
         if chains.next_due > until:
             return
         self.make_room_for_chains(until)
-        of_jobs, running, stages, _ = chains.kernel_view
-        emitted, idle = emit(self.rows, count, self.jobs, of_jobs, running, stages,
+        emitted, idle = emit(self.rows, count, self.jobs, chains.kernel_view,
                              *self.kernel_view[2:], until, before, self.last_key + 1)
         self.chains.look()
         self.went_on(count + emitted, self.last_key + emitted, idle)
 
     def make_room_for_chains(self, until: float, rows: int = 0) -> None:
         """See that there is room for the coflows of chains that are due by then, and more rows."""
-        self._make_room(rows + len(self.chains.running), wanted=self.chains.wanted(until))
+        self.chains.go_on()
+        count, *wanted = self.chains.wanted(until)
+        self._make_room(rows + max(count, len(self.chains.running)), wanted=wanted)
 
     def make_room_to_join(self, until: float) -> None:
         """As `make_room_for_chains`, with room for many coflows that join later."""
@@ -317,7 +325,7 @@ class FlowTable:
         self.chains.reroute(job, demands, self.pools)
         for place in np.flatnonzero((self.coflows["job"] == job) & (self.coflows["open"] > 0)):
             row = self.coflows[place:place + 1]
-            demand = demands[int(row["order"][0]) % len(demands)]
+            demand = demands[self.chains.stage_of(row[0])]
             hops = self.hops["link"][row["hop"][0]:][:row["hops"][0]]
             if not np.array_equal(hops, demand.hops["link"]):
                 self.pools.reroute(row, demand)

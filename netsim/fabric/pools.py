@@ -12,7 +12,7 @@ from netsim.fabric.kernels.pools import copy_in, copy_in_place, move
 from netsim.fabric.records import FLOW, HOP, LOAD
 from netsim.fabric.routed_coflow import RoutedCoflow
 
-__all__ = ["Pools"]
+__all__ = ["Pools", "enlarged"]
 
 #: How many rows each has at first.
 _LEAST = 256
@@ -105,3 +105,8 @@ class Pools:
     def copy_in(self, rows: NDArray[Any], parts: tuple[NDArray[Any], ...]) -> None:
         """Append the flows, hops and loads of some coflows; see `kernels.pools.copy_in`."""
         copy_in(self.arrays, self.used, rows, parts)
+
+
+def enlarged(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return an array with room for more."""
+    return np.concatenate((array, np.zeros(size - len(array), array.dtype)))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["CHAIN", "COFLOW", "DUST", "FLOW", "HOP", "JOB", "LEAST_BYTES", "LOAD", "LOOP",
-           "NEXT_IN_CHAIN", "ROUNDINGS", "TOLD", "WAITED"]
+__all__ = ["CHAIN", "COFLOW", "DUST", "FLOW", "GRAPH", "GRAPHS", "HOP", "IN_GRAPH", "JOB",
+           "LEAST_BYTES", "LOAD", "LOOP", "NEXT_IN_CHAIN", "OPERATION", "ROUNDINGS", "STATE",
+           "TOLD", "WAITED"]
 
 #: Relative tolerance: of a flow's size, of a link's capacity, of a share. Less is nothing.
 DUST = 1e-9
@@ -34,9 +35,9 @@ HOP = np.dtype([("link", "i8"), ("slot", "i8")], align=True)
 #: The bytes that a coflow has to send over one link, all its flows together.
 LOAD = np.dtype([("link", "i8"), ("nbytes", "f8")], align=True)
 
-#: The next coflow of a chain, at once or after a pause; or whoever has submitted it. Or nobody, and
-#: of its completion has been told.
-NEXT_IN_CHAIN, WAITED, TOLD = 1, 2, 3
+#: The next coflow of a chain, at once or after a pause; whoever has submitted it; or operations of
+#: its graph. Or nobody, and of its completion has been told.
+NEXT_IN_CHAIN, WAITED, TOLD, IN_GRAPH = 1, 2, 3, 4
 
 #: An active coflow. What is left to send is ``left`` times what its FLOW and LOAD rows
 #: say: policies that keep a coflow's flows in step change one number here (``left``, at
@@ -48,13 +49,14 @@ NEXT_IN_CHAIN, WAITED, TOLD = 1, 2, 3
 #: whoever added it knows it by, ``alone`` gamma of all its bytes at nominal capacities, ``order``
 #: its place in its job, ``deadline`` the instant by which it is to finish (inf: none), ``crosses``
 #: the most links that one of its flows crosses, ``longest`` the bytes of its longest flow,
-#: ``waited`` says who goes on when it has completed: nobody if 0 or `TOLD`, else `NEXT_IN_CHAIN` or
-#: `WAITED`; ``split`` the weight that its unfinished flows have together, 0 if each has its own,
-#: ``thinner`` 1 if one has ended since that was split, ``unit`` where `sharing` keeps what each of
-#: them has of it. The coflow begins, and is ``valid`` for policies, ``overhead`` seconds after its
-#: stage is. ``arrives`` is the arrival of its messages without bytes (-inf if there are none), and
-#: that of all its flows once it has completed; ``reach`` is the longest latency of a flow,
-#: ``payload`` the bytes of all without headers. What each decision reads comes first, side by side.
+#: ``waited`` says who goes on when it has completed: nobody if 0 or `TOLD`, else `NEXT_IN_CHAIN`,
+#: `WAITED` or `IN_GRAPH`; ``split`` the weight that its unfinished flows have together, 0 if each
+#: has its own, ``thinner`` 1 if one has ended since that was split, ``unit`` where `sharing` keeps
+#: what each of them has of it. The coflow begins, and is ``valid`` for policies, ``overhead``
+#: seconds after its stage is. ``arrives`` is the arrival of its messages without bytes (-inf if
+#: there are none), and that of all its flows once it has completed; ``reach`` is the longest
+#: latency of a flow, ``payload`` the bytes of all without headers. What each decision reads comes
+#: first, side by side.
 COFLOW = np.dtype([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "i8"),
                    ("gamma", "f8"), ("job", "i8"), ("key", "i8"), ("base", "f8"),
                    ("total", "f8"), ("start", "f8"), ("last", "f8"), ("fresh", "i8"),
@@ -77,6 +79,34 @@ JOB = np.dtype([("arrival", "f8"), ("attained", "f8"), ("sent", "f8"), ("ahead",
 #: been ``emitted``; the next is ``due`` then, inf while one is active.
 CHAIN = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total", "i8"),
                   ("due", "f8")], align=True)
+
+#: A graph: a job whose ``count`` operations are done in each of its ``iterations``. They, their
+#: ``children``, their ``state`` and what is ``left`` of iterations are from these places on. The
+#: first iteration that is not complete is ``iteration``; those before ``opened`` may have begun.
+#: Those from ``kept`` on have their state, and the number of operations that are left, in one of
+#: ``slots`` each, round and round. ``finish`` is the latest end so far, and ``noticed`` when that
+#: is. What it sends is in the table of chains: one that is never due, and whose stages are the
+#: coflows of the operations.
+GRAPH = np.dtype([("operations", "i8"), ("count", "i8"), ("iteration", "i8"), ("iterations", "i8"),
+                  ("opened", "i8"), ("kept", "i8"), ("slots", "i8"), ("state", "i8"),
+                  ("left", "i8"), ("children", "i8"), ("finish", "f8"), ("noticed", "f8")],
+                 align=True)
+
+#: An operation computes for ``compute_s``, and then ``sends`` that one of its graph's coflows, if
+#: not -1. It waits for as many others as there are ``blockers``; in the first iteration, for
+#: ``blockers_first``. From ``child`` on there are as many ``children`` that wait for it, and
+#: then those that do in the next iteration, ``nexts``.
+OPERATION = np.dtype([("compute_s", "f8"), ("sends", "i8"), ("child", "i8"), ("children", "i4"),
+                      ("nexts", "i4"), ("blockers", "i4"), ("blockers_first", "i4")], align=True)
+
+#: How far an operation is in an iteration: for how many others it still waits (``blockers``), and
+#: the latest end of those that it does not wait for any more: with none left, it is ``ready`` then.
+#: Its coflow ``begins`` when it has computed, and its overhead is over.
+STATE = np.dtype([("ready", "f8"), ("begins", "f8"), ("blockers", "i8")], align=True)
+
+#: How many coflows of graphs are about to begin, are ``due`` to be taken in, how many operations
+#: are ``parked`` until there is a slot for the next iteration, and how many graphs have ``ended``.
+GRAPHS = np.dtype([("begins", "i8"), ("due", "i8"), ("parked", "i8"), ("ended", "i8")], align=True)
 
 #: Where the event loop is. Bytes are as of ``now``; at the rates in force the next flow ends at
 #: ``end``, ``dt`` from then, and a coflow crosses its limit at ``crossing``. The loop stops before

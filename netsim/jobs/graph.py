@@ -104,7 +104,7 @@ class StageGraph:
     dag: Dag
     __deepcopy__ = same
 
-    def is_chain(self) -> bool:
+    def runs_alone(self) -> bool:
         """Whether stages run one after the other, each with flows, without other constraints.
 
         `FabricProcess.run_chain` can run such an iteration by itself.

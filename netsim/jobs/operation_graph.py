@@ -11,6 +11,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.fabric.graphs import OperationRows
+from netsim.fabric.records import OPERATION
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.forking import same
 from netsim.jobs.longest_path import longest_path
@@ -109,6 +111,23 @@ def _lists_of(made: Operations) -> dict[str, Any]:
             "compute_s": made.compute_s.tolist()}
 
 
+@lru_cache(maxsize=4)
+def _rows_of(made: Operations) -> OperationRows:
+    """Return operations as the fabric takes them; jobs with the same ones share them."""
+    rows = np.zeros(len(made), OPERATION)
+    rows["compute_s"], rows["sends"] = made.compute_s, made.sends
+    rows["blockers_first"] = made.after.counts
+    rows["blockers"] = made.after.counts + made.after_previous.counts
+    children, nexts = made.after.inverse(), made.after_previous.inverse()
+    rows["children"], rows["nexts"] = children.counts, nexts.counts
+    rows["child"] = children.first[:-1] + nexts.first[:-1]
+    # Those that wait in this iteration come before those that do in the next.
+    which = np.concatenate((np.repeat(2 * np.arange(len(made)), children.counts),
+                            np.repeat(2 * np.arange(len(made)) + 1, nexts.counts)))
+    others = np.concatenate((children.others, nexts.others))[np.argsort(which, kind="stable")]
+    return OperationRows(rows, others, np.flatnonzero(made.rank >= 0))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OperationGraph:
     """What the ranks of a job do in an iteration, routed on a network.
@@ -172,9 +191,20 @@ class OperationGraph:
                 ("places", places), ("copies", copies), *_lists_of(made).items()):
             object.__setattr__(self, name, value)
 
-    def is_chain(self) -> bool:
-        """Whether `FabricProcess.run_chain` can run an iteration: it cannot."""
-        return False
+    def runs_alone(self) -> bool:
+        """Whether `FabricProcess.run_graph` can run the job by itself.
+
+        It cannot if computations have to wait for their turns, or operations stand for others, or
+        if a coflow has no bytes: then it is complete at once, and allocators are asked all the
+        same.
+        """
+        return (self.in_order and self.programs is None
+                and all(len(demand.flows) for demand in self.routed))
+
+    @property
+    def rows(self) -> OperationRows:
+        """The operations as the fabric takes them."""
+        return _rows_of(self.operations)
 
     @property
     def gamma_s(self) -> float:

@@ -74,6 +74,12 @@ class JobRecorder(Protocol):
         `stages` are in the order of the chain, and `places` are their positions in the job.
         """
 
+    def operations_begun(self, operations: Operations) -> Any:
+        """Hear of a job of operations that has a process."""
+
+    def graph_begun(self, job: int, operations: Operations) -> None:
+        """Record that the fabric runs a job of operations by itself."""
+
 
 @dataclass(slots=True)
 class _Iteration:
@@ -132,10 +138,10 @@ class _Resumed(NamedTuple):
 class JobProcess:
     """Runs a job, iteration by iteration and stage by stage.
 
-    A job whose stages form a chain is handed over to the fabric, which runs it by itself; this
-    process then only knows its lower bound. This is not done if something depends on the end of the
-    job, such as an allocator that sees which jobs run, as the fabric does not report when a job
-    ends. Call `arrive` at the arrival time of the job.
+    A job whose stages form a chain, or whose operations need not take turns, is handed over to the
+    fabric, which runs it by itself; this process then only knows its lower bound. This is not done
+    if another process waits for the end of the job, or an allocator sees which jobs run. Call
+    `arrive` at the arrival time of the job.
 
     Parameters
     ----------
@@ -238,9 +244,10 @@ class JobProcess:
         if self._may_run is not None and not self._may_run(self.hosts):
             return
         if not (self._waited_for or self.plan.spec.redraw) and (
-                graph := self.plan.graph(0)).is_chain():
+                graph := self.plan.graph(0)).runs_alone():
             self._announce()
-            self._run_as_chain(graph)
+            self._hand_over(graph)
+            self._leave()
         else:
             self._begin()
 
@@ -443,8 +450,8 @@ class JobProcess:
 
     # --- stages ---------------------------------------------------------------------------
 
-    def _run_as_chain(self, graph: StageGraph) -> None:
-        """Hand the job over to the fabric; this process does nothing afterwards."""
+    def _hand_over(self, graph: Any) -> None:
+        """Let the fabric run the job by itself; this process does nothing afterwards."""
         stages = [graph.stages[k] for k in graph.dag.sequence]
         demands = [demand for k in graph.dag.sequence if (demand := graph.demands[k]) is not None]
         wait = max(self.arrival_s + stages[0].release_s - self._env.now, 0.0)
@@ -453,7 +460,6 @@ class JobProcess:
             self.index, demands, [stage.compute_s for stage in stages],
             self.plan.spec.iterations * len(stages),
             self._env.now + (wait + stages[0].compute_s))
-        self._leave()
 
     def _go_on(self, stages: _Iteration) -> None:
         """Go on with the current iteration where it was paused."""
@@ -556,10 +562,10 @@ class JobProcess:
         return released
 
     def tell(self) -> None:
-        """Record all coflows completed so far, which will not be repeated."""
-        self._tell_before(self.iteration + 1)
+        """Record all coflows completed so far, of which none will be repeated."""
+        self._tell_before(math.inf)
 
-    def _tell_before(self, iteration: int) -> None:
+    def _tell_before(self, iteration: float) -> None:
         """Record the coflows of the iterations before one."""
         completed, self._completed = self._completed, []
         for done in completed:
@@ -576,7 +582,7 @@ class JobProcess:
 
     def _end_iteration(self) -> None:
         if not self._may_go_back:
-            self.tell()
+            self._tell_before(self.iteration + 1)
         self._made += 1
         self._made_s += self.in_iteration_s
         if self._stages is not None:

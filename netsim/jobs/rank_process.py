@@ -62,10 +62,16 @@ class RankProcess(JobProcess):
 
     # --- operations -------------------------------------------------------------------------
 
+    def _hand_over(self, graph: OperationGraph) -> None:
+        """Let the fabric run the job by itself; this process does nothing afterwards."""
+        self._recorder.graph_begun(self.index, graph.operations)
+        self._fabric.run_graph(self.index, graph.rows, graph.routed, self.plan.spec.iterations)
+
     def _begin_iteration(self) -> None:
         """Begin, or begin again, with the first iteration that is not complete."""
         self.graph = self.plan.graph(self.iteration)
         self._began_s = self._env.now
+        self._recorder.operations_begun(self.graph.operations)
         self._turns, self._left, self._blockers = _Turns(), {}, {}
         blockers = self._open(self.iteration, self.graph.blockers_first)
         self._ready_now.extend((self.iteration, k) for k, count in enumerate(blockers) if not count)
@@ -196,7 +202,7 @@ class RankProcess(JobProcess):
     def _end_iteration(self) -> None:
         del self._left[self.iteration], self._blockers[self.iteration]
         if not self._may_go_back:
-            self.tell()
+            self._tell_before(self.iteration + 1)
         self._made += 1
         self._made_s += self.in_iteration_s
         self._began_s = self._env.now

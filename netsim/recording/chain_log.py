@@ -1,4 +1,4 @@
-"""Identification of the coflows of chains, which the fabric runs without a job process."""
+"""Identification of the coflows of jobs that the fabric runs without a process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ __all__ = ["ChainLog"]
 
 
 class ChainLog:
-    """The stages of jobs that are chains, single coflows included, in the order in which they send.
+    """The stages of chains in the order in which they send, and the operations of graphs.
+
+    Single coflows are chains.
 
     Parameters
     ----------
@@ -58,6 +60,12 @@ class ChainLog:
             self._place[k], self._name[k] = place, name
             if stage.coflow_id is not None:
                 self._own[k] = stage.coflow_id
+
+    def begin_graph(self, job: int, names: NDArray[np.int64]) -> None:
+        """Record a job of operations, whose names have these numbers."""
+        first = self._first[job]
+        self._place[first:first + len(names)] = np.arange(len(names))
+        self._name[first:first + len(names)] = names
 
     def begin_all(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
                   names: NDArray[np.int64]) -> None:

@@ -29,7 +29,7 @@ RECORDS = ("coflows", "computations", "decisions", "flows", "jobs", "links")
 OF_LINKS = ("links", "decisions")
 
 _SORT_BY = {"coflows": ("coflow", "valid_s"), "flows": ("coflow", "flow"),
-            "computations": ("start_s", "job", "rank")}
+            "computations": ("start_s", "job", "rank", "iteration", "finish_s", "stream")}
 
 #: Numbers of buffered rows, and of buffered decisions, at which they are packed into arrays.
 MOST_NOTED, _MOST_DECISIONS = 1 << 17, 1 << 13

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.graphs import Computed
 from netsim.fabric.grid import HasClock
 from netsim.fabric.records import COFLOW, FLOW
 from netsim.jobs.process import CompletedCoflow, JobProcess
@@ -84,7 +85,7 @@ class Recorder(LinkRecorder):
         Bytes, those on the wire and number of the completed coflows of each job, and its end (NaN
         before). Up to date after `pack`.
     start_s : ndarray, shape (jobs,)
-        First byte of each job that is a chain and has completed a coflow; NaN for others. Up to
+        First byte of each job without a process that has completed a coflow; NaN for others. Up to
         date after `pack`.
     told : Listener or None
         Is told of completed coflows and jobs at once.
@@ -103,6 +104,7 @@ class Recorder(LinkRecorder):
         self._now = -np.inf
         self._coflows_done = self._jobs_done = 0
         self._late: list[tuple[float, bool]] = []  # arrivals to come, and whether a job ends then
+        self._graphs: dict[int, Operations] = {}
         self.bytes_of_job = np.zeros(jobs)
         self.wire_bytes_of_job = np.zeros(jobs)
         self.coflows_of_job = np.zeros(jobs, np.int64)
@@ -243,10 +245,13 @@ class Recorder(LinkRecorder):
 
     def job_finished(self, job: JobProcess) -> None:
         """Record a completed job."""
+        self._end_job(job.index, job.finish_s)
+
+    def _end_job(self, job: int, finish: float) -> None:
         self._jobs_done += 1
-        self.finish_s[job.index] = job.finish_s
+        self.finish_s[job] = finish
         if self.told is not None:
-            self.told.job_done(job.index)
+            self.told.job_done(job)
 
     def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
         """Record the start of a chain, which the fabric runs without a job process.
@@ -267,6 +272,39 @@ class Recorder(LinkRecorder):
         """
         self._numbers.check_stages(job, 0, len(stages))
         self._chains.begin(job, stages, places, [self._name(stage) for stage in stages])
+
+    @property
+    def keeps_computations(self) -> bool:
+        """Whether computations on ranks are recorded."""
+        return "computations" in self._rows
+
+    def operations_begun(self, operations: Operations) -> NDArray[np.int64]:
+        """Hear of a job of operations; return the numbers of the names of those that send."""
+        sends, computes = operations.sends >= 0, operations.rank >= 0
+        _numbered(self._computing, operations.names, operations.name, computes)
+        _numbered(self._streams, operations.streams, operations.stream, computes)
+        return _numbered(self._stages, operations.names, operations.name, sends)
+
+    def graph_begun(self, job: int, operations: Operations) -> None:
+        """Record the start of a job of operations, which the fabric runs without a job process."""
+        self._graphs[job] = operations
+        self._chains.begin_graph(job, self.operations_begun(operations)[operations.name])
+
+    def graph_ended(self, job: int, finish: float) -> None:
+        """Record the completion of a job of operations without a job process."""
+        self._end_job(job, finish)
+
+    def keep_computed(self, computed: Computed) -> None:
+        """Record computations of a graph."""
+        made, which = self._graphs[computed.job], computed.operation
+        rows = np.empty(len(which), DTYPES["computations"])
+        rows["job"], rows["iteration"] = self._numbers.job_ids[computed.job], computed.iteration
+        rows["rank"] = made.rank[which]
+        for name, known, names, of in (("stage", self._computing, made.names, made.name),
+                                       ("stream", self._streams, made.streams, made.stream)):
+            rows[name] = np.array([known.get(each, -1) for each in names])[of[which]]
+        rows["start_s"], rows["finish_s"] = computed.start_s, computed.end_s
+        self._rows["computations"].extend(rows)
 
     def singles_begun(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
                       stages: Sequence[str]) -> None:
@@ -305,7 +343,7 @@ class Recorder(LinkRecorder):
             sent = [flows[first:first + count].tobytes() for first, count
                     in zip(done["flow"].tolist(), done["flows"].tolist(), strict=True)]
         self._coflows_done += len(done)
-        last = done["order"] + 1 == self._numbers.coflows[done["job"]]
+        last = self._are_last(done)
         self._jobs_done += int(np.count_nonzero(last))
         if self._clock is not None:
             # The fabric may be ahead of the clock, but never of what anybody asks about.
@@ -317,6 +355,11 @@ class Recorder(LinkRecorder):
         if self.told is not None:
             self.told.chains_done(done, last)
         self._note(_OF_COFLOW * len(done) + sum(map(len, sent)) // FLOW.itemsize)
+
+    def _are_last(self, done: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which coflows are the last ones of their jobs, as they can be in chains alone."""
+        last: NDArray[np.bool_] = done["order"] + 1 == self._numbers.coflows[done["job"]]
+        return last & ~np.isin(done["job"], [*self._graphs]) if self._graphs else last
 
     def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
         """Keep the flows of a completed coflow until its job reports which coflow it was."""
@@ -361,12 +404,11 @@ class Recorder(LinkRecorder):
     def _pack_of_chains(self, of_chains: Sequence[tuple[NDArray[Any], list[bytes]]]) -> None:
         """Pack coflows of chains."""
         done = np.frombuffer(b"".join([rows.tobytes() for rows, _ in of_chains]), COFLOW)
-        job, order = done["job"], done["order"]
+        job, last = done["job"], self._are_last(done)
         np.add.at(self.bytes_of_job, job, done["payload"])
         np.add.at(self.wire_bytes_of_job, job, done["total"])
         np.add.at(self.coflows_of_job, job, 1)
-        first, last = order == 0, order + 1 == self._numbers.coflows[job]
-        self.start_s[job[first]] = done["start"][first]
+        np.fmin.at(self.start_s, job, done["start"])
         self.finish_s[job[last]] = done["arrives"][last]
         if self._keeps_coflows:
             sent = [each for _, sent in of_chains for each in sent]
@@ -402,6 +444,15 @@ class Recorder(LinkRecorder):
         if name == "coflows":
             return {"stage": partial(categories, list(self._stages)), "deadline_s": _finite}
         return super()._conversions(name, link_names)
+
+
+def _numbered(known: dict[str, int], names: Sequence[str], used: NDArray[np.int64],
+              where: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Number the names that are used at some places; return the numbers of all, -1 of others."""
+    found = np.full(len(names), -1)
+    for name in np.unique(used[where]).tolist():
+        found[name] = known.setdefault(names[name], len(known))
+    return found
 
 
 def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.arrivals import Arrivals
 from netsim.jobs.fitting import all_fitted, fitted
+from netsim.jobs.operation_graph import OperationGraph
 from netsim.jobs.plan import JobPlan, links_of, place_randomly
 from netsim.jobs.process import JobProcess
 from netsim.jobs.rank_process import RankProcess
@@ -90,7 +91,10 @@ class OnNetwork(Clocked):
         self.fabric = FabricProcess(
             self.env, self.network, allocator, self.arrival_s,
             observe_interval=interval, check=check, source=self.singles,
-            observer=self.recorder if self.recorder.watches_fabric else None, completed=finished)
+            observer=self.recorder if self.recorder.watches_fabric else None, completed=finished,
+            ended=self.recorder.graph_ended)
+        if self.recorder.keeps_computations:
+            self.fabric.table.chains.graphs.keeps_all = True
         self.on_hosts = JobsOnHosts(self._routed_anew)
         self._can_stop = self.faults.touch_jobs
         self.teller = Teller(self.env, self.recorder, self.fabric, starts=True)
@@ -255,8 +259,10 @@ class OnNetwork(Clocked):
                 else self._chain(job) for job in table.alone().tolist()}
 
     def _chain(self, job: int) -> Sequence[RoutedCoflow]:
-        """Return the demands of one iteration of a job in a chain."""
+        """Return the demands of one iteration of a job that the fabric runs by itself."""
         graph = self._plan(job).graph(0)
+        if isinstance(graph, OperationGraph):
+            return graph.routed
         return [demand for k in graph.dag.sequence if (demand := graph.demands[k]) is not None]
 
     def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
@@ -310,6 +316,9 @@ class OnNetwork(Clocked):
         """See `Target.tables`."""
         for job in self.jobs:
             job.tell()
+        if self.recorder.keeps_computations:
+            for computed in self.fabric.table.chains.graphs.computed(self.now):
+                self.recorder.keep_computed(computed)
         self.recorder.pack()
         tables: dict[str, Any] = {name: self.recorder.table(name, self.faults.given.link_names)
                                   for name in RECORDS if name != "jobs"}

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -367,6 +367,19 @@ def _llm(gpus: int, iterations: int) -> Callable[[bool], Any]:
     return build
 
 
+def _llm_jobs(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """Four jobs of Llama-65B on 256 GPUs each, whose servers take turns on a cluster's."""
+    gpus, times = (16, 1) if smoke else (256, 10)
+    servers = 4 * gpus // 8
+    job = netsim.llm_job("llama-65b", tp=8, pp=2 if smoke else 8, dp=1 if smoke else 4, zero=1,
+                         global_batch=32, sequence_parallel=True, iterations=times)
+    hosts = np.arange(servers * 8).reshape(-1, 4, 8)
+    jobs = [replace(job, id=k, arrival_s=0.1 * k, hosts=hosts[:, k].ravel().tolist())
+            for k in range(4)]
+    network = netsim.gpu_cluster(servers)
+    return (lambda: netsim.simulate(network, jobs, allocator="parrot")), _bounded
+
+
 def _sprayed(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     """A permutation of 8,192 hosts as one coflow, with latency, on a sprayed leaf-spine of 4:1."""
     leaves = 8 if smoke else 128
@@ -570,6 +583,7 @@ CASES = {case.name: case for case in (
     Case("collective-all-to-all-1024", _collective("all-to-all"), 1.0),
     Case("llm-1024-gpus", _llm(1024, 10), 10),
     Case("llm-65536-gpus", _llm(65536, 1), 60),
+    Case("llm-4-jobs-parrot", _llm_jobs, 6),
     Case("sprayed-permutation-8192", _sprayed, 0.2),
     Case("wide-sebf-100k", _wide, 10.0),
     Case("two-links-40k", _two_links, 0.1),

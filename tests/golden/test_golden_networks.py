@@ -178,8 +178,8 @@ def test_nccl_servers(traces_nccl_topo_case):
 #: Words that the errors must have, as the cases say them in other words.
 SAID = {"count.cm": "2 connections announced, 1 found", "start.cm": "neither start nor trigger",
         "node.cm": "node 4 .* 4 nodes", "token.cm": "unknown token 'bytes'",
-        "radix.topo": "radix_up 3 against 4 aggregation", "podsize.topo": "Podsize is missing",
-        "twice.topo": "radix_down twice for tier 1", "flow.txt": "2 flows announced, 1 found",
+        "radix.topo": "Radix_Up 3 against 4 aggregation", "podsize.topo": "Podsize is missing",
+        "twice.topo": "Radix_Down twice for tier 1", "flow.txt": "2 flows announced, 1 found",
         "twice-busid.xml": "busid 'a' .*twice"}
 
 

@@ -1,4 +1,4 @@
-"""Jobs that send one coflow after the other: the next becomes valid when one has arrived."""
+"""Jobs that nobody follows: what they send next becomes valid when something has arrived."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ import math
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.graphs import (
+    arrived,
+    coflow_of,
+    collect,
+    forget_first,
+    job_of,
+    next_begin,
+    order_of,
+    times_of,
+)
 from netsim.fabric.kernels.pools import copy_segments
-from netsim.fabric.records import NEXT_IN_CHAIN
+from netsim.fabric.records import IN_GRAPH, NEXT_IN_CHAIN
 
-__all__ = ["GRID_SLACK", "arrive", "emit", "follow", "next_due", "observed"]
+__all__ = ["GRID_SLACK", "arrive", "emit", "follow", "next_due", "observed", "wanted"]
 
 #: Relative to the observation interval: how late an event may be and still be noticed.
 GRID_SLACK = 1e-6
@@ -41,91 +51,114 @@ def arrive(gone, flows):
 
 
 @in_place
-def follow(gone, chains, pauses, now, interval):
-    """Make the next coflow due of each chain with a coflow in `gone`; return when the first is.
+def follow(gone, chains, now, interval):
+    """Make the next coflows of jobs due after some have completed; return when the first is.
 
     Parameters
     ----------
     gone : ndarray of COFLOW
         What has completed now; each knows when it arrives.
-    chains : ndarray of CHAIN, shape (jobs,)
-    pauses : ndarray of float
-        Seconds that pass before each stage's coflow begins, once the one before has arrived.
+    chains : tuple
+        See `loop.run`.
     interval : float
         The observe interval, in seconds.
     """
     first = np.inf
+    in_graphs = False
     for k in range(len(gone)):
-        chain = chains[gone[k].job]
-        if gone[k].waited == NEXT_IN_CHAIN and chain.emitted < chain.total:
-            seen = max(observed(gone[k].arrives, interval, now), now)
-            chain.due = seen + pauses[chain.first + chain.emitted % chain.stages]
+        chain = chains[0][gone[k].job]
+        if gone[k].waited not in (NEXT_IN_CHAIN, IN_GRAPH):
+            continue
+        seen = max(observed(gone[k].arrives, interval, now), now)
+        if gone[k].waited == IN_GRAPH:
+            in_graphs = True
+            arrived(gone[k].job, gone[k].order, seen, gone[k].arrives, chains)
+        elif chain.emitted < chain.total:
+            chain.due = seen + chains[3][chain.first + chain.emitted % chain.stages]
             first = min(first, chain.due)
+    return min(first, next_begin(chains[4])) if in_graphs else first
+
+
+@in_place
+def next_due(chains):
+    """Return when the next coflow becomes valid that nobody submits; inf if none does."""
+    first = next_begin(chains[4])
+    for job in chains[1]:
+        first = min(first, chains[0][job].due)
     return first
 
 
 @in_place
-def next_due(chains, running):
-    """Return when the next coflow of a chain becomes valid; inf if none does."""
-    first = np.inf
-    for job in running:
-        first = min(first, chains[job].due)
-    return first
-
-
-@in_place
-def emit(rows, count, jobs, chains, running, stages, pools, used, until, before, key):
-    """Append the coflows of chains that are due by `until` to the active ones, job by job.
+def emit(rows, count, jobs, chains, pools, used, until, before, key):
+    """Append the coflows that are due by `until` to the active ones, job by job.
 
     Parameters
     ----------
     rows : ndarray of COFLOW
-        The first `count` are active; there is room for one per chain.
-    jobs, chains : ndarray of JOB, CHAIN, shape (jobs,)
-    running : ndarray of int
-        The numbers of the jobs that are chains, in order.
-    stages : (ndarray of int, ndarray of COFLOW)
-        Which of some coflows each stage sends; their flows, hops and loads are in the same pools.
+        The first `count` are active.
+    jobs : ndarray of JOB, shape (jobs,)
+    chains : tuple
+        See `loop.run`; what they send has its flows, hops and loads in the same pools.
     pools, used : tuple of ndarray, ndarray of int
         As for `copy_in`.
     before : int
-        Only chains with a number below this are looked at.
+        Only jobs with a number below this are looked at.
     key : int
         The key of the first; each has one more than the one before.
 
     Returns
     -------
     emitted : int
-        How many; -1, and nothing is done, if there is no room for all in the pools.
+        How many; -1, and nothing is done, if there is no room for all.
     idle : int
         How many of their jobs had no active coflow.
     """
-    if not _room_for(chains, running, stages, pools, used, until, before):
+    more, flows, hops, loads = wanted(chains, until, before)
+    if (count + more > len(rows) or used[0] + flows > len(pools[0])
+            or used[1] + hops > len(pools[1]) or used[2] + loads > len(pools[2])):
         return -1, 0
-    emitted = idle = 0
-    for job in running:
-        chain = chains[job]
+    graphs = chains[4]
+    emitted = idle = in_graphs = 0
+    for job in chains[1]:
+        chain = chains[0][job]
         if job >= before:
             break
-        if chain.due > until:
-            continue
-        rows[count + emitted] = _next_of(chain, stages)
-        row = rows[count + emitted]
-        copy_segments(row, pools, pools, used)
-        row.job, row.order, row.key = job, chain.emitted, key + emitted
-        row.valid = row.last = chain.due
-        row.arrives += chain.due
-        row.deadline += chain.due
-        row.waited = NEXT_IN_CHAIN
-        owner = jobs[job]
-        owner.ahead = max(owner.ahead - row.gamma, 0.0)
-        owner.longest = max(owner.longest, row.gamma)
-        owner.active += 1
-        idle += owner.active == 1
-        chain.emitted += 1
-        chain.due = np.inf
-        emitted += 1
+        if chain.due <= until:
+            rows[count + emitted] = _next_of(chain, chains[2])
+            row = rows[count + emitted]
+            row.job, row.order, row.key = job, chain.emitted, key + emitted
+            row.waited = NEXT_IN_CHAIN
+            idle += _join(row, chain.due, jobs, pools, used)
+            emitted += 1
+            chain.emitted += 1
+            chain.due = np.inf
+        while in_graphs < graphs.head[0].due and job_of(graphs.due[in_graphs]) == job:
+            code = graphs.due[in_graphs]
+            rows[count + emitted] = coflow_of(code, chains)
+            row = rows[count + emitted]
+            row.job, row.order, row.key = job, order_of(code), key + emitted
+            row.waited = IN_GRAPH
+            valid, begins = times_of(code, graphs)
+            row.overhead = begins - valid  # as they are rounded
+            idle += _join(row, begins, jobs, pools, used)
+            emitted += 1
+            in_graphs += 1
+    forget_first(graphs, in_graphs)
     return emitted, idle
+
+
+@inlined
+def _join(row, begins, jobs, pools, used):
+    """Let a coflow be active; return whether its job had none."""
+    copy_segments(row, pools, pools, used)
+    row.valid = row.last = begins
+    row.arrives += begins
+    row.deadline += begins
+    owner = jobs[row.job]
+    owner.ahead = max(owner.ahead - row.gamma, 0.0)
+    owner.longest = max(owner.longest, row.gamma)
+    owner.active += 1
+    return owner.active == 1
 
 
 @inlined
@@ -135,15 +168,24 @@ def _next_of(chain, stages):
     return coflows[sends[chain.first + chain.emitted % chain.stages]]
 
 
-@inlined
-def _room_for(chains, running, stages, pools, used, until, before):
-    flows = hops = loads = 0
-    for job in running:
-        chain = chains[job]
-        if chain.due <= until and job < before:
-            row = _next_of(chain, stages)
+@in_place
+def wanted(chains, until, before):
+    """Return how many coflows of jobs before one are due, and their flows, hops and loads."""
+    count = flows = hops = loads = 0
+    for job in chains[1]:
+        chain = chains[0][job]
+        if job < before and chain.due <= until:
+            row = _next_of(chain, chains[2])
+            count += 1
             flows += row.flows
             hops += row.hops
             loads += row.loads
-    return (used[0] + flows <= len(pools[0]) and used[1] + hops <= len(pools[1])
-            and used[2] + loads <= len(pools[2]))
+    for k in range(collect(chains[4], until)):
+        code = chains[4].due[k]
+        if job_of(code) < before:
+            row = coflow_of(code, chains)
+            count += 1
+            flows += row.flows
+            hops += row.hops
+            loads += row.loads
+    return count, flows, hops, loads

@@ -18,7 +18,7 @@ from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.chains import GRID_SLACK, arrive, emit, follow, next_due, observed
 from netsim.fabric.kernels.pools import admit, sort_by_job
 from netsim.fabric.kernels.progress import drop_finished
-from netsim.fabric.records import NEXT_IN_CHAIN, WAITED
+from netsim.fabric.records import WAITED
 
 __all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "FULL", "HELD", "NEVER",
            "NOTICE_SLACK", "PAUSED", "POLICY", "REDO", "REFUSED", "SHOWS", "WAITS", "Engine",
@@ -30,9 +30,9 @@ NOTICE_SLACK = 1.001 * GRID_SLACK
 
 #: Why the loop has stopped. The fabric must act before its next event, or there is none; a coflow
 #: has completed for which the policy or a process waits; the observer must be notified, which
-#: changes nothing; there is no more room for rows; the engine must be rebuilt; the rule's
-#: allocation overloads a link; SimPy has an earlier event; listeners must be notified; a policy in
-#: Python must be asked for the next rates.
+#: changes nothing, or a graph needs room for another iteration; there is no more room for rows; the
+#: engine must be rebuilt; the rule's allocation overloads a link; SimPy has an earlier event;
+#: listeners must be notified; a policy in Python must be asked for the next rates.
 WAITS, ASKS, PAUSED, FULL, REDO, REFUSED, HELD, SHOWS, POLICY = range(9)
 
 #: When the loop pauses for the observer: not at all; at decisions; whenever rates change.
@@ -133,8 +133,9 @@ def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
         Where the loop is, and how far it may go.
     table : (ndarray of COFLOW, ndarray of JOB, tuple of ndarray, ndarray of int)
         Rows, jobs, pools and what of these is in use.
-    chains : (ndarray of CHAIN, ndarray of int, tuple of ndarray, ndarray of float)
-        Chains by job, the jobs that are some, what their stages send, the pauses before these.
+    chains : (ndarray of CHAIN, ndarray of int, tuple of ndarray, ndarray of float, Arrays)
+        Chains by job, the jobs that are some, what their stages send, the pauses before these; and
+        the graphs among them.
     coming : ndarray of COFLOW
         Coflows that become valid at times known beforehand, in order of these.
     finished : ndarray of int
@@ -222,6 +223,8 @@ def _notice(engine, state, table, chains, coming, finished, done, capacity):
             state.count -= gone
             state.gone += gone
             state.idle -= idle
+    if chains[4].head[0].parked:
+        return PAUSED
     if _next_arrival(state, coming) <= state.now and not _admit(
             engine, state, table, chains, coming, finished, done):
         return FULL
@@ -243,10 +246,9 @@ def _next_arrival(state, coming):
 def _admit(engine, state, table, chains, coming, finished, done):
     """Admit the coflows that are valid by now; return False if there is no more room."""
     rows, jobs, pools, free = table
-    of_jobs, running, stages, _ = chains
     first = state.count
-    emitted, idle = emit(rows, first, jobs, of_jobs, running, stages, pools, free, state.now,
-                         len(jobs), state.key)
+    emitted, idle = emit(rows, first, jobs, chains, pools, free, state.now, len(jobs),
+                         state.key)
     if emitted < 0:
         return False
     joined = admit(rows, first + emitted, coming, state.joined, state.now, jobs,
@@ -255,13 +257,13 @@ def _admit(engine, state, table, chains, coming, finished, done):
     state.count += emitted + joined
     state.key += emitted + joined
     state.idle += idle + joined  # what was expected is the only coflow of its job
-    state.due = next_due(of_jobs, running)
+    state.due = next_due(chains)
     state.shows = state.decides = True
     # Nothing has finished that is not noticed, and nothing is dropped where some are expected.
     sort_by_job(rows[first:state.count], finished, done)
     fits = join(engine, rows[:state.count], pools)
     fits &= len(coming) == 0 or state.joined < len(coming)
-    fits &= state.drops == 1 or state.count + max(len(running), 1) <= len(rows)
+    fits &= state.drops == 1 or state.count + max(len(chains[1]), 1) <= len(rows)
     if not fits:  # all have come, so that this is a decision already
         state.decisions += 1
         state.decides = False
@@ -295,16 +297,14 @@ def end_flow(coflows, at, flow, now, state, finished):
 @inlined
 def _follow(rows, flows, finished, state, chains):
     """Make the next coflows of chains due; return whether a process waits for one."""
-    of_jobs, _, _, pauses = chains
     waits = False
     for c in finished:
         row = rows[c]
-        waits |= row.waited == WAITED
-        if row.waited != WAITED:
+        if row.waited == WAITED:
+            waits = True
+        else:
             arrive(rows[c:c + 1], flows)
-        if row.waited == NEXT_IN_CHAIN:
-            state.due = min(state.due, follow(rows[c:c + 1], of_jobs, pauses, state.now,
-                                              state.interval))
+            state.due = min(state.due, follow(rows[c:c + 1], chains, state.now, state.interval))
             row.waited = 0
     return waits
 

@@ -1,0 +1,210 @@
+"""The graphs of operations that the fabric goes through by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.kernels import graphs as kernels
+from netsim.fabric.pools import enlarged
+from netsim.fabric.records import GRAPH, GRAPHS, OPERATION, STATE
+from netsim.forking import same
+
+__all__ = ["Computed", "Graphs", "OperationRows"]
+
+#: The arrays of what is about to happen, and how much of each is in use.
+_HEADS = (("begins", "begins"), ("beginning", "begins"), ("due", "due"), ("parked", "parked"),
+          ("parked_at", "parked"))
+
+#: Instead of a number of blockers: the computation has been told of.
+_TOLD = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperationRows:
+    """The operations of an iteration of a job.
+
+    Attributes
+    ----------
+    operations : ndarray of OPERATION
+        Places of children count from the first of `children`.
+    children : ndarray of int
+        Places of operations.
+    computes : ndarray of int
+        Places of the operations that are computations on ranks.
+    """
+
+    operations: NDArray[Any]
+    children: NDArray[np.int64]
+    computes: NDArray[np.int64]
+    __deepcopy__ = same
+
+
+class Computed(NamedTuple):
+    """Computations of an iteration of a job.
+
+    Attributes
+    ----------
+    job, iteration : int
+    operation : ndarray of int
+    start_s, end_s : ndarray of float
+    """
+
+    job: int
+    iteration: int
+    operation: NDArray[np.int64]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+
+
+class Graphs:
+    """The graphs that run; see `netsim.fabric.kernels.graphs`.
+
+    Parameters
+    ----------
+    jobs : int
+        Number of all jobs, graphs or not.
+
+    Attributes
+    ----------
+    arrays : Arrays
+    keeps_all : bool
+        Whether graphs that begin keep the state of all their iterations, for `computed`.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        none, no_time = np.empty(0, np.int64), np.empty(0)
+        self.arrays = kernels.Arrays(
+            np.zeros(jobs, GRAPH), np.empty(0, OPERATION), none, none, np.empty(0, STATE), no_time,
+            none, none, none, no_time, none, np.zeros(jobs, np.int64), np.zeros(1, GRAPHS))
+        self._rows: dict[int, OperationRows] = {}
+        self._used = dict.fromkeys(("operations", "children", "state", "left"), 0)
+        self.keeps_all = False
+
+    def make_room(self, jobs: int) -> None:
+        """Grow what there is per job to a number of jobs."""
+        self.arrays = self.arrays._replace(of_jobs=enlarged(self.arrays.of_jobs, jobs),
+                                           ended=enlarged(self.arrays.ended, jobs))
+
+    def insert(self, job: int) -> None:
+        """Make place for a job; later ones, none of which runs, are renumbered."""
+        of_jobs = self.arrays.of_jobs
+        self.arrays = self.arrays._replace(
+            of_jobs=np.concatenate((of_jobs[:job], np.zeros(1, GRAPH), of_jobs[job:])),
+            ended=enlarged(self.arrays.ended, len(of_jobs) + 1))
+
+    def begin(self, job: int, rows: OperationRows, iterations: int, now: float,
+              chains: tuple[Any, ...]) -> None:
+        """Begin a job, whose coflows are known to `chains`; see `loop.run`."""
+        graph = self.arrays.of_jobs[job]
+        graph["count"], graph["iterations"] = len(rows.operations), iterations
+        graph["finish"] = graph["noticed"] = now
+        graph["slots"] = iterations if self.keeps_all else min(iterations, 2)
+        self._rows[job] = rows
+        if all(used + size <= len(getattr(self.arrays, name)) for used, (name, size)
+               in zip(self._used.values(), self._sizes(job).items(), strict=True)):
+            self._place(job)
+        else:
+            self._lay_out()
+        kernels.start(job, now, (*chains[:4], self.arrays))
+        self.make_slots(chains)
+
+    def make_slots(self, chains: tuple[Any, ...]) -> bool:
+        """Go on with what has waited for room for another iteration; return whether any has."""
+        waited = False
+        while count := int(self.arrays.head["parked"][0]):
+            waited = True
+            self._lay_out(set(map(kernels.job_of.py_func, self.arrays.parked[:count].tolist())))
+            kernels.resume((*chains[:4], self.arrays))
+        return waited
+
+    # --- room ------------------------------------------------------------------------------
+
+    def _sizes(self, job: int) -> dict[str, int]:
+        """Return how much of the arrays a job needs."""
+        rows, slots = self._rows[job], int(self.arrays.of_jobs[job]["slots"])
+        count = len(rows.operations)
+        return {"operations": count, "children": len(rows.children), "state": count * slots,
+                "left": slots}
+
+    def _place(self, job: int) -> None:
+        """Give a job the next places of the arrays."""
+        rows, graph, arrays = self._rows[job], self.arrays.of_jobs[job], self.arrays
+        for name, size in self._sizes(job).items():
+            graph[name], self._used[name] = self._used[name], self._used[name] + size
+        arrays.operations[graph["operations"]:][:len(rows.operations)] = rows.operations
+        arrays.children[graph["children"]:][:len(rows.children)] = rows.children
+
+    def _lay_out(self, doubled: Collection[int] = ()) -> None:
+        """Make room for twice as much as there is, and forget what has ended.
+
+        Parameters
+        ----------
+        doubled : collection of int
+            Jobs that get twice as many slots.
+        """
+        old, before = self.arrays, self.arrays.of_jobs.copy()
+        for job in doubled:
+            graph = old.of_jobs[job]
+            graph["slots"] = min(2 * graph["slots"], graph["iterations"])
+        sizes = {name: 2 * sum(self._sizes(job)[name] for job in self._rows)
+                 for name in self._used}
+        room = sizes["state"]
+        self.arrays = old._replace(
+            **{name: np.zeros(size, getattr(old, name).dtype) for name, size in sizes.items()},
+            **{name: enlarged(getattr(old, name)[:old.head[used][0]], room)
+               for name, used in _HEADS},
+            stack=np.empty(room, np.int64))
+        self._used = dict.fromkeys(self._used, 0)
+        for job in self._rows:
+            self._place(job)
+            self._copy_iterations(before[job], old, self.arrays.of_jobs[job])
+
+    def _copy_iterations(self, before: Any, old: kernels.Arrays, graph: Any) -> None:
+        """Copy the state of the iterations of a job."""
+        for iteration in range(graph["kept"], graph["opened"]):
+            for name, size in (("state", int(graph["count"])), ("left", 1)):
+                getattr(self.arrays, name)[
+                    graph[name] + iteration % graph["slots"] * size:][:size] = getattr(old, name)[
+                    before[name] + iteration % before["slots"] * size:][:size]
+
+    # --- what graphs have done ---------------------------------------------------------------
+
+    def take_ended(self) -> list[tuple[int, float, float]]:
+        """Return the jobs that end, and when, and when that is noticed, if not returned before."""
+        count = int(self.arrays.head["ended"][0])
+        jobs = self.arrays.ended[:count].tolist()
+        self.arrays.head["ended"] = 0
+        if not self.keeps_all:
+            for job in jobs:
+                del self._rows[job]
+        return [(job, *self.arrays.of_jobs[["finish", "noticed"]][job].item()) for job in jobs]
+
+    def computed(self, now: float) -> Iterator[Computed]:
+        """Yield the computations that have ended by now, each once; if `keeps_all`."""
+        for job, rows in [*self._rows.items()]:
+            graph = self.arrays.of_jobs[job]
+            which = rows.computes
+            seconds = rows.operations["compute_s"][which]
+            for iteration in range(graph["kept"], graph["opened"]):
+                place = graph["state"] + iteration % graph["slots"] * graph["count"]
+                state = self.arrays.state[place:][:graph["count"]]
+                start_s = state["ready"][which]
+                end_s = start_s + seconds
+                tells = (state["blockers"][which] == 0) & (end_s <= now)
+                state["blockers"][which[tells]] = _TOLD
+                yield Computed(job, iteration, which[tells], start_s[tells], end_s[tells])
+                if iteration == graph["kept"] and (state["blockers"][which] == _TOLD).all():
+                    graph["kept"] += iteration < graph["iteration"]
+            if graph["kept"] == graph["iterations"]:
+                del self._rows[job]
+
+    def stage_of(self, job: int, order: int) -> int:
+        """Return which of its coflows an operation of a job sends."""
+        graph = self.arrays.of_jobs[job]
+        return int(self.arrays.operations["sends"][graph["operations"] + order % graph["count"]])
+
