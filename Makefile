@@ -4,7 +4,7 @@
 # make lint    ruff and mypy (2 min the first time)
 # make bench   the speed of the things that must be fast (15 min)
 # make docs    the documentation as web pages, in docs/_build/html (3 min)
-# make package the wheel and the source distribution, in dist; the wheel in a new environment (2 min)
+# make package the wheel and the source distribution, in dist; the wheel in a new environment (4 min)
 # make clean   remove the environment, results and caches
 #
 # Times are on two cores. Setting up, the first time, takes another minute.

@@ -139,7 +139,7 @@ def _apart(places: NDArray[np.float64], least: float, end: float) -> list[float]
     moved = [float(place) for place in places]
     for index in range(1, len(moved)):
         moved[index] = max(moved[index], moved[index - 1] + least)
-    limit = end
+    limit = float(end)
     for index in reversed(range(len(moved))):
         moved[index] = min(moved[index], limit)
         limit = moved[index] - least
