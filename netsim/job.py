@@ -19,7 +19,7 @@ from netsim.checks import (
     parents_first,
 )
 from netsim.columns import Columns, Flows
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError
 from netsim.forking import same
 from netsim.models import ParallelModel
 from netsim.operations import Operations
@@ -166,11 +166,12 @@ class JobSpec:
             return
         if self.compute_s:
             raise InputError(f"{owner}: compute_s is on no rank; its stages say what ranks compute")
-        names = {stage.name for stage in self.stages}
+        names = [stage.name for stage in self.stages]
         for stage in self.stages:
             if unknown := [name for name in stage.after_previous if name not in names]:
-                raise UnknownNameError(f"{owner}: after_previous of stage {stage.name!r}",
-                                       unknown[0], names)
+                raise InputError(f"{owner}: after_previous of stage {stage.name!r} names "
+                                 f"{unknown[0]!r}, which is not one of its stages: "
+                                 f"{', '.join(names)}")
             for key in ("finishes_before", "release_s", "coflow_id", "intra_server"):
                 if getattr(stage, key):
                     raise InputError(f"{owner}: stage {stage.name!r} has {key}, which stages of a "

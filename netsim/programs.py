@@ -5,6 +5,7 @@ The operations of all ranks follow from it, and those of one rank of each class.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,12 +16,16 @@ from numpy.typing import NDArray
 
 from netsim.brief import brief
 from netsim.columns import Flows
+from netsim.errors import NetsimWarning
 from netsim.forking import same
 from netsim.operations import Operations, Relation, Sending, transfer
 
 __all__ = ["Family", "Programs", "Row"]
 
 Ints = NDArray[np.int64]
+
+#: Operations above which expanding them is worth a warning, and bytes that one takes in a run.
+_MANY, _EACH = 5_000_000, 850
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +152,20 @@ class Programs:
 
     @cached_property
     def whole(self) -> Operations:
-        """The operations of all ranks."""
+        """The operations of all ranks.
+
+        Warns
+        -----
+        NetsimWarning
+            If they are so many that they need gigabytes.
+        """
+        if len(self) > _MANY:
+            warnings.warn(NetsimWarning(
+                f"all {self.ranks:,} ranks of a job are simulated, with {len(self):,} operations "
+                f"in an iteration, which takes about {_EACH * len(self) / 1e9:.0f} GB of memory; "
+                "fewer layers, micro-batches or ranks take less, and ranks alike are simulated "
+                "once where symmetry holds: on links that no other job uses, under maxmin, "
+                "without a scheduler"), stacklevel=2)
         rank = [np.full(row.size, -1) if row.ranks is None else row.ranks for row in self.rows]
         sends = [np.full(row.size, -1) if row.family < 0 else
                  self.first_sending[row.family] + np.arange(row.size) for row in self.rows]

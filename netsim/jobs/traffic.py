@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.jobs.ranked_stages import operations_of
-from netsim.operations import Operations
-from netsim.stage import Stage
 from netsim.workload import JobSpec
 
 __all__ = ["MOST_RANKS", "check_traffic", "traffic_of"]
@@ -30,7 +26,7 @@ def traffic_of(job: JobSpec) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of float, shape (ranks, ranks)
-        In both directions together; symmetric, 0 on the diagonal, read-only.
+        In both directions together; symmetric, 0 on the diagonal.
 
     Raises
     ------
@@ -38,7 +34,18 @@ def traffic_of(job: JobSpec) -> NDArray[np.float64]:
         As `check_traffic` does.
     """
     check_traffic(job)
-    return _traffic(operations_of(job) or tuple(job.stages), job.ranks)
+    made = operations_of(job)
+    if made is None:
+        sent = [(stage.flows, 1) for stage in job.stages if stage.flows is not None]
+    else:
+        times = np.bincount(made.sends[made.sends >= 0], minlength=len(made.sendings))
+        sent = [(each.flows, count) for each, count in zip(made.sendings, times, strict=True)]
+    between = np.zeros((job.ranks, job.ranks))
+    for flows, count in sent:
+        np.add.at(between, (flows.src, flows.dst), flows.nbytes * count)
+    between += between.T
+    np.fill_diagonal(between, 0.0)
+    return between
 
 
 def check_traffic(job: JobSpec) -> None:
@@ -56,19 +63,3 @@ def check_traffic(job: JobSpec) -> None:
     if job.ranks > MOST_RANKS:
         raise InputError(f"job {job.id} has {job.ranks:,} ranks; pairs are counted of up to "
                          f"{MOST_RANKS:,}")
-
-
-@lru_cache(maxsize=16)
-def _traffic(made: Operations | tuple[Stage, ...], ranks: int) -> NDArray[np.float64]:
-    if isinstance(made, Operations):
-        times = np.bincount(made.sends[made.sends >= 0], minlength=len(made.sendings))
-        sent = [(each.flows, count) for each, count in zip(made.sendings, times, strict=True)]
-    else:
-        sent = [(stage.flows, 1) for stage in made if stage.flows is not None]
-    between = np.zeros((ranks, ranks))
-    for flows, count in sent:
-        np.add.at(between, (flows.src, flows.dst), flows.nbytes * count)
-    between += between.T
-    np.fill_diagonal(between, 0.0)
-    between.setflags(write=False)
-    return between

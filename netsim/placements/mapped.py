@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,7 @@ class MappingCache:
     def __init__(self, cluster: Cluster, mapping: str = "heavy-edge", seed: int = 0) -> None:
         self.cluster, self.kind = cluster, server_kind(cluster)
         self.mapper = Mapper(self.kind)
+        self._ranks: dict[tuple[Any, ...], Ints] = {}
         self._map = self.mapper if mapping == "heavy-edge" else _cached(
             MAPPINGS.resolve(mapping), self, seed)
 
@@ -98,7 +99,10 @@ class MappingCache:
         if chosen is None:
             return None
         servers, counts = chosen
-        server_of = heavy_edge_ranks(traffic_of(job), counts)
+        key = job.operations or tuple(job.stages), tuple(counts)
+        if key not in self._ranks:
+            self._ranks[key] = heavy_edge_ranks(traffic_of(job), counts)
+        server_of = self._ranks[key]
         found = np.empty(job.ranks, np.int64)
         for place, (server, count) in enumerate(zip(servers, counts, strict=True)):
             first, end = self.cluster.first[server:server + 2]

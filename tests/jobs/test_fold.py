@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 import netsim
+from netsim import programs
+from netsim.errors import NetsimWarning
 from netsim.fabric.event_loop import EventLoop
 
 SMALL = {"layers": 4, "hidden": 64, "ffn": 256, "heads": 8, "vocab": 1024, "sequence": 32}
@@ -54,6 +56,16 @@ def test_the_same_bytes(setup, kind, interval):
     result = simulated(network, [job], observe_interval=interval)
     if kind in ("switch", "latency") and ranks > 1:
         assert ranks_of(result) == setup["pp"]
+
+
+def test_all_ranks_of_many_operations_are_warned_of(monkeypatch):
+    """8 ranks of a job are one where symmetry holds, and all of them without it."""
+    monkeypatch.setattr(programs, "_MANY", 100)
+    network = netsim.big_switch(8, "1Gbps")
+    job = netsim.llm_job(SMALL | {"layers": 5}, dp=8, global_batch=8)
+    assert ranks_of(netsim.simulate(network, [job])) == 1
+    with pytest.warns(NetsimWarning, match=r"all 8 ranks .* with \d+ operations .* symmetry holds"):
+        netsim.simulate(network, [job], symmetry=False)
 
 
 def test_experts():

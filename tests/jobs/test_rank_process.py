@@ -265,7 +265,8 @@ def test_stages_that_are_refused(stage, message):
 
 
 def test_unknown_stages_of_the_previous_iteration_are_refused():
-    with pytest.raises(UnknownNameError, match="after_previous of stage 'a'"):
+    with pytest.raises(InputError, match=r"job 0: after_previous of stage 'a' names 'b', which is "
+                                         "not one of its stages: a"):
         JobSpec(0, stages=[Stage("a", after_previous=["b"])])
 
 

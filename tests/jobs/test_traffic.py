@@ -6,6 +6,7 @@ import netsim
 from netsim import JobSpec, Stage
 from netsim.errors import InputError
 from netsim.jobs.traffic import MOST_RANKS, traffic_of
+from netsim.placements import mapped
 
 TINY = {"layers": 4, "hidden": 64, "ffn": 256, "heads": 2, "vocab": 256, "sequence": 16}
 
@@ -33,6 +34,19 @@ def test_tensor_parallelism_or_gradients_are_the_heaviest():
     for tp, dp, heaviest in ((8, 2, 1), (2, 8, 2)):
         job = netsim.llm_job("llama-7b", tp=tp, dp=dp, global_batch=8)
         assert traffic_of(job)[0].argmax() == heaviest
+
+
+def test_a_placement_maps_jobs_alike_once(monkeypatch):
+    """Two jobs of the same setup on two free servers each: their bytes are added up once."""
+    asked = []
+    monkeypatch.setattr(mapped, "traffic_of", lambda job: asked.append(job.id) or traffic_of(job))
+    jobs = [netsim.llm_job(TINY, id=k, tp=2, dp=4, global_batch=8) for k in range(3)]
+    net = netsim.gpu_cluster(4, 4)
+    result = netsim.simulate(net, jobs, scheduler="fifo", placement="mapped", execution="fabric")
+    assert result.jobs["finish_s"].notna().all()
+    assert asked == [0]
+    netsim.simulate(net, jobs[:1], scheduler="fifo", placement="mapped", execution="fabric")
+    assert asked == [0, 0]  # nothing is left of the run before
 
 
 def test_what_is_not_known_is_refused():

@@ -122,6 +122,8 @@ def test_sizes_of_0_and_groups_of_one_take_no_time_and_are_counted(tmp_path):
     result = run(path, groups="g.json")
     assert len(result.coflows) == 2
     assert result.jobs["finish_s"][0] == 0
+    with pytest.raises(TraceError, match=r"t\.0\.et: rank 0: node 0 .*comm_size must be at least"):
+        run(path, groups="g.json", strict=True)
 
 
 def test_slots_go_to_the_smallest_id_that_can_begin(tmp_path):

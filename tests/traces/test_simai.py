@@ -7,6 +7,7 @@ import netsim
 from netsim.cli.main import main
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
 from netsim.operations import Sending
+from netsim.traces.training.busbw_file import read_busbw
 from netsim.traces.training.simai import read_simai, simai_times
 from tests.traces.simai_files import AICB, COLUMNS, aicb_stages, layer, simai
 
@@ -199,6 +200,29 @@ def test_bad_lists_of_bandwidths(tmp_path, line, problem):
     write(tmp_path, f"name\n{line}\n", "busbw.yaml")
     with pytest.raises(TraceError, match=rf"busbw\.yaml:{problem}"):
         simai_times(path, nvlink=1, nic=1, busbw="busbw.yaml")
+
+
+@pytest.mark.parametrize("first", ["", "name\n", "# a comment\n", "\n"])
+def test_the_first_line_of_bandwidths_is_a_name_or_the_first_group(tmp_path, first):
+    (tmp_path / "busbw.yaml").write_text(f"{first}TP:\nallreduce,: 2\n")
+    assert read_busbw(tmp_path / "busbw.yaml") == {("tp", "all-reduce"): 2 * 2**30}
+    (tmp_path / "busbw.yaml").write_text(f"allreduce,: 3\n{first}TP:\nallreduce,: 2\n")
+    with pytest.raises(TraceError, match=r"busbw\.yaml:1: must be a group"):
+        read_busbw(tmp_path / "busbw.yaml")
+
+
+def test_sizes_of_0_take_no_time_unless_strict(tmp_path):
+    """As AICB writes them where there is nothing to send; the errors say where they stand."""
+    path = write(tmp_path, simai([layer("a", (1000, "ALLREDUCE", 0), *[(0, "NONE", 0)] * 2)],
+                                 gpus=2, tp=2))
+    assert took(path) == pytest.approx(1e-6)
+    with pytest.raises(TraceError, match=r"w.txt: layer 0 \(a\), forward: size of all-reduce must"):
+        netsim.read_workload(path, strict=True)
+    path = write(tmp_path, AICB.replace("4000000", "0"), "w.csv")
+    assert len(netsim.read_workload(path)[0].operations)
+    with pytest.raises(TraceError, match=r"w.csv:5: msg_size of all-reduce of tp must be at least"):
+        netsim.read_workload(path, strict=True)
+    assert len(netsim.read_workload(write(tmp_path, AICB, "w.csv"), strict=True)[0].operations)
 
 
 def test_efficiencies_make_collectives_longer(tmp_path):

@@ -23,8 +23,8 @@ _MOST = 1e9
 def read_busbw(path: Path) -> dict[tuple[str, str], float]:
     """Read bandwidths: the group and the kind of a collective, and bytes per second.
 
-    After a line with a name come blocks, ``TP:``, of lines such as ``allreduce,: 300``, in 2^30
-    bytes per second, or ``null`` for what is not known.
+    After a line with a name, if there is one, come blocks, ``TP:``, of lines such as ``allreduce,:
+    300``, in 2^30 bytes per second, or ``null`` for what is not known.
 
     Raises
     ------
@@ -33,9 +33,9 @@ def read_busbw(path: Path) -> dict[tuple[str, str], float]:
     """
     found: dict[tuple[str, str], float] = {}
     group = ""
-    for number, line in enumerate(split_lines(read_text(path))[1:], 2):
+    for number, line in enumerate(split_lines(read_text(path)), 1):
         words = line.partition("#")[0].split()
-        if not words:
+        if not words or (number == 1 and not words[0].endswith((":", ","))):  # a name
             continue
         key, value = words[0].rstrip(":,"), words[1:]
         if not value and words[0].endswith(":"):

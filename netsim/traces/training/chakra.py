@@ -89,8 +89,8 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
     replay : bool
         Whether communications take the recorded time, without a network.
     strict : bool
-        Whether collectives without a type or a size, in JSON, are errors; otherwise they take the
-        recorded time.
+        Whether collectives without a type or a size, in JSON, are errors, and so sizes of 0 of
+        whatever is not a barrier; otherwise the former take the recorded time, the latter none.
     peak_flops : float, optional
         Operations per second. With it and `memory_rate`, computations that say their operations and
         bytes take what the roofline gives, not the recorded time.
@@ -343,6 +343,10 @@ class _Rank:
             raise TraceError(f"{node}: {name} must be at least 0, not {value}")
         return value
 
+    def _check_size(self, node: ChakraNode, nbytes: int) -> None:
+        if self._options.strict and not nbytes:
+            raise TraceError(f"{node}: comm_size must be at least 1, not 0")
+
     def _collective(self, node: ChakraNode, after: tuple[int, ...]) -> RankNode:
         number = node.whole("comm_type") or 0
         if not 0 <= number < len(COLLECTIVES):
@@ -353,6 +357,8 @@ class _Rank:
         if kind in ("all-gather", "gather"):  # what the rank puts in
             payload *= len(group.members)
         exact = self._natural(node, PAYLOAD)
+        if kind != "barrier":
+            self._check_size(node, exact or payload)
         return RankNode(node.id, node.name, "collective", after, 0.0, self._slot, kind,
                         group.members, payload if exact is None else exact, group.name,
                         group.label)
@@ -378,6 +384,7 @@ class _Rank:
         if peer is None or size is None:
             missing = other if peer is None else "comm_size"
             raise TraceError(f"{node} is a {node.kind} without {missing}")
+        self._check_size(node, size)
         if not 0 <= peer < self._ranks:
             raise TraceError(f"{node}: {other} must be a rank from 0 to {self._ranks - 1}, not "
                              f"{peer}")

@@ -23,6 +23,7 @@ from netsim.traces.training.busbw_file import read_busbw
 from netsim.traces.training.joining import join
 from netsim.traces.training.scaling import check_keep, grown_payload, growth
 from netsim.traces.training.simai_file import (
+    COLUMNS,
     POLICIES,
     SimaiFile,
     SimaiLayer,
@@ -96,7 +97,8 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
     overlap : mapping of str to float, optional
         Which part of the communication of ``"tp"``, ``"dp"``, ``"ep"`` and ``"pp"`` the tool hides.
     strict : bool
-        Whether words that are no collectives are errors; otherwise they are skipped.
+        Whether words that are no collectives are errors, and collectives of size 0; otherwise the
+        former are skipped, and the latter take no time.
     skip_init : bool
         Whether to leave out what a ``.csv`` has before its first iteration.
     iterations : int
@@ -134,7 +136,8 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
             if simai != "events" or (pipeline, efficiency, busbw) != (None,) * 3:
                 raise InputError("a file of AICB has no computations and no stages: simai, "
                                  "pipeline, efficiency and busbw are for those of SimAI (.txt)")
-            made = _run_aicb(read_aicb_file(path), gpus, scale, keep, gpus_per_server, skip_init)
+            made = _run_aicb(read_aicb_file(path), gpus, scale, keep, gpus_per_server, skip_init,
+                             strict)
         else:
             file = read_simai_file(path)
             _warn(file, strict)
@@ -231,6 +234,11 @@ def _warn(file: SimaiFile, strict: bool) -> None:
         if strict:
             raise TraceError(problem, file.path)
         warnings.warn(NetsimWarning(f"{problem}, and is skipped", file.path), stacklevel=4)
+    for number, each in enumerate(file.layers if strict else ()):
+        for column, step in zip(COLUMNS, each.steps, strict=True):
+            if step.kind and not step.nbytes:
+                raise TraceError(f"layer {number} ({each.name}), {column}: size of {step.kind} "
+                                 "must be at least 1, not 0", file.path)
     pp, sent = file.header.get("pp", 1), file.header.get("pp_bytes", 0)
     if (pp > 1) != (sent > 0):
         warnings.warn(NetsimWarning(f"pp = {pp}, and pp_comm = {sent}: stages send nothing",
@@ -288,8 +296,13 @@ def _pipeline(given: str | None, simai: str) -> str:
 
 
 def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
-              keep: str, gpus_per_server: int, skip_init: bool) -> Programs | Operations:
+              keep: str, gpus_per_server: int, skip_init: bool, strict: bool
+              ) -> Programs | Operations:
     """Return what the ranks of a file of AICB do."""
+    for row in (row for rows in file.stages if strict for row in rows):
+        if row.group and row.kind != "barrier" and not row.nbytes:
+            raise TraceError(f"msg_size of {row.kind} of {row.group} must be at least 1, not 0",
+                             file.path, row.line)
     traced = _aicb_sizes(file)
     if gpus is not None:
         check_whole(gpus, "gpus", 1)
