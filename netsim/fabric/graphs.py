@@ -158,7 +158,7 @@ class Graphs:
             **{name: np.zeros(size, getattr(old, name).dtype) for name, size in sizes.items()},
             **{name: enlarged(getattr(old, name)[:old.head[used][0]], room)
                for name, used in _HEADS},
-            stack=np.empty(room, np.int64))
+            stack=np.zeros(room, np.int64))
         self._used = dict.fromkeys(self._used, 0)
         for job in self._rows:
             self._place(job)

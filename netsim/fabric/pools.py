@@ -108,5 +108,7 @@ class Pools:
 
 
 def enlarged(array: NDArray[Any], size: int) -> NDArray[Any]:
-    """Return an array with room for more."""
-    return np.concatenate((array, np.zeros(size - len(array), array.dtype)))
+    """Return an array with room for more, which takes memory when it is used."""
+    larger = np.zeros(size, array.dtype)
+    larger[:len(array)] = array
+    return larger
