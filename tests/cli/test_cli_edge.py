@@ -78,7 +78,7 @@ def test_what_is_not_recorded_of_an_edge_cloud_is_refused(netsim, refused, two) 
     assert netsim("compare", two, *compared).exit_code == 0
     netsim("run", two, *plain, "--out", "plain")
     assert refused("plot", "plain", "--kind", "gantt") == (
-        "training were not recorded; run it again with --set 'record=[\"jobs\", \"training\"]'\n")
+        "training was not recorded; run it again with --set 'record=[\"jobs\", \"training\"]'\n")
 
 
 def test_the_timeline_of_a_run_on_an_edge_cloud(netsim, two, here) -> None:

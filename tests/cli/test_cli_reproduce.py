@@ -19,7 +19,7 @@ def test_the_list(netsim):
                                           "ratio-epsilon", "preemptions", "utilisation",
                                           "communication", "links")),
          "joint-study", "joint-systems", "preemption-recurrent", "preemption-tiresias",
-             "accuracy-m3", "accuracy-htsim", "accuracy-allreduce"]
+         "llm-neighbours", "accuracy-m3", "accuracy-htsim", "accuracy-allreduce"]
 
 
 def test_a_measurement_is_printed_and_drawn_like_a_sweep(netsim, here, monkeypatch):

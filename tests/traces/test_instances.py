@@ -225,7 +225,7 @@ SIZE = "a number from 0 to 1e+18"
     ({"jobs": [{"stages": [{"name": "a", "compute_s": 1, "computes_on": [-1]}]}]},
      "jobs[0].stages[0].computes_on[0] must be a whole number from 0 to 99999, not -1"),
     ({"jobs": [{"stages": [{"name": "a", "computes_on": [0], "after_previous": ["b"]}]}]},
-     "jobs[0]: unknown job 0: after_previous of stage 'a' 'b'; choose from: a"),
+     "jobs[0]: job 0: after_previous of stage 'a' names 'b', which is not one of its stages: a"),
     ({"jobs": [{"stages": [{"name": "a", "overhead_s": -1}]}]},
      "jobs[0].stages[0].overhead_s must be a number from 0 to 1e+15, not -1"),
     ({"jobs": [{"stages": [{"name": "a", "flows": [FLOW], "steps": [
