@@ -35,7 +35,7 @@ class OperationRows:
     children : ndarray of int
         Places of operations.
     computes : ndarray of int
-        Places of the operations that are computations on ranks.
+        Places of the operations that are computations on ranks, each after those it waits for.
     """
 
     operations: NDArray[Any]
@@ -207,4 +207,3 @@ class Graphs:
         """Return which of its coflows an operation of a job sends."""
         graph = self.arrays.of_jobs[job]
         return int(self.arrays.operations["sends"][graph["operations"] + order % graph["count"]])
-

@@ -125,7 +125,7 @@ def _rows_of(made: Operations) -> OperationRows:
     which = np.concatenate((np.repeat(2 * np.arange(len(made)), children.counts),
                             np.repeat(2 * np.arange(len(made)) + 1, nexts.counts)))
     others = np.concatenate((children.others, nexts.others))[np.argsort(which, kind="stable")]
-    return OperationRows(rows, others, np.flatnonzero(made.rank >= 0))
+    return OperationRows(rows, others, made.sequence[made.rank[made.sequence] >= 0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,7 +194,8 @@ class OperationGraph:
     def runs_alone(self) -> bool:
         """Whether `FabricProcess.run_graph` can run the job by itself.
 
-        It cannot if computations have to wait for their turns, or operations stand for others, or
+        It cannot if computations may have to wait for their turns, as those of a rank's stream do
+        not wait for one another directly (`in_order`), or operations stand for others, or
         if a coflow has no bytes: then it is complete at once, and allocators are asked all the
         same.
         """

@@ -105,6 +105,7 @@ class Recorder(LinkRecorder):
         self._coflows_done = self._jobs_done = 0
         self._late: list[tuple[float, bool]] = []  # arrivals to come, and whether a job ends then
         self._graphs: dict[int, Operations] = {}
+        self._is_graph = np.zeros(jobs, np.bool_)
         self.bytes_of_job = np.zeros(jobs)
         self.wire_bytes_of_job = np.zeros(jobs)
         self.coflows_of_job = np.zeros(jobs, np.int64)
@@ -138,7 +139,8 @@ class Recorder(LinkRecorder):
         self._numbers = numbers
         self._chains.add_job(job, numbers)
         for name, none in (("bytes_of_job", 0.0), ("wire_bytes_of_job", 0.0),
-                           ("coflows_of_job", 0), ("start_s", np.nan), ("finish_s", np.nan)):
+                           ("coflows_of_job", 0), ("start_s", np.nan), ("finish_s", np.nan),
+                           ("_is_graph", False)):
             setattr(self, name, np.insert(getattr(self, name), job, none))
 
     @property
@@ -287,7 +289,7 @@ class Recorder(LinkRecorder):
 
     def graph_begun(self, job: int, operations: Operations) -> None:
         """Record the start of a job of operations, which the fabric runs without a job process."""
-        self._graphs[job] = operations
+        self._graphs[job], self._is_graph[job] = operations, True
         self._chains.begin_graph(job, self.operations_begun(operations)[operations.name])
 
     def graph_ended(self, job: int, finish: float) -> None:
@@ -359,7 +361,7 @@ class Recorder(LinkRecorder):
     def _are_last(self, done: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which coflows are the last ones of their jobs, as they can be in chains alone."""
         last: NDArray[np.bool_] = done["order"] + 1 == self._numbers.coflows[done["job"]]
-        return last & ~np.isin(done["job"], [*self._graphs]) if self._graphs else last
+        return last & ~self._is_graph[done["job"]]
 
     def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
         """Keep the flows of a completed coflow until its job reports which coflow it was."""

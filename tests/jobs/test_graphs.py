@@ -5,6 +5,8 @@ Processes run where an event may stop jobs; one that comes too late for that cha
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -190,13 +192,14 @@ def test_what_is_recorded_changes_nothing(allocator, latency):
             for name in ("jobs", "coflows"):
                 pd.testing.assert_frame_equal(getattr(plain_run, name), getattr(other, name),
                                               check_exact=True)
-        assert plain_run.summary()["decisions"] == other.summary()["decisions"]
+            assert plain_run.summary()["decisions"] == other.summary()["decisions"]
 
 
 @pytest.mark.parametrize("allocator", ["parrot", "maxmin", "aalo"])
-def test_runs_that_are_held_and_forked_end_as_one_that_is_not(allocator):
+def test_runs_that_are_held_and_forked_end_as_one_that_is_not(allocator, begun):
     jobs = drawn_jobs(5)
     whole = simulate(SWITCH, jobs, allocator=allocator, record=RECORD)
+    assert begun == [0, 1, 2]
     sim = Simulation(SWITCH, jobs, allocator=allocator, record=RECORD)
     for at in (0.3, 0.7, 1.1, 2.0):
         sim.run(until=at)
@@ -212,16 +215,17 @@ def test_runs_that_are_held_and_forked_end_as_one_that_is_not(allocator):
     check_same(sim.run().result(), whole)
 
 
-def test_a_run_may_end_between_operations():
+def test_a_run_may_end_between_operations(begun):
     jobs = drawn_jobs(5)
     whole = simulate(SWITCH, jobs, record=RECORD)
+    assert begun == [0, 1, 2]
     for until in np.linspace(0.1, whole.jobs["finish_s"].max(), 7):
         part = simulate(SWITCH, jobs, record=RECORD, until=float(until))
         processes = simulate(SWITCH, jobs, record=RECORD, until=float(until), events=BY_PROCESSES)
         check_same(part, processes)
 
 
-def test_those_who_listen_hear_what_they_hear_of_processes():
+def test_those_who_listen_hear_what_they_hear_of_processes(begun):
     jobs = drawn_jobs(3)
     heard = []
     for events in ([], BY_PROCESSES):
@@ -232,24 +236,60 @@ def test_those_who_listen_hear_what_they_hear_of_processes():
                 (event.at_s, event.kind, event.job, event.coflow)))
         sim.run()
         heard.append(sorted(told, key=repr))
+    assert begun == [0, 1, 2]
     assert heard[0] == heard[1]
     assert {kind for _, kind, *_ in heard[0]} == {"coflow-valid", "coflow-done", "job-started",
                                                   "job-done"}
 
 
 @pytest.mark.parametrize("allocator", ["parrot", "maxmin", "sebf"])
-def test_links_that_change_and_routes_that_do(allocator):
-    """A link between leaves fails for a while; flows of the jobs go by the other spine."""
+def test_links_that_change_and_routes_that_do(allocator, begun):
+    """A link to a spine fails for a while; flows of the jobs go by the other one.
+
+    Those of later jobs, too, which have processes from then on.
+    """
     network = netsim.leaf_spine(2, 2, 2, 10.0)
-    link = network.link_names[-1]
-    events = [{"at": 0.6, "link": link, "kind": "fail"},
-              {"at": 3.0, "link": link, "kind": "repair"},
-              {"at": 1.5, "link": network.link_names[0], "capacity": 2.0}]
     for seed in range(3):
-        jobs = drawn_jobs(seed)
-        alone = simulate(network, jobs, allocator=allocator, record=RECORD, events=events)
-        check_same(alone, simulate(network, jobs, allocator=allocator, record=RECORD,
-                                   events=[*events, *BY_PROCESSES]))
+        results = []
+        for events in ((), BY_PROCESSES):
+            sim = Simulation(network, drawn_jobs(seed), allocator=allocator, record=RECORD,
+                             events=events)
+            sim.run(until=0.6)
+            sim.fail(link=network.link_names[-1])
+            sim.run(until=1.5)
+            sim.set_capacity(network.link_names[0], 2.0)
+            sim.run(until=3.0)
+            sim.repair(link=network.link_names[-1])
+            results.append(sim.run().result())
+        check_same(*results)
+    assert len(begun) == sum(job.arrival_s < 0.6 for seed in range(3) for job in drawn_jobs(seed))
+    assert begun
+
+
+@pytest.mark.parametrize("allocator", ["parrot", "maxmin", "aalo"])
+@pytest.mark.parametrize("interval", [0, 0.05])
+def test_jobs_that_are_submitted_are_as_if_they_had_been_there(allocator, interval, begun):
+    """Two jobs come with the workload, two more are submitted while these run."""
+    for seed in range(3):
+        jobs = [replace(job, id=k, arrival_s=0.4 * k) for k, job in enumerate(drawn_jobs(seed, 4))]
+        whole = simulate(SWITCH, jobs, allocator=allocator, observe_interval=interval,
+                         record=RECORD)
+        sim = Simulation(SWITCH, jobs[:2], allocator=allocator, observe_interval=interval,
+                         record=RECORD)
+        sim.run(until=0.6)
+        for job in jobs[2:]:
+            sim.submit(job)
+        check_same(sim.run().result(), whole)
+    assert len(begun) == 24
+
+
+def test_computations_of_no_length_come_in_the_order_in_which_they_wait():
+    """Operation 1 comes before operation 0, at the same instant."""
+    made = Operations.make(
+        [(0, 0.0, -1, "compute", "b"), (0, 0.0, -1, "compute", "a"), (-1, 0.0, 0, "net", "c")],
+        [(0, 1), (2, 0)], [(1, 0), (1, 2)], [Sending(Flows.of([(0, 1, 10.0)]))], 4)
+    result = compare([JobSpec(0, operations=made, iterations=2, ranks=4, hosts=range(4))])
+    assert result.computations["stage"].tolist() == ["a", "b", "a", "b"]
 
 
 def test_which_graphs_the_fabric_takes():
