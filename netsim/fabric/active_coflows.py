@@ -1,4 +1,4 @@
-"""Coflows that somebody waits for: from when they are submitted until they have arrived."""
+"""Coflows that a process waits for, from their submission until their last bytes arrive."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ __all__ = ["ActiveCoflows"]
 
 
 class ActiveCoflows:
-    """The transfers of a fabric.
+    """The submitted coflows of a fabric.
 
-    A transfer first waits until its overhead is over and it begins, then is active until it has
-    sent its bytes, and is on its way until these have arrived.
+    A coflow first waits until its overhead is over. It is then active until it has sent its last
+    byte, and in transit until that byte has arrived.
 
     Parameters
     ----------
     table : FlowTable
-        Has the rows of those that are active.
+        Holds the rows of the active coflows.
     env : simpy.Environment
-        Has the clock.
+        Provides the clock.
 
     Attributes
     ----------
     active : dict of int to CoflowEvent
-        By the key of its row.
+        The active coflows, by the keys of their rows.
     """
 
     def __init__(self, table: FlowTable, env: simpy.Environment) -> None:
@@ -47,7 +47,7 @@ class ActiveCoflows:
         self._on_their_way: dict[CoflowEvent, None] = {}
 
     def wait(self, transfer: CoflowEvent, begin: Callable[[CoflowEvent], None]) -> None:
-        """Take in one whose overhead passes; call a function with it when it begins."""
+        """Hold a coflow during its overhead; call `begin` with it when the overhead is over."""
         self._waiting[transfer] = None
         call_at(self._env, transfer.begin_s, partial(self._begin, transfer, begin))
 
@@ -56,11 +56,11 @@ class ActiveCoflows:
             begin(transfer)
 
     def submit(self, transfer: CoflowEvent) -> None:
-        """Take in one that becomes active when the fabric decides next."""
+        """Add a coflow that becomes active at the fabric's next decision."""
         self._submitted.append(transfer)
 
     def send_last(self, transfer: CoflowEvent, arrival: float) -> None:
-        """Take in one that has sent its last byte; it is complete when that has arrived."""
+        """Hold a coflow that has sent its last byte; complete it when that byte arrives."""
         self._on_their_way[transfer] = None
         call_at(self._env, arrival, partial(self._arrive, transfer))
 
@@ -69,13 +69,13 @@ class ActiveCoflows:
             transfer.complete()
 
     def has_sent_all(self, transfer: CoflowEvent) -> bool:
-        """Whether one has sent its last byte, which may not have been noticed yet."""
+        """Whether a coflow has sent its last byte, even if the fabric has not noticed yet."""
         rows = self._table.coflows
         return transfer in self._on_their_way or bool(
             (rows["open"][rows["key"] == transfer.key] == 0).any())
 
     def admit(self, now: float) -> None:
-        """Let those submitted be active, in order of (job, order), with others that are valid."""
+        """Activate the submitted coflows and others that are valid, in order of (job, order)."""
         table = self._table
         for transfer in self._in_order():
             table.admit(now, transfer.job)
@@ -88,9 +88,9 @@ class ActiveCoflows:
         return sorted(self._submitted, key=lambda transfer: (transfer.job, transfer.order))
 
     def all_in(self, table: FlowTable) -> list[CoflowEvent | None]:
-        """Add those submitted to a copy of the table; return all that are active then, in order.
+        """Add the submitted coflows to a copy of the table; return all its active coflows in order.
 
-        None stands for those that nobody has submitted.
+        The list has None for coflows that no process has submitted.
         """
         active = [self.active.get(key) for key in table.coflows["key"].tolist()]
         for transfer in self._in_order():
@@ -99,9 +99,9 @@ class ActiveCoflows:
         return active
 
     def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
-        """Forget one that has not completed; return what is left of it, flow by flow.
+        """Remove a coflow that is not complete; return the bytes left of each flow.
 
-        When it first sent a byte, if it did, it says then. What has left before arrives nowhere.
+        Set when it first sent a byte, if it did. Bytes that are still in transit count as lost.
         """
         if _taken(self._on_their_way, transfer):
             return np.zeros(len(transfer.demand.flows))
@@ -116,7 +116,7 @@ class ActiveCoflows:
         return self._table.withdraw(transfer.key)
 
     def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow]) -> None:
-        """Let some take other links from now on: those of demands with the same flows."""
+        """Move active coflows to the links of the given demands, which have the same flows."""
         for transfer, demand in demands.items():
             if transfer in self._on_their_way:
                 continue
@@ -126,13 +126,13 @@ class ActiveCoflows:
                 self._table.reroute(transfer.key, demand)
 
     def waiting(self) -> list[tuple[int, float, float]]:
-        """Return job, validity and deadline of those that have not arrived and are not active."""
+        """Return job, validity and deadline of coflows that are neither active nor complete."""
         return [(each.job, each.valid_s, each.valid_s + each.demand.deadline_s)
                 for each in (*self._waiting, *self._submitted, *self._on_their_way)]
 
 
 def _taken(transfers: dict[CoflowEvent, None], transfer: CoflowEvent) -> bool:
-    """Remove a transfer if it is among some; return whether it was."""
+    """Remove a coflow from a collection; return whether it was there."""
     found = transfer in transfers
     transfers.pop(transfer, None)
     return found

@@ -1,4 +1,4 @@
-"""A wake-up that can be moved to an earlier instant, which an event of SimPy's cannot."""
+"""A wake-up call that can be moved to an earlier time, unlike an event of SimPy."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LATE = 2
 
 
 class Alarm:
-    """Rings once, at the earliest of the instants asked for since it last rang.
+    """Rings once, at the earliest of the times set since it last rang.
 
-    An event that is set already and turns out too early sets the next: the events that are set
-    are thus ever earlier ones, and few.
+    An event already scheduled cannot be cancelled. If it is too late, an earlier one is scheduled
+    as well, so few events are ever pending.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ class Alarm:
 
     @property
     def alone(self) -> bool:
-        """Whether nothing will happen in the environment but that it rings."""
+        """Whether the environment has no other event than this alarm."""
         return len(self._env._queue) == len(self._set)
 
     def set(self, at: float) -> None:
-        """Ring at `at`, in seconds, unless it is to ring earlier."""
+        """Ring at `at`, in seconds, unless the alarm rings earlier anyway."""
         self._at = min(self._at, at)
         self._arm()
 

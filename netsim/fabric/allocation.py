@@ -1,4 +1,4 @@
-"""What an allocator answers, the events it is asked on, and what it may know."""
+"""The answer of an allocator, the events on which it is asked, and the information it gets."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LEFTOVER = ("greedy", "maxmin", "none")
 class Event(enum.IntFlag):
     """What can happen between two decisions.
 
-    ``CAPACITY`` is also that flows take other links, or that coflows go with a host that is lost.
-    ``JOB``, a job begins or ends, is for those alone that are told; see `Allocator.sees_running`.
-    ``ANY`` is all that happens to coflows and links.
+    ``CAPACITY`` also covers flows that take other links, and coflows that are lost with their host.
+    ``JOB`` means that a job begins or ends. Only allocators with `Allocator.sees_running` get it.
+    ``ANY`` covers all events of coflows and links.
     """
 
     COFLOW_VALID = enum.auto()
@@ -60,40 +60,41 @@ class Allocation:
         in step, which the fabric simulates per coflow rather than per flow: much faster
         for wide coflows.
     weights : array_like of float, shape (flows,), or float, optional
-        Share links max-min fairly by these weights, or by one for all, again whenever a flow
-        ends; the policy need not be asked on that. The largest is at most 1e12 times the least
-        but 0.
+        Share links max-min fairly by these weights, or by one weight for all flows. The fabric
+        shares again whenever a flow ends, without asking the policy. The largest weight may be at
+        most 1e12 times the smallest positive one.
     coflow_weights : array_like of float, shape (coflows,), optional
-        Likewise, but each coflow has a weight, more than 0, which its unfinished flows split
-        equally, again whenever one ends.
+        As `weights`, but one positive weight per coflow, which its unfinished flows split equally.
+        They split it again whenever a flow ends.
     order : array_like of int, shape (coflows,), optional
-        Serve coflows in order, the first first, each at the largest share of its LP rates that
-        still fits (MADD).
+        Serve coflows in this order. Each gets the largest share of its LP rates that still fits
+        (MADD).
     leftover : {"none", "maxmin", "greedy"}
-        With an order: how left-over bandwidth is allocated, see `PriorityService`. With ``"none"``
-        flows stay in step; else rates are decided again whenever a flow ends.
+        With an order: how left-over bandwidth is allocated, see `PriorityService`. With ``"none"``,
+        the flows of a coflow stay in step. Otherwise rates are set again whenever a flow ends.
     service : PriorityService, optional
-        Serve coflows in an order that says more, such as queues, again whenever a flow ends.
+        Serve coflows in an order with further settings, such as queues. Rates are set again
+        whenever a flow ends.
     decisions : {"flow", "coflow"}
-        With weights: whether links are shared again whenever a flow ends, or only when the policy
-        would be asked, that is when a coflow becomes valid or completes, a capacity changes, or at
-        `revisit_at`; the bandwidth of a flow that has ended is idle until then.
+        With weights: when links are shared again. ``"flow"``: whenever a flow ends. ``"coflow"``:
+        when a coflow becomes valid or completes, when a capacity changes, and at `revisit_at`. The
+        bandwidth of a flow that has ended is idle until then.
     persistent : bool
-        Whether the one weight for all also applies to flows that become active later, so that the
-        policy need not be asked again.
+        Whether a single weight also applies to flows that become active later. The policy is then
+        not asked again.
     revisit_at : float
-        An instant at which to be asked again even if nothing happens, in seconds.
+        When to ask the policy again even if nothing happens, in seconds.
     note : mapping of str to float, optional
-        What the policy inferred, kept with the decision where decisions are recorded.
+        Values that the policy inferred. They are recorded with the decision.
 
     Raises
     ------
     AllocationError
-        If not exactly one form is given; if it is persistent but not one weight for all, more
-        than 0; if decisions are by coflow without weights, or something is left over by name
-        without an order.
+        If not exactly one form is given; if `persistent` is set without a single positive weight;
+        if ``decisions="coflow"`` is given without weights; or if `leftover` is given without an
+        order.
     UnknownNameError
-        If `decisions` or `leftover` is none of these.
+        If `decisions` or `leftover` is not one of the values above.
     """
 
     __slots__ = ("coflow_weights", "decisions", "note", "order", "persistent", "rates",
@@ -143,7 +144,7 @@ class Allocation:
 
     @property
     def in_step(self) -> bool:
-        """Whether it keeps the flows of each coflow in step."""
+        """Whether the allocation keeps the flows of each coflow in step."""
         return self.shares is not None or (self.order is not None and self.service is None)
 
 

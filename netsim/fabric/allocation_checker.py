@@ -1,4 +1,4 @@
-"""What an allocator must not do, and the errors that say so."""
+"""Checks of allocations, and the errors for those that an allocator must not return."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _MOST_IDLE = 100_000
 
 
 class AllocationChecker:
-    """Says what is wrong with an allocation, and of whom.
+    """Checks allocations, and makes errors that name the allocator.
 
     Parameters
     ----------
     env : simpy.Environment
-        Has the clock.
+        Provides the clock.
     network : Topology
     allocator : Allocator
     table : FlowTable
     alarm : Alarm
-        Knows whether anything will happen but that coflows come or end, or the policy is asked.
+        Tells whether anything else is scheduled.
 
     Attributes
     ----------
@@ -58,15 +58,15 @@ class AllocationChecker:
 
     @property
     def _now(self) -> float:
-        """When the policy was last asked, which may be ahead of the clock; else now."""
+        """The time of the last decision if that is ahead of the clock; otherwise now."""
         return max(self._env.now, self.asked_s)
 
     def refuse(self, what: str) -> AllocationError:
-        """Return an error that says who has done what, and when."""
+        """Return an error that names the allocator, its fault and the time."""
         return AllocationError(f"allocator {self._name} at t = {self._now:g} s {what}")
 
     def check(self, allocation: Allocation, view: FabricView) -> None:
-        """Refuse what is no allocation, or is none for this policy now."""
+        """Raise an error unless the answer is an allocation that this policy may give now."""
         if not isinstance(allocation, Allocation):
             raise self.refuse(f"returned {type(allocation).__name__}, not an Allocation")
         at = allocation.revisit_at
@@ -85,12 +85,12 @@ class AllocationChecker:
             self._shaped("service", allocation.service.order, len(view))
 
     def _shaped(self, kind: str, given: NDArray[Any], wanted: int) -> None:
-        """Refuse what is not as many values as wanted."""
+        """Raise an error unless the array has the wanted number of values."""
         if given.shape != (wanted,):
             raise self.refuse(f"returned {kind} of shape {given.shape}, not ({wanted},)")
 
     def infeasible(self, given: NDArray[Any], link: int) -> AllocationError:
-        """Return an error for what overloads a link, or, if that is -2, is no rate."""
+        """Return the error for an overloaded link, or, if `link` is -2, for an invalid rate."""
         if link == NO_ORDER:
             return self.refuse(f"returned {given.tolist()}; an order must name each of "
                                f"{len(given)} coflows once")
@@ -103,12 +103,13 @@ class AllocationChecker:
             f"{self._table.used[link]:.6g} of {self._table.capacity[link]:.6g} bytes/s")
 
     def see_progress(self, asked: bool, next_end: float) -> bool:
-        """Refuse a policy that asks to be woken over and over while not a byte moves.
+        """Raise an error if a policy keeps asking to be woken while no byte moves.
 
         Returns
         -------
         bool
-            Whether it asks in vain for good: all coflows need dead links, and nothing will happen.
+            Whether waking the policy is pointless: all coflows need dead links, and no event is
+            due.
         """
         self._vain = self._vain + 1 if asked else 0
         if asked and next_end == math.inf == self._table.next_arrival and self._alarm.alone:
@@ -125,7 +126,7 @@ class AllocationChecker:
         return False
 
     def _see_idleness(self) -> None:
-        """Refuse a policy that lets nobody move and only asks to be woken, for ever."""
+        """Raise an error if a policy lets no coflow send and only asks to be woken, for ever."""
         self._idle += 1
         if self._idle == 1:
             self._left_idle = self._table.bytes_left().tobytes()

@@ -1,4 +1,4 @@
-"""What an allocator is: the base class."""
+"""The base class of allocators."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Allocator", "Undecided"]
 
 
 class Undecided(Exception):
-    """Raised by a policy that is not ready to answer: it is asked again when the run goes on.
+    """Raised by a policy that has no answer yet. It is asked again when the run continues.
 
-    The policy must not be `Allocator.asked_ahead`.
+    Only for policies with ``asked_ahead = False``.
     """
 
 
 class Allocator:
-    """Base of bandwidth allocators: implement `allocate`, and say what the policy sees.
+    """Base class of allocators: implement `allocate`, and declare what the policy needs to know.
 
     A policy without state is a pure function of the view. State, where one is needed,
     lives on the instance; each run gets a fresh copy.
@@ -32,33 +32,32 @@ class Allocator:
     information : {"clairvoyant", "agnostic", "job-clairvoyant"}
         What the policy may see, see `Information`; sizes that it may not see are NaN.
     wakes_on : Event
-        The events on which it is asked. It is always asked after a capacity change, and when
-        it has asked to be.
+        The events on which it is asked. It is also asked after each capacity change, and whenever
+        it has requested that.
     scale_free : bool
-        Whether rates scale with the unit of bytes; False for a policy that counts in absolute
-        bytes, such as thresholds of queues. `netsim.testing.check_allocator` holds it to that.
+        Whether rates scale with the unit of bytes; False for a policy with absolute sizes, such as
+        thresholds of queues. `netsim.testing.check_allocator` tests this and the next three.
     time_free : bool
-        Whether rates scale with the unit of time; False for a policy that counts in absolute
-        seconds, such as an interval or a time after which nobody waits any more. Held to it
-        likewise.
+        Whether rates scale with the unit of time; False for a policy with absolute times, such as
+        an interval or a longest wait.
     stall_free : bool
-        Whether somebody moves as long as some coflow could, or it asks to be woken; False for a
-        policy that may leave coflows waiting for ever. Held to it likewise.
+        Whether some coflow always sends if one can, unless the policy asks to be woken; False for a
+        policy that may leave coflows waiting for ever.
     order_free : bool
-        Whether it does not matter in which order a coflow lists its flows; False for a policy
-        that serves flows in list order. Held to it likewise.
+        Whether rates do not depend on the order in which a coflow lists its flows; False for a
+        policy that serves flows in list order.
     by_flow_alone : bool
-        Whether rates follow from the links that flows cross alone, max-min fairly, whatever their
-        coflows, jobs and sizes; see ``symmetry`` of `netsim.simulate`.
+        Whether rates are max-min fair and depend only on the links that flows cross, not on their
+        coflows, jobs or sizes; see ``symmetry`` of `netsim.simulate`.
     work_conserving : bool
-        Whether it claims that no unfinished flow could be given more.
+        Whether it claims to leave no bandwidth that an unfinished flow could use.
     asked_ahead : bool
-        Whether it may be asked ahead of SimPy's clock; False for a policy that looks at something
-        beside its view, such as the clock.
+        Whether it may be asked ahead of SimPy's clock; False for a policy that uses anything
+        besides its view, such as the clock.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Drop the inherited rule of a class that overrides a method of its policy."""
+        """Drop the inherited compiled rule from a class that overrides a method of its policy."""
         super().__init_subclass__(**kwargs)
         own = vars(cls)
         says_anew = any(callable(value) and not name.startswith("__")
@@ -74,69 +73,70 @@ class Allocator:
 
     @property
     def order_free(self) -> bool:
-        """Whether the order in which a coflow lists its flows does not matter; True unless said."""
+        """Whether rates do not depend on the order of flows in a coflow. Default: True."""
         return True
 
     @property
     def time_free(self) -> bool:
-        """Whether rates scale with the unit of time; True unless said."""
+        """Whether rates scale with the unit of time. Default: True."""
         return True
 
     @property
     def stall_free(self) -> bool:
-        """Whether somebody moves as long as some coflow could; True unless said."""
+        """Whether some coflow always sends if one can. Default: True."""
         return True
 
     @property
     def sees_running(self) -> bool:
-        """Whether it is told which jobs run, and where; False unless said.
+        """Whether the policy is told which jobs run, and on which hosts. Default: False.
 
-        Then `FabricView.running` says so, and it is asked whenever a job begins or ends. Such a
-        policy costs more: no job is left to the fabric to go through.
+        If so, it reads `FabricView.running`, and is asked whenever a job begins or ends. Such a
+        policy makes runs slower, because the fabric cannot run chains of coflows by itself.
         """
         return False
 
     @property
     def reserves_gpus(self) -> bool:
-        """Whether it gives coflows the part of NICs that their GPUs have; False unless said.
+        """Whether each coflow gets the part of the NICs that belongs to its GPUs. Default: False.
 
-        Then a coflow of a job that a cluster has placed comes with that part, a share of its LP
-        rates, as its weight, and stages of a pipeline exchange in turn so that parts suffice; see
+        If so, the weight of a coflow of a placed job is that part, as a share of its LP rates.
+        Stages of a pipeline then send in turn, so that the parts suffice; see
         `netsim.cluster.placed.nic_share` and ``placed_model``.
         """
         return False
 
     @property
     def work_conserving(self) -> bool:
-        """Whether the policy claims that no flow could be given more; False unless said."""
+        """Whether the policy claims to leave no usable bandwidth. Default: False."""
         return False
 
     @property
     def leftover(self) -> str:
-        """Who gets what its order leaves of the links, in a word, for tables that compare.
+        """How the policy allocates left-over bandwidth, in one word, for comparison tables.
 
-        Its option `work_conservation`, or nothing if it has none, unless said.
+        By default, the value of its option `work_conservation`, or an empty string without that
+        option.
         """
         return str(getattr(self, "work_conservation", ""))
 
     @property
     def compiled_rule(self) -> Rule | None:
-        """The policy as a compiled rule, by which the fabric then goes; None unless said.
+        """The policy as a compiled rule that the fabric runs itself. Default: None.
 
-        The policy is then not asked, but `allocate` says the same in Python: see
-        `netsim.testing.check_allocator`, which holds one against the other. A class that overrides
-        a method of such a policy has no rule, unless it says so itself.
+        With a rule, the fabric does not call `allocate`, which must give the same result in Python.
+        `netsim.testing.check_allocator` compares the two. A subclass that overrides a method has no
+        rule unless it defines its own.
         """
         return None
 
     @property
     def title(self) -> str:
-        """What errors call it; the name of its class unless said."""
+        """The name of the policy in error messages. Default: the name of its class."""
         return type(self).__name__
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What the policy has counted in its run, for the summary; nothing unless said."""
+        """What the policy has counted in its run, for the summary. Default: nothing."""
         return {}
 
     def allocate(self, view: FabricView) -> Allocation:

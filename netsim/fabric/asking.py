@@ -1,4 +1,4 @@
-"""A policy in Python that keeps coflows in step, asked at coflow events ahead of the clock."""
+"""Asks a Python policy that keeps coflows in step, at coflow events ahead of the clock."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Asking"]
 
 
 def _none(coflows: object, jobs: object, now: float, order: object) -> None:
-    """Stand where a compiled rule would: the policy is asked in its place."""
+    """Take the place of a compiled rule; `Asking.answer` asks the policy instead."""
 
 
 class Asking(Ruling):
-    """Puts what a policy answers where a compiled rule would write it.
+    """Writes the answers of a policy where a compiled rule would write its own.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Asking(Ruling):
     Attributes
     ----------
     pending : Allocation or None
-        An answer that does not keep coflows in step, so that the loop has stopped for it.
+        An answer that does not keep coflows in step. The loop stops for it.
     """
 
     def __init__(self, table: FlowTable, ask: Callable[[float], Allocation]) -> None:
@@ -48,7 +48,7 @@ class Asking(Ruling):
         self._places = np.arange(len(self._sequence))
 
     def answer(self, now: float) -> bool:
-        """Ask the policy for the next decision; return whether the loop can put it into force."""
+        """Ask the policy for the next decision; return whether the event loop can apply it."""
         allocation = self._ask(now)
         if allocation.in_step:
             self.take(allocation)
@@ -57,11 +57,11 @@ class Asking(Ruling):
         return False
 
     def take(self, allocation: Allocation) -> None:
-        """Take an answer that keeps coflows in step for the next decision."""
+        """Store an answer that keeps coflows in step, for the next decision."""
         self._given = allocation
 
     def engine(self, check: bool) -> rules.Ruled:
-        """See `Ruling.engine`; the answer is in its place."""
+        """See `Ruling.engine`; the answer is stored already."""
         engine, given = super().engine(check), self._given
         if given is None:
             return engine

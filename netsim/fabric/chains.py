@@ -1,4 +1,4 @@
-"""Jobs that the fabric goes through by itself: chains of coflows, and graphs of operations."""
+"""Jobs that the fabric runs by itself: chains of coflows, and graphs of operations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Chains"]
 
 
 class Chains:
-    """The chains that run, and what each of their stages sends.
+    """The running chains, and the coflows of their stages.
 
     Parameters
     ----------
@@ -30,19 +30,20 @@ class Chains:
     ----------
     of_jobs : ndarray of CHAIN, shape (jobs,)
     running : ndarray of int
-        The numbers of those that have not come to their end, in order.
+        The numbers of the jobs whose chains have not ended, in order.
     stages : ndarray of int
-        Which of `coflows` each stage sends, chain by chain. Only those of chains that run count.
+        The index in `coflows` of what each stage sends, chain by chain. Only entries of running
+        chains are valid.
     pauses : ndarray of float
-        The seconds before each begins, once the one before it has arrived.
+        The seconds between the arrival of the previous stage and the start of each stage.
     coflows : ndarray of COFLOW
-        What stages send; segments of the table's pools are theirs. Stages of a chain that send the
-        same have it in common.
+        The coflows that stages send, with segments in the table's pools. Stages of a chain that
+        send the same coflow share one row.
     graphs : Graphs
-        What those of them do that are graphs. As chains they have a stage for each coflow, which
-        is never due.
+        The operations of the jobs that are graphs. Such a job is also a chain, with one stage per
+        coflow, but no stage ever becomes due.
     next_due : float
-        When the next coflow becomes valid; inf if none is about to.
+        When the next coflow becomes valid; inf if none will.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -73,7 +74,7 @@ class Chains:
         self.graphs.make_room(jobs)
 
     def insert(self, job: int) -> None:
-        """Insert a chain for a job; later chains, none of which runs, are renumbered."""
+        """Insert a chain for a job; later jobs, none of which runs yet, are renumbered."""
         row = np.zeros(1, CHAIN)
         row["due"] = math.inf
         self.of_jobs = np.concatenate((self.of_jobs[:job], row, self.of_jobs[job:]))
@@ -82,7 +83,7 @@ class Chains:
     def begin(self, job: int, demands: Sequence[RoutedCoflow],
               pauses: Sequence[float] | NDArray[np.float64], total: int, due: float,
               pools: Pools) -> None:
-        """Add a chain; there is room in the pools. See `FabricProcess.run_chain`."""
+        """Start a chain; the pools must have room. See `FabricProcess.run_chain`."""
         self._begun += 1
         if 2 * self._begun > len(self.running):
             self._forget_ended()
@@ -99,25 +100,25 @@ class Chains:
 
     def begin_graph(self, job: int, demands: Sequence[RoutedCoflow], operations: OperationRows,
                     iterations: int, now: float, pools: Pools) -> None:
-        """Add a graph, and begin it; there is room in the pools. See `FabricProcess.run_graph`."""
+        """Start a graph; the pools must have room. See `FabricProcess.run_graph`."""
         self.begin(job, demands, np.zeros(len(demands)), 1, math.inf, pools)
         self.graphs.begin(job, operations, iterations, now, self.kernel_view)
         self.look()
 
     def reroute(self, job: int, demands: Sequence[RoutedCoflow], pools: Pools) -> None:
-        """Reroute the coflows that a chain has yet to emit; the pools have room."""
+        """Reroute the coflows that a chain has not sent yet; the pools must have room."""
         chain = self.of_jobs[job]
         if chain["emitted"] < chain["total"]:
             self.stages[chain["first"]:][:chain["stages"]] = self._take(demands, pools)
 
     def stage_of(self, row: Any) -> int:
-        """Return which of the stages of its job has sent a coflow."""
+        """Return the index of the stage that sent a coflow, within its job."""
         if row["waited"] == IN_GRAPH:
             return self.graphs.stage_of(int(row["job"]), int(row["order"]))
         return int(row["order"]) % max(int(self.of_jobs[row["job"]]["stages"]), 1)
 
     def _take(self, demands: Sequence[RoutedCoflow], pools: Pools) -> list[int]:
-        """Take in what the stages of a chain send; return where it is in `coflows`."""
+        """Store the coflows of a chain's stages; return their places in `coflows`."""
         first = self._used_coflows
         places: dict[RoutedCoflow, int] = {}
         for demand in demands:
@@ -129,7 +130,7 @@ class Chains:
         return [places[demand] for demand in demands]
 
     def _add_running(self, job: int) -> None:
-        """Insert a job among those that run, in order; most come last, for which there is room."""
+        """Insert a job into the ordered list of running jobs; there must be room at its end."""
         count = len(self.running)
         if count == len(self._jobs):
             self._jobs = np.concatenate((self.running, np.empty(count + 16, np.int64)))
@@ -140,21 +141,21 @@ class Chains:
 
     @property
     def live(self) -> NDArray[Any]:
-        """The coflows that have segments of the pools."""
+        """The coflows that own segments of the pools."""
         return self.coflows[:self._used_coflows]
 
     @property
     def coming(self) -> NDArray[Any]:
-        """Those of `live` that are still to be sent."""
+        """The coflows of `live` that have not been sent yet."""
         return self.coflows[np.unique(self.stages[_places_of(self.of_jobs[self._unended()])])]
 
     def _unended(self) -> NDArray[np.int64]:
-        """Return the jobs whose chains have more to send."""
+        """Return the jobs whose chains have coflows left to send."""
         chains = self.of_jobs[self.running]
         return self.running[chains["emitted"] < chains["total"]]
 
     def _forget_ended(self) -> None:
-        """Drop chains that have ended, and their stages if at least half of the rows are unused."""
+        """Drop chains that have ended; drop their stages once these fill half of the rows."""
         self._begun = 0
         self.running = self._jobs = self._unended()
         chains = self.of_jobs[self.running]
@@ -179,22 +180,22 @@ class Chains:
         self.go_on()
 
     def go_on(self) -> None:
-        """See that there is room for the iterations of graphs that have begun."""
+        """Make room for the next iterations of graphs that wait for it."""
         if self.graphs.make_slots(self.kernel_view):
             self.look()
 
     @property
     def kernel_view(self) -> tuple[Any, ...]:
-        """The arrays by which the event loop lets coflows come; see `loop.run`."""
+        """The arrays from which the event loop takes the next coflows; see `loop.run`."""
         return (self.of_jobs, self.running, (self.stages, self.coflows), self.pauses,
                 self.graphs.arrays)
 
     def look(self) -> None:
-        """See which is the next to become valid."""
+        """Find which coflow becomes valid next."""
         self.next_due = kernels.next_due(self.kernel_view)
 
     def wanted(self, until: float) -> tuple[int, int, int, int]:
-        """Return how many coflows are due by then, and their flows, hops and loads."""
+        """Return the number of coflows due by `until`, and of their flows, hops and loads."""
         if self.next_due > until:
             return 0, 0, 0, 0
         found: tuple[int, int, int, int] = kernels.wanted(self.kernel_view, until,
@@ -209,7 +210,7 @@ def _places_of(chains: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _rows_of(demands: Sequence[RoutedCoflow], pools: Pools) -> NDArray[Any]:
-    """Return a row for each coflow, with segments of the pools, which have room."""
+    """Return one row per coflow, with segments in the pools, which must have room."""
     rows = np.empty(len(demands), COFLOW)
     for k, demand in enumerate(demands):
         rows[k] = demand.coflows[0]

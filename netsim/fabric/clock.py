@@ -21,9 +21,9 @@ _NORMAL, LOSSES, DECISIONS, LAST = 1, 3, 4, 5
 
 
 class Clock(simpy.Environment):
-    """An environment in which netsim's own events can be copied, by `copy.deepcopy`.
+    """An environment that `copy.deepcopy` can copy together with netsim's own events.
 
-    These carry bound methods and plain data, so that a copy shares nothing with its origin.
+    These events hold bound methods and plain data, so a copy shares nothing with the original.
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -36,12 +36,12 @@ class Clock(simpy.Environment):
         self.__dict__.update(state, _eid=count(state["_eid"]))
 
     def stopped(self) -> Clock:
-        """Return a clock at the same time without events."""
+        """Return a clock at the same time, without events."""
         return Clock(self.now)
 
 
 def _refuse_what_a_user_waits_for(event: simpy.Event) -> None:
-    """Refuse to copy what Python cannot copy, or would share in silence."""
+    """Refuse to copy an event that Python cannot copy, or that the copy would share unnoticed."""
     waiting = [getattr(each, "__self__", None) for each in event.callbacks or ()]
     for each in (event, *waiting):
         if isinstance(each, simpy.Process):
@@ -58,9 +58,9 @@ def _refuse_what_a_user_waits_for(event: simpy.Event) -> None:
 
 def call_at(env: simpy.Environment, at: float, act: Callable[[simpy.Event], None] | None = None,
             priority: int = _NORMAL) -> None:
-    """Call a function with an event at an instant, or now if that is over.
+    """Call a function with an event at a given time, or now if that time is over.
 
-    Without a function, nothing happens then, but nobody runs ahead of it.
+    Without a function, the event only keeps the fabric from running past that time.
     """
     event = simpy.Event(env)
     event._ok, event._value = True, None

@@ -1,4 +1,4 @@
-"""A coflow in flight, as an event."""
+"""A submitted coflow as an event."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["CoflowEvent"]
 
 
 class CoflowEvent(simpy.Event):
-    """A coflow in flight: the event that fires when its completion is noticed.
+    """A submitted coflow: an event that fires when its completion is noticed.
 
     Parameters
     ----------
     done : callable, optional
-        Called with it then, instead of its firing, which saves SimPy a step.
+        Called with the coflow instead of firing the event, which saves SimPy a step.
 
     Attributes
     ----------
@@ -28,11 +28,12 @@ class CoflowEvent(simpy.Event):
         Its place among the coflows of its job.
     demand : RoutedCoflow
     valid_s, begin_s : float
-        When its stage became valid, and the coflow itself, after its overhead.
+        When its stage became valid, and when the coflow itself began, after its overhead.
     start_s, sent_s, finish_s : float
-        When it first sent a byte, sent its last, and the last arrived; NaN until then.
+        When its first byte was sent, when its last byte was sent, and when that arrived; NaN until
+        then.
     key : int
-        What the fabric's table knows it by; 0 until a decision has taken it in.
+        The key of its row in the fabric's table; 0 before it has one.
     """
 
     def __init__(self, env: simpy.Environment, job: int, order: int, demand: RoutedCoflow,
@@ -48,16 +49,16 @@ class CoflowEvent(simpy.Event):
         self.key = 0
 
     def complete_at_once(self) -> None:
-        """As `complete`, but tell whoever waits in a step of its own.
+        """As `complete`, but in a separate SimPy step.
 
-        Otherwise a long chain of coflows without bytes would be as many calls deep.
+        A long chain of coflows without bytes would otherwise exceed Python's recursion limit.
         """
         if self._done is not None:
             self.callbacks.append(self._done)
         self.succeed(self)
 
     def complete(self) -> None:
-        """Tell whoever waits for it."""
+        """Fire the event, or call `done`."""
         if self._done is None:
             self.succeed(self)
         else:

@@ -1,4 +1,4 @@
-"""Policies whose authors write them as functions that are compiled."""
+"""Policies that users write as compiled functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WAKES_ON = {"coflow": Event.COFLOW, "flow": Event.ANY}
 
 
 class CompiledAllocator(Allocator):
-    """Base of policies that `compiled` makes of functions."""
+    """Base class of the policies that `compiled` makes from functions."""
 
     #: The rule, with the defaults of its options.
     base_rule: ClassVar[Rule]
@@ -50,7 +50,7 @@ class CompiledAllocator(Allocator):
         return self.base_rule.leftover
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Ask the rule once; see `Allocator.allocate`."""
+        """Call the rule once; see `Allocator.allocate`."""
         ruling = Ruling(self._own_rule(), view._table)
         try:
             ruling.ask(view.now)
@@ -71,52 +71,54 @@ def compiled(function: Callable[..., None] | None = None, *,
              reads: Collection[str] | None = None, ties: str = "job", rounding: bool = False,
              options: Mapping[str, float] | None = None, notes: Mapping[str, type] | None = None,
              queues: int = 0) -> Any:
-    """Make a policy of a function, compiled by Numba, which the fabric calls in its own loop.
+    """Turn a function into a policy that the fabric calls in its own loop, compiled by Numba.
 
     The function is called as ``rule(coflows, jobs, now, order)``. It reads columns, such as
-    ``coflows[c].sent`` and ``jobs[coflows[c].job].attained``, which it cannot write, and fills in
-    ``order``. It returns nothing, and knows nothing but its arguments: it has no state.
+    ``coflows[c].sent`` and ``jobs[coflows[c].job].attained``, and writes its answer to ``order``.
+    It cannot write the columns, returns nothing, and has no state.
 
     Parameters
     ----------
     function : callable
-        What is decorated.
+        The function to decorate.
     gives : {"order", "shares", "weights", "queues", "flows"}
-        What the function fills in. ``"order"``: ``order.key[c]``; the coflow with the least key
-        is served first, each with the largest share of its LP rates that still fits, which is
-        MADD. ``"shares"``: ``order.share[c]``, as multiples of LP rates. ``"weights"``:
-        ``order.weight[c]``, which the flows of a coflow split, by which links are shared max-min
-        fairly. ``"queues"``: ``order.queue[c]``, and ``order.part[q]``, the part of each link that
-        a queue has; within a queue coflows go by key, and the flows of each share what is there
-        max-min fairly. ``"flows"``: flows in order of the bytes that they have left, then of
-        ``order.key[c]``, each with all that its links have.
+        What the function fills in. ``"order"``: ``order.key[c]``. Coflows are served by increasing
+        key, each with the largest share of its LP rates that still fits (MADD). ``"shares"``:
+        ``order.share[c]``, as multiples of LP rates. ``"weights"``: ``order.weight[c]``. The flows
+        of a coflow split its weight, and links are shared max-min fairly by weight. ``"queues"``:
+        ``order.queue[c]``, and ``order.part[q]``, the part of each link that a queue gets. Within a
+        queue, coflows are served by key, and the flows of each share what is left max-min fairly.
+        ``"flows"``: flows are served by the bytes they have left, then by ``order.key[c]``, each
+        with all that its links have left.
     leftover : {"none", "maxmin", "greedy"}
-        Allocation of left-over bandwidth, with an order or queues: to nobody; in order, to the
-        flows of each coflow, max-min fairly; or flow by flow, each as much as its links have.
-        Flows are then followed one by one, which is exact and slower.
+        Who gets left-over bandwidth, with an order or queues. ``"none"``: nobody. ``"maxmin"``: the
+        flows of each coflow, in order and max-min fairly. ``"greedy"``: flow by flow, as much as
+        its links have left. The last two follow each flow on its own, which is slower.
     stretch : {"none", "all", "others"}
-        Whether shares grow before coflows are served in order: all by the largest common factor
-        that fits; or those of coflows without one, to the largest common share that fits.
+        Whether shares grow before coflows are served in order. ``"all"``: all shares, by the
+        largest common factor that fits. ``"others"``: those of coflows without a share, to the
+        largest common share that fits.
     information : {"agnostic", "clairvoyant", "job-clairvoyant"}
-        What the function may read; see `netsim.Information`. The fabric knows sizes, also where it
-        serves an agnostic order.
+        What the function may read; see `netsim.Information`. The fabric itself always knows sizes,
+        even when it serves the order of an agnostic policy.
     wakes_on : {"coflow", "flow"} or Event
-        When it is asked: when coflows come, end, or capacities change; or also when flows end.
+        When it is asked. ``"coflow"``: when coflows come or end, or capacities change. ``"flow"``:
+        also when flows end.
     reads : collection of str, optional
-        The columns that are kept up to date for it; others are NaN, or -1. If not given, those
-        that the function names, or compiled functions that it calls.
+        The columns that are kept up to date; others are NaN, or -1. By default, all columns named
+        in the function or in compiled functions that it calls.
     ties : {"job", "arrival"}
-        Whether coflows with equal key and ``order.tie[c]`` go in the order of their jobs, or as
+        How coflows with equal key and equal ``order.tie[c]`` are ordered: by job, or by the time
         they became valid.
     rounding : bool
-        Whether keys that differ by roundings only count as equal; see `netsim.ties`.
+        Whether keys that differ only by rounding errors count as equal; see `netsim.ties`.
     options : mapping of str to float, optional
         Options of the policy and their defaults; ``order.options[k]`` is the k-th.
     notes : mapping of str to type, optional
-        Numbers to keep with each decision that is recorded, and whether they are float or int;
+        Names of numbers to record with each decision, and their types, float or int;
         ``order.note[k]`` is the k-th.
     queues : int
-        How many queues there are at most.
+        The largest number of queues.
 
     Returns
     -------
@@ -126,15 +128,15 @@ def compiled(function: Callable[..., None] | None = None, *,
     Raises
     ------
     InputError
-        If the function has another signature, reads what it may not know, or arguments do not go
-        together. What cannot be compiled is said when it is first used.
+        If the function has another signature, reads a column it may not know, or if arguments
+        contradict each other. Code that cannot be compiled raises the error at first use.
 
     Notes
     -----
-    ``order`` has further fields. In an order, ``order.share[k]`` and ``order.most[k]`` are for the
-    k-th in order: what it gets before the others, and how much more it may get after that.
-    ``order.limit[c]`` and ``order.wake_at[0]`` have the function called again, when a
-    coflow has sent that number of bytes, or at an instant.
+    ``order`` has more fields. With an order, ``order.share[k]`` is the share that the k-th coflow
+    in order gets before all others, and ``order.most[k]`` limits what it gets after that. The
+    function is called again when coflow c has sent ``order.limit[c]`` bytes, and at the time
+    ``order.wake_at[0]``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Runs the compiled event loop on the table, and tells who watches where it pauses."""
+"""Runs the compiled event loop on the table, and reports each pause to its observers."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def _ignore(*_: Any) -> None:
 
 
 class EventLoop:
-    """Goes from event to event in compiled code, ahead of the clock.
+    """Runs from event to event in compiled code, ahead of the clock.
 
-    If SimPy has an earlier event than its own next one, it is *held*. It resumes from exactly that
-    state, unless the fabric changes meanwhile; then its engine is written back to the rows.
+    The loop is *held* if SimPy has an event before the loop's next one. It later resumes from
+    exactly that state. If the fabric changes first, the engine is written back to the rows.
 
     Parameters
     ----------
@@ -57,32 +57,33 @@ class EventLoop:
     pause : int
         When to tell `watch`; see `kernels.loop`.
     carries : bool
-        Whether to add up the bytes that each link carries.
+        Whether to count the bytes that each link carries.
     completed : callable
-        Called with the COFLOW rows of some that have completed, and all FLOW rows.
+        Called with the COFLOW rows of completed coflows, and all FLOW rows.
     watch : callable
-        ``watch(start, now, carried, decisions)`` is called when bytes have been moved, or the rule
-        has decided.
+        ``watch(start, now, carried, decisions)`` is called after bytes have moved or the rule has
+        decided.
 
     Attributes
     ----------
     interval : float
     now : float
-        The instant as of which bytes are.
+        The time up to which bytes have been moved.
     end : float
-        When the next flow ends; `now` if something has happened that others must act on.
+        When the next flow ends; equal to `now` if something has happened that others must act on.
     crossing : float
-        When the next coflow has sent as much as its limit; inf if none will.
+        When the next coflow reaches its limit of sent bytes; inf if none will.
     ended : int
-        How many flows have ended since the loop began.
+        The number of flows that have ended since the loop began.
     link : int
         A link that the rule's allocation overloads, -1 if there is none.
     stepwise : bool
-        Whether to hold it at every arrival, start and completion of a coflow, and every decision.
+        Whether to hold the loop at every arrival, start and completion of a coflow, and at every
+        decision.
     shows : bool
-        Whether it is held because of `stepwise`.
+        Whether the loop is held because of `stepwise`.
     asks : bool
-        Whether it stopped because coflows completed, or because the requested time has passed.
+        Whether the loop stopped because coflows completed or the requested time has passed.
     """
 
     def __init__(self, table: FlowTable, interval: float, pause: int, carries: bool,
@@ -105,7 +106,7 @@ class EventLoop:
     # fabric itself must act, and is held before `until`, the next event of SimPy.
 
     def share(self, now: float, until: float, bound: float) -> None:
-        """Share max-min fairly, by weight, from now on, until a coflow completes."""
+        """Share links max-min fairly, by weight, until a coflow completes."""
         parts = self._held
         if not self._goes_on(until, bound):
             parts = self._table.sharing_parts(_NO_COFLOWS)
@@ -113,12 +114,12 @@ class EventLoop:
         self._run(parts, _NO_COFLOWS)
 
     def share_all(self, now: float, until: float) -> bool:
-        """As `share`, but go on when coflows complete and others come, all with weight 1.
+        """As `share`, with weight 1 for all, and continue when coflows complete or come.
 
         Returns
         -------
         bool
-            Whether there is only no room for more, and the loop should begin again.
+            Whether the loop stopped only for lack of room and should start again.
         """
         table = self._table
         coming, parts = table.coming, self._held
@@ -133,7 +134,7 @@ class EventLoop:
         return why == FULL
 
     def serve(self, service: PriorityService, now: float, until: float, bound: float) -> None:
-        """Serve coflows in order from now on, until a coflow completes."""
+        """Serve coflows in order until a coflow completes."""
         table = self._table
         keeps = table.serving.is_worth_keeping(table.coflows)
         engine, why = self._held, REDO
@@ -154,7 +155,7 @@ class EventLoop:
                 table.serving.end()
 
     def _serve_few(self, service: PriorityService) -> None:
-        """As `serve`, with an engine that nobody keeps unless the loop is held."""
+        """As `serve`, with an engine that is kept only if the loop is held."""
         self._make_room()
         carried = self._carried()
         args = (self._state, self._table.kernel_view, self._table.chains.kernel_view, _NO_COFLOWS,
@@ -166,9 +167,9 @@ class EventLoop:
         self._keep_held(engine, self._tell(carried))
 
     def go_by(self, ruling: Ruling, now: float, until: float, bound: float, check: bool) -> None:
-        """Decide by a rule now, and again at coflow events.
+        """Let a rule decide now, and again at coflow events.
 
-        Where a policy in Python stands for the rule, it is asked ahead of the clock.
+        A Python policy in place of a rule is asked ahead of the clock.
         """
         table = self._table
         if not self._goes_on(until, bound):
@@ -182,7 +183,7 @@ class EventLoop:
         self._tell_of_dropped()
 
     def pass_time(self, now: float, until: float) -> None:
-        """Let time pass until an instant while links are shared, at the rates in force."""
+        """Move bytes at the current rates until a given time, while links are shared."""
         self._begin(now, np.inf, np.inf, notice=until, only_moves=True, together=True)
         self._run(self._table.sharing.parts, _NO_COFLOWS)
 
@@ -195,23 +196,23 @@ class EventLoop:
 
     @property
     def admits(self) -> bool:
-        """Whether the loop itself admits coflows of chains."""
+        """Whether the loop itself activates the coflows of chains."""
         return bool(self._state["goes_on"][0])
 
     def leave(self) -> None:
-        """Write the engine's state back to the rows; the loop can no longer be resumed."""
+        """Write the engine's state back to the rows; the loop can then no longer be resumed."""
         if self._goes_on(math.inf, -math.inf):
             self._run(self._held, _NO_COFLOWS)
 
     def settled(self, start: float, now: float, slack: float) -> FlowTable:
-        """Return a copy of the table with up-to-date rows, as of now.
+        """Return a copy of the table with rows that are up to date at `now`.
 
         Parameters
         ----------
         start : float
-            The instant as of which bytes are, where the loop is not held.
+            The time up to which bytes have been moved, if the loop is not held.
         now, slack : float
-            What ends within the slack of `now` has ended.
+            Flows that end up to `slack` after `now` count as ended.
         """
         graphs = self._table.chains.graphs  # which nothing changes that is done with the copy
         table, state, engine = copy.deepcopy((self._table, self._state, self._held),
@@ -250,7 +251,7 @@ class EventLoop:
         self.ended = 0
 
     def _run(self, engine: Any, coming: NDArray[Any], ruling: Ruling | None = None) -> int:
-        """Run until the loop stops for good, or is held; return why."""
+        """Run until the loop has to stop, or is held; return the reason."""
         self._make_room()
         while True:
             carried = self._carried()
@@ -274,7 +275,7 @@ class EventLoop:
             self._done, table.capacity, carried)
 
     def _keep_held(self, engine: Any, why: int) -> None:
-        """Keep the engine if the loop is held, and note why it stopped."""
+        """Keep the engine if the loop is held; store why it stopped."""
         self._held = engine if why in (HELD, SHOWS) else None
         self.shows, self.asks = why == SHOWS, why == ASKS
 
@@ -282,7 +283,7 @@ class EventLoop:
         return np.zeros(len(self._table.capacity)) if self._carries else _NOTHING
 
     def _tell(self, carried: NDArray[np.float64]) -> int:
-        """Update the table, notify the recorder and the fabric, and return why the loop stopped."""
+        """Update the table and tell the recorder and the fabric; return why the loop stopped."""
         table, state = self._table, self._state
         start = self.now
         (self.now, _, self.end, crossing, _, _, _, due, _, _, count, key, _, idle, gone, ended,
@@ -303,13 +304,13 @@ class EventLoop:
         return why
 
     def _tell_of_dropped(self) -> None:
-        """Report completed coflows whose rows the loop has dropped."""
+        """Report completed coflows that the loop has removed from the rows."""
         if gone := int(self._state["gone"][0]):
             self._completed(self._done[:gone].copy(), self._table.flows)
             self._state["gone"] = 0
 
     def _tell_of_completed(self) -> None:
-        """Report completed coflows whose rows the loop has not dropped yet."""
+        """Report completed coflows that are still in the rows."""
         rows = self._table.coflows
         completed = np.flatnonzero((rows["open"] == 0) & (rows["waited"] != TOLD))
         if len(completed):
@@ -317,7 +318,7 @@ class EventLoop:
             rows["waited"][completed] = TOLD
 
     def _make_room(self) -> None:
-        """See that there is a place for each row that there may be."""
+        """Make room for one entry per row."""
         if (size := len(self._table.rows)) > len(self._finished):
             self._finished = np.empty(size, np.int64)
             if size > len(self._done):

@@ -1,4 +1,4 @@
-"""The fabric: the one SimPy actor that moves every flow of a run."""
+"""The fabric: the SimPy process that moves all flows of a run."""
 
 from __future__ import annotations
 
@@ -51,43 +51,45 @@ _COFLOW_VALID, _COFLOW_DONE, _FLOW_DONE, _CAPACITY, _REVISIT, _JOB = map(int, (
 
 
 class FabricProcess:
-    """Moves the bytes of all active coflows at the rates that an allocator gives.
+    """Moves the bytes of all active coflows at the rates that the allocator sets.
 
     Parameters
     ----------
     env : simpy.Environment
-        Where the run takes place.
+        The environment of the run.
     network : Topology
         Links and capacities.
     allocator : Allocator
-        Asked once per instant at which something happened that it wakes on.
+        Asked once per time at which at least one of the events in its `wakes_on` happened.
     job_arrivals : array_like of float, shape (jobs,)
         When each job arrives, in order of (arrival, id).
     observe_interval : float
-        0: decisions fall at the exact instants of events. Otherwise at multiples of it, in
-        seconds, if something happened since the last one; a completion is noticed then.
+        In seconds. 0: decisions are made at the exact times of events. Otherwise decisions are
+        made, and completions noticed, at multiples of the interval, if something happened since the
+        last one.
     check : bool
         Check that every allocation is finite, non-negative and within capacity.
     observer : Observer, optional
-        Is told of decisions, carried bytes and finished flows.
+        Told of decisions, carried bytes and finished flows.
     source : Source, optional
-        Has coflows that become valid at times known beforehand, besides those submitted.
+        Provides coflows that become valid at times known beforehand, besides the submitted ones.
     completed : callable, optional
-        Called with the COFLOW rows of some that nobody has submitted, of chains or from the source,
-        when they have completed, and with all FLOW rows.
+        Called with the COFLOW rows of completed coflows that come from chains or from the source,
+        and with all FLOW rows.
     ended : callable, optional
-        Called with the number of a job that is a graph, and when it has ended, as that is noticed.
+        Called when the end of a job that is a graph is noticed, with the job's number and the time
+        of its end.
 
     Attributes
     ----------
     decisions : int
-        How often the allocator has been asked, or its answer stood.
+        The number of decisions, including those for which the previous answer still held.
     running : Running
-        Jobs tell it when they begin and end, for allocators that are to know.
+        Told by jobs when they begin and end, for allocators that may know.
     in_flight : ActiveCoflows
-        What has been submitted and has not completed.
+        The coflows that were submitted and are not complete.
     stepwise : bool
-        Whether to call `told`; may be changed at any time. That changes no result.
+        Whether to call `told`. It may be changed at any time, and changes no result.
     """
 
     #: If `stepwise`, called at every arrival, start and completion of a coflow and every decision,
@@ -143,12 +145,12 @@ class FabricProcess:
 
     @property
     def answer(self) -> Allocation | None:
-        """What the allocator said when it was last asked; see `Policy.answer`."""
+        """The allocator's last answer; see `Policy.answer`."""
         return self._policy.answer
 
     @property
     def decided_s(self) -> float:
-        """When it was last asked, in seconds."""
+        """When the allocator was last asked, in seconds."""
         return self._policy.referee.asked_s
 
     # --- what jobs call --------------------------------------------------------------
@@ -166,12 +168,12 @@ class FabricProcess:
         order : int
             The coflow's place among those of its job; breaks ties.
         done : callable, optional
-            Called with the event when the coflow completes, where it would fire.
+            Called with the event when the coflow completes, instead of firing it.
         """
         return self.send(CoflowEvent(self._env, job, order, demand, done))
 
     def send(self, transfer: CoflowEvent) -> CoflowEvent:
-        """As `submit`, for an event that is made already; return it."""
+        """As `submit`, for an event that exists already; return it."""
         if transfer.begin_s > self._env.now:
             self.in_flight.wait(transfer, self._begin)
         else:
@@ -179,7 +181,7 @@ class FabricProcess:
         return transfer
 
     def _begin(self, transfer: CoflowEvent) -> None:
-        """Let the bytes of a coflow flow from now on, or its messages without bytes go."""
+        """Start the flows of a coflow, or its messages without bytes if it has no flows."""
         if len(transfer.demand.flows):
             self.in_flight.submit(transfer)
             self._happen(_COFLOW_VALID)
@@ -194,12 +196,12 @@ class FabricProcess:
         self.pass_empty()
 
     def pass_empty(self) -> None:
-        """Decide now: a coflow without bytes has come and ended, which is a coflow event."""
+        """Ask for a decision now: the coming and ending of a coflow without bytes is an event."""
         self._shows = True
         self._happen(_COFLOW_VALID | _COFLOW_DONE)
 
     def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
-        """Take back a coflow that has not completed; return what is left of it, flow by flow."""
+        """Remove a coflow that is not complete; return the bytes left of each flow."""
         self._move()
         if transfer.key in self.in_flight.active:
             self._happen(_COFLOW_DONE)
@@ -207,20 +209,21 @@ class FabricProcess:
 
     def run_chain(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float],
                   total: int, due: float) -> None:
-        """Let a job send one coflow after the other, with nobody to wait for them.
+        """Send the coflows of a job one after the other, without a process that waits for them.
 
         Parameters
         ----------
         job : int
             The job, numbered by (arrival, id).
         demands : sequence of RoutedCoflow
-            What its coflows send, over and over; each has something to send.
+            What its coflows send, repeated in this order. Each must have bytes to send.
         pauses : sequence of float
-            Seconds that pass before the stage of each is valid, once the one before has arrived.
+            Seconds between the arrival of the previous coflow and the time the stage of each is
+            valid.
         total : int
-            How many coflows there are.
+            The number of coflows.
         due : float
-            When the stage of the first becomes valid.
+            When the stage of the first coflow becomes valid.
         """
         due += demands[0].overhead_s
         if not self.table.have_room(demands):
@@ -232,7 +235,7 @@ class FabricProcess:
 
     def run_graph(self, job: int, operations: OperationRows, demands: Sequence[RoutedCoflow],
                   iterations: int) -> None:
-        """Let a job do its operations, with nobody to wait for them, from now on.
+        """Run the operations of a job from now on, without a process that waits for them.
 
         Parameters
         ----------
@@ -240,9 +243,9 @@ class FabricProcess:
             The job, numbered by (arrival, id).
         operations : OperationRows
         demands : sequence of RoutedCoflow
-            What they send; each has something to send.
+            What the operations send. Each must have bytes to send.
         iterations : int
-            How often.
+            How often to run them.
         """
         if not self.table.have_room(demands):
             self._leave()  # what engines know goes by the places of flows
@@ -252,18 +255,18 @@ class FabricProcess:
         self._set_alarm()
 
     def set_capacity(self, link: int, capacity: float) -> None:
-        """Change a link's capacity now, in bytes per second; 0 is a failure."""
+        """Set a link's capacity from now on, in bytes per second; 0 means a failed link."""
         self._change(lambda: self.table.set_capacity(link, capacity))
 
     def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow],
                 alone: Mapping[int, Sequence[RoutedCoflow]] | None = None) -> None:
-        """Reroute coflows from now on, to the links of demands with the same flows.
+        """Reroute coflows from now on, over the links of the given demands with the same flows.
 
         Parameters
         ----------
         demands : mapping of CoflowEvent to RoutedCoflow
         alone : mapping of int to sequence of RoutedCoflow
-            What jobs send that nobody follows.
+            The demands of jobs that run without a process.
         """
         self._change(partial(self._reroute, demands, alone or {}))
 
@@ -274,7 +277,7 @@ class FabricProcess:
             self.table.reroute_alone(job, sent)
 
     def set_allocator(self, allocator: Allocator) -> None:
-        """Replace the policy, which decides at once."""
+        """Replace the policy; the new one decides at once."""
         self._change(partial(self._take_over, allocator))
 
     def _take_over(self, allocator: Allocator) -> None:
@@ -294,7 +297,7 @@ class FabricProcess:
         return self._grid.interval
 
     def set_observe_interval(self, interval: float) -> None:
-        """Notice what happens at multiples of another interval from now on; see there."""
+        """Notice events at multiples of another interval from now on; see `observe_interval`."""
         self._change(partial(self._look_every, interval))
 
     def _look_every(self, interval: float) -> None:
@@ -302,7 +305,7 @@ class FabricProcess:
         self._grid.interval = self._loop.interval = interval
 
     def add_job(self, job: int, arrival: float) -> None:
-        """Make place for a job that has not arrived: others from its number on get the next one."""
+        """Insert a job that has not arrived yet; the numbers of later jobs grow by one."""
         self.table.insert_job(job, arrival)
 
     def _change(self, act: Callable[[], None]) -> None:
@@ -313,24 +316,24 @@ class FabricProcess:
         self._happen(_CAPACITY)
 
     def catch_up(self) -> None:
-        """Let bytes flow until now, where a run is to be stopped."""
+        """Move bytes until now, before a run is stopped."""
         self._move()
 
     @property
     def ahead(self) -> float:
-        """The instant to which bytes have been moved, if that is later than now; else now."""
+        """The time up to which bytes have been moved, or now if that is later."""
         return max(self._moved_to, self._env.now)
 
     def close(self) -> None:
-        """Forget everything: its parts know each other, so that Python would not soon."""
+        """Drop all references, which form cycles that Python would only free much later."""
         vars(self._policy).clear()
         vars(self).clear()
 
     def look(self) -> tuple[FlowTable, list[CoflowEvent | None]]:
-        """Return a copy of the table as of now, and its coflows; the run does not feel it.
+        """Return a copy of the table as of now, and its coflows; the run is not affected.
 
-        Coflows that nobody has submitted, of chains or from the source, are None.
-        What has been submitted at this instant is in it, and has no rates yet.
+        Coflows of chains or from the source are None. Coflows submitted at this instant are
+        included, without rates yet.
         """
         table = self._loop.settled(self._moved_to, self._env.now, self._grid.slack())
         return table, self.in_flight.all_in(table)
@@ -359,12 +362,12 @@ class FabricProcess:
             self._wake(self._env.now)
 
     def _wake(self, at: float) -> None:
-        """Ask to act at `at`, or the observation instant that follows, if not earlier."""
+        """Set the alarm for `at`, or the observation instant after it, unless it is earlier."""
         self._called = True
         self._alarm.set(self._grid.observed(at))
 
     def _on_alarm(self) -> None:
-        """Do what is due: call `told`, resume the event loop, or process events of now."""
+        """Do what is due: call `told`, resume the event loop, or process the events of now."""
         if self._tells_at <= self._env.now:
             self._tell()
         elif self._called:
@@ -377,19 +380,19 @@ class FabricProcess:
             self._act()
 
     def _see_arrivals(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
-        """Tell of coflows that nobody has submitted; the run goes on until they have arrived."""
+        """Report completed coflows of chains and the source; the run lasts until they arrive."""
         self._arrived_by = max(self._arrived_by, float(done["arrives"].max()))
         self._tell_completed(done, flows)
 
     def _must_admit(self) -> bool:
-        """Whether a coflow is valid by now that the event loop does not admit."""
+        """Whether a coflow is valid by now that the event loop does not activate."""
         table = self.table
         if self._persistent:
             return False
         return self._env.now >= (table.next_coming if self._loop.admits else table.next_arrival)
 
     def _tell(self) -> None:
-        """Call `told`; anything else due now is done in an event of its own."""
+        """Call `told`; leave anything else that is due now to a separate event."""
         self._tells_at = math.inf
         if self._loop.shows:  # it was held before it knew its next event
             self._due = self._env.now
@@ -398,7 +401,7 @@ class FabricProcess:
             self.told()
 
     def _go_on(self) -> None:
-        """Resume the event loop, as the fabric has not changed since it was held."""
+        """Resume the event loop: the fabric has not changed since it was held."""
         if self._runs_ahead:
             self._run_ahead()
             self._see_crossing()
@@ -409,7 +412,7 @@ class FabricProcess:
         self._set_alarm()
 
     def _act(self) -> None:
-        """Let bytes flow until now; tell jobs what has completed; decide anew."""
+        """Move bytes until now, tell jobs what has completed, and decide again."""
         self._called = False
         if (ahead := self._policy.ahead) is not None and ahead.pending is not None:
             allocation, ahead.pending = ahead.pending, None
@@ -452,12 +455,12 @@ class FabricProcess:
         self._set_alarm()
 
     def _rows_stand(self) -> bool:
-        """Whether links are shared again at coflow events only, and only the rows have rates."""
+        """Whether links are shared at coflow events only, with rates stored in the rows alone."""
         assert self.answer is not None
         return self.answer.decisions == "coflow" and self.table.sharing.parts is None
 
     def _set_alarm(self) -> None:
-        """Ring when something is next due that is known beforehand."""
+        """Set the alarm for the next time at which something is known to be due."""
         self._due = math.inf
         if (at := min(self._next, self._revisit_at)) < math.inf:
             self._due = self._grid.observed(at)
@@ -474,13 +477,13 @@ class FabricProcess:
         self._tell_ended(job, finish)
 
     def _await(self, arrival: float) -> None:
-        """Ring when a coflow becomes valid, unless something is due before."""
+        """Set the alarm for when a coflow becomes valid, unless something is due before."""
         if self._env.now < arrival < math.inf:
             self._due = min(self._due, max(self._grid.observed(arrival), arrival))
             self._alarm.set(self._due)
 
     def _expect(self) -> None:
-        """Get to know the next coflows that become valid at times known beforehand."""
+        """Get the next coflows from the source, once the previous ones have been taken."""
         if self._source is not None and self.table.next_coming == math.inf:
             coming = self._source.more()
             if coming is None:
@@ -491,7 +494,7 @@ class FabricProcess:
     # --- bytes -----------------------------------------------------------------------
 
     def _move(self) -> None:
-        """Let bytes flow until now, and count the coflows that have finished."""
+        """Move bytes until now, and count the coflows that have finished."""
         self._leave()
         start, now = self._moved_to, self._env.now
         self._moved_to = max(start, now)
@@ -570,7 +573,7 @@ class FabricProcess:
         self._put_in_force(answer)
 
     def _admit(self) -> None:
-        """Let what has become valid be active, in order of (job, stage)."""
+        """Activate the coflows that have become valid, in order of (job, stage)."""
         self.in_flight.admit(self._env.now)
         while self.table.next_arrival <= self._env.now:
             self.table.admit(self._env.now)
@@ -612,9 +615,9 @@ class FabricProcess:
         self._next = self._next_event(next_flow, next_coflow)
 
     def _go_by(self, ruling: Ruling) -> None:
-        """Decide by a rule, now and ahead of the clock while nothing else happens.
+        """Decide by a rule, now and ahead of the clock until another SimPy event is due.
 
-        Where the event loop is held, it goes on.
+        If the event loop is held, it is resumed.
         """
         loop = self._loop
         if not loop.held:
@@ -634,9 +637,9 @@ class FabricProcess:
         return next_flow if self._runs_ahead or self._policy.hears & _FLOW_DONE else next_coflow
 
     def _run_ahead(self) -> bool:
-        """Share or serve at each flow's end, ahead of the clock while nothing else happens.
+        """Share or serve at the end of each flow, ahead of the clock until another event is due.
 
-        Return whether a coflow has reached its limit by now already.
+        Return whether a coflow has already reached its limit.
         """
         self._happened = 0
         now, loop = self._env.now, self._loop
@@ -664,7 +667,7 @@ class FabricProcess:
         return loop.crossing <= now
 
     def _until(self) -> float:
-        """Return the time of SimPy's next event, but later than now."""
+        """Return the time of SimPy's next event, if later than now."""
         return max(self._env.peek(), math.nextafter(self._env.now, math.inf))
 
     def _see_crossing(self) -> None:
@@ -672,19 +675,19 @@ class FabricProcess:
         self._revisit_at = min(self._asks_at, self._loop.crossing)
 
     def _see_shown(self) -> None:
-        """Schedule a call of `told` for the instant at which the loop is held to show an event."""
+        """Schedule a call of `told` for the time at which the loop is held to show an event."""
         if self._loop.shows:
             self._tells_at = self._loop.now
 
     def _leave(self) -> None:
-        """Write back the held event loop before the fabric changes."""
+        """Write the held event loop back to the rows, before the fabric changes."""
         if self._loop.held:
             self._loop.leave()
             self._see_crossing()
 
     def _watch(self, start: float, now: float, carried: NDArray[np.float64], decisions: int
                ) -> None:
-        """Count the decisions of the event loop, and tell the observer of them and of bytes."""
+        """Count the decisions of the event loop; tell the observer of them and of moved bytes."""
         self._moved_to = now
         self.decisions += decisions
         if self._observer is None:

@@ -34,7 +34,7 @@ _NO_COFLOWS = np.empty(0, COFLOW)
 
 
 class FlowTable:
-    """Active coflows in order of (valid time, job, stage), with their flows and loads.
+    """The active coflows in order of (valid time, job, stage), with their flows and loads.
 
     Parameters
     ----------
@@ -49,20 +49,20 @@ class FlowTable:
     flows, hops, loads : ndarray of FLOW, HOP, LOAD
         Pools; each coflow has a segment in each.
     rows : ndarray of COFLOW
-        Theirs, and room for more.
+        The rows of `coflows`, and room for more.
     pools : Pools
     jobs : ndarray of JOB, shape (jobs,)
     chains : Chains
     last_key : int
-        The key of the coflow that came last.
+        The key of the coflow that was added last.
     active_jobs : int
         The number of jobs that have an active coflow.
     in_step : bool
-        Whether all rates in force keep each coflow's flows in step.
+        Whether the current rates keep the flows of each coflow in step.
     used : ndarray of float, shape (links,)
-        Bytes per second that the last allocation put on each link, where it was checked.
+        Bytes per second that the last allocation put on each link, if it was checked.
     next_coming : float
-        When the next coflow that is expected becomes valid; inf if none is.
+        When the next expected coflow becomes valid; inf if none is expected.
     """
 
     def __init__(self, capacity: NDArray[np.float64], job_arrivals: Any) -> None:
@@ -97,16 +97,16 @@ class FlowTable:
 
     @property
     def next_arrival(self) -> float:
-        """When the next coflow becomes valid of which that is known; inf if there is none."""
+        """When the next coflow becomes valid, as far as is known; inf if none will."""
         return min(self.next_coming, self.chains.next_due)
 
     @property
     def kernel_view(self) -> tuple[Any, ...]:
-        """What kernels take that let coflows come: rows, jobs, pools, and what is used of these."""
+        """The arguments of kernels that add coflows: rows, jobs, pools and their used parts."""
         return self.rows, self.jobs, self.pools.arrays, self.pools.used
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FlowTable:
-        """Copy the segments of what is active or to come: pools are as large as they had to be."""
+        """Copy only the segments of active and coming coflows: the pools may be much larger."""
         memo[id(self.pools)] = self.pools.copied(self.coflows, self.coming, self.chains.coming)
         other = memo[id(self)] = FlowTable.__new__(FlowTable)
         other.__setstate__(deepcopy(self.__getstate__(), memo))
@@ -123,14 +123,14 @@ class FlowTable:
     # --- rows come and go ------------------------------------------------------------
 
     def add_job(self, index: int, arrival: float) -> None:
-        """See that there is a row for a job that was not known before; jobs come in order."""
+        """Add a row for a new job; jobs come in order of their numbers."""
         if index >= len(self.jobs):
             self.jobs = np.concatenate((self.jobs, np.zeros(len(self.jobs) + 16, JOB)))
             self.chains.make_room(len(self.jobs))
         self.jobs["arrival"][index] = arrival
 
     def insert_job(self, index: int, arrival: float) -> None:
-        """Make place for a job of which nothing is active; others from there on get the next."""
+        """Insert a job without active coflows; the numbers of later jobs grow by one."""
         row = np.zeros(1, JOB)
         row["arrival"] = arrival
         self.jobs = np.concatenate((self.jobs[:index], row, self.jobs[index:]))
@@ -138,13 +138,13 @@ class FlowTable:
         self.coming["job"] += self.coming["job"] >= index
 
     def add_links(self, capacity: NDArray[np.float64]) -> None:
-        """Know more links than before, in bytes per second; no flow crosses them yet."""
+        """Add links with these capacities, in bytes per second; no flow crosses them yet."""
         more = capacity[len(self.capacity):]
         self.capacity = np.concatenate((self.capacity, more))
         self.used = np.concatenate((self.used, np.zeros(len(more))))
 
     def add(self, demand: RoutedCoflow, job: int, valid: float, order: int = 0) -> int:
-        """Append a coflow; its flows do not move until the next allocation. Return its key."""
+        """Append a coflow and return its key; its flows send nothing before the next allocation."""
         count = len(self.coflows)
         self._make_room(1, demand)
         self.last_key += 1
@@ -156,9 +156,9 @@ class FlowTable:
         return self.last_key
 
     def expect(self, coming: RoutedCoflow) -> None:
-        """Take in coflows that will become valid, with job, order and time; in order of these.
+        """Store coflows that will become valid, with job, order and time; sorted by these.
 
-        Those expected before must all have been admitted.
+        All coflows expected before must have been admitted.
         """
         self.coming = _NO_COFLOWS
         rows = coming.coflows.copy()
@@ -179,9 +179,9 @@ class FlowTable:
         self.chains.begin_graph(job, demands, operations, iterations, now, self.pools)
 
     def admit(self, until: float, before: float = math.inf) -> None:
-        """Let the coflows become active that are valid by then, of jobs before a certain one.
+        """Activate the coflows that are valid by `until`, of jobs numbered below `before`.
 
-        Those valid by then are taken in the order of their jobs.
+        They are taken in the order of their jobs.
         """
         if self.next_arrival > until:
             return
@@ -206,7 +206,7 @@ class FlowTable:
         self.went_on(len(self.coflows) + admitted, self.last_key + admitted, admitted)
 
     def came(self, coming: NDArray[Any], admitted: int) -> None:
-        """Expect no more the first of some coflows that were expected: they are active."""
+        """Remove the first of the expected coflows, which are active now."""
         self.coming = coming[admitted:]
         self.next_coming = float(self.coming["valid"][0]) if len(self.coming) else math.inf
 
@@ -221,25 +221,25 @@ class FlowTable:
         self.went_on(count + emitted, self.last_key + emitted, idle)
 
     def make_room_for_chains(self, until: float, rows: int = 0) -> None:
-        """See that there is room for the coflows of chains that are due by then, and more rows."""
+        """Make room for the coflows of chains that are due by `until`, and for `rows` more."""
         self.chains.go_on()
         count, *wanted = self.chains.wanted(until)
         self._make_room(rows + max(count, len(self.chains.running)), wanted=wanted)
 
     def make_room_to_join(self, until: float) -> None:
-        """As `make_room_for_chains`, with room for many coflows that join later."""
+        """As `make_room_for_chains`, with extra room for coflows that join later."""
         self.make_room_for_chains(until, _AHEAD)
 
     def make_room_for_rows(self) -> None:
-        """See that there is a row for the next coflow of each chain."""
+        """Make room for one more coflow of each chain."""
         self._make_room(len(self.chains.running))
 
     def have_room(self, demands: Sequence[RoutedCoflow]) -> bool:
-        """Whether the flows, hops and loads of some coflows fit into the pools as they are."""
+        """Whether the pools have room for the flows, hops and loads of some coflows."""
         return self.pools.have_room(_wanted(demands))
 
     def went_on(self, count: int, last_key: int, idle: int) -> None:
-        """Set the number of active coflows, and add to that of the jobs that have one."""
+        """Set the number of active coflows, and adjust the number of jobs that have one."""
         self.last_key = last_key
         self.active_jobs += idle
         self._now_active(count)
@@ -251,7 +251,7 @@ class FlowTable:
 
     def _make_room(self, rows: int, *demands: RoutedCoflow,
                    wanted: Sequence[int] = (0, 0, 0)) -> None:
-        """See that there is room for so many coflows, and for the flows, hops and loads to come."""
+        """Make room for this number of coflows, and for the coming flows, hops and loads."""
         if (count := len(self.coflows)) + rows > len(self.rows):
             self.rows = np.concatenate((self.coflows, np.zeros(2 * (count + rows) - count, COFLOW)))
             self.coflows = self.rows[:count]
@@ -273,7 +273,7 @@ class FlowTable:
         return gone[:count]
 
     def flows_left(self, key: int) -> NDArray[np.float64]:
-        """Return the bytes that each flow of an active coflow has left. Shape (flows,)."""
+        """Return the bytes left of each flow of an active coflow. Shape (flows,)."""
         self.settle()
         row = self.coflows[self._place(key)]
         return self.flows_of(row)["remaining"] * row["left"]
@@ -286,7 +286,7 @@ class FlowTable:
         return int(np.flatnonzero(self.coflows["key"] == key)[0])
 
     def withdraw(self, key: int) -> NDArray[np.float64]:
-        """Remove a coflow that is active; return what `flows_left` does."""
+        """Remove an active coflow; return the same as `flows_left`."""
         self.leave_standing()
         left, place = self.flows_left(key), self._place(key)
         job = self.jobs[self.coflows["job"][place]]
@@ -298,14 +298,14 @@ class FlowTable:
         return left
 
     def reroute(self, key: int, demand: RoutedCoflow) -> None:
-        """Let an active coflow take the links of a demand with the same flows, from now on."""
+        """Move an active coflow to the links of a demand with the same flows, from now on."""
         self.leave_standing()
         self._make_room(0, demand)
         self.pools.reroute(self.coflows[self._place(key):][:1], demand)
         self._fresh = False
 
     def alone(self) -> NDArray[np.int64]:
-        """Return the jobs that nobody follows and that have something to send, in order."""
+        """Return the jobs without a process that have coflows left to send, in order."""
         chains, rows = self.chains.of_jobs[self.chains.running], self.coflows
         sends = self.chains.running[chains["emitted"] < chains["total"]]
         return np.union1d(sends, rows["job"][(rows["waited"] != WAITED) & (rows["open"] > 0)])
@@ -317,7 +317,7 @@ class FlowTable:
         ----------
         job : int
         demands : sequence of RoutedCoflow
-            What its coflows send, over and over.
+            What its coflows send, repeated in this order.
         """
         self.leave_standing()
         wanted = _wanted(demands)  # twice, as an active one may move as well
@@ -340,7 +340,7 @@ class FlowTable:
 
     def advance(self, dt: float, now: float, slack: float, carried: NDArray[np.float64]
                 ) -> tuple[int, int]:
-        """Let time pass at rates in the rows; return how many coflows and flows completed."""
+        """Move bytes for `dt` seconds at current rates; return how many coflows and flows end."""
         if self.in_step:
             done = progress.advance_in_step(self.coflows, self.loads, dt, now, slack, carried)
             return done, done
@@ -349,27 +349,27 @@ class FlowTable:
 
     def apply_shares(self, shares: NDArray[np.float64], now: float, check: bool
                      ) -> tuple[float, float, int]:
-        """Put shares of the LP rates into force; see `progress.apply_shares`."""
+        """Apply shares of the LP rates; see `progress.apply_shares`."""
         self.begin_in_step()
         finish, link = progress.apply_shares(self.coflows, self.loads, shares, self.capacity,
                                              self.used, now, check)
         return finish, finish, link
 
     def begin_in_step(self) -> None:
-        """See that coflows can be kept in step from now on, at shares of their LP rates."""
+        """Prepare the rows for shares of LP rates, which keep each coflow's flows in step."""
         self.leave_standing()
         self.refresh()
         self.in_step = True
 
     def apply_order(self, order: NDArray[np.int64], now: float) -> tuple[float, float, int]:
-        """Put an order into force, as shares; the link is `NO_ORDER` if coflows are missing."""
+        """Apply an order, as shares; the returned link is `NO_ORDER` if coflows are missing."""
         if not np.array_equal(np.sort(order), np.arange(len(self.coflows))):
             return math.inf, math.inf, NO_ORDER
         self.begin_in_step()
         return self.apply_shares(self.shares_in_order(order), now, False)
 
     def shares_in_order(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return, in order, the largest share of each coflow that still fits (MADD)."""
+        """Return the largest share of each coflow that still fits, in order (MADD)."""
         self.refresh()
         count = len(self.coflows)
         shares: NDArray[np.float64] = blocks.greedy(
@@ -378,19 +378,19 @@ class FlowTable:
         return shares
 
     def no_crossings(self) -> Crossings:
-        """Return room to find where the active coflows meet."""
+        """Return empty crossings with room for the active coflows."""
         return new_crossings(len(self.coflows), len(self.loads), len(self.capacity))
 
     def apply_rates(self, rates: NDArray[np.float64], now: float, check: bool
                     ) -> tuple[float, float, int]:
-        """Put one rate per unfinished flow into force; see `progress.apply_rates`."""
+        """Apply one rate per unfinished flow; see `progress.apply_rates`."""
         self.leave_standing()
         self._spread()
         return progress.apply_rates(self.coflows, self.flows, self.hops, rates, self.capacity,
                                     self.used, now, check)
 
     def set_weights(self, weights: NDArray[np.float64]) -> tuple[float, float]:
-        """Give each unfinished flow its weight; see `progress.set_weights`."""
+        """Set the weight of each unfinished flow; see `progress.set_weights`."""
         light, heavy, changed = progress.set_weights(
             self.coflows, self.flows, weights, self.sharing.known)
         if changed:
@@ -398,7 +398,7 @@ class FlowTable:
         return light, heavy
 
     def split_weights(self, weights: NDArray[np.float64]) -> tuple[float, float]:
-        """Let the flows of each coflow split its weight; see `progress.split_weights`."""
+        """Split each coflow's weight among its flows; see `progress.split_weights`."""
         light, heavy, changed = progress.split_weights(self.coflows, self.flows, weights,
                                                        self.sharing.known)
         if changed:
@@ -411,12 +411,12 @@ class FlowTable:
         return maxmin(self.coflows, self.flows, self.hops, capacity, weights)
 
     def sharing_parts(self, coming: NDArray[Any]) -> Parts:
-        """Return the arrays of max-min sharing, in which all active coflows take part.
+        """Return the arrays of max-min sharing, with all active coflows in it.
 
         Parameters
         ----------
         coming : ndarray of COFLOW
-            Those that may join it later, besides those of chains.
+            Coflows that may join later, besides those of chains.
         """
         self.serving.end()
         self._spread()
@@ -427,7 +427,7 @@ class FlowTable:
                                     longest)
 
     def leave_sharing(self) -> None:
-        """Write what flows have left into their rows, so that coflows can be served in order."""
+        """Write the bytes left of each flow to its row, so that coflows can be served in order."""
         self.sharing.end(self.coflows, self.flows)
         self._spread()
         self._fresh = False
@@ -439,7 +439,7 @@ class FlowTable:
             self._fresh = False
 
     def leave_standing(self) -> None:
-        """Have the rows alone say what flows have left, and what their rates are."""
+        """Store bytes left and rates in the rows alone."""
         self.sharing.end(self.coflows, self.flows)
         self.serving.end()
 
@@ -467,21 +467,21 @@ class FlowTable:
         return progress.next_finishes(self.coflows, self.flows, self.in_step)
 
     def next_end_after(self, at: float) -> float:
-        """Return when the next flow ends after an instant, at rates in the rows; or inf."""
+        """Return when the next flow ends after `at`, at the rates in the rows; inf if none does."""
         ends = (self.coflows["finish"][self.coflows["open"] > 0] if self.in_step
                 else self.flows["finish"][self.open_flows()[0]])
         return float(ends[ends > at].min(initial=np.inf))
 
     def carried(self, start: float, end: float) -> NDArray[np.float64]:
-        """Return the bytes that each link carries between two instants, at rates in the rows.
+        """Return the bytes that each link carries between two times, at the rates in the rows.
 
-        Nothing has been moved since `start`.
+        No bytes may have been moved since `start`.
         """
         rows = (self.coflows, self.flows, self.hops, self.loads)
         return progress.carried_between(*rows, self.in_step, start, end, len(self.capacity))
 
     def active(self) -> tuple[int, int, int]:
-        """Return the numbers of jobs, coflows and flows that have something left to send."""
+        """Return how many jobs, coflows and flows have bytes left to send."""
         unfinished = self.coflows["open"]
         count = np.count_nonzero(unfinished)
         jobs = (self.active_jobs if count == len(unfinished)
@@ -495,7 +495,7 @@ class FlowTable:
             self._fresh = True
 
     def throttle(self, now: float) -> tuple[float, float, int]:
-        """Slow what overloads a link after its capacity has dropped."""
+        """Reduce rates on links that are overloaded after a drop of their capacity."""
         if self.in_step:
             self.refresh()
             shares = progress.throttle_shares(self.coflows, self.loads, self.capacity, self.used)
@@ -510,12 +510,12 @@ class FlowTable:
         return int(self.coflows["open"].sum())
 
     def open_flows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the positions of the unfinished flows in `flows`, and the coflow of each."""
+        """Return the positions of unfinished flows in `flows`, and the coflow of each."""
         return blocks.open_flows(self.coflows, self.flows)
 
 
 def _wanted(demands: Sequence[RoutedCoflow]) -> tuple[int, int, int]:
-    """Return the flows, hops and loads of some coflows, of which the same ones count once."""
+    """Return the numbers of flows, hops and loads of some coflows; equal demands count once."""
     alone = set(demands)
     return (sum([len(each.flows) for each in alone]), sum([len(each.hops) for each in alone]),
             sum([len(each.loads) for each in alone]))

@@ -1,4 +1,4 @@
-"""The instants at which events are noticed: all, or multiples of an observation interval."""
+"""The times at which events are noticed: all times, or multiples of an observation interval."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["Grid", "HasClock"]
 
 
 class HasClock(Protocol):
-    """What has the time, as SimPy's environment."""
+    """Anything with a time, such as SimPy's environment."""
 
     @property
     def now(self) -> float: ...
 
 
 class Grid:
-    """Says when what happens is noticed.
+    """Computes when an event is noticed.
 
     Parameters
     ----------
     interval : float
-        In seconds; 0 if everything is noticed when it happens.
+        In seconds; 0 if each event is noticed when it happens.
     env : HasClock
     """
 
@@ -33,18 +33,18 @@ class Grid:
         self._env = env
 
     def observed(self, at: float) -> float:
-        """Return the observation instant at which something that happens at `at` is noticed."""
+        """Return the time at which an event at `at` is noticed."""
         if not self.interval:
             return at
         instant = math.ceil(at / self.interval - GRID_SLACK) * self.interval
         return max(instant, self._env.now)
 
     def slack(self) -> float:
-        """Return how long after now something may be due and still count as due now."""
+        """Return how far in the future an event may be and still count as due now, in seconds."""
         return max(NOTICE_SLACK * self.interval, 4 * math.ulp(self._env.now))
 
     def due(self, at: float, since: float = -math.inf) -> float:
-        """Return when something that is due at `at` is seen: after now, and after `since`."""
+        """Return when to act on an event at `at`: later than now, and later than `since`."""
         now = max(self._env.now, since)
         if at < math.inf and self.observed(at) <= now:
             return max(now + self.interval, math.nextafter(now, math.inf))

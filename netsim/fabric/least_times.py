@@ -1,4 +1,4 @@
-"""The least times of coflows: from a stage being valid until all its bytes can have arrived."""
+"""Lower bounds on the time from a stage being valid until all bytes of its coflow arrive."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Floats = NDArray[np.float64]
 
 def least_times(coflows: NDArray[Any], flows: NDArray[Any], hops: NDArray[Any], loads: NDArray[Any],
                 capacity: Floats, latency: Floats) -> Floats:
-    """Return a lower bound on each coflow's completion time, from the coflow's stage being valid.
+    """Return a lower bound on the completion time of each coflow, counted from its valid time.
 
-    With overhead o, and the flows f on a link l in order of falling latency Lambda_f of their
-    paths, w_f their bytes and U_l its capacity, the bound is
+    Let o be the overhead and U_l the capacity of link l. Let the flows on l be numbered by falling
+    latency Lambda_f of their paths, and let w_f be their bytes. The bound is
 
         o + max( max_f Lambda_f,  max_l max_k [ (w_1 + ... + w_k) / U_l + Lambda_k ] )
 
-    A link can send its flows in that order so that all have arrived by then, and in no other order
-    earlier (Jackson's rule for delivery times). For equal latencies it is o + gamma + Lambda.
+    A link that sends its flows in that order reaches the bound, and no other order is faster
+    (Jackson's rule for delivery times). With equal latencies the bound is o + gamma + Lambda.
 
     Parameters
     ----------
     coflows, flows, hops, loads : ndarray of COFLOW, FLOW, HOP, LOAD
         As `netsim.fabric.kernels.binding.bind` makes them.
     capacity, latency : ndarray of float, shape (links,)
-        Where a capacity is inf, flows may avoid the link, and its latency does not count. There
-        may be capacities of further links, which the coflows do not cross.
+        A capacity of inf means that flows may avoid the link; its latency then does not count. The
+        arrays may include links that the coflows do not cross.
     """
     gamma = bottlenecks(coflows, loads, capacity)
     sure = np.isfinite(capacity[:len(latency)])
@@ -54,7 +54,7 @@ def least_times(coflows: NDArray[Any], flows: NDArray[Any], hops: NDArray[Any], 
 
 
 def _ends_of_paths(flows: NDArray[np.int64], paths: Floats) -> tuple[Floats, Floats]:
-    """Return the shortest and the longest path of each coflow; inf and 0 if it has no flows."""
+    """Return the lowest and the highest path latency of each coflow; inf and 0 without flows."""
     owner = np.repeat(np.arange(len(flows)), flows)
     shortest, longest = np.full(len(flows), np.inf), np.zeros(len(flows))
     np.minimum.at(shortest, owner, paths)
@@ -64,7 +64,7 @@ def _ends_of_paths(flows: NDArray[np.int64], paths: Floats) -> tuple[Floats, Flo
 
 def _least_time(paths: Floats, nbytes: Floats, flow: NDArray[np.int64], link: NDArray[np.int64],
                 capacity: Floats) -> float:
-    """Return the least time of a coflow with unequal paths, given the flow and link of each hop."""
+    """Return the bound of a coflow with unequal latencies, given the flow and link of each hop."""
     order = np.lexsort((-paths[flow], link))
     flow, link = flow[order], link[order]
     sent = np.cumsum(nbytes[flow])

@@ -1,4 +1,4 @@
-"""The allocator of a fabric: what it hears of, and how it is asked, in Python or as a rule."""
+"""The allocator of a fabric: the events it gets, and how it is asked, in Python or as a rule."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Policy:
         The events on which it is asked.
     sees_running : bool
     answer : Allocation or None
-        What it said when it was last asked; None if it is a rule that keeps coflows in step.
+        The last answer; None for a rule that keeps coflows in step.
     in_step : Ruling or None
-        The rule that decides in the event loop, if it is one that keeps coflows in step.
+        The rule that decides in the event loop, if the policy is a rule that keeps coflows in step.
     ahead : Asking or None
-        Has it asked in the event loop, if it may be asked ahead of the clock.
+        Asks the policy from the event loop, if it may be asked ahead of the clock.
     """
 
     def __init__(self, allocator: Allocator, table: FlowTable, running: Running,
@@ -81,7 +81,7 @@ class Policy:
         return self.ask(now, Event.COFLOW_VALID | Event.COFLOW_DONE)
 
     def fault(self, ruling: Ruling, link: int) -> AllocationError | None:
-        """Return an error for what has been found in the event loop, if that is one."""
+        """Return an error for a fault that the event loop has found; None without one."""
         if link == SOUND:
             return None
         if link == UNSOUND:
@@ -90,7 +90,7 @@ class Policy:
 
     @property
     def note(self) -> Mapping[str, float] | None:
-        """What it keeps with its last decision."""
+        """The values that the policy inferred for its last decision."""
         if self._ruling is not None:
             return self._ruling.note
         return None if self.answer is None else self.answer.note

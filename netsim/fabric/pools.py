@@ -1,4 +1,4 @@
-"""The pools of flows, hops and loads: each coflow has a segment in each."""
+"""Pools of flows, hops and loads, in which each coflow has a segment."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MANY = 16384
 
 
 def _size(rows: int) -> int:
-    """Return how many rows to have where so many are in use."""
+    """Return how many rows to allocate if this number is in use."""
     return max(_LEAST, 2 * rows, min(8 * rows, _MANY))
 
 
 class Pools:
-    """Rows of flows, hops and loads, those in use at the front.
+    """Rows of flows, hops and loads; the used ones come first.
 
     Attributes
     ----------
@@ -42,9 +42,10 @@ class Pools:
         self.used = np.zeros(3, np.int64)
 
     def copied(self, *live: NDArray[Any]) -> Pools:
-        """Return a copy with the segments of some coflows alone, in the same places.
+        """Return a copy with only the segments of the given coflows, in the same places.
 
-        What has been takes no time; a sharing finds flows where they were.
+        Unused rows are not copied. Flows keep their places because a max-min sharing refers to
+        them.
 
         Parameters
         ----------
@@ -58,18 +59,18 @@ class Pools:
         return other
 
     def have_room(self, wanted: Sequence[int]) -> bool:
-        """Whether so many flows, hops and loads can be appended."""
+        """Whether the pools have room for this number of flows, hops and loads."""
         (flows, hops, loads), used = self.arrays, self.used.tolist()
         return (wanted[0] <= len(flows) - used[0] and wanted[1] <= len(hops) - used[1]
                 and wanted[2] <= len(loads) - used[2])
 
     def make_room(self, wanted: Sequence[int], *live: NDArray[Any]) -> None:
-        """Keep the segments of some coflows alone, in new pools of at least twice what is in use.
+        """Move the segments of the given coflows to new pools of at least twice the used size.
 
         Parameters
         ----------
         wanted : sequence of int
-            How many flows, hops and loads are to come.
+            How many flows, hops and loads will be added.
         *live : ndarray of COFLOW
         """
         old, self.used[:] = self.arrays, 0
@@ -80,14 +81,14 @@ class Pools:
             move(rows, old, self.arrays, self.used)
 
     def reroute(self, row: NDArray[Any], demand: RoutedCoflow) -> None:
-        """Give a coflow, and its flows, the hops and loads of a demand; there is room for them.
+        """Give a coflow and its flows the hops and loads of a demand; there must be room.
 
         Parameters
         ----------
         row : ndarray of COFLOW, shape (1,)
-            A view, which is changed.
+            A view of the row, which is changed.
         demand : RoutedCoflow
-            Of as many flows.
+            Has the same number of flows.
         """
         flows, hops, loads = self.arrays
         _, hop, load = self.used.tolist()
@@ -108,7 +109,7 @@ class Pools:
 
 
 def enlarged(array: NDArray[Any], size: int) -> NDArray[Any]:
-    """Return an array with room for more, which takes memory when it is used."""
+    """Return a larger copy of an array; the new part takes no memory until it is used."""
     larger = np.zeros(size, array.dtype)
     larger[:len(array)] = array
     return larger

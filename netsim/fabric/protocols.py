@@ -1,4 +1,4 @@
-"""What the fabric asks of others: who is told what happens, and who knows coflows beforehand."""
+"""What the fabric needs from others: observers of events, and sources of coflows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Observer", "Source"]
 
 
 class Observer(Protocol):
-    """Is told what happens on the fabric, for records; see `FabricProcess`. It changes nothing.
+    """Is told what happens on the fabric, for records; see `FabricProcess`. Changes nothing.
 
     Attributes
     ----------
     pause : int
-        When the event loop pauses for it; see `netsim.fabric.kernels.loop`. With ``AT_ENDS``,
-        rates are constant between two instants of `moved`; with ``AT_DECISIONS`` or that, `decided`
-        is called for every decision, also for those that the fabric makes by itself.
+        When the event loop pauses for it; see `netsim.fabric.kernels.loop`. With ``AT_ENDS``, rates
+        are constant between two calls of `moved`. With ``AT_ENDS`` or ``AT_DECISIONS``, `decided`
+        is called for every decision, including those that the fabric makes by itself.
     carries : bool
         Whether `moved` needs the bytes of each link.
     """
@@ -36,23 +36,23 @@ class Observer(Protocol):
 
     def decided(self, now: float, table: FlowTable,
                 note: Callable[[], Mapping[str, float] | None]) -> None:
-        """Record a decision, and what the policy inferred, which `note` returns."""
+        """Record a decision; `note` returns the values that the policy inferred."""
 
     def moved(self, start: float, now: float, carried: NDArray[np.float64]) -> None:
-        """Record the bytes that each link carried between two instants.
+        """Record the bytes that each link carried between two times.
 
-        The array is the observer's to keep; it is empty unless it `carries`.
+        The observer may keep the array, which is empty unless `carries` is set.
         """
 
     def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
-        """Record a completed coflow's FLOW rows; in step, they have ``remaining > 0``."""
+        """Record a completed coflow's FLOW rows; if it was in step, ``remaining`` is above 0."""
 
 
 class Source(Protocol):
-    """Knows beforehand when coflows become valid, each the only one of its job."""
+    """Knows beforehand when coflows become valid; each is the only coflow of its job."""
 
     def more(self) -> RoutedCoflow | None:
         """Return the next coflows, in order of (validity, job); None if there are no more.
 
-        Each has something to send.
+        Each has bytes to send.
         """

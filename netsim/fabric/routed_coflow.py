@@ -1,4 +1,4 @@
-"""A coflow bound to a network: which links its flows cross, and how loaded they get."""
+"""A coflow on a network: the links that its flows cross, and the load on each."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ Steps = tuple[tuple[NDArray[np.int64], int], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoutedCoflow:
-    """The rows that coflows bring to the fabric: built once per stage, reused each iteration.
+    """The rows of a coflow on the fabric, built once per stage and reused in each iteration.
 
-    Flows without bytes, and flows that cross no link, are not among them. The latter are complete
-    as soon as the stage is valid, the former a path's latency after the coflow begins.
+    Flows without bytes and flows that cross no link are left out. A flow without a link is complete
+    as soon as the stage is valid. A flow without bytes is complete a path's latency after the
+    coflow begins.
 
     Attributes
     ----------
     coflows : ndarray of COFLOW
-        One, unless many are built at once. Nobody's yet: job, order and time are to be set.
+        One row, unless many are built at once. Job, order and time are not set yet.
     flows : ndarray of FLOW
-        Hops count from this demand's first.
+        Their hops are numbered from the first hop of this coflow.
     hops : ndarray of HOP
         Flow by flow.
     loads : ndarray of LOAD
@@ -42,17 +43,18 @@ class RoutedCoflow:
     nbytes : float
         Bytes on the wire in total.
     gamma : float
-        Effective bottleneck of the first at the network's nominal capacities, in seconds.
+        Effective bottleneck of the first row at the network's nominal capacities, in seconds.
     weight : float
         The coflow's weight.
     deadline_s : float
-        Seconds after its validity by which the coflow is to finish; inf if at no time.
+        Seconds after it becomes valid by which the coflow should finish; inf without a deadline.
     overhead_s : float
-        Seconds from its stage being valid until the first begins, in which it takes no bandwidth.
+        Seconds from its stage being valid until the first row begins. It uses no bandwidth then.
     payload : float
         Bytes in total, without headers.
     stands_for : RoutedCoflow or None
-        The coflow of which these are some flows that tell when all are sent; see `jobs.fold`.
+        The full coflow, if this one keeps only the flows that determine when it is sent; see
+        `jobs.fold`.
     """
 
     coflows: NDArray[Any]
@@ -84,17 +86,18 @@ class RoutedCoflow:
         hosts : array_like of int, optional
             The host of each rank; rank r is host r if not given.
         key : int or array_like of int, shape (flows,)
-            The ECMP key of each flow; or the first, and flow i has ``key + i``.
+            The ECMP key of each flow; a single number is the key of the first flow, and flow i has
+            ``key + i``.
         weight : float
             The coflow's weight.
         deadline_s : float
-            Seconds after its validity by which the coflow is to finish.
+            Seconds after it becomes valid by which the coflow should finish.
         overhead_s : float, optional
             The overhead of each step; by default the network's.
         steps : tuple of (ndarray of int, int)
-            The steps for which the coflow stands; see `netsim.Stage`.
+            The steps that the coflow merges; see `netsim.Stage`.
         like : RoutedCoflow, optional
-            One of the same flows between the same hosts, perhaps on other links.
+            A coflow with the same flows between the same hosts, perhaps on other links.
 
         Returns
         -------
@@ -136,15 +139,15 @@ class RoutedCoflow:
 
     def with_left(self, left: NDArray[np.float64], of_bytes: float,
                   capacity: NDArray[np.float64]) -> RoutedCoflow:
-        """Return what is left of this coflow, or of the same coflow on other hosts.
+        """Return the rest of this coflow, or of the same coflow on other hosts.
 
         Parameters
         ----------
         left : ndarray of float
-            Bytes that were left of each flow. If there are other flows here, each of them has the
-            share of its bytes that was left of all.
+            Bytes left of each flow. If this coflow has other flows, each keeps the fraction of its
+            bytes that was left of all flows together.
         of_bytes : float
-            Bytes of all those flows in total.
+            Total bytes of the flows of `left`.
         capacity : ndarray of float, shape (links of the network,)
         """
         rows = self.flows
@@ -162,10 +165,10 @@ class RoutedCoflow:
 
     @property
     def empty_until_s(self) -> float:
-        """Seconds from its begin until its messages without bytes arrive; 0 without any."""
+        """Seconds from the begin until messages without bytes arrive; 0 without any."""
         return max(float(self.coflows["arrives"][0]), 0.0)
 
     def least_s(self, capacity: NDArray[np.float64], latency: NDArray[np.float64]) -> float:
-        """Return a lower bound on its completion time; see `least_times`."""
+        """Return a lower bound on the completion time; see `least_times`."""
         return float(least_times(self.coflows, self.flows, self.hops, self.loads, capacity,
                                  latency)[0])

@@ -1,4 +1,4 @@
-"""Lets bytes flow at the rates in the rows, and tells who watches."""
+"""Moves bytes at the rates in the rows, and tells the observer."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _NOTHING = np.empty(0)
 
 
 class RowMover:
-    """Moves bytes where the rows of a table say at which rates.
+    """Moves bytes of the flows in a table, at the rates in its rows.
 
     Parameters
     ----------
     table : FlowTable
     observer : Observer, optional
-        Is told which bytes links have carried.
+        Told which bytes links have carried.
 
     Attributes
     ----------
     pause : int
         When the observer wants to be told; see `kernels.loop`.
     carries : bool
-        Whether the observer wants to know what links carry.
+        Whether the observer wants the bytes of each link.
     """
 
     def __init__(self, table: FlowTable, observer: Observer | None) -> None:
@@ -38,14 +38,14 @@ class RowMover:
         self.carries = observer is not None and observer.carries
 
     def move(self, start: float, now: float, slack: float, next_s: float) -> tuple[int, int]:
-        """Let bytes flow between two instants; return how many coflows and flows have ended.
+        """Move bytes between two times; return how many coflows and flows have ended.
 
         Parameters
         ----------
         start, now, slack : float
-            What ends within the slack of `now` ends then.
+            Flows that end up to `slack` after `now` count as ended.
         next_s : float
-            When the next of them ends.
+            When the next flow ends.
         """
         table = self._table
         if table.in_step:

@@ -1,4 +1,4 @@
-"""Policies as compiled rules, which the fabric asks inside its own event loop."""
+"""Policies as compiled rules, which the fabric calls inside its own event loop."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _said = False
 
 @dataclass(frozen=True)
 class Rule:
-    """A compiled rule, and how what it gives is put into force; see `netsim.compiled`.
+    """A compiled rule, and how its answer is applied; see `netsim.compiled`.
 
     Parameters
     ----------
@@ -117,22 +117,22 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """The name of the rule in error messages."""
         return f"rule {self.function.__name__}"
 
     @property
     def in_step(self) -> bool:
-        """Whether it keeps the flows of each coflow in step."""
+        """Whether the rule keeps the flows of each coflow in step."""
         return self.gives == "shares" or (self.gives == "order" and self.leftover == "none")
 
     @property
     def needs_gammas(self) -> bool:
-        """Whether gammas must be up to date, for the rule to read or to serve in step by."""
+        """Whether gammas must be up to date, because the rule reads them or serves in step."""
         return self.in_step or not self.reads.isdisjoint(_GAMMAS)
 
     @property
     def place(self) -> str:
-        """Where it is written."""
+        """The file and line of the rule."""
         code = self.function.__code__
         return f"{code.co_filename}, line {code.co_firstlineno}"
 
@@ -153,7 +153,7 @@ class Rule:
 
     @property
     def address(self) -> int:
-        """Where its machine code is; it is compiled when that is first asked.
+        """The address of the machine code; the rule is compiled at the first call.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class Rule:
         return made
 
     def _refuse_writes(self) -> None:
-        """Refuse to set fields of rows; whole columns are arrays that cannot be written."""
+        """Refuse a rule that sets fields of rows; whole columns are read-only arrays already."""
         for function in _functions_in(self.function):
             for name, line in _fields_set_in(function):
                 raise InputError(
@@ -228,7 +228,7 @@ class Rule:
                 + ", ".join(rules.JOBS.names or ()))
 
     def _line_of(self, name: str) -> str:
-        """Return where the rule reads a column, if that can be seen, in brackets."""
+        """Return the line where the rule reads a column, in brackets; empty if not found."""
         code = self.function.__code__
         for instruction in dis.get_instructions(code):
             if instruction.argval == name and instruction.positions is not None:
@@ -237,9 +237,9 @@ class Rule:
 
 
 def columns_in(function: Callable[..., Any]) -> Iterator[str]:
-    """Yield the columns that a function names, or a compiled function that it calls.
+    """Yield the columns named in a function or in compiled functions that it calls.
 
-    Whatever has the name of a column counts: one too many costs little.
+    Any name that equals a column's counts: one column too many costs little.
     """
     for each in _functions_in(function):
         yield from _COLUMNS.intersection(_names_in(each.__code__))
@@ -247,7 +247,7 @@ def columns_in(function: Callable[..., Any]) -> Iterator[str]:
 
 def _functions_in(function: Callable[..., Any], seen: set[Any] | None = None
                   ) -> Iterator[Callable[..., Any]]:
-    """Yield a function, and the compiled functions that it calls, directly or in others."""
+    """Yield a function and all compiled functions that it calls, directly or not."""
     seen = set() if seen is None else seen
     if function in seen:
         return
@@ -264,7 +264,7 @@ def _functions_in(function: Callable[..., Any], seen: set[Any] | None = None
 
 
 def _fields_set_in(function: Callable[..., Any]) -> Iterator[tuple[str, int]]:
-    """Yield the columns whose field a function sets in some row, and the line of each."""
+    """Yield the columns of which a function sets single fields, and the line of each."""
     code = run_frontend(function)
     for block in code.blocks.values():
         for found in block.find_insts((ir.SetAttr, ir.SetItem)):
@@ -275,7 +275,7 @@ def _fields_set_in(function: Callable[..., Any]) -> Iterator[tuple[str, int]]:
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names and the texts in a function's code, and in what is defined within it."""
+    """Yield the names and strings in a function's code and in nested code."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, str):

@@ -1,4 +1,4 @@
-"""A compiled rule at work: the arrays in which it finds what it reads, and writes."""
+"""A compiled rule at work: the arrays that it reads and writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["RuleError", "Ruling"]
 
 
 class RuleError(Exception):
-    """What is wrong with a rule, for an error that says whose it is."""
+    """A fault of a rule; the fabric's error names the policy."""
 
 
 class Ruling:
@@ -55,14 +55,14 @@ class Ruling:
         return {**self.__dict__, "_pool": None}  # a copied table has other pools
 
     def forget(self) -> None:
-        """Forget which coflows there are: others may have taken their rows."""
+        """Forget the active coflows: their rows may belong to others now."""
         self._pool = None
 
     def _find_address(self) -> int:
         return self.rule.address
 
     def _make_room(self) -> None:
-        """Make arrays with a place for each row that there may be; what is not read is NaN."""
+        """Allocate arrays with one place per row; columns that the rule does not read are NaN."""
         rule, size = self.rule, len(self._table.rows)
         self._coflows = _unknown(size, rules.COFLOWS)
         self._jobs = _unknown(len(self._table.jobs), rules.JOBS)
@@ -87,7 +87,7 @@ class Ruling:
                            self._wakes_in, check)
 
     def _crossings(self) -> Crossings:
-        """Return where coflows meet; if rows have moved, without any of them."""
+        """Return where coflows meet; empty if rows have moved."""
         table, rows = self._table, len(self._coflows)
         if (self._pool is not table.loads or len(self._meet.known) < rows
                 or len(self._meet.links) < len(table.capacity)):
@@ -101,7 +101,7 @@ class Ruling:
         Raises
         ------
         RuleError
-            If it fails, or what it has written cannot be.
+            If the rule fails, or writes an invalid answer.
         """
         table = self._table
         if self.rule.needs_gammas:
@@ -117,7 +117,7 @@ class Ruling:
 
 
     def _refuse_what_is_lost(self) -> None:
-        """Refuse what a rule has written that does not go with what it gives."""
+        """Raise an error if the rule has written a field that would have no effect."""
         rule, order, count = self.rule, self._order, len(self._table.coflows)
         lost = []
         if rule.gives in ("weights", "flows") and np.isfinite(order.limit[:count]).any():
@@ -132,11 +132,11 @@ class Ruling:
                                else ""))
 
     def answer(self, now: float) -> bool:
-        """Have the next decision of the loop ready; a compiled rule is asked by the loop itself."""
+        """Prepare the loop's next decision; for `Asking` only, as the loop calls rules itself."""
         raise NotImplementedError
 
     def failure(self, error: Exception) -> RuleError:
-        """Say of whom an exception is that compiled code raises: only rules do."""
+        """Turn an exception of compiled code into a `RuleError`: only rules raise any."""
         if isinstance(error, IndexError):
             return RuleError("has a rule that reads or writes beyond its arrays, of "
                              f"{len(self._table.coflows)} coflows ({self.rule.place})")
@@ -146,28 +146,28 @@ class Ruling:
 
     @property
     def limit(self) -> NDArray[np.float64]:
-        """Bytes sent at which the rule is called again. Shape (active coflows,)."""
+        """Bytes sent at which each coflow's rule is called again. Shape (active coflows,)."""
         return self._order.limit[:len(self._table.coflows)]
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """The shares that its last decision gives. Shape (active coflows,)."""
+        """The shares of the last decision. Shape (active coflows,)."""
         return self._order.share[:len(self._table.coflows)]
 
     def given(self, link: int) -> NDArray[Any]:
-        """What a fault is of: an order, or shares."""
+        """The part of the answer that a fault is in: an order, or shares."""
         count = len(self._table.coflows)
         return self._sequence[:count] if link == rules.NO_ORDER else self.shares
 
     @property
     def note(self) -> Mapping[str, float] | None:
-        """What it keeps with its last decision; what it has not written is left out."""
+        """The values that the rule has written for its last decision, without unwritten ones."""
         return {name: kind(value) for (name, kind), value in zip(
             self.rule.notes.items(), self._order.note.tolist(), strict=True)
             if not math.isnan(value)} or None
 
     def allocation(self) -> Allocation:
-        """Return its last decision in the form that a policy in Python would give it."""
+        """Return the last decision in the form in which a Python policy would return it."""
         rule, order, count = self.rule, self._order, len(self._table.coflows)
         asks_at: dict[str, Any] = {"revisit_at": float(order.wake_at[0]), "note": self.note}
         if rule.in_step and self._is_plain:
@@ -188,7 +188,7 @@ class Ruling:
 
     @property
     def _is_plain(self) -> bool:
-        """Whether it gives an order and nothing else."""
+        """Whether the answer is an order and nothing else."""
         order, count = self._order, len(self._table.coflows)
         return (self.rule.gives == "order" and self.rule.stretch == "none"
                 and not order.share[:count].any() and bool((order.most[:count] == 1).all()))
@@ -205,7 +205,7 @@ class Ruling:
                                queue_shares=self._order.part.copy(), limit=limit)
 
     def wrong(self) -> str:
-        """Say what is wrong with what it has written last."""
+        """Describe the fault in the rule's last answer."""
         field, at = self._fault.tolist()
         name = rules.Order._fields[field]
         value = self._order[field][at].item()

@@ -1,4 +1,4 @@
-"""Which jobs run, and where: from when they begin until they end, sending or computing."""
+"""The jobs that run, and their hosts, from the begin to the end of each job."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ class Running:
         return job in self._hosts
 
     def begin(self, job: int, hosts: ArrayLike) -> None:
-        """Let a job run from now on.
+        """Add a job that begins to run.
 
         Parameters
         ----------
         job : int
             The job, numbered by (arrival, id).
         hosts : array_like of int
-            Where; a host that is named twice counts once.
+            The hosts that the job runs on; repeated hosts count once.
 
         Raises
         ------
         InputError
-            If it runs already.
+            If the job runs already.
         """
         if job in self._hosts:
             raise InputError(f"job number {job} has begun already, on the hosts "
@@ -66,12 +66,12 @@ class Running:
         self._change()
 
     def end(self, job: int) -> None:
-        """Let a job run no longer.
+        """Remove a job that has ended.
 
         Raises
         ------
         InputError
-            If it does not run.
+            If the job does not run.
         """
         if job not in self._hosts:
             raise InputError(f"job number {job} does not run; those that do are "
@@ -85,7 +85,7 @@ class Running:
             self._changed()
 
     def pairs(self) -> JobHosts:
-        """Return who runs where."""
+        """Return the running jobs with their hosts."""
         if self._pairs is None:
             jobs = sorted(self._hosts)
             counts = [len(self._hosts[job]) for job in jobs]

@@ -1,4 +1,4 @@
-"""Service in order: what a policy may leave to the fabric, to be done anew at each flow's end."""
+"""Service in order, which the fabric repeats whenever a flow ends."""
 
 from __future__ import annotations
 
@@ -19,36 +19,37 @@ _BACKFILL = {"none": kinds.NOBODY, "maxmin": kinds.MAXMIN, "greedy": kinds.GREED
 
 
 class PriorityService:
-    """Coflows are served in order, anew whenever a flow ends; the policy is not asked on that.
+    """Serve coflows in order, again whenever a flow ends, without asking the policy.
 
     Parameters
     ----------
     order : array_like of int, shape (coflows,)
         The coflows of the view, the first to be served first.
     primary : {"none", "madd", "queues"}
-        What comes first. ``"madd"``: in order, each coflow gets remaining/Gamma' of what is
-        left of the links, or nothing if a link that it needs is full. ``"queues"``: each queue
-        has its part of every link; in order, the flows of each coflow share what is left of
-        their queue's, max-min fairly.
+        The first pass over the coflows, in order. ``"madd"``: each coflow gets remaining/Gamma' of
+        what is left of the links, or nothing if a link that it needs is full. ``"queues"``: each
+        queue has its part of every link, and the flows of each coflow share what is left of it
+        max-min fairly.
     backfill : {"none", "maxmin", "greedy"}
-        Who gets what is left: nobody; in order, the flows of each coflow, max-min fairly; or
-        in list order, each as much as its links have left.
+        Who gets left-over bandwidth. ``"none"``: nobody. ``"maxmin"``: the flows of each coflow, in
+        order and max-min fairly. ``"greedy"``: flow by flow in list order, as much as its links
+        have left.
     queue : array_like of int, shape (coflows,), optional
-        The queue of each coflow; `order` goes queue by queue.
+        The queue of each coflow; `order` must list the coflows queue by queue.
     queue_shares : array_like of float, shape (queues,), optional
-        The part of each queue. Those of the queues in use add up to 1 at most.
+        The part of each link that a queue gets. The parts of the queues in use add up to 1 at most.
     limit : array_like of float, shape (coflows,), optional
-        Ask again as soon as a coflow has sent that many bytes.
+        Ask the policy again as soon as a coflow has sent that many bytes.
     by_size : bool
-        Flows go by the bytes that they have left, whatever their coflow, and only then in that
-        order: with ``backfill="greedy"`` alone.
+        Serve flows by their bytes left, whatever their coflow; `order` breaks ties. Only with
+        ``primary="none"`` and ``backfill="greedy"``.
 
     Raises
     ------
     UnknownNameError
-        If `primary` or `backfill` is none of these.
+        If `primary` or `backfill` is not one of the values above.
     AllocationError
-        If the arrays do not fit one another.
+        If the arrays do not fit each other.
     """
 
     __slots__ = ("backfill", "by_size", "limit", "order", "primary", "queue", "queue_shares",
@@ -79,7 +80,7 @@ class PriorityService:
 
     @property
     def flow_by_flow(self) -> bool:
-        """Whether all that there is goes to flows, one after the other."""
+        """Whether all bandwidth goes to flows, one after the other."""
         return (self.primary == "none" and self.backfill == "greedy"
                 and not np.isfinite(self.limit).any())
 

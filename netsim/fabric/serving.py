@@ -1,4 +1,4 @@
-"""Service in order on a copy of the rows that outlives decisions."""
+"""Service in order, on a copy of the rows that is kept between decisions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MANY = 2000
 
 
 class PriorityEngine:
-    """Keeps what the event loop works on to serve coflows or flows in order.
+    """Keeps the engine with which the event loop serves coflows or flows in order.
 
-    It is rebuilt only after a coflow has come or many flows have gone, or, flow by flow, if the
-    order has changed.
+    The engine is rebuilt only after a coflow has come or many flows have ended, or, if flows are
+    served one by one, after the order has changed.
     """
 
     def __init__(self) -> None:
@@ -28,17 +28,17 @@ class PriorityEngine:
         self._flow_by_flow = False
 
     def end(self) -> None:
-        """Begin anew at the next decision: coflows have come, or rates or links have changed."""
+        """Drop the engine: coflows have come, or rates or links have changed."""
         self._copy = None
 
     @staticmethod
     def is_worth_keeping(coflows: NDArray[Any]) -> bool:
-        """Whether there are so many flows that a copy of them should outlive a decision."""
+        """Whether there are enough flows to keep a copy of them between decisions."""
         return bool(coflows["flows"].sum() >= _MANY)
 
     def begin(self, coflows: NDArray[Any], pools: tuple[NDArray[Any], ...],
               capacity: NDArray[np.float64], service: PriorityService, interval: float) -> Any:
-        """Return a copy of the rows, or the one that is kept if it can be brought up to date."""
+        """Return a copy of the rows, updated from the kept one if possible."""
         flows, hops, loads = pools
         if service.flow_by_flow != self._flow_by_flow:
             self._copy, self._flow_by_flow = None, service.flow_by_flow

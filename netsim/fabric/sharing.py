@@ -1,4 +1,4 @@
-"""Max-min fair sharing that outlives decisions: flows join it and leave it."""
+"""Max-min fair sharing that is kept between decisions, while flows join and leave it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["MaxMinEngine"]
 
 
 class MaxMinEngine:
-    """Shares all links among all flows; while in use, it alone knows what flows have left.
+    """Shares all links among all flows; while in use, only it knows the bytes left of each flow.
 
     Attributes
     ----------
     parts : Parts or None
-        What the event loop works on; None if it is not in use.
+        The arrays that the event loop works on; None if the engine is not in use.
     """
 
     def __init__(self) -> None:
@@ -28,11 +28,11 @@ class MaxMinEngine:
 
     @property
     def known(self) -> int:
-        """The key of the last coflow that takes part; -1 if the engine is not in use."""
+        """The key of the last coflow in the sharing; -1 if the engine is not in use."""
         return -1 if self.parts is None else int(self.parts.state["known"][0])
 
     def decide(self, by_flow: bool) -> None:
-        """Share again now, and from now on at each end of a flow, or of coflows only."""
+        """Share again now, and later at each end of a flow, or only of a coflow."""
         if self.parts is not None:
             self.parts.state["by_flow"] = by_flow
             if not (by_flow and self._by_flow):  # else it is known where flows have ended
@@ -41,14 +41,14 @@ class MaxMinEngine:
 
     def take_in(self, rows: NDArray[Any], count: int, pools: tuple[NDArray[Any], ...],
                 capacity: NDArray[np.float64], longest: int) -> Parts:
-        """Let the flows of all active coflows take part, in new parts if there is no room.
+        """Add the flows of all active coflows; build new arrays if there is no room.
 
         Parameters
         ----------
         rows : ndarray of COFLOW
             The first `count` are active.
         longest : int
-            The most links on a path of theirs, or of coflows that may join later.
+            The largest number of links on a path, of these coflows or of those that may join later.
         """
         flows, hops, _ = pools
         while self.parts is None or not take_in(self.parts, rows[:count], flows, hops):
@@ -57,16 +57,16 @@ class MaxMinEngine:
         return self.parts
 
     def move(self, coflows: NDArray[Any], before: NDArray[np.int64], flows: int) -> None:
-        """Go on with flows that have moved to other rows; see `sharing_parts.moved`."""
+        """Adjust to flows that have moved to other rows; see `sharing_parts.moved`."""
         if self.parts is not None:
             self.parts = moved(self.parts, coflows, before, flows)
 
     def settle(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
-        """Write bytes and rates to the rows, if it is in use."""
+        """Write bytes and rates to the rows, if the engine is in use."""
         if self.parts is not None:
             settle(self.parts, coflows, flows)
 
     def end(self, coflows: NDArray[Any], flows: NDArray[Any]) -> None:
-        """Write bytes and rates to the rows, which are what counts from now on."""
+        """Write bytes and rates to the rows, and stop using the engine."""
         self.settle(coflows, flows)
         self.parts = None

@@ -1,4 +1,4 @@
-"""What an allocator sees: read-only arrays of what is active, and building blocks on them."""
+"""What an allocator sees: read-only arrays of active coflows and flows, and building blocks."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def _checked(name: str, values: ArrayLike, count: int) -> Floats:
 
 
 class FabricView:
-    """The fabric at one decision, as far as a policy may know it, and building blocks on that.
+    """The fabric at one decision, as far as a policy may know it, and building blocks for rates.
 
-    Arrays have one entry per active coflow, shape (C,), or per unfinished flow, shape
-    (F,). Coflows stand in order of (valid time, job, stage) and jobs are numbered by
-    (arrival, id), so that a stable sort breaks ties as the field does. Flows stand
-    coflow by coflow, in list order. All arrays are read-only.
+    Arrays have one entry per active coflow, shape (C,), or per unfinished flow, shape (F,). Coflows
+    are in order of (valid time, job, stage), and jobs are numbered by (arrival, id), so a stable
+    sort breaks ties in the usual way. Flows are listed coflow by coflow, in list order. All arrays
+    are read-only.
 
     Building blocks are compiled. They take and return arrays with one entry per coflow, (C,),
     per unfinished flow, (F,), or per link, (L,).
@@ -63,13 +63,13 @@ class FabricView:
     table : FlowTable
         The rows to look at.
     now : float
-        The instant, in seconds.
+        The time of the decision, in seconds.
     information : {"agnostic", "clairvoyant", "job-clairvoyant"}
         What the policy may see. Sizes that it may not see are NaN.
     events : Event
         What has happened since the last decision.
     running : Running, optional
-        Which jobs run, and where; None if the policy is not told.
+        The running jobs and their hosts; None if the policy is not told.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class FabricView:
         return self._table.active_jobs
 
     def running(self) -> JobHosts:
-        """Return which jobs run, sending or computing, and on which hosts.
+        """The running jobs, sending or computing, and their hosts.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class FabricView:
 
     @cached_property
     def id(self) -> Ints:
-        """A number that stays with the coflow as long as it is active. Shape (C,)."""
+        """A number that identifies the coflow as long as it is active. Shape (C,)."""
         return _locked(self._rows["key"].copy())
 
     @cached_property
@@ -148,7 +148,7 @@ class FabricView:
 
     @cached_property
     def deadline_s(self) -> Floats:
-        """The instant by which each coflow is to finish, in seconds; inf if none. Shape (C,)."""
+        """The time by which each coflow should finish, in seconds; inf if none. Shape (C,)."""
         return _locked(self._rows["deadline"].copy())
 
     @cached_property
@@ -173,7 +173,7 @@ class FabricView:
 
     @cached_property
     def remaining(self) -> Floats:
-        """Bytes that each coflow has yet to send; NaN if it may not know. Shape (C,)."""
+        """Bytes that each coflow has yet to send; NaN if the policy may not know. Shape (C,)."""
         return self._sizes(self._table.bytes_left())
 
     @cached_property
@@ -196,7 +196,7 @@ class FabricView:
 
     @cached_property
     def longest(self) -> Floats:
-        """The size of each coflow's longest flow, in bytes; NaN if blind. Shape (C,)."""
+        """The size of each coflow's longest flow, in bytes; NaN if not known. Shape (C,)."""
         return self._sizes(self._rows["longest"].copy())
 
     def ports(self, *, unfinished: bool = False) -> Ints:
@@ -205,7 +205,7 @@ class FabricView:
         Parameters
         ----------
         unfinished : bool
-            Count those of unfinished flows only.
+            Count the ports of unfinished flows only.
         """
         return ordered.ports(self._rows, self._table.flows, unfinished)
 
@@ -216,22 +216,25 @@ class FabricView:
 
     @cached_property
     def job_attained(self) -> Floats:
-        """Whole bytes that the job of each coflow has sent (S_m), active coflows included. (C,)."""
+        """Bytes that the job of each coflow has sent (S_m), active coflows included. Shape (C,)."""
         return _locked(blocks.job_attained(self._rows, self._table.jobs))
 
     @cached_property
     def job_completed(self) -> Ints:
-        """The number of completed coflows of the job of each coflow (Z_m). Shape (C,)."""
+        """The number of coflows that the job of each coflow has completed (Z_m). Shape (C,)."""
         return _locked(self._table.jobs["completed"][self._rows["job"]])
 
     @cached_property
     def job_longest_gamma(self) -> Floats:
-        """The longest coflow that each job has emitted, in seconds alone; NaN if blind. (C,)."""
+        """The largest Gamma of the coflows that each job has sent so far, in seconds. Shape (C,).
+
+        NaN if the policy may not know sizes.
+        """
         return self._sizes(self._table.jobs["longest"][self._rows["job"]])
 
     @cached_property
     def job_ahead_s(self) -> Floats:
-        """Seconds alone of the coflows that each job has yet to emit. Shape (C,).
+        """The sum of Gamma over the coflows that each job has yet to send, in seconds. Shape (C,).
 
         NaN unless the policy declares ``information = "job-clairvoyant"``.
         """
@@ -257,12 +260,12 @@ class FabricView:
 
     @cached_property
     def src(self) -> Ints:
-        """The host that each flow leaves. Shape (F,)."""
+        """The host that sends each flow. Shape (F,)."""
         return _locked(self._table.flows["src"][self._open[0]].astype(np.int64))
 
     @cached_property
     def dst(self) -> Ints:
-        """The host that each flow reaches. Shape (F,)."""
+        """The host that receives each flow. Shape (F,)."""
         return _locked(self._table.flows["dst"][self._open[0]].astype(np.int64))
 
     @cached_property
@@ -277,7 +280,7 @@ class FabricView:
 
     @cached_property
     def flow_remaining(self) -> Floats:
-        """Bytes that each flow has yet to send; NaN if it may not know. Shape (F,)."""
+        """Bytes that each flow has yet to send; NaN if the policy may not know. Shape (F,)."""
         return self._sizes(self._flow_remaining.copy())
 
     @cached_property
@@ -305,9 +308,9 @@ class FabricView:
     # --- building blocks -------------------------------------------------------------
 
     def uses_sizes(self, allocation: Allocation) -> bool:
-        """Whether an allocation is one by sizes, and the policy declares not to know them.
+        """Whether an allocation depends on sizes, although the policy declares not to know them.
 
-        An order is none: the fabric serves it by sizes that it knows.
+        An order does not: the fabric serves it with sizes that it knows itself.
         """
         service = allocation.service
         return self._information == "agnostic" and allocation.order is None and (
@@ -349,16 +352,16 @@ class FabricView:
                                           self._table.no_crossings()))
 
     def greedy(self, order: ArrayLike, limit: ArrayLike = 1.0, base: ArrayLike = 0.0) -> Floats:
-        """Return shares: to `base`, each coflow in `order` adds the largest one that still fits.
+        """Return shares: start from `base`, and add the largest share that still fits, in `order`.
 
         Parameters
         ----------
         order : array_like of int
             Coflows, the first to be served first.
         limit : array_like of float, shape (C,)
-            The most that a coflow may add, per coflow, or one for all.
+            The largest share that a coflow may add, per coflow, or one for all.
         base : array_like of float, shape (C,)
-            Shares that are given away already.
+            Shares that coflows have already.
         """
         self._need_sizes("greedy")
         return blocks.greedy(self._rows, self._table.loads,
@@ -380,13 +383,13 @@ class FabricView:
         weights : array_like of float, shape (F,), or float
             Per flow, or one for all; a flow of weight 0 gets nothing.
         capacity : array_like of float, shape (L,), optional
-            What there is to share out; the links' capacities if not given.
+            Bandwidth to share; by default the links' capacities.
 
         Raises
         ------
         AllocationError
-            If there are not as many weights as flows, or links, or they are not finite or
-            negative.
+            If the number of weights or capacities is wrong, or one of them is negative or not
+            finite.
         """
         table = self._table
         weights = np.full(self.flows, weights) if np.ndim(weights) == 0 else weights
@@ -412,13 +415,13 @@ class FabricView:
         return allocation.rates.copy()
 
     def madd(self, order: ArrayLike) -> tuple[Floats, Floats]:
-        """Serve coflows in `order` by MADD on what is left; skip one that needs a full link.
+        """Serve coflows in `order` by MADD on what is left; skip a coflow that needs a full link.
 
         Returns
         -------
         rates : ndarray of float, shape (F,)
         left : ndarray of float, shape (L,)
-            What is left of the links.
+            Bytes per second that links have left.
         """
         self._need_sizes("madd")
         table, left = self._table, self._table.capacity.copy()
@@ -428,20 +431,20 @@ class FabricView:
 
     def _to_add_to(self, left: ArrayLike | None, rates: ArrayLike | None
                    ) -> tuple[Floats, Floats]:
-        """Return copies of what the links have left and of rates, or all and none of it."""
+        """Return copies of `left` and `rates`; by default full capacities and rates of 0."""
         return (np.array(self._table.capacity if left is None else left, dtype=np.float64),
                 np.zeros(self.flows) if rates is None else np.array(rates, dtype=np.float64))
 
     def fill(self, order: ArrayLike, left: ArrayLike, rates: ArrayLike | None = None
              ) -> tuple[Floats, Floats]:
-        """Let coflows in `order` share `left`, each max-min fairly among its flows.
+        """Share what is `left` among coflows in `order`, max-min fairly among the flows of each.
 
         Parameters
         ----------
         order : array_like of int
             Coflows, the first to be served first.
         left : array_like of float, shape (L,)
-            Bytes per second to give away.
+            Bytes per second that links have left.
         rates : array_like of float, shape (F,), optional
             Rates to add to; 0 if not given.
 
@@ -457,7 +460,7 @@ class FabricView:
         return rates, left
 
     def serve(self, service: PriorityService) -> Floats:
-        """Return the rates at which a service in order begins. Shape (F,)."""
+        """Return the rates that a service in order sets first. Shape (F,)."""
         rates, left = np.zeros(self.flows), self._table.capacity.copy()
         if service.primary == "madd":
             rates, left = self.madd(service.order)
@@ -475,13 +478,13 @@ class FabricView:
         return self.backfill(service.backfill, service.order, left, rates)
 
     def backfill(self, rest: str, order: ArrayLike, left: ArrayLike, rates: ArrayLike) -> Floats:
-        """Return `rates` after giving away bandwidth left over; see `PriorityService`. Shape (F,).
+        """Add left-over bandwidth to `rates`; see `PriorityService`. Shape (F,).
 
         Parameters
         ----------
         rest : {"none", "maxmin", "greedy"}
         order : array_like of int
-            Coflows, the first to be served first; others get nothing of it.
+            Coflows, the first to be served first; other coflows get no left-over bandwidth.
         left : array_like of float, shape (L,)
         rates : array_like of float, shape (F,)
         """
@@ -492,7 +495,7 @@ class FabricView:
         return _contiguous(rates)
 
     def flows_of(self, order: ArrayLike) -> Ints:
-        """Return the flows of the coflows in `order`, each one's in list order."""
+        """Return the flows of the coflows in `order`, those of each coflow in list order."""
         order = _ints(order)
         place = np.full(len(self), len(order))
         place[order] = np.arange(len(order))
@@ -502,10 +505,10 @@ class FabricView:
     def split(self, order: ArrayLike, left: ArrayLike | None = None,
               rates: ArrayLike | None = None, *, together: bool = False
               ) -> tuple[Floats, Floats]:
-        """Split what each link has left equally among the flows on it; as `fill`.
+        """Split what each link has left equally among its flows; returns as `fill`.
 
-        A flow gets the least of its links' parts, in one pass: what it cannot use of the others
-        is left. Flows that need a full link get nothing, and do not count.
+        A flow gets the smallest part among its links, in one pass. The rest of its other parts
+        stays unused. Flows that need a full link get nothing and are not counted.
 
         Parameters
         ----------
@@ -525,7 +528,7 @@ class FabricView:
 
     def greedy_flows(self, order: ArrayLike, left: ArrayLike | None = None,
                      rates: ArrayLike | None = None) -> tuple[Floats, Floats]:
-        """Give flows in `order` all that their links have left; as `fill`.
+        """Give each flow in `order` all that its links have left; returns as `fill`.
 
         Parameters
         ----------
@@ -548,10 +551,10 @@ class FabricView:
         return order, float(dual)
 
     def link_shares(self, shares: ArrayLike = 1.0) -> Floats:
-        """Return what the shares of the coflows that use a link add up to. Shape (L,).
+        """Return the sum of the shares of the coflows on each link. Shape (L,).
 
-        A coflow uses the links of its unfinished flows. At these shares of its LP rates none of
-        them carries more than that part of its capacity.
+        A coflow uses the links of its unfinished flows. At these shares of LP rates, no link
+        carries more than this fraction of its capacity.
 
         Parameters
         ----------
@@ -565,10 +568,10 @@ class FabricView:
     def crossings(self, limit: ArrayLike, rates: ArrayLike) -> Floats:
         """Return when each coflow will have sent `limit` bytes at these rates. Shape (C,).
 
-        In seconds; inf if it never will: its flows stand still, or have ended by then. The
-        instant is a few roundings late rather than early, so that `sent` says by then that the
-        limit has been reached: what to give as `revisit_at`. Flows that end on the way are
-        allowed for, also where the policy does not know sizes.
+        In seconds; inf for a coflow that will never reach its limit at these rates. The time is
+        late by a few rounding errors, never early, so that `sent` has reached the limit by then. It
+        is meant for `revisit_at`. Flows that end before are taken into account, even if the policy
+        does not know sizes.
 
         Parameters
         ----------

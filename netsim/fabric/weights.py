@@ -1,4 +1,4 @@
-"""Weights of flows and coflows, by which the links are shared: what may be given, and to whom."""
+"""Weights of flows and coflows, by which links are shared, and checks of them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MOST_RATIO = 1e12
 
 
 def weigh(table: FlowTable, allocation: Allocation, flows: int) -> str | None:
-    """Give flows or coflows the weights of an allocation; return what is wrong with them, if so.
+    """Set the weights of an allocation; return a description of what is wrong, if anything.
 
     Parameters
     ----------
     flows : int
-        How many have not ended.
+        The number of unfinished flows.
     """
     if allocation.coflow_weights is not None:
         given, wanted, name = allocation.coflow_weights, len(table.coflows), "coflow_weights"

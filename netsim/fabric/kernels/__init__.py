@@ -1,4 +1,4 @@
-"""Compiled kernels. They are compiled when first called, and cached from then on."""
+"""Compiled kernels. Each is compiled when first called, and cached from then on."""
 
 from netsim.compiling import compiled, in_place, inlined, summing
 from netsim.lazy import loading

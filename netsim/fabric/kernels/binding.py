@@ -12,7 +12,7 @@ __all__ = ["bind", "bottleneck", "bottlenecks"]
 
 
 def bind(src, dst, nbytes, ptr, links, capacity, stops, payload=None, latency=None):
-    """Return the COFLOW, FLOW, HOP and LOAD rows of some coflows, as they are before they move.
+    """Return the COFLOW, FLOW, HOP and LOAD rows of some coflows before they have sent anything.
 
     Flows without bytes (less than `LEAST_BYTES`) or without links are left out. Loads are in
     order of their links. The job and times of COFLOW rows are left for the caller to set.
@@ -25,10 +25,9 @@ def bind(src, dst, nbytes, ptr, links, capacity, stops, payload=None, latency=No
         The links that each flow crosses, in compressed rows.
     capacity : ndarray of float, shape (links of the network,)
     stops : ndarray of int, shape (coflows,)
-        Behind which flow each coflow ends.
+        The index after the last flow of each coflow.
     payload, latency : ndarray of float, shape (flows,), optional
-        Bytes of flows without headers, and latencies of their paths; by default the same bytes
-        and 0.
+        Bytes of flows without headers, and latencies of their paths. By default `nbytes` and 0.
     """
     payload = nbytes if payload is None else payload
     latency = np.zeros(len(nbytes)) if latency is None else latency
@@ -44,14 +43,14 @@ def bind(src, dst, nbytes, ptr, links, capacity, stops, payload=None, latency=No
 @in_place
 def bind_rows(src, dst, nbytes, ptr, links, capacity, stops, coflows, rows, hops, loads, load_on,
               slot_of, used, payload, latency):
-    """Write the rows of `bind`; return how many flows, hops and loads there are.
+    """Write the rows of `bind`; return the numbers of flows, hops and loads.
 
     Parameters
     ----------
     load_on : ndarray of float, shape (links of the network,)
-        Zeros, to work in.
+        Scratch space, all zeros.
     slot_of, used : ndarray of int, shape (links of the network,) and as `links`
-        To work in.
+        Scratch space.
     """
     begin = 0
     flow = 0
@@ -103,7 +102,7 @@ def bind_rows(src, dst, nbytes, ptr, links, capacity, stops, coflows, rows, hops
 
 @inlined
 def _load(begin, stop, nbytes, ptr, links, load_on, slot_of, used, loads):
-    """Write the loads of one coflow, and the slot of each of its links; return their number."""
+    """Write the loads of one coflow and the slots of its links; return how many there are."""
     count = 0
     for f in range(begin, stop):
         if nbytes[f] >= LEAST_BYTES:

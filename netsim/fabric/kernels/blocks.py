@@ -1,8 +1,8 @@
 """Compiled building blocks of allocators, on the rows of `netsim.fabric.records`.
 
-`netsim.reference.kernels` has each of them in readable NumPy; the tests hold one
-against the other. Shares count in LP rates: at share 1 a coflow sends at
-remaining/gamma and fills its effective bottleneck.
+`netsim.reference.kernels` has each of them in readable NumPy, and tests compare the two. Shares are
+multiples of LP rates: at share 1 a coflow sends at remaining/gamma and fills its effective
+bottleneck.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def open_flows(coflows, flows):
 
 @compiled
 def job_attained(coflows, jobs):
-    """Return, per coflow, the whole bytes that its job has sent, active coflows included."""
+    """Return, per coflow, the bytes that its job has sent, active coflows included."""
     attained = np.empty(len(coflows))
     sum_attained(coflows, jobs, attained)
     return attained
@@ -46,7 +46,7 @@ def job_attained(coflows, jobs):
 
 @in_place
 def sum_attained(coflows, jobs, attained):
-    """As `job_attained`, in the array `attained`."""
+    """Compute `job_attained` into the array `attained`."""
     for c in range(len(coflows)):
         job = jobs[coflows[c].job]
         job.sent = job.attained
@@ -79,7 +79,7 @@ def lp_rates(coflows, flows, shares):
 def common_factor(coflows, loads, shares, base, capacity, crossings):
     """Return the largest x for which ``base + x * shares`` fits; inf if nothing limits it.
 
-    ``crossings`` are empty.
+    ``crossings`` must be empty.
     """
     take_in(crossings, coflows, loads, capacity)
     return find_factor(crossings, coflows, shares, base)
@@ -87,9 +87,9 @@ def common_factor(coflows, loads, shares, base, capacity, crossings):
 
 @compiled
 def greedy(coflows, loads, order, limit, base, capacity, crossings):
-    """Return `base` plus, in `order`, the largest share up to `limit` that still fits.
+    """Add to `base`, in `order`, the largest share up to `limit` that still fits.
 
-    ``crossings`` are empty.
+    ``crossings`` must be empty.
     """
     take_in(crossings, coflows, loads, capacity)
     shares = base.copy()
@@ -99,10 +99,10 @@ def greedy(coflows, loads, order, limit, base, capacity, crossings):
 
 @compiled
 def crossing_in(coflows, flows, rates, ahead, near):
-    """Return in how many seconds each coflow has sent the bytes `ahead` of it; inf if never.
+    """Return in how many seconds each coflow will have sent `ahead` more bytes; inf if never.
 
-    A coflow sends at constant `rates` per unfinished flow, fewer of them as flows end. It has
-    sent them, too, if it stands still for good within `near` bytes of that.
+    Each unfinished flow sends at its constant rate until it ends. A coflow that stops for good
+    within `near` bytes of the goal has reached it, too.
     """
     first = 0
     found = np.full(len(coflows), np.inf)
@@ -142,7 +142,7 @@ def _crossing_in(row, flows, rates, ahead, near):
 
 @compiled
 def stretch_flows(coflows, flows, hops, rates, capacity):
-    """Return each rate times the least capacity/load of its links."""
+    """Return each rate times the smallest capacity/load among the flow's links."""
     used = np.zeros(len(capacity))
     i = 0
     for c in range(len(coflows)):

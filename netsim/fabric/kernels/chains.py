@@ -1,4 +1,4 @@
-"""Jobs that nobody follows: what they send next becomes valid when something has arrived."""
+"""Chains: the next coflow of a job becomes valid when the previous one has arrived."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GRID_SLACK = 1e-6
 
 @in_place
 def observed(at, interval, now):
-    """Return the observation instant at which something that happens at `at` is noticed."""
+    """Return the time at which an event at `at` is noticed."""
     if interval == 0.0 or at == np.inf:
         return at
     return max(math.ceil(at / interval - GRID_SLACK) * interval, now)
@@ -36,9 +36,9 @@ def observed(at, interval, now):
 
 @in_place
 def arrive(gone, flows):
-    """Find when the last bytes arrive of coflows that have completed: ``arrives``.
+    """Set ``arrives`` of completed coflows: when their last bytes arrive.
 
-    A flow's last byte arrives the latency of its path after it was sent.
+    A flow's last byte arrives one path latency after it was sent.
     """
     for k in range(len(gone)):
         row = gone[k]
@@ -52,12 +52,12 @@ def arrive(gone, flows):
 
 @in_place
 def follow(gone, chains, now, interval):
-    """Make the next coflows of jobs due after some have completed; return when the first is.
+    """Make the next coflows of jobs due after some have completed; return when the first is due.
 
     Parameters
     ----------
     gone : ndarray of COFLOW
-        What has completed now; each knows when it arrives.
+        The coflows that have completed now, with ``arrives`` set.
     chains : tuple
         See `loop.run`.
     interval : float
@@ -81,7 +81,7 @@ def follow(gone, chains, now, interval):
 
 @in_place
 def next_due(chains):
-    """Return when the next coflow becomes valid that nobody submits; inf if none does."""
+    """Return when the next coflow of a chain or graph becomes valid; inf if none does."""
     first = next_begin(chains[4])
     for job in chains[1]:
         first = min(first, chains[0][job].due)
@@ -98,20 +98,20 @@ def emit(rows, count, jobs, chains, pools, used, until, before, key):
         The first `count` are active.
     jobs : ndarray of JOB, shape (jobs,)
     chains : tuple
-        See `loop.run`; what they send has its flows, hops and loads in the same pools.
+        See `loop.run`. The flows, hops and loads of their coflows are in the same pools.
     pools, used : tuple of ndarray, ndarray of int
         As for `copy_in`.
     before : int
-        Only jobs with a number below this are looked at.
+        Only jobs with a smaller number are considered.
     key : int
-        The key of the first; each has one more than the one before.
+        The key of the first appended coflow; later ones count up from it.
 
     Returns
     -------
     emitted : int
-        How many; -1, and nothing is done, if there is no room for all.
+        The number of appended coflows; -1 if there was no room for all, and nothing was done.
     idle : int
-        How many of their jobs had no active coflow.
+        How many of their jobs had no active coflow before.
     """
     more, flows, hops, loads = wanted(chains, until, before)
     if (count + more > len(rows) or used[0] + flows > len(pools[0])
@@ -149,7 +149,7 @@ def emit(rows, count, jobs, chains, pools, used, until, before, key):
 
 @inlined
 def _join(row, begins, jobs, pools, used):
-    """Let a coflow be active; return whether its job had none."""
+    """Activate a coflow; return whether its job had no active one."""
     copy_segments(row, pools, pools, used)
     row.valid = row.last = begins
     row.arrives += begins
@@ -170,7 +170,7 @@ def _next_of(chain, stages):
 
 @in_place
 def wanted(chains, until, before):
-    """Return how many coflows of jobs before one are due, and their flows, hops and loads."""
+    """Return the number of coflows due in jobs before `before`, and of their flows, hops, loads."""
     count = flows = hops = loads = 0
     for job in chains[1]:
         chain = chains[0][job]

@@ -1,9 +1,9 @@
-"""Shares of coflows that are kept in step, over the links where they meet.
+"""Shares of coflows in step, computed on the links that coflows have in common.
 
-What a link has left concerns the coflows that cross it. A link that one coflow has to itself needs
-no place in memory, and of several with the same capacity and bytes one is enough. Only links that
-several coflows cross are gone through, and these are numbered without regard to all others. So a
-decision takes time with the number of places where coflows meet, not with the size of the network.
+A link that only one coflow crosses needs no entry of its own: among several such links with the
+same capacity and bytes, one is enough. Only links that several coflows cross are stored, and these
+are numbered separately. So the time of a decision depends on how often coflows meet, not on the
+size of the network.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ _KNOWS, _ROOMS, _FREE = range(3)
 
 
 class Crossings(NamedTuple):
-    """Which links coflows have in common.
+    """The links that coflows have in common.
 
     Attributes
     ----------
     legs : ndarray of _LEG
-        In the places that the coflows have in the pool of loads.
+        Indexed as the loads of the coflows in their pool.
     known : ndarray of _KNOWN
-        Active coflows, by key.
+        The active coflows, by key.
     order : ndarray of int
-        Their places in the order of service that was noted here last; new ones come last.
+        The coflows' places in the last order of service; new coflows come last.
     moved : ndarray of int
-        To work in.
+        Scratch space.
     links : ndarray of _LINK
     rooms : ndarray of _ROOM
     free : ndarray of int
-        Rooms that no link has.
+        Rooms that no link uses.
     counts : ndarray of int
-        How many are in use.
+        How many entries of the arrays are in use.
     """
 
     legs: NDArray[Any]
@@ -69,12 +69,12 @@ class Crossings(NamedTuple):
     counts: NDArray[np.int64]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Crossings:
-        """Return as much room, without coflows: a copied table is looked at from the beginning."""
+        """Return as much space without coflows: a copied table starts empty."""
         return new_crossings(len(self.known), len(self.legs), len(self.links))
 
 
 def new_crossings(rows: int, loads: int, links: int) -> Crossings:
-    """Return crossings with room for so many coflows and loads, in which there are none."""
+    """Return empty crossings with space for this number of coflows and loads."""
     of_links = np.zeros(links, _LINK)
     of_links["room"] = -1
     return Crossings(np.empty(loads, _LEG), np.empty(rows, _KNOWN), np.empty(rows, np.int64),
@@ -87,7 +87,7 @@ def new_crossings(rows: int, loads: int, links: int) -> Crossings:
 
 @in_place
 def take_in(crossings, coflows, loads, capacity):
-    """Take in which coflows are active now; those that come have larger keys than all before."""
+    """Update which coflows are active; keys of new coflows are larger than all before."""
     known, counts = crossings.known, crossings.counts
     _remove_ended(crossings, coflows, loads)
     for c in range(counts[_KNOWS], len(coflows)):
@@ -134,7 +134,7 @@ def _remove_ended(crossings, coflows, loads):
 
 @inlined
 def _enter(crossings, link, key, capacity):
-    """Count a coflow that crosses a link; give it a room if there was one other, and no room."""
+    """Count a coflow on a link; give the link a room if this is the second coflow without one."""
     row, counts = crossings.links[link], crossings.counts
     row.coflows += 1
     row.keys += key
@@ -151,10 +151,10 @@ def _enter(crossings, link, key, capacity):
 
 @inlined
 def _leave(crossings, link, key):
-    """Count off a coflow that crossed a link; take its room from it if none is left.
+    """Remove a coflow from a link; free the link's room if no coflow is left.
 
-    A single coflow may keep the room, as often another one comes: its rates are the same to the
-    last bit, and its legs need not be sorted out again.
+    A link with one coflow may keep its room, because another coflow often follows. The rates are
+    the same to the last bit, and the coflow's legs need not be sorted again.
     """
     row, counts = crossings.links[link], crossings.counts
     row.coflows -= 1
@@ -167,7 +167,7 @@ def _leave(crossings, link, key):
 
 @inlined
 def _make_due(crossings, key):
-    """Note that the legs of the coflow with a key must be sorted out again."""
+    """Mark a coflow, given by its key: its legs must be sorted again."""
     known = crossings.known
     low, high = 0, crossings.counts[_KNOWS]
     while high - low > 1:
@@ -181,7 +181,7 @@ def _make_due(crossings, key):
 
 @inlined
 def _sort_out(crossings, its, loads, capacity):
-    """Put a coflow's legs of shared links first, then those of its own, each sort once."""
+    """Sort a coflow's legs: those on shared links first, then one of each kind of its own links."""
     legs = crossings.legs
     its.shared = its.own = its.due = 0
     for k in range(its.load, its.load + its.loads):
@@ -206,18 +206,18 @@ def _sort_out(crossings, its, loads, capacity):
 
 @inlined
 def _speed(share, gamma):
-    """Return the part of its bytes that a coflow sends per second at a share."""
+    """Return the fraction of its bytes that a coflow sends per second at a share."""
     return share / gamma if share > 0.0 and gamma > 0.0 else 0.0
 
 
 @in_place
 def _find_left(crossings, coflows, shares):
-    """Find what coflows leave of each room at certain shares.
+    """Compute what coflows leave of each room at the given shares.
 
     Returns
     -------
     bool
-        Whether no link is overloaded, nor nearly.
+        Whether all links are well below their capacity.
     """
     legs, rooms = crossings.legs, crossings.rooms
     for r in range(crossings.counts[_ROOMS]):
@@ -269,12 +269,12 @@ def find_factor(crossings, coflows, shares, base):
 
 @in_place
 def add_greedily(crossings, coflows, order, limit, shares):
-    """Add to `shares`, in `order`, the largest share up to `limit` that still fits.
+    """Add the largest share up to `limit` that still fits to `shares`, in `order`.
 
     Returns
     -------
     bool
-        Whether `shares` had fitted, and so still do; if not, that needs to be looked at.
+        Whether the given `shares` fitted, and so the new ones do. If not, the caller must check.
     """
     legs, rooms = crossings.legs, crossings.rooms
     fits = _find_left(crossings, coflows, shares)
@@ -295,7 +295,7 @@ def add_greedily(crossings, coflows, order, limit, shares):
 
 @inlined
 def _largest(crossings, its, speed, before):
-    """Return the largest share that a coflow can add, with the speed that it has `before`."""
+    """Return the largest share that a coflow can add to its current speed `before`."""
     legs = crossings.legs
     x = np.inf
     shared = its.load + its.shared

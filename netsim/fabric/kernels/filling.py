@@ -1,20 +1,20 @@
-"""The filler: progressive filling of links, for `sharing`, `serving` and the blocks of the view.
+"""Progressive filling of links, for `sharing`, `serving` and the blocks of the view.
 
-All flows grow alike, in proportion to their weights; the link that is full first *freezes* its
-flows; and so on with the rest. What comes of it is the *level* at which each link was full: a
-flow's rate is its weight times the lowest level on its path, since levels only rise. A link is full
-at left/yet, where ``yet`` is what its flows weigh that still grow, and ``left`` are the bytes per
-second that there are for these.
+The rates of all flows grow in proportion to their weights. When a link is full, its flows *freeze*:
+they keep their rates, and the others grow on. The *level* of a link is the rate per weight at which
+it was full. Levels only rise, so a flow's rate is its weight times the lowest level on its path. A
+link is full at the level left/yet: ``yet`` is the weight of its flows that still grow, and ``left``
+is the bytes per second available to them.
 
 Links fill in nearly the same order each time, so the last order is tried first. If it is wrong, or
 there is none, a heap finds the lowest level.
 
-What is filled is a NamedTuple of arrays, a *filling*: ``links`` with the places ``first`` to
-``stop`` of each one's members, what each member weighs, its ``share``, and the ``others``, the
-further links on its path; and, by link, ``yet``, ``left`` and the level, ``full_at``, inf until it
-is full. Members are flows, or classes of these. The last link is none, and fills up paths that are
-shorter than others. Each kind says how to take the members of a full link off the others: see
-`register_release`.
+The input is a *filling*, a NamedTuple of arrays. Its ``links`` have their members in the places
+``first`` to ``stop``. A member is a flow or a class of flows; it has a weight ``share`` and
+``others``, the further links on its path. By link, there are ``yet``, ``left`` and the level
+``full_at``, which is inf until the link is full. The last link is a dummy that fills up paths
+shorter than others. Each kind of filling registers how the members of a full link are taken off
+their other links: see `register_release`.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def register_release(kind: type, release: Callable[..., Any]) -> None:
     kind : type
         The NamedTuple of the filling.
     release : callable
-        ``release(filling, link, level)``, not compiled yet: what grows on this link is frozen at
-        this level now.
+        ``release(filling, link, level)``, not compiled. It freezes the growing members of this link
+        at this level.
     """
     _RELEASES[kind] = release
 
 
 def _release(filling, link, level):
-    """Stand for the function of each kind of filling."""
+    """Stand for the function that each kind of filling registers."""
 
 
 # Inlined, as a call hands over each array of a filling one by one.
@@ -70,26 +70,26 @@ def freeze(order, levels, grows, filling, late):
     Parameters
     ----------
     order : ndarray of int
-        The links in about the order in which they are to be frozen; or, if they come with least
-        levels, a heap by these.
+        The links, in roughly the order in which they will freeze. If `levels` is given, a heap by
+        lower bounds of the levels.
     levels : ndarray of float, shape (links,) or (0,)
     grows : float
-        What all flows weigh that grow; inf if that is not known.
+        The total weight of growing flows; inf if not known.
     filling : NamedTuple
-        See above; ``yet`` and ``left`` are used up, and ``full_at`` is set.
+        See above. ``yet`` and ``left`` are overwritten, and ``full_at`` is set.
     late : ndarray of int
-        Room for links that come too late in the order.
+        Space for links that come too late in the order.
 
     Returns
     -------
     speed : float
-        The sum of the rates of all flows that have been frozen.
+        The sum of the rates of all frozen flows.
     highest : float
         The highest level.
     grows : float
-        What the flows weigh that still grow at the end.
+        The total weight of flows that still grow at the end.
     count : int
-        How many links come too late: flows of theirs were frozen at a higher level than theirs.
+        The number of links that come too late: some of their flows froze at a higher level.
     """
     yet, left, full_at = filling.yet, filling.left, filling.full_at
     highest = speed = 0.0
@@ -117,7 +117,7 @@ def freeze(order, levels, grows, filling, late):
 
 @inlined
 def _is_late(filling, link, level):
-    """Whether flows of a link were frozen at a higher level than its own, and slow it down."""
+    """Whether some flow of a link froze at a higher level than the link's own."""
     share, others, full_at = filling.share, filling.others, filling.full_at
     for m in range(filling.links[link].first, filling.links[link].stop):
         rate = np.inf
@@ -130,10 +130,10 @@ def _is_late(filling, link, level):
 
 @in_place
 def _next_of(order, first, yet, left):
-    """Return that of the next few links which has the lowest level, -1 if there is none.
+    """Return the link with the lowest level among the next few, -1 if there is none.
 
-    So a link may be later than guessed, or a little earlier. Those without flows that grow are
-    passed over. Those from `first` on remain; the others are put before it in turn.
+    The order may thus be off by a few places. Links without growing flows are skipped. The links
+    from `first` on are still to come; finished ones are moved before it.
     """
     best = -1
     level = np.inf
@@ -158,9 +158,9 @@ def _next_of(order, first, yet, left):
 
 @in_place
 def _lowest_of(heap, levels, stop, yet, left):
-    """Take the link with the lowest level off a heap; return it, -1 if none grows, and its end.
+    """Remove the link with the lowest level from a heap; return it, or -1, and the heap's end.
 
-    Behind its end stand those that are off it, the last one first.
+    Removed links stand behind the end, the last one first.
     """
     while stop > 0:
         link = heap[0]
@@ -190,16 +190,16 @@ def heap_of(links, yet, left):
 
 @inlined
 def release_members(first, stop, share, others, yet, left, full_at, level):
-    """Take the members of a full link that grow off the other links on their paths.
+    """Remove the growing members of a full link from the other links on their paths.
 
     Parameters
     ----------
     first, stop : int
-        Where the link's members are.
+        The range of the link's members.
     share : ndarray of float, shape (members,)
-        What each weighs.
+        The weight of each member.
     others : ndarray of int, shape (members, most links on a path - 1)
-        The other links that each crosses.
+        The other links that each member crosses.
     """
     if others.shape[1] == 1:
         # Those frozen already need no test: of their other link, which is full, no more is read.
@@ -223,7 +223,7 @@ def release_members(first, stop, share, others, yet, left, full_at, level):
 
 @in_place
 def release_all(weights, yets, lefts, level):
-    """Take the flows of a full link off all others: the compiler takes several at a time."""
+    """Take the flows of a full link off all others, in a loop that the compiler vectorizes."""
     for m in range(len(weights)):
         yets[m] -= weights[m]
         lefts[m] -= weights[m] * level
@@ -231,9 +231,9 @@ def release_all(weights, yets, lefts, level):
 
 @in_place
 def sooner(lefts, rates, soonest):
-    """Return in how many seconds the next of some ends, or another that is as soon or sooner.
+    """Return when the next flow ends, in seconds, or `soonest` if that is earlier.
 
-    Slices count from 0, and the first loop has no branches: the compiler takes several at a time.
+    Slices count from 0 and the first loop has no branches, so that the compiler vectorizes it.
     """
     ends = 0
     for i in range(len(lefts)):

@@ -1,9 +1,9 @@
 """Compiled greedy service of flows in order: an engine of the event loop.
 
-Each flow in order takes all that its links have left. When a flow ends, little changes: on its
-links the flows behind it may get more, which takes from those behind them on their other links,
-and so on. The engine follows these changes in order, link by link, and touches nothing else; each
-of its steps gives every flow what `ordered.greedy_flows` gives it.
+Each flow in order takes all that its links have left. Little changes when a flow ends: flows behind
+it on its links may get more, which leaves less to those behind them on their other links, and so
+on. The engine follows these changes in order, link by link, and visits nothing else. Each step
+gives every flow the rate of `ordered.greedy_flows`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_GONE = 3
 
 
 class Greedy(NamedTuple):
-    """The unfinished flows in service order, and who moves.
+    """The unfinished flows in service order, and which of them have a rate (*move*).
 
     Attributes
     ----------
@@ -64,14 +64,14 @@ class Greedy(NamedTuple):
 
 @compiled
 def serve_greedily(order, by_size, loop, table, chains, coming, finished, done, capacity, carried):
-    """As `serving.serve`, flow by flow.
+    """Serve as `serving.serve`, flow by flow.
 
     Parameters
     ----------
     order : ndarray of int, shape (coflows,)
-        The first to be served first, each one's flows in list order.
+        The coflows in service order; the flows of each are served in list order.
     by_size : bool
-        Whether flows go by the bytes that they have left, and only then in that order.
+        Whether flows are served by their bytes left, with `order` to break ties.
     """
     rows, _, pools, _ = table
     while True:
@@ -83,7 +83,7 @@ def serve_greedily(order, by_size, loop, table, chains, coming, finished, done, 
 
 @compiled
 def begin(coflows, flows, hops, capacity, order, by_size):
-    """Return a copy of the rows, all flows served."""
+    """Return a copy of the rows with rates for all flows."""
     groups, senders, crossings, links, members, moving, ended, changes = copy_rows(
         coflows, flows, hops, capacity, order, by_size)
     tallies = np.zeros(4, np.int64)
@@ -94,10 +94,10 @@ def begin(coflows, flows, hops, capacity, order, by_size):
 
 @compiled
 def resume(engine, coflows, flows, order, by_size):
-    """Bring a copy up to date with its rows; return whether it stands, the order being the same.
+    """Update a copy from its rows; return whether it can be used, because the order is the same.
 
-    By size it never does: incrementally, sizes within `DUST` of each other may rank otherwise.
-    Rates only change where flows have ended meanwhile, as only those that move may have.
+    By size it never can: sizes that differ by less than `DUST` might be ranked differently when
+    ranked step by step. Rates only change where flows have ended, as only flows with a rate end.
     """
     tallies, senders = engine.tallies, engine.senders
     if by_size or tallies[_BY_SIZE] or not find_rows(engine.groups, coflows, order):
@@ -122,7 +122,7 @@ def resume(engine, coflows, flows, order, by_size):
 
 
 def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
-    """Serve flows again after some have ended; `REDO` if a new copy would pay."""
+    """Serve flows again after some have ended; return `REDO` if a new copy is worthwhile."""
     if engine.tallies[_ENDED]:
         if _MOST_GONE * (engine.tallies[_GONE] + engine.tallies[_ENDED]) > len(engine.moving):
             return REDO
@@ -171,7 +171,7 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
 
 
 def _leave(engine, coflows, pools, state):
-    """Write bytes to the rows, and rates unless others are to be decided now."""
+    """Write bytes to the rows, and also rates unless new ones are about to be set."""
     if state.reason not in (WAITS, REDO) and engine.tallies[_ENDED]:
         _serve_on(engine)
     write_back(coflows, pools[0], engine.groups, engine.senders, state.now,
@@ -183,7 +183,7 @@ def _leave(engine, coflows, pools, state):
 
 @compiled
 def _serve_on(engine):
-    """Update the rates of all flows that the ends of some change."""
+    """Update the rates of all flows that the end of some flows changes."""
     senders, crossings, links, members = (engine.senders, engine.crossings, engine.links,
                                           engine.members)
     moving, changes, tallies = engine.moving, engine.changes, engine.tallies
@@ -204,9 +204,9 @@ def _serve_on(engine):
 
 @inlined
 def _serve_all(senders, crossings, links, members, moving):
-    """Give all flows, in the order they come in, what their links have left; return how many move.
+    """Give each flow, in order, what its links have left; return how many flows have a rate.
 
-    Those that move are the first that are left in the list.
+    These flows are put first in the list.
     """
     nowhere = len(links) - 1
     count = 0

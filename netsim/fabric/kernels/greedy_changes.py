@@ -1,4 +1,4 @@
-"""What changes with a flow's end where flows are served greedily; see `greedy`."""
+"""The changes that the end of a flow causes when flows are served greedily; see `greedy`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ABOVE = 1.0 + 2.0 * DUST
 
 @in_place
 def _hop(crossings, i, link):
-    """Return which of the links of flow i a link is."""
+    """Return the position of a link on the path of flow i."""
     h = 0
     while crossings[i, h].link != link:
         h += 1
@@ -25,7 +25,7 @@ def _hop(crossings, i, link):
 
 @inlined
 def mark(i, left, crossings, links, members):
-    """Note with the links of flow i that it waits with some bytes left, or, with 0, moves."""
+    """Store on the links of flow i that it waits with `left` bytes, or moves, if `left` is 0."""
     for h in range(crossings.shape[1]):
         if crossings[i, h].link < len(links) - 1:
             members[crossings[i, h].place].left = left
@@ -33,7 +33,7 @@ def mark(i, left, crossings, links, members):
 
 @in_place
 def _left_for(i, link, senders, crossings, links, by_size):
-    """Return what a link has left for flow i: what flows before it on that link do not take."""
+    """Return what the flows before flow i on a link leave for it."""
     free = links[link].capacity
     entry = links[link].head
     while entry != NONE and entry != i and goes_first(entry, i, senders, by_size):
@@ -44,7 +44,7 @@ def _left_for(i, link, senders, crossings, links, by_size):
 
 @in_place
 def _find_filler(link, senders, crossings, links):
-    """Find the flow that leaves nothing of a link to those behind it."""
+    """Find the first flow that leaves nothing of a link to the flows behind it."""
     free = links[link].capacity
     entry = links[link].head
     links[link].filler = len(senders) - 1
@@ -58,7 +58,7 @@ def _find_filler(link, senders, crossings, links):
 
 @in_place
 def _link_up(i, h, senders, crossings, links, by_size):
-    """List flow i among those that move on its h-th link."""
+    """Insert flow i into the list of moving flows of its h-th link."""
     link = crossings[i, h].link
     entry = links[link].head
     last = NONE
@@ -74,7 +74,7 @@ def _link_up(i, h, senders, crossings, links, by_size):
 
 @in_place
 def _unlink(i, h, crossings, links):
-    """Take flow i off those that move on its h-th link."""
+    """Remove flow i from the list of moving flows of its h-th link."""
     link = crossings[i, h].link
     entry = links[link].head
     if entry == i:
@@ -89,7 +89,7 @@ def _unlink(i, h, crossings, links):
 
 @in_place
 def note(senders, crossings, links, i, h, last, by_size, changes, found):
-    """Note that rates change on the h-th link of flow i, from its place to the `last` at least."""
+    """Record that rates change on the h-th link of flow i, from its place at least to `last`."""
     k = crossings[i, h].link
     here = crossings[i, h].place
     if k == len(links) - 1:
@@ -115,10 +115,10 @@ def note(senders, crossings, links, i, h, last, by_size, changes, found):
 
 @inlined
 def promote(senders, crossings, links, members, moving, changes):
-    """Move flows ahead of those that now have more left; note where one of these moves too.
+    """Move flows ahead of those that have more bytes left; record changes on their links.
 
-    The one with the least left comes first: it finds those before it in order, and none that
-    waits to go ahead itself is between it and its place.
+    The flow with the least bytes left goes first. The flows before it are then in order, and no
+    other waiting flow is between it and its new place.
     """
     hops = crossings.shape[1]
     waiting = np.empty(len(moving) * (1 + hops), np.int32)  # the first to go ahead comes last
@@ -148,7 +148,7 @@ def promote(senders, crossings, links, members, moving, changes):
 
 @inlined
 def _insert(i, waiting, count, senders):
-    """Put a flow among those that wait to go ahead; return how many these are."""
+    """Insert a flow into the ordered list of waiting flows; return the list's length."""
     n = count
     while n and goes_first(waiting[n - 1], i, senders, True):
         waiting[n] = waiting[n - 1]
@@ -159,7 +159,7 @@ def _insert(i, waiting, count, senders):
 
 @in_place
 def _has_overtaken(i, senders, crossings, links, members):
-    """Whether flow i goes before the one that is listed before it on some link."""
+    """Whether flow i has fewer bytes left than the flow before it on some link."""
     for h in range(crossings.shape[1]):
         k, place = crossings[i, h].link, crossings[i, h].place
         if k < len(links) - 1 and place > links[k].first and _passes(i, members[place - 1],
@@ -170,13 +170,13 @@ def _has_overtaken(i, senders, crossings, links, members):
 
 @inlined
 def _passes(i, member, senders):
-    """Whether flow i goes ahead of one that is listed: of those that wait, the list says enough."""
+    """Whether flow i goes before a listed one; for a waiting flow, the list has its bytes left."""
     return member.left > senders[i].left * _ABOVE or goes_first(i, member.flow, senders, True)
 
 
 @inlined
 def _next_look(i, senders, crossings, links, members):
-    """Return how few bytes flow i has left when it may overtake one; inf if that one moves, too."""
+    """Return at how many bytes left flow i may overtake a flow; inf if that flow moves, too."""
     look = 0.0
     for h in range(crossings.shape[1]):
         k, place = crossings[i, h].link, crossings[i, h].place
@@ -188,7 +188,7 @@ def _next_look(i, senders, crossings, links, members):
 
 @inlined
 def _promote(i, h, senders, crossings, links, members, changes, found):
-    """Move flow i to its place on its h-th link."""
+    """Move flow i to its new place on its h-th link."""
     k = crossings[i, h].link
     last = crossings[i, h].place
     if k == len(links) - 1:
@@ -221,7 +221,7 @@ def _promote(i, h, senders, crossings, links, members, changes, found):
 
 @in_place
 def follow(senders, crossings, links, members, by_size, changes, found, moving, count):
-    """Go through the flows on links that change, in order; return how many flows move."""
+    """Visit the flows on changing links, in order; return how many flows move."""
     for n in range(found):
         _seek(changes[changes[n].heap], senders, crossings, links, members, by_size, changes)
     noted, found = found, 0
@@ -259,7 +259,7 @@ def follow(senders, crossings, links, members, by_size, changes, found, moving, 
 
 @inlined
 def _keep(k, senders, links, by_size, changes, found):
-    """Add the change of link k to the heap, or strike it if it is over; return how many remain."""
+    """Put the change of link k back into the heap unless it is over; return the heap's size."""
     if changes[k].flow == NONE:
         links[k].change = NONE
         return found
@@ -269,7 +269,7 @@ def _keep(k, senders, links, by_size, changes, found):
 
 @inlined
 def _take_out(k, senders, by_size, changes, found):
-    """Take the change of link k off the heap; return how many remain in it."""
+    """Remove the change of link k from the heap; return the heap's size."""
     found -= 1
     if changes[k].place < found:
         _put(changes[found].heap, changes[k].place, senders, by_size, changes, found)
@@ -278,7 +278,7 @@ def _take_out(k, senders, by_size, changes, found):
 
 @in_place
 def _put(k, at, senders, by_size, changes, count):
-    """Put the change of link k into a heap of some, in which the place `at` is free."""
+    """Insert the change of link k into the heap, where the place `at` is free."""
     while at and _is_next(k, changes[(at - 1) // 2].heap, senders, by_size, changes):
         at = _take_place(changes[(at - 1) // 2].heap, at, changes)
     while True:
@@ -294,7 +294,7 @@ def _put(k, at, senders, by_size, changes, count):
 
 @inlined
 def _take_place(k, at, changes):
-    """Move the change of link k to a place in the heap; return which it had."""
+    """Put the change of link k at a place in the heap; return the place it had."""
     before = changes[k].place
     changes[at].heap = k
     changes[k].place = at
@@ -303,7 +303,7 @@ def _take_place(k, at, changes):
 
 @inlined
 def _is_next(k, other, senders, by_size, changes):
-    """Whether the next flow on link k goes before that on another link."""
+    """Whether the next flow on link k goes before the next flow on another link."""
     one, two = changes[k].size, changes[other].size
     if one > two * _ABOVE or two > one * _ABOVE:
         return one < two
@@ -312,10 +312,10 @@ def _is_next(k, other, senders, by_size, changes):
 
 @in_place
 def _seek(change, senders, crossings, links, members, by_size, changes):
-    """Find the next flow on a link whose rate may change.
+    """Find the next flow on a link that may get another rate.
 
-    One that waits may move if no link on its path is full. Where others before it on that path
-    are still to change, and free some of it, the flow is found from there.
+    A waiting flow may get a rate if no link on its path is full. If flows before it on the path are
+    still to change and would free bandwidth, the flow is found from their link.
     """
     end = links[change.link].stop
     dust = links[change.link].dust
@@ -354,7 +354,7 @@ def _seek(change, senders, crossings, links, members, by_size, changes):
 def _most(i, senders, crossings, links, by_size, changes):
     """Return what the links of flow i have left for it.
 
-    A link that changes tells it, unless it does so only behind flow i.
+    A changing link has that stored, unless it only changes behind flow i.
     """
     if senders[i].left == 0.0:
         return 0.0
@@ -374,7 +374,7 @@ def _most(i, senders, crossings, links, by_size, changes):
 
 @inlined
 def _list(i, old, senders, crossings, links, members, by_size, moving, count):
-    """Bring the lists of flows that move up to date with a new rate; return how many these are."""
+    """Update the lists of moving flows for a new rate; return the number of moving flows."""
     sender = senders[i]
     mark(i, sender.left if sender.rate == 0.0 else 0.0, crossings, links, members)
     for h in range(crossings.shape[1]):

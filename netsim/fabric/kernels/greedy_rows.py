@@ -1,4 +1,4 @@
-"""What `greedy` works on: a copy of the unfinished flows in service order, and of the links."""
+"""The data of `greedy`: a copy of the unfinished flows in service order, and their links."""
 
 from __future__ import annotations
 
@@ -74,15 +74,15 @@ def copy_rows(coflows, flows, hops, capacity, order, by_size):
     -------
     groups : ndarray of _GROUP
     senders : ndarray of _SENDER
-        And one more, that goes before none.
+        The flows, and a dummy at the end that goes before no flow.
     crossings : ndarray of _CROSSING, shape (flows, most links on a path)
-        Shorter paths are filled up with the last of `links`, which is none.
+        Shorter paths are filled up with the last of `links`, a dummy.
     links : ndarray of _LINK
     members : ndarray of _MEMBER
         The flows on each link in order, one link after the other.
     moving, ended : ndarray of int, shape (flows,)
-        The first are those that move, or that have ended in the last step; all flows in order,
-        and none, to begin with.
+        Start with the flows that move, and with those that ended in the last step. Initially all
+        flows in order, and none.
     changes : ndarray of CHANGE, shape (links,)
     """
     groups, longest = _groups(coflows, order)
@@ -100,7 +100,7 @@ def copy_rows(coflows, flows, hops, capacity, order, by_size):
 
 @inlined
 def _groups(coflows, order):
-    """Return the groups in service order, and the most links that one of their flows crosses."""
+    """Return the groups in service order, and the largest number of links on a path of a flow."""
     groups = np.zeros(len(order), _GROUP)
     count = 0
     longest = 1
@@ -118,7 +118,7 @@ def _groups(coflows, order):
 
 @inlined
 def _copy_group(group, k, coflows, flows, hops, senders, crossings, links):
-    """Copy the unfinished flows of a group; see whether any has a rate."""
+    """Copy the unfinished flows of a group; record whether one has a rate."""
     row = coflows[group.row]
     group.moved = row.finish < np.inf
     i = group.first
@@ -158,7 +158,7 @@ def _links(capacity, flows):
 
 @inlined
 def _members(senders, crossings, links, ranked):
-    """Return the flows on each link in order; `stop` comes in as their number."""
+    """Return the flows on each link in order; on entry, ``stop`` is the number of flows there."""
     nowhere = len(links) - 1
     second = min(1, crossings.shape[1] - 1)
     first = 0
@@ -182,7 +182,7 @@ def _members(senders, crossings, links, ranked):
 
 @inlined
 def _ranked(senders, by_size):
-    """Return the flows in order; sizes within `DUST` of the one before are equal."""
+    """Return the flows by size; sizes within `DUST` of the previous one count as equal."""
     count = len(senders) - 1
     if not by_size:
         return np.arange(count)
@@ -203,7 +203,7 @@ def _ranked(senders, by_size):
 
 @inlined
 def _by_size(senders):
-    """Return the flows by bytes left, then by place; fast where many in a row have the same."""
+    """Return the flows by bytes left, then by place; fast if many in a row have the same size."""
     count = len(senders) - 1
     starts = np.empty(count + 1, np.int64)
     sizes = np.empty(count)
@@ -225,7 +225,7 @@ def _by_size(senders):
 
 @inlined
 def find_rows(groups, coflows, order):
-    """Find the rows of the groups again; return whether the order of those left has not changed."""
+    """Find the rows of the groups again; return whether the order of the rest is the same."""
     n = 0
     for k in range(len(groups)):
         group = groups[k]
@@ -238,7 +238,7 @@ def find_rows(groups, coflows, order):
 
 @in_place
 def write_back(coflows, flows, groups, senders, now, pace):
-    """Write bytes as of now, and `pace` times the rates, back to the rows."""
+    """Write bytes as of now, and rates times `pace`, back to the rows."""
     for k in range(len(groups)):
         group = groups[k]
         if not group.moved or group.row < 0:

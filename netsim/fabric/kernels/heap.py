@@ -1,4 +1,4 @@
-"""A binary heap of items and their keys, two arrays side by side, with the least key on top."""
+"""A binary heap of items with keys, in two parallel arrays; the smallest key is on top."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def heap_up(keys, items):
 
 @in_place
 def sink(keys, items, at, count):
-    """Let one item of a heap, of which the first `count` are left, sink to its place."""
+    """Move one item of a heap of `count` items down to its place."""
     key, item = keys[at], items[at]
     while True:
         below = 2 * at + 1
@@ -33,7 +33,7 @@ def sink(keys, items, at, count):
 
 @in_place
 def rise(keys, items, at):
-    """Let one item of a heap rise to its place."""
+    """Move one item of a heap up to its place."""
     key, item = keys[at], items[at]
     while at > 0 and key < keys[(at - 1) // 2]:
         above = (at - 1) // 2
@@ -44,7 +44,7 @@ def rise(keys, items, at):
 
 @in_place
 def sort(items):
-    """Sort numbers in place; NumPy's way takes long to compile."""
+    """Sort numbers in place; NumPy's sort takes long to compile."""
     heap_up(items, items)
     for stop in range(len(items) - 1, 0, -1):
         items[0], items[stop] = items[stop], items[0]

@@ -1,8 +1,8 @@
-"""Lazy progress: what flows have sent over a time in which only the levels of links were noted.
+"""Lazy progress: the bytes that flows have sent while only the levels of links were recorded.
 
-Every rate may change at every instant, but hardly any flow is about to end. So for those that
-cannot be next only the levels of links are remembered, instant by instant, and what they have sent
-is summed up when one of them may be. `sharing_stretch` and `serving_stretch` say who can be next.
+Every rate may change at every event, but hardly any flow is about to end. For flows that cannot end
+next, only the levels of links are recorded, event by event. Their bytes are computed when one of
+them may end next. `sharing_stretch` and `serving_stretch` determine which flows may.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ __all__ = ["send"]
 
 @summing
 def send(lefts, floors, paths, levels, first, weights):
-    """Let flows send at the lowest level on their paths, ``weights[t]`` seconds at instant t.
+    """Subtract what flows sent at the lowest level on their paths, ``weights[t]`` s at instant t.
 
     Parameters
     ----------
     lefts, floors : ndarray of float, shape (flows,)
-        Bytes left, which are kept up to date; those at which a flow has ended, negative if it has.
+        Bytes left, which are updated; bytes left at which a flow counts as ended, negative if it
+        has ended.
     paths : ndarray of int, shape (flows, links on a path)
     levels : ndarray of float, shape (links, instants)
     first : int
-        The first instant.
+        The first recorded instant to count.
     weights : ndarray of float, shape (instants from the first on,)
-        Seconds, or seconds times the weight that each flow had.
+        Seconds, or seconds times the weight of each flow at the time.
     """
     stop = first + len(weights)
     for i in range(len(lefts)):

@@ -1,9 +1,9 @@
-"""The event loop: from one event to the next, ahead of SimPy's clock, while nobody need be asked.
+"""The event loop: runs from event to event, ahead of SimPy's clock, until Python is needed.
 
-Each form of an allocation has an engine, a NamedTuple of arrays, that knows the rates and how they
-change: `sharing.Parts` for weights, `serving.Served` and `greedy.Greedy` for a service in order,
-`rules.Ruled` for shares by a compiled rule, or by a policy in Python. The loop knows of none of
-them: it calls the six functions below, of which each engine has its own.
+Each form of an allocation has an engine, a NamedTuple of arrays that holds the rates and updates
+them: `sharing.Parts` for weights, `serving.Served` and `greedy.Greedy` for a service in order,
+`rules.Ruled` for shares by a compiled rule or a Python policy. The loop itself is the same for all:
+each engine registers its own version of the six functions below.
 """
 
 from __future__ import annotations
@@ -43,31 +43,30 @@ NEVER, AT_DECISIONS, AT_ENDS = range(3)
 
 
 def find_rates(engine, coflows, jobs, pools, capacity, state):
-    """Set the rates for what is active now; return `WAITS`, or else why that is not possible."""
+    """Set the rates of all active coflows; return `WAITS`, or the reason why that is impossible."""
 
 
 def find_end(engine, coflows, state):
-    """Find when the next flow or coflow ends, ``state.end``, and in how many seconds, ``state.dt``.
+    """Find when the next flow or coflow ends: ``state.end``, and ``state.dt`` seconds from now.
 
-    Both are inf if none moves.
+    Both are inf if no flow has a rate.
     """
 
 
 def crossing_in(engine):
-    """Return in how many seconds a coflow has sent as much as the policy has set it as a limit."""
+    """Return in how many seconds a coflow reaches the limit that the policy has set for it."""
 
 
 def advance(engine, coflows, pools, capacity, dt, now, slack, state, finished, carried):
-    """Let `dt` seconds pass at the rates in force, until `now`; what ends within the slack ends.
+    """Move bytes for `dt` seconds, until `now`; end the flows that end within the slack.
 
-    The positions of the coflows that have completed are appended to ``finished``, of which
-    ``state.finished`` are in use. `carried`, if it has a value per link, collects the bytes that
-    each link carries.
+    The positions of completed coflows are appended to ``finished``, of which ``state.finished``
+    entries are in use. If `carried` has a value per link, the bytes of each link are added to it.
     """
 
 
 def join(engine, coflows, pools):
-    """Take in the coflows that the engine does not know yet; return whether there was room."""
+    """Add the coflows that the engine does not have yet; return whether there was room."""
 
 
 def leave(engine, coflows, pools, state):
@@ -75,7 +74,7 @@ def leave(engine, coflows, pools, state):
 
 
 class Engine(NamedTuple):
-    """The functions of an engine, not compiled yet, one for each of those above."""
+    """The functions of an engine, one for each of those above, not compiled."""
 
     find_rates: Callable[..., Any]
     find_end: Callable[..., Any]
@@ -86,12 +85,12 @@ class Engine(NamedTuple):
 
 
 def never(_engine):
-    """Return in how many seconds a coflow crosses a limit: there is none."""
+    """Return inf: coflows have no limits."""
     return np.inf
 
 
 def join_never(_engine, _coflows, _pools):
-    """Take in no coflows: the policy is asked when some come."""
+    """Return False: the policy must be asked when coflows come."""
     return False
 
 
@@ -102,12 +101,12 @@ _UNCOUNTED: Any = {"_nrt": False, "error_model": "numpy"}
 
 
 def register(kind: type, engine: Engine) -> None:
-    """Have the loop call these functions where it is given arrays of this kind."""
+    """Register the functions that the loop calls for this kind of engine."""
     _ENGINES[kind] = engine
 
 
 def _overload(function: Callable[..., Any]) -> None:
-    """Have Numba compile what an engine has registered in place of one of the functions above."""
+    """Have Numba replace one of the functions above by what engines have registered."""
     overload(function, jit_options=_UNCOUNTED, strict=False)(
         lambda engine, *_: getattr(_ENGINES[engine.instance_class], function.__name__))
 
@@ -121,31 +120,31 @@ for _function in (find_rates, find_end, crossing_in, advance, join, leave):
 
 @in_place
 def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
-    """Go from event to event until the policy, a process or the observer has something to do.
+    """Run from event to event until the policy, a process or the observer has something to do.
 
-    After a pause, or if it is held, the next call resumes as if it had not stopped.
+    After a pause, or if the loop is held, the next call continues as if it had not stopped.
 
     Parameters
     ----------
     engine : NamedTuple
         See above.
     loop : ndarray of LOOP, shape (1,)
-        Where the loop is, and how far it may go.
+        The state of the loop, and how far it may run.
     table : (ndarray of COFLOW, ndarray of JOB, tuple of ndarray, ndarray of int)
-        Rows, jobs, pools and what of these is in use.
+        Rows, jobs, pools and their used parts.
     chains : (ndarray of CHAIN, ndarray of int, tuple of ndarray, ndarray of float, Arrays)
-        Chains by job, the jobs that are some, what their stages send, the pauses before these; and
-        the graphs among them.
+        The chains by job, the jobs that have one, the coflows of stages, the pauses before stages,
+        and the graphs.
     coming : ndarray of COFLOW
-        Coflows that become valid at times known beforehand, in order of these.
+        Coflows that become valid at times known beforehand, in order of these times.
     finished : ndarray of int
-        Room for the positions of the coflows that complete at one instant.
+        Space for the positions of the coflows that complete at one time.
     done : ndarray of COFLOW
-        Room for those that complete, where ``drops`` says so.
+        Space for the rows of completed coflows, if ``drops`` is set.
     capacity : ndarray of float, shape (links,)
         Bytes per second.
     carried : ndarray of float, shape (links,) or (0,)
-        Collects the bytes that each link carries, if it has a value per link.
+        The bytes of each link are added to it, unless it is empty.
     """
     state = loop[0]
     state.reason = _run(engine, state, table, chains, coming, finished, done, capacity, carried)
@@ -201,12 +200,12 @@ def _run(engine, state, table, chains, coming, finished, done, capacity, carried
 
 @inlined
 def _notice(engine, state, table, chains, coming, finished, done, capacity):
-    """React to what has happened: follow chains, admit coflows and set rates.
+    """React to an event: continue chains, admit coflows and set rates.
 
     Returns
     -------
     int
-        `WAITS`, or why the loop must stop.
+        `WAITS`, or the reason why the loop must stop.
     """
     rows, jobs, pools, _ = table
     state.end = state.now
@@ -272,7 +271,7 @@ def _admit(engine, state, table, chains, coming, finished, done):
 
 @inlined
 def _is_to_pause(state):
-    """Whether to pause: something has happened since the last pause that the observer follows."""
+    """Whether to pause: an event that the observer follows has happened since the last pause."""
     decides, moved = state.decides, state.now > state.told
     state.told = state.now
     state.decides = False
@@ -282,7 +281,7 @@ def _is_to_pause(state):
 
 @in_place
 def end_flow(coflows, at, flow, now, state, finished):
-    """End a flow of the coflow at a position, and the coflow if no other of its flows is open."""
+    """End a flow of a coflow, and the coflow itself if it was the last open flow."""
     flow.remaining = 0.0
     flow.finish = now
     row = coflows[at]
@@ -296,7 +295,7 @@ def end_flow(coflows, at, flow, now, state, finished):
 
 @inlined
 def _follow(rows, flows, finished, state, chains):
-    """Make the next coflows of chains due; return whether a process waits for one."""
+    """Make the next coflows of chains due; return whether a process waits for a coflow."""
     waits = False
     for c in finished:
         row = rows[c]
@@ -311,11 +310,11 @@ def _follow(rows, flows, finished, state, chains):
 
 @in_place
 def _observed(at, state):
-    """Return the observation instant at which something that happens at `at` is noticed."""
+    """Return the time at which an event at `at` is noticed."""
     return observed(at, state.interval, state.now)
 
 
 @inlined
 def _roundings(at):
-    """Return how far an instant may be off by a few roundings."""
+    """Return by how much a time may be off because of a few rounding errors."""
     return 4.0 * (np.nextafter(at, np.inf) - at)

@@ -1,4 +1,4 @@
-"""Max-min fair sharing from nothing: for who asks for rates and keeps them; see `sharing`."""
+"""Max-min fair sharing computed once, for rates that stay in force; see `sharing`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINK = np.dtype([("first", "i8"), ("stop", "i8")])
 
 
 class _Paths(NamedTuple):
-    """A filling, see `kernels.filling`, whose members are flows."""
+    """A filling of `kernels.filling` with flows as members."""
 
     links: NDArray[Any]
     share: NDArray[np.float64]
@@ -43,7 +43,7 @@ def maxmin(coflows, flows, hops, capacity, weights):
     Parameters
     ----------
     capacity : ndarray of float, shape (links,)
-        What there is to share out.
+        The bandwidth to share.
     weights : ndarray of float, shape (unfinished flows,)
         A flow of weight 0 gets nothing.
     """
@@ -68,7 +68,7 @@ def fill_paths(path, weights, capacity):
     Parameters
     ----------
     path : ndarray of uint32, shape (flows, most links on a path)
-        The links of each flow, filled up with the number of links.
+        The links of each flow; short paths are filled up with the number of links.
     weights : ndarray of float, shape (flows,)
     capacity : ndarray of float, shape (links,)
     """

@@ -13,7 +13,7 @@ __all__ = ["bssi", "fill", "greedy_flows", "madd", "ports"]
 
 @compiled
 def ports(coflows, flows, unfinished):
-    """Return min(senders, receivers) of each coflow; of its unfinished flows only if asked."""
+    """Return min(senders, receivers) of each coflow, optionally of its unfinished flows only."""
     hosts = 0
     for c in range(len(coflows)):
         row = coflows[c]
@@ -40,7 +40,7 @@ def ports(coflows, flows, unfinished):
 
 @compiled
 def _offsets(coflows):
-    """Return where each coflow's unfinished flows begin among all of them, and their number."""
+    """Return the index of each coflow's first unfinished flow, and their total number."""
     offset = np.empty(len(coflows) + 1, np.int64)
     offset[0] = 0
     for c in range(len(coflows)):
@@ -50,17 +50,17 @@ def _offsets(coflows):
 
 @compiled
 def madd(coflows, flows, loads, order, capacity, left):
-    """Give each coflow in `order` remaining/Gamma' on what is left; skip it where a link is full.
+    """Give each coflow in `order` remaining/Gamma' of what is left; skip it if a link is full.
 
-    Bytes left and Gamma' shrink alike while a coflow is in step, so that the rows serve as
-    they are.
+    Bytes left and Gamma' shrink in proportion while a coflow is in step, so rows need no update
+    first.
 
     Parameters
     ----------
     order : ndarray of int
         Coflows, the first to be served first.
     capacity, left : ndarray of float, shape (links,)
-        Bytes per second in all and still to give away; `left` is updated.
+        Total bytes per second, and those still available; `left` is updated.
 
     Returns
     -------
@@ -92,9 +92,9 @@ def madd(coflows, flows, loads, order, capacity, left):
 
 @compiled
 def fill(coflows, flows, hops, loads, order, capacity, left, rates):
-    """Let each coflow in `order` share what is left max-min fairly among its flows.
+    """Share what is left among the flows of each coflow in `order`, max-min fairly.
 
-    Adds to `rates` and takes from `left`; see `madd`.
+    Adds to `rates` and subtracts from `left`; see `madd`.
     """
     offset = _offsets(coflows)
     for c in order:
@@ -154,19 +154,19 @@ def greedy_flows(flows, hops, index, order, capacity, left, rates):
 
 @in_place
 def _seconds(load, left, capacity):
-    """Return a load in seconds; nothing on a dead link, which no order can serve."""
+    """Return a load in seconds; 0 on a dead link, which no order can serve."""
     return load.nbytes * left / capacity[load.link] if capacity[load.link] > 0.0 else 0.0
 
 
 @compiled
 def bssi(coflows, loads, capacity):
-    """Return the bottleneck-select-scale-iterate order of Sincronia, and its dual bound.
+    """Return Sincronia's bottleneck-select-scale-iterate order of coflows, and its dual bound.
 
-    On the remaining bytes and the coflows' weights. Ties, within 1e-9 relative, go to the
-    lowest link and to the latest coflow.
+    Uses the remaining bytes and the coflows' weights. Ties, within 1e-9 relative, go to the lowest
+    link and to the latest coflow.
 
-    Each position takes one pass over the links in use and one over the unplaced coflows on the
-    bottleneck, which alone change.
+    Each position takes one pass over the links in use, and one over the unplaced coflows on the
+    bottleneck, the only ones that change.
 
     Returns
     -------
@@ -207,18 +207,18 @@ def bssi(coflows, loads, capacity):
 
 @inlined
 def _coflows_by_link(coflows, loads, capacity):
-    """List the coflows that have something to send over each link.
+    """List the coflows that have bytes to send over each link.
 
     Returns
     -------
     number : ndarray of int, shape (links,)
-        Numbers the links in use, in order.
+        The number of each link among those in use, in order.
     total : ndarray of float, shape (links in use,)
-        Seconds that all coflows together need of each.
+        Seconds that all coflows together need on each link.
     first : ndarray of int, shape (links in use + 1,)
-        Where the list of each begins.
+        The begin of each link's list.
     members, seconds : ndarray of int, of float
-        The coflows on one link after the other, in order, and the seconds that each needs.
+        The coflows on each link, link by link and in order, and the seconds that each needs.
     """
     number = np.full(len(capacity), -1)
     length = np.zeros(len(capacity), np.int64)
@@ -250,7 +250,7 @@ def _coflows_by_link(coflows, loads, capacity):
 
 @inlined
 def _bottleneck(total):
-    """Return the first link whose total is the largest, within `DUST`; -1 if none is positive."""
+    """Return the first link with the largest total, within `DUST`; -1 if none is positive."""
     most = 0.0
     for n in range(len(total)):
         most = max(most, total[n])
@@ -263,7 +263,7 @@ def _bottleneck(total):
 
 @inlined
 def _drop_placed(members, seconds, unplaced):
-    """Move the coflows that have no place yet to the front, in order; return their number."""
+    """Move the coflows that are not placed yet to the front, in order; return their number."""
     kept = 0
     for m in range(len(members)):
         if unplaced[members[m]]:
@@ -274,14 +274,14 @@ def _drop_placed(members, seconds, unplaced):
 
 @inlined
 def _scale(members, seconds, weight):
-    """Select the coflow of a bottleneck to be served last, and lower the weights of the others.
+    """Select the coflow that a bottleneck serves last, and lower the weights of the others.
 
     Returns
     -------
     last : int
-        The latest of those with the least weight per second; -1 if there is no coflow.
+        The coflow with the least weight per second, the latest in a tie; -1 if there is no coflow.
     theta : float
-        That weight per second.
+        Its weight per second.
     square : float
         Sum of the squares of the seconds.
     """

@@ -1,4 +1,4 @@
-"""Rows come into the table and move within it."""
+"""Adding rows to the table, and moving them within it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def copy_in(pools, used, coflows, parts):
     ----------
     pools, parts : tuple of ndarray of FLOW, HOP, LOAD
     used : ndarray of int, shape (3,)
-        How many rows of each pool are in use; is kept up to date.
+        How many rows of each pool are in use; is updated.
     coflows : ndarray of COFLOW
-        Their places count from the parts' first rows, and from the pools' from then on.
+        Their segments refer to `parts` on entry, and to the pools on return.
     """
     flows, hops, loads = pools
     flow, hop, load = used
@@ -68,14 +68,14 @@ def admit(rows, count, coming, first, until, jobs, key):
     rows : ndarray of COFLOW
         The first `count` are active.
     coming : ndarray of COFLOW
-        In order of validity, those from `first` on.
+        In order of validity; only those from `first` on are used.
     key : int
-        The key of the first; each has one more than the one before.
+        The key of the first admitted coflow; later ones count up from it.
 
     Returns
     -------
     int
-        How many.
+        The number of admitted coflows.
     """
     admitted = 0
     while (first + admitted < len(coming) and count + admitted < len(rows)
@@ -91,15 +91,15 @@ def admit(rows, count, coming, first, until, jobs, key):
 
 @in_place
 def sort_by_job(joined, numbers, spare):
-    """Sort coflows that have joined at one instant by their jobs; their keys go on as before.
+    """Sort coflows that joined at the same time by job, with ascending keys as before.
 
     Parameters
     ----------
     joined : ndarray of COFLOW
     numbers : ndarray of int
-        Room for a number for each.
+        Space for one number per coflow.
     spare : ndarray of COFLOW
-        Room for all.
+        Space for all coflows.
     """
     count = len(joined)
     in_order = True
@@ -125,7 +125,7 @@ def move(coflows, pools, new, used):
     ----------
     pools, new : tuple of ndarray of FLOW, HOP, LOAD
     used : ndarray of int, shape (3,)
-        How many rows of each new pool are in use; is kept up to date.
+        How many rows of each new pool are in use; is updated.
     """
     for c in range(len(coflows)):
         copy_segments(coflows[c], pools, new, used)
@@ -133,7 +133,7 @@ def move(coflows, pools, new, used):
 
 @in_place
 def copy_in_place(coflows, pools, new):
-    """Copy the segments of coflows to the same places of new pools, of the same lengths."""
+    """Copy the segments of coflows to the same places in new pools."""
     flows, hops, loads = pools
     new_flows, new_hops, new_loads = new
     for c in range(len(coflows)):
@@ -148,7 +148,7 @@ def copy_in_place(coflows, pools, new):
 
 @in_place
 def copy_segments(row, pools, new, used):
-    """Copy what a coflow has in some pools to what is free in others, its row's from then on."""
+    """Copy a coflow's segments to the free part of other pools, and point its row to them."""
     flows, hops, loads = pools
     new_flows, new_hops, new_loads = new
     flow, hop, load = used

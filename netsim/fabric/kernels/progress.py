@@ -1,7 +1,7 @@
-"""Compiled steps of the fabric: let time pass, and put an allocation into force.
+"""Compiled steps of the fabric: move bytes, and apply an allocation.
 
-All work on the rows of `netsim.fabric.records`. A coflow that is *in step* changes only
-its ``left``; `spread` writes that back to its flows before they are treated one by one.
+All work on the rows of `netsim.fabric.records`. A coflow that is *in step* changes only its
+``left``; `spread` writes that back to its flows before they are treated one by one.
 """
 
 from __future__ import annotations
@@ -80,11 +80,10 @@ def spread(coflows, flows, loads):
 
 @in_place
 def advance_in_step(coflows, loads, dt, now, slack, carried):
-    """Let `dt` seconds pass for coflows in step; return how many are complete now.
+    """Move bytes for `dt` seconds for coflows in step; return how many are complete now.
 
-    A coflow has completed when its predicted end is not after ``now + slack`` or when
-    less than `DUST` of it is left. `carried`, where it has a value per link, collects
-    the bytes that each link carries.
+    A coflow is complete if its predicted end is not after ``now + slack``, or if less than `DUST`
+    of it is left. If `carried` has a value per link, the bytes of each link are added to it.
     """
     done = 0
     for c in range(len(coflows)):
@@ -109,7 +108,7 @@ def advance_in_step(coflows, loads, dt, now, slack, carried):
 
 @in_place
 def advance_flows(coflows, flows, hops, dt, now, slack, carried):
-    """Let `dt` seconds pass flow by flow.
+    """Move bytes for `dt` seconds, flow by flow.
 
     Returns
     -------
@@ -155,7 +154,7 @@ def advance_flows(coflows, flows, hops, dt, now, slack, carried):
 
 @compiled
 def carried_between(coflows, flows, hops, loads, in_step, start, end, links):
-    """Return the bytes that each link carries between two instants at the rates in the rows."""
+    """Return the bytes that each link carries between two times at the rates in the rows."""
     carried = np.zeros(links)
     for c in range(len(coflows)):
         row = coflows[c]
@@ -176,15 +175,15 @@ def carried_between(coflows, flows, hops, loads, in_step, start, end, links):
 
 @in_place
 def apply_shares(coflows, loads, shares, capacity, used, now, check):
-    """Put `shares` of the LP rates into force.
+    """Apply `shares` of the LP rates.
 
     Returns
     -------
     next_finish : float
-        When the first coflow will complete; inf if none moves.
+        When the first coflow will complete; inf if no coflow sends.
     link : int
-        With `check`, a link that would carry more than its capacity; -1 if there is
-        none, -2 if a share is negative or not finite.
+        With `check`, an overloaded link; -1 if there is none, -2 if a share is negative or not
+        finite.
     """
     next_finish = np.inf
     if check:
@@ -214,7 +213,7 @@ def apply_shares(coflows, loads, shares, capacity, used, now, check):
 
 @in_place
 def apply_rates(coflows, flows, hops, rates, capacity, used, now, check):
-    """Put one rate per unfinished flow into force.
+    """Apply one rate per unfinished flow.
 
     Returns
     -------
@@ -284,7 +283,7 @@ def _overloaded(used, capacity):
 
 @compiled
 def throttle_shares(coflows, loads, capacity, used):
-    """Return shares that slow each coflow by its most overloaded link, after a capacity drop."""
+    """Return shares that slow each coflow by its most overloaded link after a drop of capacity."""
     used[:] = 0.0
     for c in range(len(coflows)):
         row = coflows[c]
@@ -307,7 +306,7 @@ def throttle_shares(coflows, loads, capacity, used):
 
 @compiled
 def throttle_rates(coflows, flows, hops, capacity, used):
-    """Return rates that slow each flow by its most overloaded link, after a capacity drop."""
+    """Return rates that slow each flow by its most overloaded link after a drop of capacity."""
     used[:] = 0.0
     count = 0
     for c in range(len(coflows)):
@@ -337,12 +336,12 @@ def throttle_rates(coflows, flows, hops, capacity, used):
 
 @in_place
 def drop_finished(coflows, jobs, gone):
-    """Move the unfinished coflows to the front and copy the others to `gone`, in order.
+    """Move unfinished coflows to the front, and copy the finished ones to `gone`, in order.
 
     Returns
     -------
     count, jobs_idle : int
-        How many coflows were finished, and how many jobs are left without an active one.
+        The number of finished coflows, and of jobs that have no active coflow any more.
     """
     kept = 0
     count = 0
@@ -365,14 +364,14 @@ def drop_finished(coflows, jobs, gone):
 
 @in_place
 def set_weights(coflows, flows, weights, known):
-    """Give each unfinished flow its weight.
+    """Set the weight of each unfinished flow.
 
     Returns
     -------
     light, heavy : float
-        The least positive one, inf if there is none, and the greatest.
+        The smallest positive weight, inf if there is none, and the largest.
     changed : bool
-        Whether one is another than before, of coflows with keys up to `known`.
+        Whether a weight has changed in a coflow with a key up to `known`.
     """
     light = np.inf
     heavy = 0.0
@@ -395,12 +394,12 @@ def set_weights(coflows, flows, weights, known):
 
 @in_place
 def split_weights(coflows, flows, weights, known):
-    """Let the unfinished flows of each coflow have its weight together, all the same.
+    """Split each coflow's weight equally among its unfinished flows.
 
     Returns
     -------
     light, heavy : float
-        The least and the greatest of a flow.
+        The smallest and the largest weight of a flow.
     changed : bool
         As for `set_weights`.
     """

@@ -1,4 +1,4 @@
-"""Compiled bookkeeping of reserved shares."""
+"""Compiled sum of reserved shares."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["link_shares"]
 
 @compiled
 def link_shares(coflows, loads, shares, capacity):
-    """Return what the shares add up to on each link, over the coflows that have bytes for it.
+    """Return the sum of the shares on each link, over the coflows with bytes to send on it.
 
     Parameters
     ----------
     shares : ndarray of float, shape (coflows,)
     capacity : ndarray of float, shape (links,)
-        Only its length counts.
+        Only its length is used.
     """
     reserved = np.zeros(len(capacity))
     for c in range(len(coflows)):

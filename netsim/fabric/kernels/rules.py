@@ -1,8 +1,7 @@
-"""A policy's compiled rule, asked inside the event loop: what it sees, what it fills in, and the
-engine that keeps coflows in step by it.
+"""A policy's compiled rule in the event loop: what it reads and writes, and its engine.
 
-All rules are Numba functions of the same signature. Kernels take the address of one, so
-that they are compiled once for all rules.
+All rules are Numba functions with the same signature. Kernels call a rule by its address, so they
+are compiled once for all rules. The engine keeps the flows of coflows in step.
 """
 
 from __future__ import annotations
@@ -48,28 +47,28 @@ NO_RULE = 0
 
 
 class Order(NamedTuple):
-    """What a rule fills in; see `netsim.compiled`.
+    """What a rule writes; see `netsim.compiled`.
 
     Attributes
     ----------
     key, tie : ndarray of float, shape (coflows,)
-        The least is served first. 0 to begin with.
+        Coflows are served by increasing key, then tie. Initially 0.
     share, most : ndarray of float, shape (coflows,)
-        What a coflow gets first, in LP rates, and how much more it may get in order: the first
-        value is for the first in order, and so on; if the rule gives shares, for the first that it
-        sees. 0 and, in an order, 1 to begin with.
+        The share of LP rates that a coflow gets first, and the most it may get after that. Entry k
+        is for the k-th coflow in order, or, if the rule gives shares, for coflow k. Initially 0,
+        and 1 for ``most`` of an order.
     weight : ndarray of float, shape (coflows,)
-        1 to begin with.
+        Initially 1.
     queue : ndarray of int, shape (coflows,)
         0 to begin with.
     limit : ndarray of float, shape (coflows,)
-        The rule is called again when a coflow has sent that number of bytes. Initially inf.
+        The rule is called again when a coflow has sent this many bytes. Initially inf.
     part : ndarray of float, shape (queues,)
-        The part of each link that a queue has. 0 to begin with.
+        The part of each link that a queue gets. Initially 0.
     wake_at : ndarray of float, shape (1,)
-        The rule is asked again then, at the latest, in seconds. inf to begin with.
+        The latest time at which the rule is called again, in seconds. Initially inf.
     note : ndarray of float, shape (notes,)
-        What is kept with a decision. NaN to begin with.
+        Values to record with the decision. Initially NaN.
     options : ndarray of float, shape (options,)
         Values of the policy's options.
     """
@@ -88,7 +87,7 @@ class Order(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """Which columns of `COFLOWS` and `JOBS` a rule reads, besides the job of a coflow."""
+    """The columns of `COFLOWS` and `JOBS` that a rule reads, besides the job of a coflow."""
 
     id: bool
     order: bool
@@ -120,14 +119,14 @@ class Form(NamedTuple):
     most : float
         Initial value of ``Order.most``.
     by_place : bool
-        Whether shares are for the first in order, and so on.
+        Whether shares are listed in the order of service.
     stretch : int
         `UNSTRETCHED`, `ALL` or `OTHERS`.
     by_job : bool
-        Whether coflows with the same key and tie go in order of their jobs, rather than as they
+        Whether coflows with equal key and tie are ordered by job, rather than by the time they
         became valid.
     merges : bool
-        Whether keys that differ by roundings only count as equal.
+        Whether keys that differ only by rounding errors count as equal.
     """
 
     most: float
@@ -138,32 +137,32 @@ class Form(NamedTuple):
 
 
 class Ruled(NamedTuple):
-    """Coflows in step, at shares by a rule.
+    """Coflows in step, at the shares that a rule sets.
 
     Attributes
     ----------
     address : int
-        Of the compiled rule; `NO_RULE` if a policy in Python is asked instead.
+        The address of the compiled rule; `NO_RULE` if a Python policy is asked instead.
     form : Form
     reads : Reads
     coflows, jobs : ndarray of COFLOWS, JOBS
-        What it sees; there is room for more coflows.
+        What the rule reads, with space for more coflows.
     order : Order
-        Likewise.
+        What the rule writes, with space for more coflows.
     sequence, spare : ndarray of int, shape (coflows,)
-        Coflows in order, and room to sort.
+        Coflows in order, and space to sort them.
     room : ndarray of float, shape (coflows,)
-        To work in.
+        Scratch space.
     crossings : Crossings
         Where coflows meet.
     used : ndarray of float, shape (links,)
         Bytes per second that each link carries.
     values : ndarray of float, shape (options,)
-        What ``order.options`` are at each decision.
+        The values that ``order.options`` has at each decision.
     fault : ndarray of int, shape (2,)
-        If what it has written cannot be: in which field of `Order`, and where.
+        If the answer is invalid: the field of `Order`, and the place in it.
     answered : ndarray of int, shape (1,)
-        Whether that policy has filled in ``order``, for the next decision.
+        Whether the Python policy has filled in ``order`` for the next decision.
     wakes_in : ndarray of float, shape (1,)
         Seconds until the rule must be called again, even if nothing happens.
     check : bool
@@ -204,7 +203,7 @@ _RULE = types.FunctionType(SIGNATURE)
 
 @intrinsic
 def _rule_at(_typing: Any, address: Any) -> Any:
-    """Return the rule that is compiled at an address: Python need not look at it at each call."""
+    """Return the compiled rule at an address, without a lookup in Python at each call."""
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         rule = cgutils.create_struct_proxy(_RULE)(context, builder,
                                                   value=context.get_constant_null(_RULE))
@@ -215,12 +214,12 @@ def _rule_at(_typing: Any, address: Any) -> Any:
 
 @in_place
 def ask(ruled, coflows, jobs, now, order):
-    """Ask a rule: fill in the first of ``ruled.order``, and the coflows in order of that.
+    """Call a rule: fill in ``ruled.order``, and sort the coflows by it.
 
     Parameters
     ----------
     order : ndarray of int, shape (coflows,)
-        Any order of the coflows, which takes least time if it is nearly right; is put right.
+        The coflows in any order; it is sorted in place, fastest if nearly sorted.
 
     Returns
     -------
@@ -248,7 +247,7 @@ def ask(ruled, coflows, jobs, now, order):
 
 @inlined
 def _is_sound(order, now, fault):
-    """Whether all that a rule has written may be taken for what it stands for; else find what not.
+    """Whether all that a rule has written is valid; otherwise store what is not in `fault`.
 
     Fields are numbered as in `Order`.
     """
@@ -283,7 +282,7 @@ def _is_sound(order, now, fault):
 
 @inlined
 def _clear(order, ruled):
-    """Set what a rule may leave as it is, and the options, which it might have changed."""
+    """Reset the fields that a rule may leave unwritten, and the options, which it might change."""
     for k in range(len(ruled.values)):
         order.options[k] = ruled.values[k]
     order.part[:] = 0.0
@@ -299,7 +298,7 @@ def _clear(order, ruled):
 
 @in_place
 def _show(ruled, coflows, jobs):
-    """Bring the columns up to date that the rule reads."""
+    """Update the columns that the rule reads."""
     reads = ruled.reads
     for c in range(len(coflows)):
         row, to = coflows[c], ruled.coflows[c]
@@ -352,7 +351,7 @@ def _show(ruled, coflows, jobs):
 
 @inlined
 def _show_attained(coflows, jobs, seen):
-    """Show the whole bytes that jobs have sent, active coflows included."""
+    """Write the bytes that jobs have sent, active coflows included, to a column."""
     for c in range(len(coflows)):
         seen[coflows[c].job].attained = jobs[coflows[c].job].attained
     for c in range(len(coflows)):
@@ -368,7 +367,7 @@ def _show_attained(coflows, jobs, seen):
 
 @inlined
 def _sort(coflows, key, tie, ruled):
-    """Put coflows in order of key, tie and, as the form says, job."""
+    """Sort coflows by key, tie and, if the form says so, job."""
     form = ruled.form
     _sort_by(coflows, key, tie, form.by_job, ruled)
     if form.merges and _merge_equal(ruled.sequence[:len(key)], key):
@@ -377,14 +376,14 @@ def _sort(coflows, key, tie, ruled):
 
 @in_place
 def _sort_by(coflows, key, tie, by_job, ruled):
-    """Sort by insertion if the sequence is nearly right, else by merging; both find the same."""
+    """Sort by insertion if nearly sorted, else by merging; the result is the same."""
     if not _insert(coflows, key, tie, by_job, ruled.sequence[:len(key)]):
         _merge_runs(coflows, key, tie, by_job, ruled)
 
 
 @inlined
 def _insert(coflows, key, tie, by_job, sequence):
-    """Move each coflow before those that it precedes; return False if that takes too long."""
+    """Sort by insertion; return False if that takes too long."""
     moves = 0
     for k in range(1, len(sequence)):
         c, at = sequence[k], k
@@ -400,14 +399,14 @@ def _insert(coflows, key, tie, by_job, sequence):
 
 @inlined
 def _precedes(a, b, coflows, key, tie, by_job):
-    """Whether `_before`, or equal and first as the coflows are."""
+    """Whether `_before` holds, or the two are equal and a comes first in the rows."""
     return (_before(a, b, coflows, key, tie, by_job)
             or (a < b and not _before(b, a, coflows, key, tie, by_job)))
 
 
 @inlined
 def _merge_runs(coflows, key, tie, by_job, ruled):
-    """Merge runs, of twice the length each time: equal ones stay in order."""
+    """Sort by merging runs of doubling length; equal coflows keep their order."""
     count = len(key)
     now, then = ruled.sequence[:count], ruled.spare[:count]
     for c in range(count):
@@ -447,7 +446,7 @@ def _before(a, b, coflows, key, tie, by_job):
 
 @inlined
 def _merge_equal(sequence, key):
-    """Make keys of a run the same, as `netsim.ties.merge_equal` does; say whether any differed."""
+    """Make nearly equal keys in a row equal, as `netsim.ties.merge_equal`; return if any was."""
     changed = False
     last = key[sequence[0]]
     for k in range(1, len(sequence)):
@@ -464,14 +463,14 @@ def _merge_equal(sequence, key):
 
 @in_place
 def share_out(ruled, coflows):
-    """Find the share of each coflow that a rule's answer comes to, in ``ruled.order.share``.
+    """Compute each coflow's share from a rule's answer, into ``ruled.order.share``.
 
-    The crossings know the coflows.
+    The crossings must be up to date.
 
     Returns
     -------
     bool
-        Whether they are known to fit all links; if not, that needs to be looked at.
+        Whether the shares are known to fit all links. If not, the caller must check.
     """
     count = len(coflows)
     share, most = ruled.order.share[:count], ruled.order.most[:count]
@@ -494,7 +493,7 @@ def _is_any_positive(values):
 
 @inlined
 def _is_order(ruled, count):
-    """Whether the sequence names each of `count` coflows once."""
+    """Whether the sequence contains each of `count` coflows once."""
     named = ruled.spare[:count]
     named[:] = 0
     for c in ruled.sequence[:count]:
@@ -506,7 +505,7 @@ def _is_order(ruled, count):
 
 @inlined
 def _hand_out(values, ruled):
-    """Give the k-th coflow in order the k-th value."""
+    """Give the k-th value to the k-th coflow in order."""
     for k in range(len(values)):
         ruled.room[k] = values[k]
     for k in range(len(values)):
@@ -515,7 +514,7 @@ def _hand_out(values, ruled):
 
 @inlined
 def _stretch(coflows, share, ruled):
-    """Scale up all shares, or those of coflows without one, by the largest factor that fits."""
+    """Scale all shares, or those of coflows without one, by the largest factor that fits."""
     count = len(coflows)
     others = ruled.room[:count]
     if ruled.form.stretch == OTHERS:
@@ -540,7 +539,7 @@ def _stretch(coflows, share, ruled):
 
 
 def _find_rates(ruled, coflows, jobs, pools, capacity, state):
-    """Decide by the rule; `REFUSED` if what it says cannot be."""
+    """Let the rule decide; return `REFUSED` if its answer is invalid."""
     state.decides = len(coflows) > 0
     if not len(coflows):
         return WAITS
@@ -592,12 +591,12 @@ def _advance(_ruled, coflows, pools, _capacity, dt, now, slack, state, finished,
 
 
 def _join(_ruled, _coflows, _pools):
-    """Take in all coflows: there is nothing to do."""
+    """Add all coflows: there is nothing to do."""
     return True
 
 
 def _leave(_ruled, _coflows, _pools, _state):
-    """Leave the rows as they are: they say all."""
+    """Do nothing: the rows are up to date."""
 
 
 register(Ruled, Engine(_find_rates, _find_end, _crossing_in, _advance, _join, _leave))

@@ -1,13 +1,13 @@
 """Compiled service of coflows in order: an engine of the event loop.
 
-Between two coflow events a policy's order stands, so that rates can be decided anew at each
-flow's end without going back to Python. Works on a copy of the unfinished flows in service order,
-`serving_rows.Served`; what each step gives is what `FabricView.serve` gives with the building
-blocks of `netsim.fabric.kernels.ordered`.
+A policy's order stays the same between two coflow events, so rates can be set again at the end of
+each flow without a call of Python. The engine works on a copy of the unfinished flows in service
+order, `serving_rows.Served`. Each step gives the same rates as `FabricView.serve`, which uses the
+building blocks of `netsim.fabric.kernels.ordered`.
 
-A *slot* is a link of one coflow. A flow *wants* where all of its links have room: how much flows
-want of each slot is kept from step to step, and brought up to date by the slots that have gained
-or lost their room since.
+A *slot* is a link of one coflow. A flow *wants* bandwidth on a slot if all of its other links have
+some left. How much flows want on each slot is kept between steps, and updated for the slots that
+have become full or are no longer full.
 """
 
 from __future__ import annotations
@@ -65,18 +65,16 @@ __all__ = ["serve"]
 
 @compiled
 def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
-    """Make an engine, and run it without pauses, over and over until the loop stops.
+    """Build an engine and run it, again and again without pauses, until the loop stops.
 
-    For few flows: to hand an engine back takes longer than to make it. It is only returned if the
-    loop is held.
+    Used for few flows, because returning an engine takes longer than building it. The engine is
+    only returned if the loop is held.
 
     Parameters
     ----------
     rule : tuple
-        ``(order, primary, backfill, queue, queue_shares, limit)``, see `PriorityService`: the
-        coflows in order; what comes first and who gets the rest, as `serving_rows` names them;
-        each coflow's queue, each queue's part of the links, and the bytes at which each coflow is
-        to stop.
+        ``(order, primary, backfill, queue, queue_shares, limit)``, see `PriorityService`. `primary`
+        and `backfill` are constants of `serving_rows`.
     """
     rows, _, pools, _ = table
     while True:
@@ -91,7 +89,7 @@ def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
 
 
 def _find_rates(served, coflows, _jobs, _pools, capacity, state):
-    """Give every flow its rate; `REDO` once a fifth of them have ended, as a smaller copy pays."""
+    """Set every flow's rate; return `REDO` once a fifth have ended, as a new copy pays then."""
     if 5 * served.form[GONE] > len(served.senders.left):
         return REDO
     _serve(served, capacity)
@@ -141,7 +139,7 @@ def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished,
 
 @inlined
 def _end(served, i, coflows, flows, now, state, finished):
-    """End a flow, and its coflow if it is the last; its bandwidth is idle until that is noticed."""
+    """End a flow, and its coflow if it is the last; the bandwidth is idle until that is noticed."""
     rate, place = served.senders.rate, served.senders.place
     strike(served, i)
     served.form[GONE] += 1
@@ -155,7 +153,7 @@ def _end(served, i, coflows, flows, now, state, finished):
 
 
 def _leave(served, coflows, pools, state):
-    """Bring bytes and rates of all flows up to date, and write them to the rows."""
+    """Compute bytes and rates of all flows, and write them to the rows."""
     groups, runs = served.groups, served.runs
     first, eager = served.form[PRIMARY], served.form[EAGER]
     if not eager:
@@ -178,7 +176,7 @@ def _leave(served, coflows, pools, state):
 
 @inlined
 def _serve(served, capacity):
-    """Give every flow its rate."""
+    """Set the rate of every flow."""
     groups, link, rest, turn = served.groups, served.link, served.rest, served.turn
     walls, still, form = served.walls, served.still, served.form
     first, backfill, eager = form[PRIMARY], form[BACKFILL], form[EAGER]
@@ -238,9 +236,10 @@ def _is_full(walls, left, dust):
 
 @inlined
 def _serve_queue(n, served, capacity):
-    """Fill the queue whose first coflow is the n-th within its share, and pool what it leaves.
+    """Serve the queue whose first coflow is the n-th from its share, and add what it leaves.
 
-    What a coflow gets there changes only once a flow of its own, or of one before it, has ended.
+    The rates of a coflow only change after one of its own flows, or of coflows before it, has
+    ended.
 
     Returns
     -------
@@ -283,14 +282,14 @@ def _serve_queue(n, served, capacity):
 
 @in_place
 def _pool(left, share):
-    """Add what is positive: without branches, so that the compiler takes several at a time."""
+    """Add positive values only, without branches, so that the compiler vectorizes the loop."""
     for c in range(len(left)):
         left[c] += share[c] if share[c] > 0.0 else 0.0
 
 
 @inlined
 def _madd(served, group):
-    """Let a coflow end all its flows at once on what is left, or none where a link is full."""
+    """Let all flows of a coflow end together on what is left; give it nothing if a link is full."""
     slots, link, senders, path = served.slots, served.link, served.senders, served.path
     load, used, _ = served.traffic
     left, _, dust = served.on_links
@@ -320,7 +319,7 @@ def _madd(served, group):
 
 @inlined
 def _add_up(group, slots, load, remaining, path):
-    """Add up the bytes that a coflow has left on each of its links."""
+    """Sum the bytes left of a coflow on each of its links."""
     for s in range(group.slot, group.slot + group.slots):
         load[s] = 0.0
     for i in range(group.flow, group.flow + group.flows):
@@ -332,7 +331,7 @@ def _add_up(group, slots, load, remaining, path):
 
 @inlined
 def _set_pace(group, runs, held, rest, first):
-    """Note how fast the flows of each run are at most; see `serving_stretch`."""
+    """Store an upper bound of the rates in each run of flows; see `serving_stretch`."""
     for r in range(group.run, group.run + group.runs):
         run = runs[r]
         run.most = 0.0
@@ -346,7 +345,7 @@ def _set_pace(group, runs, held, rest, first):
 
 @in_place
 def _set_rates(group, runs, senders, path, held, rest, form):
-    """Give the flows of a group what MADD and the fillings have found."""
+    """Give the flows of a group the sum of their rates from MADD and the fillings."""
     left, rate = senders.left, senders.rate
     for r in range(group.run, group.run + group.runs):
         run = runs[r]
@@ -372,7 +371,7 @@ def _set_rates(group, runs, senders, path, held, rest, form):
 
 @in_place
 def _add_levels(rates, lefts, paths, level, slot):
-    """Add to each flow's rate the lowest level on its path."""
+    """Add the lowest level on each flow's path to its rate."""
     if paths.shape[1] == 2:
         last = level[slot]
         for i in range(len(rates)):
@@ -387,7 +386,7 @@ def _add_levels(rates, lefts, paths, level, slot):
 
 @inlined
 def _greedy(served, group):
-    """Give each flow of a coflow, in list order, all that the links on its path have left."""
+    """Give each flow of a coflow, in list order, all that its links have left."""
     runs, link, path, rate = served.runs, served.link, served.path, served.senders.rate
     left, _, dust = served.on_links
     used = served.traffic[1]

@@ -1,4 +1,4 @@
-"""One group shares what is left of the links max-min fairly among its flows; see `serving`."""
+"""Max-min fair sharing among the flows of one group, on what links have left; see `serving`."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = ["Filling", "fill", "see_room"]
 
 
 class Filling(NamedTuple):
-    """What the groups share, one after the other; the links of a group are its slots.
+    """What is filled, group by group; the links of a group are its slots.
 
     Attributes
     ----------
     links : ndarray of _SLOT
     share, others : ndarray
-        Of the flows on each slot, one slot after the other: how many have not ended at this
-        place; the other slots that they cross.
+        For the flows on each slot, slot by slot: the number of unfinished flows at this place, and
+        the other slots that they cross.
     wants : ndarray of float, shape (slots,)
-        How many flows on each slot want more, all other links of theirs having room.
+        The number of flows on each slot whose other links all have room.
     room : ndarray of bool, shape (slots,)
-        Whether it has room itself.
+        Whether the slot itself has room.
     full_at : ndarray of float, shape (slots,)
-        Its level when it was full, inf if it was not, 0 if it has no room.
+        The level at which the slot was full; inf if it was not, 0 if it has no room.
     yet, left : ndarray of float, shape (slots,)
-        While it fills, what is yet to be frozen of what flows want, and left for it.
+        During a fill: the flows that are not frozen yet, and the bandwidth left for them.
     turn : ndarray of int, shape (slots,)
-        Each group's slots in the order in which they were full last.
+        Each group's slots in the order in which they froze last time.
     """
 
     links: NDArray[Any]
@@ -54,10 +54,10 @@ class Filling(NamedTuple):
 
 @in_place
 def fill(group, filling, link, used, dust, left, desk):
-    """Let the flows of a group share what is left max-min fairly; return whether any does.
+    """Share what is left among the flows of a group, max-min fairly; return whether any gets some.
 
-    The order in which slots were full last time is tried first: it is right if none comes too late
-    in it and no slot gets more than there is. Only if not, the lowest level is searched for.
+    The freezing order of the last time is tried first. It is right if no slot comes too late and no
+    slot is overloaded. Otherwise the lowest level is searched for.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ def fill(group, filling, link, used, dust, left, desk):
     filling : Filling
     link : ndarray of int, shape (slots,)
     used : ndarray of float, shape (slots,)
-        Is added to: bytes per second of the group on each slot.
+        Bytes per second of the group on each slot; is added to.
     dust, left : ndarray of float, shape (links,)
-        Less than what is nothing; what links have left, which is kept up to date.
+        Bandwidth below which a link counts as full, and what links have left; `left` is updated.
     desk : tuple of ndarray
         See `serving_rows.Served`.
     """
@@ -98,7 +98,7 @@ def fill(group, filling, link, used, dust, left, desk):
 
 @inlined
 def _freeze_as_before(order, group, filling, link, left, desk):
-    """Freeze slots in about this order; return the sum of flows' rates, -1 if it proves wrong."""
+    """Freeze slots in the given order; return the sum of rates, or -1 if the order is wrong."""
     grows = _thaw(order, group, filling, link, left)
     speed, group.top, _, late = freeze(order, filling.yet[:0], grows, filling, desk[2])
     if late:
@@ -111,7 +111,7 @@ def _freeze_as_before(order, group, filling, link, left, desk):
 
 @inlined
 def _freeze_by_level(live, group, filling, link, left, desk):
-    """Freeze slots, the lowest level first, and put them in that order; return as before."""
+    """Freeze slots, the lowest level first, and store that order; return the sum of rates."""
     _, _, heap, levels = desk
     heap, levels = heap[:len(live)], levels[:len(live)]
     grows = _thaw(live, group, filling, link, left)
@@ -127,7 +127,7 @@ def _freeze_by_level(live, group, filling, link, left, desk):
 
 @in_place
 def _thaw(live, group, filling, link, left):
-    """Let the flows on some slots grow again, from 0; return how many, inf if that is not known."""
+    """Reset the flows on the given slots to grow from 0; return their number, inf if not known."""
     grows = 0.0
     for s in live:
         filling.yet[s] = filling.wants[s]
@@ -138,7 +138,7 @@ def _thaw(live, group, filling, link, left):
 
 
 def _release(filling, slot, level):
-    """Take the flows of a full slot off the others; see `filling`."""
+    """Remove the flows of a full slot from their other slots; see `filling`."""
     at = filling.links[slot]
     if at.begin >= 0:
         end = at.begin + at.stop - at.first
@@ -154,7 +154,7 @@ register_release(Filling, _release)
 
 @in_place
 def see_room(group, filling, link, dust, left):
-    """Bring up to date what flows want, by the slots that gained or lost their room."""
+    """Update what flows want, from the slots that became full or are no longer full."""
     wants, room, share, others = filling.wants, filling.room, filling.share, filling.others
     for s in range(group.slot, group.slot + group.slots):
         has = left[link[s]] > dust[link[s]]

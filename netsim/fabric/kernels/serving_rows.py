@@ -1,4 +1,4 @@
-"""What `serving` works on: a copy of the unfinished flows in service order, with their slots."""
+"""The data of `serving`: a copy of the unfinished flows in service order, with their slots."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Senders(NamedTuple):
     Attributes
     ----------
     left, rate, floor : ndarray of float
-        Bytes left, their rate, and the bytes at which they have ended.
+        Bytes left, the rate, and the bytes left at which the flow counts as ended.
     place, flow : ndarray of int
         The place of the coflow in the order, and the position in `flows`.
     """
@@ -91,35 +91,36 @@ class Served(NamedTuple):
     Attributes
     ----------
     groups, slots, runs : ndarray of _GROUP, _SLOT, _RUN
-        Groups in service order. The last slot is no link: it fills up the paths of flows that
-        cross fewer than others.
+        Groups are in service order. The last slot is a dummy that fills up paths shorter than
+        others.
     link : ndarray of int, shape (slots,)
     traffic : tuple of ndarray of float, shape (slots,)
-        Of each slot: the bytes that it has to send, how fast it sends them, and how much of that
-        is within its queue's share.
+        For each slot: the bytes to send, the bytes per second, and the part of these that comes
+        from its queue's share.
     senders : Senders
     path, spot : ndarray of int, shape (flows, most links on a path)
-        The slots that each flow crosses, and its places among their members.
+        The slots that each flow crosses, and its places in their lists of members.
     held, rest : Filling
-        Of the shares of queues, and of what is left then.
+        The fillings of the queues' shares, and of what is left after that.
     past : Past
     on_links : tuple of ndarray of float, shape (links,)
-        To work in: what links have left, of all and of a queue's share; less than what is nothing.
+        Scratch space: what links have left, of all and of a queue's share; and the bandwidth below
+        which a link counts as full.
     desk : tuple of ndarray, shape (most slots of a group,)
-        To work in: slots that fill, their places in turn, a heap of them, and its levels.
+        Scratch space: slots that fill, their places in turn, a heap of them, and its levels.
     keys, rows : ndarray of int, shape (coflows,)
-        The key of each coflow in the order, and where its row is.
+        The key and the row of each coflow, in order.
     turn, queues : ndarray of int
-        The groups in the order of service that is in force, and the queue of each.
+        The groups in the current order of service, and the queue of each.
     queue_shares : ndarray of float, shape (queues,)
     walls : ndarray of int, shape (groups, 2)
-        Two links at most that all flows of the group cross, filled up with one past the last link.
-        While one of them is full, nothing of the group can move.
+        At most two links that all flows of the group cross, filled up with the number of links.
+        While one of them is full, no flow of the group can send.
     still : ndarray of bool, shape (groups,)
-        Whether the group had nothing in the last step. Then each of its flows has a slot of level 0
-        in both fillings, so that nothing is wrong if it is passed over while a wall is full.
+        Whether the group got nothing in the last step. Each of its flows then has a slot of level 0
+        in both fillings, so the group can be skipped while a wall is full.
     moving : ndarray of int, shape (groups,)
-        The others come first.
+        The groups that are not still come first.
     form : ndarray of int, shape (7,)
         As named above.
     """
@@ -148,12 +149,12 @@ class Served(NamedTuple):
     form: NDArray[np.int64]
 
     def __deepcopy__(self, _: dict[int, Any]) -> Served:
-        """Return a copy in which arrays that are the same here, in both fillings, still are."""
+        """Return a copy in which arrays shared by both fillings are still shared."""
         return _copied(self, {})
 
 
 def _copied(part: Any, copies: dict[tuple[int, int], NDArray[Any]]) -> Any:
-    """Copy a tuple of arrays and tuples; what Numba hands out twice has one memory."""
+    """Copy nested tuples of arrays; an array that occurs twice is copied once."""
     if isinstance(part, tuple):
         each = [_copied(one, copies) for one in part]
         return type(part)(*each) if hasattr(part, "_fields") else tuple(each)
@@ -223,7 +224,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
 
 @inlined
 def _begin_form(form, rule, interval):
-    """Say what is to be served by a rule, of which nothing has been served yet."""
+    """Set the form for a rule that has not served anything yet."""
     form[PRIMARY], form[BACKFILL] = rule[1], rule[2]
     form[EAGER] = rule[2] == GREEDY or interval > 0.0
     form[FRESH] = 1
@@ -233,7 +234,7 @@ def _begin_form(form, rule, interval):
 
 @inlined
 def _walls(groups, slots, link, nowhere):
-    """Find links that all flows of a group cross, two at most."""
+    """Find up to two links that all flows of a group cross."""
     walls = np.full((len(groups), 2), nowhere)
     for k in range(len(groups)):
         found = 0
@@ -246,7 +247,7 @@ def _walls(groups, slots, link, nowhere):
 
 @inlined
 def _groups(coflows, rule):
-    """Return the groups in service order, without flows' bytes, slots and runs."""
+    """Return the groups in service order, without the bytes of flows, slots and runs."""
     order, _, _, _, _, limit = rule
     groups = np.zeros(len(order), _GROUP)
     flows = 0
@@ -264,7 +265,7 @@ def _groups(coflows, rule):
 
 @in_place
 def _set_limit(group, total, limit):
-    """Note how few bytes a coflow of `total` has left when it has sent `limit`."""
+    """Store how many bytes a coflow of `total` bytes has left when it has sent `limit`."""
     # A few roundings late, so that what is left says by then that it has been reached.
     group.limit = total * (1.0 - ROUNDINGS) - limit
     group.reached = total - limit * (1.0 - DUST)
@@ -272,7 +273,7 @@ def _set_limit(group, total, limit):
 
 @inlined
 def _number(coflows, loads, order, groups, path):
-    """Number the slots that flows cross, in paths of loads; return their links."""
+    """Number the slots that flows cross, and write the numbers to the paths; return their links."""
     number = np.zeros(len(loads) + 1, np.uint32)
     for i in range(len(path)):
         for h in range(path.shape[1]):
@@ -297,9 +298,9 @@ def _number(coflows, loads, order, groups, path):
 
 @inlined
 def _by_last_slot(groups, path, nowhere):
-    """Return the flows group by group, sorted by their last slot where that makes runs longer.
+    """Return the flows group by group, sorted by their last slot if that makes longer runs.
 
-    A coflow whose list goes to and fro between its links would have a run for each of its flows.
+    A coflow that lists its flows in turns between links would otherwise have a run for each flow.
     """
     sorted_at = np.arange(len(path))
     last = np.empty(len(path), np.int64)
@@ -321,7 +322,7 @@ def _by_last_slot(groups, path, nowhere):
 
 @inlined
 def _sort_group(group, last, first, sorted_at):
-    """Sort the flows of a group by their last slot, else as they are, by counting."""
+    """Sort the flows of a group by their last slot, stably, by counting."""
     stop = group.flow + group.flows
     for i in range(group.flow, stop):
         first[last[i] + 1] += 1
@@ -335,7 +336,7 @@ def _sort_group(group, last, first, sorted_at):
 
 @compiled
 def _filling(slots, share, others, path):
-    """Return a filling of slots that have no room yet, but for the last, which is no link."""
+    """Return a filling in which only the last slot, the dummy, has room."""
     count = len(slots)
     wants, room, full_at = np.zeros(count), np.zeros(count, np.bool_), np.zeros(count)
     room[count - 1] = True
@@ -349,7 +350,7 @@ def _filling(slots, share, others, path):
 
 @inlined
 def _runs(groups, path, nowhere):
-    """Return the runs of flows with one last slot, group by group."""
+    """Return the runs of flows with the same last slot, group by group."""
     runs = np.zeros(len(path), _RUN)
     found = 0
     for k in range(len(groups)):
@@ -373,7 +374,7 @@ def _runs(groups, path, nowhere):
 
 @inlined
 def _members(slots, path):
-    """Return the places of the flows on their slots, how many are at each, and other slots."""
+    """Return the places of flows on their slots, the number at each, and their other slots."""
     count, longest = path.shape
     nowhere = len(slots) - 1
     others = np.empty((_lay_out(slots, path), max(longest - 1, 1)), np.uint32)
@@ -405,7 +406,7 @@ def _members(slots, path):
 
 @inlined
 def _lay_out(slots, path):
-    """Find out where each slot's members are to stand; return how many there are in all."""
+    """Find the begin of each slot's members; return the total number of members."""
     count, longest = path.shape
     low = np.full(len(slots), len(slots), np.uint32)
     high = np.zeros(len(slots), np.uint32)
@@ -433,7 +434,7 @@ def _lay_out(slots, path):
 
 @compiled
 def resume(served, coflows, flows, rule, interval):
-    """Bring a copy up to date with its rows, of which some may have gone, and with a rule."""
+    """Update a copy from its rows, of which some may have gone, and from a rule."""
     order, _, _, queue, queue_shares, limit = rule
     groups, slots, runs = served.groups, served.slots, served.runs
     left, floor, index = served.senders.left, served.senders.floor, served.senders.flow
@@ -478,9 +479,9 @@ def resume(served, coflows, flows, rule, interval):
 
 @inlined
 def _find_rows(rows, keys, coflows):
-    """Find the rows of the groups again, of which some have gone; return the group of each row.
+    """Find the rows of the groups again, after some have gone; return the group of each row.
 
-    Rows stay in order of their keys, so that one look at each is enough.
+    Rows stay in order of their keys, so one pass is enough.
     """
     group_at = np.full(rows.max() + 1, -1)
     for k in range(len(rows)):
@@ -499,7 +500,7 @@ def _find_rows(rows, keys, coflows):
 
 @in_place
 def strike(served, i):
-    """Take a flow that has ended off its slots."""
+    """Remove a flow that has ended from its slots."""
     left, floor, place = served.senders.left, served.senders.floor, served.senders.place
     path, slots = served.path, served.slots
     longest = path.shape[1]
@@ -544,7 +545,7 @@ def write_back(served, coflows, flows, now):
 
 @inlined
 def _add_in_list_order(row, flows):
-    """Add up what a coflow has left as `progress.advance_flows` does: runs may be sorted."""
+    """Sum the bytes left of a coflow in list order, as `progress.advance_flows` does."""
     row.base = 0.0
     for f in range(row.flow, row.flow + row.flows):
         row.base += flows[f].remaining

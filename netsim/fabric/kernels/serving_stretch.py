@@ -1,10 +1,9 @@
-"""Flows that cannot have ended yet are passed over; see `serving`.
+"""Skipping flows that cannot end yet; see `serving`.
 
-Every rate may change at every instant, but hardly any flow is about to end. Of each run it is
-known how much each of its flows has left at least, and how fast they are at most. While that says
-that none of them is next, only the levels of slots are remembered, instant by instant. What a
-run's flows have sent meanwhile is summed up when one of them may be next, or when there is no
-more room to remember.
+Every rate may change at every event, but hardly any flow is about to end. For each run of flows, a
+lower bound of the bytes left and an upper bound of the rates are known. While these bounds show
+that no flow of the run ends next, only the levels of slots are recorded, event by event. The bytes
+that the flows have sent are computed when one of them may end next, or when the record is full.
 """
 
 from __future__ import annotations
@@ -26,19 +25,20 @@ _INSTANTS = 72
 
 
 class Past(NamedTuple):
-    """What is remembered.
+    """The recorded levels and times.
 
     Attributes
     ----------
     seconds, keeps : ndarray of float, shape (groups, instants)
-        How long until the next instant, and which part of its bytes MADD leaves to each flow.
+        The time until the next instant, and the fraction of its bytes that MADD leaves to each
+        flow.
     since : ndarray of float, shape (groups, instants)
-        From when on the group has had each of its shares of a queue.
+        The time from which the group has had each of its shares of a queue.
     held, rest : ndarray of float, shape (slots, instants)
-        The level of each slot in each of two fillings: for each share of a queue, of which there
-        is a new one now and then, and for each instant.
+        The level of each slot in the two fillings: for each share of a queue, which changes rarely,
+        and for each instant.
     weights : ndarray of float, shape (instants,)
-        To work with.
+        Scratch space.
     """
 
     seconds: NDArray[np.float64]
@@ -51,7 +51,7 @@ class Past(NamedTuple):
 
 @inlined
 def memory(groups, slots):
-    """Return room for what is remembered."""
+    """Return empty space for the record."""
     shape = (len(groups), _INSTANTS)
     held, rest = np.empty((len(slots), _INSTANTS)), np.empty((len(slots), _INSTANTS))
     held[-1] = rest[-1] = np.inf
@@ -61,7 +61,7 @@ def memory(groups, slots):
 
 @in_place
 def begin(groups, runs, left, floor):
-    """Remember nothing; note what flows have left at least."""
+    """Start an empty record; store the least bytes left of each run."""
     for k in range(len(groups)):
         groups[k].steps = groups[k].shares = 0
         groups[k].clock = 0.0
@@ -79,9 +79,9 @@ def begin(groups, runs, left, floor):
 
 @inlined
 def soonest_of(groups, moving, runs, senders, path, held, rest, past, holds):
-    """Return in how many seconds the next flow ends; inf if none moves.
+    """Return in how many seconds the next flow ends; inf if no flow sends.
 
-    That run first which may be next, so that few others need a closer look.
+    The run that may end next is examined first, so that few others need a closer look.
     """
     dt = np.inf
     next_run = -1
@@ -127,7 +127,7 @@ def _look(run, group, senders, path, held, rest, past, holds, dt):
 
 @inlined
 def let_pass_over(groups, moving, runs, senders, path, held, rest, past, holds, dt):
-    """Let `dt` seconds pass: remember levels, and what flows have left at least."""
+    """Advance by `dt` seconds: record the levels, and lower the bounds of bytes left."""
     for k in moving:
         group = groups[k]
         if group.speed <= 0.0:
@@ -163,7 +163,7 @@ def _remember(group, level, levels, at):
 
 @in_place
 def ends(run, group, senders, path, past, holds):
-    """Whether flows of a run may have ended; what they have left is up to date then."""
+    """Whether flows of a run may have ended; if so, their bytes left are up to date."""
     # Twice: what is known of them is rounded otherwise than what they have left.
     if run.least > 2.0 * run.floor:
         return False
@@ -173,7 +173,7 @@ def ends(run, group, senders, path, past, holds):
 
 @in_place
 def settle(group, runs, senders, path, past, holds):
-    """Bring what the flows of a group have left up to date, and remember nothing more."""
+    """Bring the bytes left of a group's flows up to date, and clear its record."""
     for r in range(group.run, group.run + group.runs):
         _catch_up(runs[r], group, senders, path, past, holds)
         _forget(runs[r])
@@ -189,7 +189,7 @@ def _forget(run):
 
 @in_place
 def _catch_up(run, group, senders, path, past, holds):
-    """Bring what the flows of a run have left up to date."""
+    """Bring the bytes left of a run's flows up to date."""
     if run.caught == group.steps:
         return
     weights = past.weights
@@ -211,7 +211,7 @@ def _catch_up(run, group, senders, path, past, holds):
 
 @in_place
 def note_least(run, lefts, floors):
-    """Note what each of a run's flows has left at least, but for those that have ended."""
+    """Store the least bytes left of a run's unfinished flows."""
     run.least = np.inf
     for i in range(len(lefts)):
         if floors[i] >= 0.0:
@@ -220,7 +220,7 @@ def note_least(run, lefts, floors):
 
 @inlined
 def _weigh(run, group, past):
-    """Find what the rates of each instant count for, and which part of its bytes MADD leaves."""
+    """Compute the weight of each recorded instant, and the fraction of bytes that MADD leaves."""
     keep = 1.0
     for t in range(group.steps - 1, run.caught - 1, -1):
         past.weights[t - run.caught] = past.seconds[run.group, t] * keep
@@ -230,7 +230,7 @@ def _weigh(run, group, past):
 
 @inlined
 def _weigh_shares(run, group, past):
-    """Find for how long each share of a queue counts."""
+    """Compute for how long each share of a queue was in force."""
     until = group.clock
     for t in range(group.shares - 1, run.share - 1, -1):
         start = max(past.since[run.group, t], run.since)

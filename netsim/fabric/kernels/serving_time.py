@@ -1,4 +1,4 @@
-"""Time passes where coflows are served from flow end to flow end; see `serving`."""
+"""Moving bytes while coflows are served from flow end to flow end; see `serving`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["advance", "crossing_in", "let_pass", "mark_started", "soonest"]
 
 @inlined
 def soonest(groups, moving, senders, runs):
-    """Return in how many seconds the next flow ends; inf if none moves."""
+    """Return in how many seconds the next flow ends; inf if no flow sends."""
     soonest = np.inf
     for k in moving:
         for r in range(groups[k].run, groups[k].run + groups[k].runs):
@@ -24,10 +24,10 @@ def soonest(groups, moving, senders, runs):
 
 @in_place
 def crossing_in(groups, moving):
-    """Return in how many seconds the next coflow that moves has sent as much as its limit.
+    """Return in how many seconds the next sending coflow reaches its limit.
 
-    One that stands still has done so if it is within `DUST` of it: that is where a flow's end
-    leaves it that falls on the same instant.
+    A coflow that does not send has reached its limit if it is within `DUST` of it: the end of a
+    flow at the same time leaves it there.
     """
     crossing = np.inf
     for k in moving:
@@ -41,7 +41,7 @@ def crossing_in(groups, moving):
 
 @inlined
 def let_pass(groups, moving, link, traffic, dt, carried):
-    """Let `dt` seconds pass for groups that move, and their slots."""
+    """Move bytes of sending groups and their slots for `dt` seconds."""
     load, used, _ = traffic
     for k in moving:
         group = groups[k]
@@ -55,7 +55,7 @@ def let_pass(groups, moving, link, traffic, dt, carried):
 
 @in_place
 def advance(senders, run, dt, slack):
-    """Let `dt` seconds pass for the flows of a run; return how many end within the slack."""
+    """Move bytes of the flows of a run for `dt` seconds; return how many end within the slack."""
     lefts, rates = senders.left[run.first:run.stop], senders.rate[run.first:run.stop]
     floors = senders.floor[run.first:run.stop]
     ended = 0

@@ -1,7 +1,7 @@
 """Compiled max-min fair sharing of all links among all flows, by weight: an engine of the loop.
 
-A *sharing* (`sharing_parts.Parts`) outlives decisions: flows join and leave it. While it is in use
-it alone knows how many bytes flows have left; `settle` writes them to the rows.
+A *sharing* (`sharing_parts.Parts`) is kept between decisions: flows join and leave it. While it is
+in use, only it knows the bytes left of each flow; `settle` writes them to the rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PIECE = 64
 
 
 def _find_rates(parts, coflows, _jobs, pools, capacity, state):
-    """Fill the links where flows have come or gone, and set the rates of what is followed."""
+    """Fill the links where flows have come or gone, and set the rates of followed classes."""
     row = parts.state[0]
     row.now = state.now
     if not row.plain and (row.by_flow or row.stale):
@@ -51,7 +51,7 @@ def _find_rates(parts, coflows, _jobs, pools, capacity, state):
 
 
 def _find_end(parts, _coflows, state):
-    """Find when the next flow ends, of all if the stretch is over by then; see `loop.find_end`."""
+    """Find when the next flow ends, among all once the stretch is over; see `loop.find_end`."""
     row = parts.state[0]
     if row.keeps_ends:
         _, end = next_class(parts)
@@ -76,13 +76,13 @@ def _soonest_near(parts):
 
 
 def _join(parts, coflows, pools):
-    """Take in the coflows that are not known yet; return whether there was room."""
+    """Add the coflows that the sharing does not have yet; return whether there was room."""
     catch_up(parts)
     return take_in(parts, coflows, pools[0], pools[1])
 
 
 def _leave(parts, _coflows, _pools, _state):
-    """Sum up what is far has sent, before the loop returns."""
+    """Sum up what classes that are far have sent, before the loop returns."""
     catch_up(parts)
 
 
@@ -116,7 +116,7 @@ def _advance(parts, coflows, pools, capacity, dt, now, slack, state, finished, c
 
 @inlined
 def _end_due(parts, coflows, flows, now, slack, state, finished):
-    """End the flows whose ends, which are kept in a heap, have come."""
+    """End the flows whose ends in the heap are due."""
     c, end = next_class(parts)
     while c >= 0 and (end <= now + slack
                       or left_of(parts, c) <= parts.floor[c] + parts.rate[c] * slack):
@@ -126,7 +126,7 @@ def _end_due(parts, coflows, flows, now, slack, state, finished):
 
 @inlined
 def _carry(parts, dt, carried):
-    """Add up what the classes send over each link that they cross."""
+    """Add what the classes send to each link that they cross."""
     nowhere = len(parts.links) - 1
     for c in range(parts.state[0].classes):
         lowest = np.inf
@@ -150,7 +150,7 @@ def _end(parts, coflows, flows, c, now, state, finished):
 
 @inlined
 def _row_of(coflows, key):
-    """Return the place of a coflow: rows go by key."""
+    """Return the place of a coflow by its key; rows are sorted by key."""
     first, stop = 0, len(coflows)
     while stop - first > 1:
         middle = (first + stop) // 2
@@ -163,7 +163,7 @@ def _row_of(coflows, key):
 
 @inlined
 def _mark_started(parts, coflows, flows, hops, state):
-    """Note for each coflow that has not started whether it does now; the last are the newest."""
+    """Store the start of coflows that begin to send now; the newest are last in the list."""
     c = len(coflows) - 1
     unseen = parts.state[0].waits
     while c >= 0 and unseen > 0:
@@ -190,7 +190,7 @@ def _lowest(full_at, flow, hops):
 
 @in_place
 def settle(parts, coflows, flows):
-    """Write bytes and rates as of the last instant to the rows of known coflows."""
+    """Write bytes and rates as of the last event to the rows of known coflows."""
     senders, now = parts.senders, parts.state[0].now
     for c in range(len(coflows)):
         row = coflows[c]

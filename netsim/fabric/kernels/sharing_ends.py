@@ -1,10 +1,10 @@
-"""A heap of the instants at which classes end, while levels are repaired; see `sharing`.
+"""A heap of the times at which classes end, used while levels are repaired; see `sharing`.
 
-Where an event moves few levels, most rates stay what they are, and so do the instants at which
-flows end: classes that an event does not touch are not visited. A class's gap is as of when it was
-last ``seen``. If its end moves earlier, it is pushed again, and its old entry is ignored when it
-comes to the top: the one that counts has the instant that is ``listed``. A later end is corrected
-when the entry reaches the top.
+If an event changes few levels, most rates stay the same, and so do the times at which flows end:
+classes that an event does not affect are not visited. A class's gap is valid at the time when the
+class was last ``seen``. If its end becomes earlier, it is pushed again; the old entry is ignored
+when it reaches the top. The valid entry has the time in ``listed``. A later end is corrected when
+the entry reaches the top.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MANY = 1024
 
 @in_place
 def left_of(parts, c):
-    """Return how many bytes a class has now until its next flow ends."""
+    """Return how many bytes a class still has to send until its next flow ends."""
     row = parts.state[0]
     if not row.keeps_ends or row.now <= parts.seen[c]:
         return parts.gap[c]
@@ -45,7 +45,7 @@ def _end_of(parts, c):
 
 @inlined
 def expect(parts, c):
-    """Push a class's end, after its rate or its flows have changed, if it has moved earlier."""
+    """Push a class's end if it is earlier now, after its rate or its flows have changed."""
     row = parts.state[0]
     end, number = _end_of(parts, c), parts.classes[c].number
     if end >= parts.listed[number]:
@@ -60,7 +60,7 @@ def expect(parts, c):
 
 @in_place
 def _drop_old(parts):
-    """Make the heap anew, with one entry per class: at least half of its room is free then."""
+    """Rebuild the heap with one entry per class, so that at least half of its space is free."""
     row, kept = parts.state[0], 0
     for c in range(row.classes):
         number = parts.classes[c].number
@@ -73,7 +73,7 @@ def _drop_old(parts):
 
 @in_place
 def next_class(parts):
-    """Return the class that ends next, and when; -1 and inf if none moves."""
+    """Return the class that ends next, and when; -1 and inf if no class sends."""
     row, ends, ending = parts.state[0], parts.ends, parts.ending
     while row.listed > 0:
         number = ending[0]
@@ -95,7 +95,7 @@ def next_class(parts):
 
 @in_place
 def keep_ends(parts):
-    """Keep the ends of all classes in a heap from now on, if there are many."""
+    """Keep the ends of all classes in a heap from now on, if there are many classes."""
     row = parts.state[0]
     if row.keeps_ends or row.classes < _MANY:
         return

@@ -1,4 +1,4 @@
-"""One max-min fair fill of all links, or the repair of the few that change; see `sharing`."""
+"""One max-min fair fill of all links, or a repair of the few that change; see `sharing`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CROWDED = 6
 
 @compiled
 def fill_up(parts, capacity):
-    """Find the level at which each link is full, or set right the few that may be others."""
+    """Compute the level at which each link is full, or repair the few levels that may change."""
     row = parts.state[0]
     if repair(parts, capacity):
         _forget_joined(parts)
@@ -56,7 +56,7 @@ def fill_up(parts, capacity):
 
 @in_place
 def _forget_joined(parts):
-    """Forget which links may be full, and where; what they want is no news any more."""
+    """Clear the list of links that flows have joined, with their lower bounds of the level."""
     for k in range(parts.state[0].joined):
         parts.links[parts.joined[k]].more = 0.0
         parts.links[parts.joined[k]].least = np.inf
@@ -65,10 +65,10 @@ def _forget_joined(parts):
 
 @inlined
 def _guess(parts):
-    """Return the links that are likely to be frozen, in their likely order.
+    """Return the links that will probably freeze, in their probable order.
 
-    That of the last fill, but for the links that flows have joined: of these only the least level
-    is known. From here on they are not known to be full.
+    The order is that of the last fill, except for links that flows have joined: of their levels,
+    only a lower bound is known. All links are reset to not full.
     """
     links, full_at, row = parts.links, parts.full_at, parts.state[0]
     guess = np.empty(row.frozen + row.joined, np.int64)
@@ -94,7 +94,7 @@ def _guess(parts):
 
 @in_place
 def _insert(guess, levels):
-    """Sort links by their levels, equal ones as they stand; return False if that takes long."""
+    """Sort links by level, stably, by insertion; return False if that takes too long."""
     moves = _MOVES * len(guess)
     for k in range(1, len(guess)):
         link, level = guess[k], levels[k]
@@ -111,7 +111,7 @@ def _insert(guess, levels):
 
 @inlined
 def _merge(guess, levels):
-    """Sort links by their levels, equal ones as they stand, however little they are in order."""
+    """Sort links by level, stably, by merging."""
     guessed, known = np.empty_like(guess), np.empty_like(levels)
     width = 1
     while width < len(guess):
@@ -131,7 +131,7 @@ def _merge(guess, levels):
 
 @in_place
 def _thaw(parts, capacity):
-    """Let all flows grow again, from 0; return what they weigh, inf if that may be off."""
+    """Reset all flows to grow from 0; return their total weight, inf if it may be inexact."""
     links, yet, row = parts.links, parts.yet, parts.state[0]
     row.frozen = 0
     for link in range(len(capacity)):
@@ -154,10 +154,10 @@ def _thaw(parts, capacity):
 
 @inlined
 def _follow(guess, parts, capacity):
-    """Freeze links in about this order; if it was right, the fill holds altogether.
+    """Freeze links in the guessed order, and check the result.
 
-    It is if each flow has a full link on which none is faster, and no link carries more than it
-    can. A link that proves wrong is put elsewhere in the next guess.
+    The result is right if each flow crosses a full link on which no flow is faster, and no link is
+    overloaded. A link that fails this check gets another place in the next guess.
     """
     row, late = parts.state[0], parts.queue
     row.stale = row.wrong = 0
@@ -174,7 +174,7 @@ def _follow(guess, parts, capacity):
 
 @in_place
 def _put_elsewhere(parts, link, capacity):
-    """Estimate the level of a link that was in the wrong place, for the next attempt."""
+    """Estimate the level of a link that was in the wrong place, for the next guess."""
     at, others, full_at, row = parts.links[link], parts.others, parts.full_at, parts.state[0]
     level, before = 0.0, -1.0
     while level > before:
@@ -200,7 +200,7 @@ def _put_elsewhere(parts, link, capacity):
 
 @inlined
 def _search(parts, capacity):
-    """Freeze the link with the lowest level, and so on, until all flows are frozen."""
+    """Freeze the link with the lowest level, again and again, until all flows are frozen."""
     grows = _thaw(parts, capacity)
     live = np.flatnonzero(parts.yet[:len(capacity)] > 0.0)
     heap, levels = heap_of(live, parts.yet, parts.left)
@@ -208,7 +208,7 @@ def _search(parts, capacity):
 
 
 def _release(parts, link, level):
-    """Note that a link is full, and take its flows off the others; see `filling`."""
+    """Mark a link as full, and remove its flows from their other links; see `filling`."""
     row, at, yet, left = parts.state[0], parts.links[link], parts.yet, parts.left
     at.grew = yet[link]
     parts.frozen[row.frozen] = link
@@ -228,7 +228,7 @@ def _release(parts, link, level):
 
 @inlined
 def _count_off(pairs, counts, yets):
-    """Take the classes of a full link off all others; what grows on none is nothing."""
+    """Remove the classes of a full link from the counts of the others; zero counts clear sums."""
     for m in range(len(pairs)):
         counts[m] -= pairs[m]
         yets[m] = yets[m] if counts[m] > 0 else 0.0
@@ -236,7 +236,7 @@ def _count_off(pairs, counts, yets):
 
 @inlined
 def _release_weighted(parts, at, level):
-    """As `release_members`, with weights that come and go, and so leave traces."""
+    """As `release_members`, for weights whose sums pick up rounding errors as flows come and go."""
     yet, left, others, count = parts.yet, parts.left, parts.others, parts.classes_left
     for m in range(at.first, at.stop):
         grows = True

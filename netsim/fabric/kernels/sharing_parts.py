@@ -1,12 +1,12 @@
-"""What `sharing` works on: classes of flows on one path, and the classes on each link.
+"""The data of `sharing`: classes of flows on one path, and the classes on each link.
 
-Flows on one path that have one weight always have one rate, and so make a *class*. Of a class
-only the flow that ends first needs to be watched. By the time that a class has *served* x bytes to
-each of its flows, one that joined when it had served y has sent x - y: so a flow's *mark*, what
-the class will have served when the flow ends, never changes.
+Flows on the same path with the same weight always have the same rate, and form a *class*. Only the
+flow of a class that ends first needs to be watched. When a class has *served* x bytes to each of
+its flows, a flow that joined at y has sent x - y. So the *mark* of a flow, what the class will have
+served when the flow ends, never changes.
 
-Where coflows have weights, which their flows split, a class is of one coflow, and all classes of a
-coflow have one *unit*, the weight of each of its flows: when one ends, only the unit changes.
+If coflows have weights, which their flows split, each class belongs to one coflow. All classes of a
+coflow share one *unit*, the weight of each of its flows: when a flow ends, only the unit changes.
 """
 
 from __future__ import annotations
@@ -79,56 +79,59 @@ ALL = -1
 
 
 class Parts(NamedTuple):
-    """A sharing. One more link, which is none, fills up the paths of flows that cross fewer.
+    """A sharing. Its last link is a dummy that fills up paths shorter than others.
 
     Attributes
     ----------
     state : ndarray of _STATE, shape (1,)
     links : ndarray of _LINK, shape (links + 1,)
     yet, left, full_at : ndarray of float, shape (links + 1,)
-        While links fill: what is yet to be frozen of what flows want; the bytes per second left
-        for it; the level at which a link was full, inf if it was not. While levels are repaired,
-        ``yet`` are those of the links that are due.
+        During a fill: the weight of flows that are not frozen yet, the bytes per second left for
+        them, and the level at which a link was full, inf if it was not. During a repair, ``yet``
+        holds the levels of the links that are due.
     classes_left : ndarray of int, shape (links + 1,)
-        While links fill: how many classes still grow, where weights are not all 1.
+        During a fill: the number of classes that still grow, if weights are not all 1.
     share, unit, place, others : ndarray
-        By place in the lists of links: the number of a class's flows; where its unit is; which it
-        is; the other links it crosses.
+        By place in the lists of links: the number of a class's flows, the index of its unit, the
+        class, and the other links it crosses.
     units : ndarray of float
-        The weights of the flows of classes, by their numbers, and of coflows that are split.
+        The weights of flows: by the number of their class, and of coflows with split weights.
     common : ndarray of float, shape (links + 1, links + 1) or (0, 0)
-        What flows want that cross both of two links, if there are few links and short paths.
+        The weight of flows that cross both of two links, if there are few links and short paths.
     pairs : ndarray of int, as `common`
-        How many classes do; only where weights are not all 1, and what they add up to may be off.
+        The number of such classes; only if weights are not all 1, because their sums may be
+        inexact.
     gap, floor, rate : ndarray of float, shape (classes,)
-        Bytes until the class's next flow ends, at which it has ended, and that each of its flows
-        sends per second.
+        Bytes until the class's next flow ends, the bytes at which that flow counts as ended, and
+        the bytes per second of each flow.
     seen : ndarray of float, shape (classes,)
-        As of when the gap is, if ends are kept in a heap; else it is as of ``now``.
+        The time at which the gap is valid, if ends are kept in a heap; otherwise gaps are valid at
+        ``now``.
     unit_of : ndarray of int, shape (classes,)
-        Where each class's unit is.
+        The index of each class's unit.
     classes : ndarray of _CLASS
     path, spot : ndarray of int, shape (classes, longest path)
         The links that each class crosses, and its places in their lists.
     senders : ndarray of _SENDER, one per FLOW row
     cells : ndarray of int, shape (FLOW rows, 2) or (0, 2)
-        The two links of each flow, if there is a table; no link twice if it has none or has ended.
+        The two links of each flow, if there is a table; twice the dummy for a flow that has no
+        place or has ended.
     place_of, free : ndarray of int
-        The place of each class by its number; the numbers, those in use first.
+        The place of each class by its number; the numbers, used ones first.
     ends, ending : ndarray
-        A heap of instants and numbers of classes; more on it in `sharing_ends`.
+        A heap of times and numbers of classes; see `sharing_ends`.
     listed : ndarray of float
-        The instant of the one entry that counts of each class by its number, inf if none does.
+        The time of the valid entry of each class by its number, inf if there is none.
     frozen, joined : ndarray of int, shape (links + 1,)
-        Links in the order in which the last fill has frozen them; those that flows have joined.
+        Links in the order in which the last fill froze them; links that flows have joined.
     queue, moved : ndarray of int, shape (links + 1,)
-        Links that are due; those whose flows may have another rate. See `sharing_repair`.
+        Links to examine; links with flows that may have another rate. See `sharing_repair`.
     full_then, unit_then : ndarray of float
-        The levels of links, and the weights of coflows' flows, as a stretch began.
+        The levels of links, and the weights of coflows' flows, when the stretch began.
     past : ndarray of float, shape (links + 1, LONGEST or 0)
         The levels of links, step by step.
     seconds, weights : ndarray of float, shape (LONGEST,)
-        How long each step took; to work with.
+        The duration of each step; scratch space.
     past_unit : ndarray of float, shape (coflows that are split, LONGEST or 0)
         The weights of their flows, step by step.
     """
@@ -174,14 +177,14 @@ class Parts(NamedTuple):
 
 
 def make(coflows, flows, hops, capacity, longest, by_flow):
-    """Return an empty sharing with room for these rows, and as many again.
+    """Return an empty sharing with space for these rows, and for as many more.
 
     Parameters
     ----------
     capacity : ndarray of float, shape (links,)
-        All of it is left of links that nobody ever uses.
+        Bytes per second; unused links keep all of it.
     longest : int
-        The most links on a path.
+        The largest number of links on a path.
     by_flow : bool
         Whether links are shared again at each end of a flow.
     """
@@ -232,14 +235,14 @@ def _no_senders(flows):
 
 
 def moved(parts, coflows, before, flows):
-    """Return a sharing that goes on with flows that have moved to other rows.
+    """Return a sharing in which flows have moved to other rows.
 
     Parameters
     ----------
     coflows : ndarray of COFLOW
-        With the places where their flows are.
+        The rows, with the current places of flows.
     before : ndarray of int, shape (coflows,)
-        The place where the first flow of each was.
+        The previous place of the first flow of each coflow.
     flows : int
         The number of FLOW rows.
     """
@@ -251,7 +254,7 @@ def moved(parts, coflows, before, flows):
 
 @in_place
 def move(parts, coflows, before, row_of, senders, cells):
-    """Copy what is known of flows to their rows; the heaps of classes have these instead."""
+    """Copy the data of flows to their new rows, and renumber the rows in the heaps of classes."""
     for c in range(len(coflows)):
         for k in range(coflows[c].flows):
             row_of[before[c] + k] = coflows[c].flow + k
@@ -275,7 +278,7 @@ def move(parts, coflows, before, row_of, senders, cells):
 
 @in_place
 def give_room(links, coflows, flows, hops):
-    """Give each link room for more classes than it has flows; return their number."""
+    """Give each link space for more classes than it has flows; return the total space."""
     open_flows = 0
     for c in range(len(coflows)):
         open_flows += coflows[c].open

@@ -1,12 +1,12 @@
-"""Levels of links set right only where flows have come or gone; see `sharing`.
+"""Repair of levels only where flows have come or gone; see `sharing`.
 
-A link that is full has the level at which its flows, each no faster than the lowest level of its
-other links lets it be, take up its capacity. Where that is so of all links at once, the sharing is
-max-min fair: each flow is as fast as any on that link of its path which has the lowest level. So
-it is enough to look at the links of flows that have come or gone, and then at the neighbours of
-those whose level was another, until none is. That ends, as the lowest level is right once it has
-been looked at, then the next, and so on. With few flows per link it takes a few links where a fill
-goes through most; with many, a change goes far, and a fill is faster.
+The level of a full link is that at which its flows take up its capacity, each limited to the lowest
+level on its other links. If that holds on all links at once, the sharing is max-min fair: each flow
+is as fast as any other on the link of its path with the lowest level. So it is enough to examine
+the links of flows that have come or gone, then the neighbours of links with a new level, and so on.
+This ends: the lowest level is right once it has been examined, then the next, and so on. With few
+flows per link, a repair visits few links where a fill visits most. With many, a change spreads far,
+and a fill is faster.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PASSES = 64
 
 @in_place
 def note(parts, link):
-    """Note that flows of a link have come or gone."""
+    """Record that flows of a link have come or gone."""
     row = parts.state[0]
     if not parts.links[link].due:
         parts.links[link].due = 1
@@ -51,7 +51,7 @@ def note(parts, link):
 
 @in_place
 def _clear(parts):
-    """Forget which links flows have come to or gone from."""
+    """Clear the list of links with flows that have come or gone."""
     row = parts.state[0]
     for k in range(row.due):
         parts.links[parts.queue[k]].due = 0
@@ -60,10 +60,10 @@ def _clear(parts):
 
 @inlined
 def repair(parts, capacity):
-    """Set levels right, if that takes little; return whether they are.
+    """Repair levels if that takes little time; return whether it did.
 
-    If so, `moved` are the links whose flows may have another rate. The order in which the last fill
-    froze links is no guide any more.
+    If so, `moved` lists the links with flows that may have another rate. The freezing order of the
+    last fill is then no longer valid.
     """
     row = parts.state[0]
     sparse = _SPARSE if len(capacity) <= _MANY_LINKS else _SPARSE_IN_MANY
@@ -84,9 +84,9 @@ def repair(parts, capacity):
 
 @inlined
 def _settle(parts, capacity):
-    """Look at links that are due, the lowest first, and at neighbours; return whether none is left.
+    """Examine due links, the lowest level first, and their neighbours; return whether all are done.
 
-    From the lowest on, most are right at the first look.
+    In this order, most links are right at the first look.
     """
     links, queue, full_at, row = parts.links, parts.queue, parts.full_at, parts.state[0]
     levels = parts.yet
@@ -119,10 +119,10 @@ def _settle(parts, capacity):
 
 @inlined
 def _see_neighbours(parts, at, before, level, capacity):
-    """Queue the links whose level may change because this link's did.
+    """Queue the links whose level may change because this link's level did.
 
-    A flow that another link holds back concerns none. Nor is a link concerned that is not full and
-    has more left than flows now want.
+    Flows that another link limits have no effect. A link that is not full, and has more left than
+    its flows now want, needs no examination.
     """
     links, full_at, left, row = parts.links, parts.full_at, parts.left, parts.state[0]
     others = parts.others
@@ -150,10 +150,10 @@ def _see_neighbours(parts, at, before, level, capacity):
 
 @inlined
 def _level_of(parts, link, capacity):
-    """Return the level at which a link is full as others are now, inf if it is not.
+    """Return the level at which a link is full, given the levels of others; inf if it is not full.
 
-    What its flows can send grows with the level, ever more slowly: so from wherever the first step
-    leads, it is not too far, and the next ones go up.
+    What its flows send is a concave function of the level, so Newton's method applies: wherever it
+    starts, the first step does not go too far, and the next ones go up.
     """
     at, others, share, full_at = parts.links[link], parts.others, parts.share, parts.full_at
     level, before = full_at[link], -1.0
@@ -182,7 +182,7 @@ def _level_of(parts, link, capacity):
 
 @inlined
 def set_moved_rates(parts):
-    """Give the classes on links that have moved the lowest level on their paths; weights are 1."""
+    """Give the classes on moved links the lowest level on their paths, for weights of 1."""
     links, path, full_at, row = parts.links, parts.path, parts.full_at, parts.state[0]
     for k in range(row.moved):
         at = links[parts.moved[k]]

@@ -1,4 +1,4 @@
-"""Flows join a sharing and leave it; see `sharing_parts` for what they join."""
+"""Flows joining and leaving a sharing; see `sharing_parts`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LOOKED_AT = 1 << 30
 
 @in_place
 def take_in(parts, coflows, flows, hops):
-    """Let the flows of coflows that are not known yet join.
+    """Add the flows of coflows that the sharing does not have yet.
 
     Returns
     -------
     bool
-        Whether there was room for all; if not, it must be made anew.
+        Whether there was room for all; if not, a new sharing must be made.
     """
     row = parts.state[0]
     first = len(coflows)
@@ -57,9 +57,9 @@ def take_in(parts, coflows, flows, hops):
 
 @inlined
 def _join(parts, flows, hops, f, weight, unit):
-    """Let a flow join the class of its path and weight; return whether there is room.
+    """Add a flow to the class of its path and weight; return whether there is room.
 
-    The weight is that in place `unit`, if there is one.
+    If `unit` is given, it is the index of the weight.
     """
     flow, row = parts.senders[f], parts.state[0]
     flow.number = NONE
@@ -99,7 +99,7 @@ def _join(parts, flows, hops, f, weight, unit):
 
 @in_place
 def served(parts, c):
-    """Return how many bytes a class has served to each of its flows; 0 if it has none."""
+    """Return how many bytes a class has served to each of its flows; 0 without flows."""
     head = parts.classes[c].head
     return parts.senders[head].mark - left_of(parts, c) if head >= 0 else 0.0
 
@@ -121,10 +121,10 @@ def _weigh(parts, c, weight):
 
 @inlined
 def _class_of(parts, flows, f, hops, weight, unit):
-    """Return the class of a flow, a new one if there was none; `NONE` if there is no room.
+    """Return the class of a flow, a new one if needed; `NONE` if there is no room.
 
-    Flows that stand for others may cross the same links between other hosts: they are not of one
-    class, as those others would not be.
+    A flow that represents others is not put into one class with a flow on the same links between
+    other hosts, because the flows that they represent may cross different links.
     """
     links, path, classes, place = parts.links, parts.path, parts.classes, parts.place
     flow = flows[f]
@@ -190,10 +190,10 @@ def _new_class(parts, flow, hops, weight, unit):
 
 @inlined
 def _see_what_changes(parts, coflow, flows, hops):
-    """Note where a coflow that has joined makes links full.
+    """Lower the bounds of levels on the links of a coflow that has joined.
 
-    A link that was full at level x, when weight w still grew on it, is not full before x w/(w + v)
-    now that v has joined. One that was not full has at least what was left.
+    A link that was full at level x, with weight w still growing, is not full before x w/(w + v)
+    once weight v has joined. One that was not full has at least what was left.
     """
     links, full_at, row = parts.links, parts.full_at, parts.state[0]
     for f in range(coflow.flow, coflow.flow + coflow.flows):
@@ -215,7 +215,7 @@ def _see_what_changes(parts, coflow, flows, hops):
 
 @inlined
 def leave(parts, flows, c):
-    """Let the flow of a class that ends next leave; return its row."""
+    """Remove the flow of a class that ends next; return its row."""
     senders, row, kind = parts.senders, parts.state[0], parts.classes[c]
     weight = parts.units[parts.unit_of[c]]
     gone = kind.head
@@ -239,7 +239,7 @@ def leave(parts, flows, c):
 
 @inlined
 def _remove(parts, c):
-    """Take a class without flows, one of those that are followed, off its links."""
+    """Remove a followed class without flows from its links."""
     row, links, path, spot = parts.state[0], parts.links, parts.path, parts.spot
     row.near -= 1
     row.classes -= 1
@@ -271,7 +271,7 @@ def _remove(parts, c):
 
 @in_place
 def swap(parts, one, two):
-    """Let two classes change places."""
+    """Swap the places of two classes."""
     if one == two:
         return
     classes, path, spot = parts.classes, parts.path, parts.spot
@@ -294,7 +294,7 @@ def swap(parts, one, two):
 
 @in_place
 def _meld(senders, a, b):
-    """Return the top of the skew heap of two, least mark on top; either may be `NONE`."""
+    """Merge two skew heaps, smallest mark on top; return the new top. Either may be `NONE`."""
     if a < 0:
         return np.int64(b)
     if b < 0:

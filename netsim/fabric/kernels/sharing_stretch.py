@@ -1,9 +1,9 @@
-"""Over a stretch of time, only the flows that may end in it are followed; see `sharing`.
+"""During a *stretch* of time, only the flows that may end in it are followed; see `sharing`.
 
-At each instant every rate may change, but hardly any flow is about to end. A flow that has more
-left than it could send until the *horizon*, even if its rate grew to `_GROWS` squared times what
-it is, is *far*. What its links did is remembered, instant by instant, and what it has sent
-meanwhile summed up when the stretch ends: at the horizon, or when a rate has grown by more.
+Every rate may change at every event, but hardly any flow is about to end. A flow is *far* if it
+cannot end before the *horizon*, even if its rate grew by the factor `_GROWS` squared. The levels of
+its links are recorded, event by event. What it has sent is summed up when the stretch ends: at the
+horizon, or when a rate has grown by more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GROWS = 2.0
 
 @inlined
 def set_rates(parts):
-    """Give each class that is followed its rate, where levels have moved since."""
+    """Set the rates of followed classes, if levels have moved since."""
     row = parts.state[0]
     if row.moved == ALL:
         _set_all(parts)
@@ -35,7 +35,7 @@ def set_rates(parts):
 
 @in_place
 def _set_all(parts):
-    """Give each class that is followed the lowest level on its path, by weight."""
+    """Give each followed class the lowest level on its path, times its weight."""
     count, full_at, units = parts.state[0].near, parts.full_at, parts.units
     rates, paths, unit = parts.rate[:count], parts.path[:count], parts.unit_of[:count]
     if paths.shape[1] == 2:
@@ -54,7 +54,7 @@ def _set_all(parts):
 
 @in_place
 def begin(parts, now):
-    """Begin a stretch, all rates being known: bring what is to be followed to the front."""
+    """Begin a stretch once all rates are known: move the classes to follow to the front."""
     row, gap, rate, floor = parts.state[0], parts.gap, parts.rate, parts.floor
     if (row.keeps_ends or row.classes < MANY or row.reach == 0.0
             or parts.past.shape[1] == 0):
@@ -79,7 +79,7 @@ def begin(parts, now):
 
 @inlined
 def _mark_levels(parts):
-    """Note the levels that hold back what is far; others may rise as they like."""
+    """Mark the levels that limit classes that are far; other levels may rise freely."""
     full_at, full_then, path = parts.full_at, parts.full_then, parts.path
     for link in range(len(full_at)):
         full_then[link] = np.inf
@@ -91,7 +91,7 @@ def _mark_levels(parts):
 
 @in_place
 def holds(parts):
-    """Return whether classes that are far, if any are, can still be passed over."""
+    """Return whether the far classes, if any, can still be skipped."""
     row, full_at, full_then = parts.state[0], parts.full_at, parts.full_then
     if row.near == row.classes:
         return True
@@ -108,7 +108,7 @@ def holds(parts):
 
 @inlined
 def remember(parts, dt):
-    """Note that the levels of all links have been in force for `dt` seconds."""
+    """Record that the levels of all links have been in force for `dt` seconds."""
     row = parts.state[0]
     if row.reach == 0.0:
         row.reach = LONGEST * dt
@@ -124,7 +124,7 @@ def remember(parts, dt):
 
 @in_place
 def catch_up(parts):
-    """End a stretch: sum up what is far has sent, and follow all classes again."""
+    """End a stretch: sum up what far classes have sent, and follow all classes again."""
     row = parts.state[0]
     if row.near == row.classes:
         return
@@ -145,7 +145,7 @@ def catch_up(parts):
 
 @inlined
 def _weigh(parts, unit, steps):
-    """Find the seconds of each step times the weight of a flow, which may have changed with it."""
+    """Compute the seconds of each step times a flow's weight in it, which may have changed."""
     first = len(parts.classes)
     for k in range(steps):
         weight = parts.units[unit] if unit < first else parts.past_unit[unit - first, k]

@@ -1,8 +1,8 @@
-"""What each two links have in common, where there are few links and paths are short.
+"""What each pair of links has in common, if there are few links and short paths.
 
-A table of sums of weights lets a fill take all flows of a full link off the others at once. Where
-weights are not all 1, sums that come and go leave traces: so it counts classes, too, which says
-where there is nothing left, and is summed up anew now and then.
+With a table of sums of weights, a fill takes all flows of a full link off the others at once. If
+weights are not all 1, sums pick up rounding errors as flows come and go. Classes are therefore
+counted as well, which shows where nothing is left, and the sums are recomputed now and then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _APART = 1e5
 
 @in_place
 def cross(parts, c, by):
-    """Count a class that has come, by 1, or gone, by -1."""
+    """Count a class that has come (`by` = 1) or gone (`by` = -1)."""
     link, other = _ends(parts, c)
     for here, there in ((link, other), (other, link)):
         parts.pairs[here, there] += by
@@ -40,7 +40,7 @@ def enter(parts, c, weight):
 
 @in_place
 def _ends(parts, c):
-    """Return the two links of a class; if it crosses one only, the other is none."""
+    """Return the two links of a class; if it crosses only one, the other is the dummy."""
     wide = parts.path.shape[1] > 1
     return parts.path[c, 0], parts.path[c, 1] if wide else np.uint32(len(parts.links) - 1)
 
@@ -55,7 +55,7 @@ def _add(parts, link, other, weight):
 
 @inlined
 def split_anew(parts, coflows):
-    """Split each coflow's weight among its unfinished flows, where some have ended."""
+    """Split each coflow's weight among its unfinished flows again, if some have ended."""
     row = parts.state[0]
     for c in range(len(coflows)):
         coflow = coflows[c]
@@ -71,14 +71,14 @@ def split_anew(parts, coflows):
 
 @in_place
 def see_weight(row, weight):
-    """Take note of a weight in use."""
+    """Record a weight in use."""
     row.light = min(row.light, weight)
     row.heavy = max(row.heavy, weight)
 
 
 @inlined
 def _enter_all(parts, coflow, more):
-    """Add so much to the weight of each flow of a coflow; those that have ended are nowhere."""
+    """Add `more` to the weight of each flow of a coflow; flows that have ended are skipped."""
     common, cells = parts.common, parts.cells[coflow.flow:coflow.flow + coflow.flows]
     for f in range(len(cells)):
         link, other = cells[f, 0], cells[f, 1]
@@ -89,7 +89,7 @@ def _enter_all(parts, coflow, more):
 
 @inlined
 def take_sums(parts, yet, count):
-    """Write to `yet` what is wanted of each link, and to `count` how many classes want it."""
+    """Write the weight wanted on each link to `yet`, and the number of classes to `count`."""
     row = parts.state[0]
     if row.changed >= _OFTEN or (row.changed and row.heavy > _APART * row.light):
         sum_up(parts)
@@ -117,7 +117,7 @@ def _add_to(sums, wants):
 
 @in_place
 def _sum_of(wants):
-    """Four at a time, as compilers may not add up in another order by themselves."""
+    """Sum four values at a time, since compilers may not reorder a sum by themselves."""
     one = two = three = four = 0.0
     for m in range(0, len(wants) - 3, 4):
         one += wants[m]
@@ -131,7 +131,7 @@ def _sum_of(wants):
 
 @in_place
 def sum_up(parts):
-    """Sum up all that classes want, and count them."""
+    """Recompute the sums of all that classes want, and count the classes."""
     row = parts.state[0]
     if not len(parts.common):
         return

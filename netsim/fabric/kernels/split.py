@@ -1,4 +1,4 @@
-"""Compiled equal split: each link divides what it has left by the flows that want some of it."""
+"""Compiled equal split: each link divides what it has left by its number of flows."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["split"]
 
 @compiled
 def split(coflows, flows, hops, order, ends, capacity, left, rates):
-    """Give the flows of each lot of coflows the least equal part of what their links have left.
+    """Give the flows of each batch of coflows the smallest equal part among their links.
 
-    A part is min over the flow's links of left/n, where n counts the flows of the lot on the
-    link; flows that need a full link get nothing and do not count. In one pass: what a flow
-    cannot use of its part of a link stays there, for the next lot.
+    A flow's part is the minimum of left/n over its links, where n is the number of flows of the
+    batch on the link. Flows that need a full link get nothing and do not count. This is one pass:
+    what a flow cannot use of its part stays on the link, for the next batch.
 
     Parameters
     ----------
     order : ndarray of int
-        Coflows, lot by lot.
-    ends : ndarray of int, shape (lots,)
-        Where in `order` each lot ends.
+        Coflows, batch by batch.
+    ends : ndarray of int, shape (batches,)
+        The end of each batch in `order`.
     capacity, left : ndarray of float, shape (links,)
-        Bytes per second in all and still to give away; `left` is updated.
+        Total bytes per second, and those still available; `left` is updated.
     rates : ndarray of float, shape (unfinished flows,)
         Is added to.
     """
