@@ -183,7 +183,7 @@ class DCLAS(Allocator):
 
     @property
     def time_free(self) -> bool:
-        """Whether decisions are independent of the unit of time, as `observe` is no interval."""
+        """Whether decisions are independent of the unit of time: if `observe` is no interval."""
         return self._interval in (0, math.inf)
 
     @property
@@ -198,7 +198,7 @@ class DCLAS(Allocator):
 
     @property
     def compiled_rule(self) -> Rule | None:
-        """The same, compiled, if coflows move at the instants of crossing and by size alone."""
+        """The policy as a compiled rule, if coflows move exactly on thresholds, by size alone."""
         has_state = self._interval != 0 or self.fifo == "entry" or self.one_queue_per_move
         if has_state or self.sharing == "equal" or self.decisions == "coflow":
             return None
@@ -269,7 +269,7 @@ class DCLAS(Allocator):
         return queue
 
     def _known(self, ids: Ints) -> tuple[Ints, Ints]:
-        """Return the queue of each coflow, -1 if it is new, and its number of entry, -1 if so."""
+        """Return the queue and the number of entry of each coflow; both are -1 for a new coflow."""
         known, queue, entry = self._moved
         by_id = np.argsort(known, kind="stable")
         at = by_id[np.minimum(np.searchsorted(known, ids, sorter=by_id), len(known) - 1)]

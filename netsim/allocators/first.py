@@ -116,7 +116,7 @@ class _JobFirst(Allocator):
 
     @property
     def compiled_rule(self) -> Rule:
-        """The same, compiled; see `Allocator.compiled_rule`."""
+        """The policy as a compiled rule; see `Allocator.compiled_rule`."""
         rest = self.work_conservation
         return replace(self.by_key, leftover="maxmin" if rest == "maxmin" else "none",
                        stretch="others" if rest == "shared_uniform" else "none",

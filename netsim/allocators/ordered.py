@@ -130,12 +130,12 @@ class Ordered(Allocator):
 
     @property
     def by_key(self) -> Rule | None:
-        """What `keys` says, compiled; None if there is no such rule."""
+        """The keys of the policy as a compiled rule; None if there is none."""
         return None
 
     @property
     def compiled_rule(self) -> Rule | None:
-        """The policy compiled, if its keys are, and rates are decided whenever a flow ends."""
+        """The policy as a compiled rule, if rates are decided whenever a flow ends."""
         keys = self.by_key
         if keys is None or self.work_conservation == "coflowsim" or self.decisions == "coflow":
             return None

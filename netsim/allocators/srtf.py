@@ -56,7 +56,7 @@ class SRTF(Allocator):
 
     @property
     def compiled_rule(self) -> Rule:
-        """The same, compiled; see `Allocator.compiled_rule`."""
+        """The policy as a compiled rule; see `Allocator.compiled_rule`."""
         return shortest_flows.base_rule
 
     def allocate(self, view: FabricView) -> Allocation:
@@ -87,7 +87,7 @@ class CoflowFair(Allocator):
 
     @property
     def compiled_rule(self) -> Rule:
-        """The same, compiled; see `Allocator.compiled_rule`."""
+        """The policy as a compiled rule; see `Allocator.compiled_rule`."""
         return weight_per_coflow.base_rule
 
     def allocate(self, view: FabricView) -> Allocation:

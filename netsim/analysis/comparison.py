@@ -33,7 +33,7 @@ _COFLOW = ["job", "iteration", "stage"]
 
 
 def check_baseline(baseline: str, labels: Iterable[str], what: str = "baseline") -> None:
-    """Check that a baseline, or `what` else errors call it, is among the labels.
+    """Check that a baseline (errors call it `what`) is among the labels.
 
     Raises
     ------
@@ -47,8 +47,8 @@ def check_baseline(baseline: str, labels: Iterable[str], what: str = "baseline")
 def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.DataFrame:
     """Return a table with a row per result, in their order, and a last row for the lower bound.
 
-    Bounds may depend on the servers that jobs got. The last row then has the least one of each job,
-    and the least mean of coflows, which hold for all runs.
+    Bounds may depend on the servers that jobs got. The last row then has the least bound of each
+    job, and the least mean over coflows. These hold for all runs.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.D
         over_baseline
             Total JCT over that of the baseline. NaN if one of the two did not finish all jobs.
         utilisation, preemptions, cloud_share
-            Share of the time of the GPUs or edge workers for which they were held, or trained;
-            number of preemptions; and on an edge-cloud the share of chunks that trained in the
-            cloud. Missing for the lower bound, and left out if no run has them.
+            Share of time for which GPUs were held, or edge workers trained; number of preemptions;
+            and, on an edge-cloud, the share of chunks that trained in the cloud. Missing for the
+            lower bound, and left out if no run has them.
         decisions, wall_s
             Cost of the run; missing for the lower bound.
     """
@@ -156,13 +156,13 @@ def _bound(results: Mapping[str, Result]) -> dict[str, Any]:
 
 
 def _least_bounds(results: Mapping[str, Result]) -> pd.Series:
-    """Return the least of the lower bounds of each job in several runs, by job."""
+    """Return the least lower bound of each job over several runs, by job."""
     bounds = [_of_jobs(result, "lower_bound_s") for result in results.values()]
     return _least(bounds[0], bounds[1:])
 
 
 def _least(first: pd.Series, others: Iterable[pd.Series]) -> pd.Series:
-    """Return the least values that are known of the rows of a series in all of several."""
+    """Return the elementwise minimum of several series, ignoring missing values."""
     return pd.concat([first, *(each.reindex(first.index) for each in others)], axis=1).min(axis=1)
 
 
@@ -230,9 +230,9 @@ def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quant
     Returns
     -------
     DataFrame
-        A tidy table with a row per label, except the baseline, and class. The last rows are
-        those of the lower bound, with every coflow alone on the network, and the least bound of
-        each that a run has, which no factor can exceed. The columns are
+        A tidy table with a row per label, except the baseline, and class. The last rows are those
+        of the lower bound, in which every coflow has the network to itself. If runs have different
+        bounds of a coflow, the least one counts. No factor can exceed these. The columns are
 
         label, class, coflows
             The class is one of `netsim.analysis.coflows.CLASSES`, or ``"all"``, with the number
@@ -241,8 +241,9 @@ def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quant
         cct_mean, cct_p50, cct_p95, cct_p99
             Ratios of the means and of the percentiles of CCTs.
         cct_each, cct_each_low, cct_each_high
-            Geometric mean of the ratios of each coflow that has bytes, and its 95 % confidence
-            interval if coflows were independent. It is about this run, not about other seeds.
+            Geometric mean of the ratios of coflows with bytes, and its 95 % confidence interval
+            under the assumption that coflows are independent. It describes this run, not other
+            seeds.
         cct_shorter, cct_longer
             Numbers of coflows whose CCT is shorter, and longer, than under the baseline.
         jct_total
@@ -274,7 +275,7 @@ def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quant
 
 
 def _classes(result: Result, short: Quantity, narrow: int) -> dict[str, pd.DataFrame]:
-    """Return the coflows of each class and of all, indexed by what identifies them in every run."""
+    """Return the coflows of each class and of all, indexed by keys that all runs share."""
     if "coflows" not in result.recorded:
         return {ALL: pd.DataFrame({"cct_s": [], "gamma_s": []})}
     coflows = classify_coflows(result, short=short, narrow=narrow)
@@ -297,7 +298,7 @@ def _ccts(result: Result, column: str = "cct_s") -> pd.Series | None:
 
 
 def _least_gamma(gamma_s: pd.Series, results: Mapping[str, Result]) -> pd.Series:
-    """Return the least of the lower bounds of each coflow of the baseline in several runs."""
+    """Return, for each coflow of the baseline, the least lower bound over several runs."""
     known = (_ccts(result, "gamma_s") for result in results.values())
     return _least(gamma_s, (each for each in known if each is not None))
 

@@ -67,7 +67,7 @@ _NEVER = _Sent(math.inf, math.inf, 0)
 def computations(result: Result, workload: Workload) -> Iterator[Computation]:
     """Yield the computations of jobs, job by job and iteration by iteration.
 
-    Those of jobs whose ranks compute are not among them, but a table of the result.
+    Jobs whose ranks compute are left out; the result has a table of their computations.
 
     A computation ends when the coflow after it becomes valid; it is unknown if that coflow has not
     completed. A computation without a coflow begins when all stages that it waits for have ended.
@@ -148,7 +148,7 @@ def _of_job(place: int, job: JobSpec, seed: int, fixed: Sequence[Stage] | None,
 
 
 def _end(own: _Sent, holders: Sequence[_Ended], grid: Grid) -> _Ended:
-    """Return the end of a stage that may have to wait for others to finish."""
+    """Return the end of a stage, which may have to wait for others to finish."""
     if own.finish_s == math.inf:
         return _Ended(math.inf, math.inf)
     held = max((each.finish_s for each in holders), default=-math.inf)

@@ -147,7 +147,7 @@ def _earliest(graph: StageGraph, least: Sequence[float], before: _Span, arrival:
               ) -> list[_Span]:
     """Return the span of each stage of an iteration that follows `before`.
 
-    Given the least seconds that each takes after its computation.
+    `least` has the least time of each stage after its computation, in seconds.
     """
     spans = [before] * len(graph.stages)
     for k in graph.dag.sequence:

@@ -38,11 +38,11 @@ def gpu_usage(result: Result) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per change, with its instant, ``t_s``, and what is so from then on until the next
-        row: ``held``, the number of GPUs that jobs hold; ``running``, the number of those whose
-        jobs make progress, rather than restore or save their state; and ``waiting``, the number of
-        jobs that have arrived, have not ended and hold no GPUs. The last row is of the end of the
-        run. GPUs of lost servers are not held.
+        One row per change, with its time, ``t_s``, and the values from then until the next row:
+        ``held``, the number of GPUs that jobs hold; ``running``, the number of those whose jobs
+        make progress, rather than restore or save their state; and ``waiting``, the number of jobs
+        that have arrived, have not ended and hold no GPUs. The last row is of the end of the run.
+        GPUs of lost servers are not held.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def steps_of(changes: Mapping[str, tuple[list[Any], list[Any]]], end: float) -> 
 
 
 def held_gpus(result: Result) -> pd.DataFrame:
-    """Return the table ``gpus`` with known times only: of what has not ended, the end of the run.
+    """Return the table ``gpus`` with unknown times replaced by the end of the run.
 
     Parameters
     ----------
@@ -118,20 +118,20 @@ def held_gpus(result: Result) -> pd.DataFrame:
     NotRecordedError
         If the run was not on a cluster.
     InputError
-        If a GPU is none of the cluster's, or the result does not say how many it has.
+        If a GPU does not belong to the cluster, or the result does not say how many GPUs it has.
     """
     return _with_known_times(_with_all_columns(result.gpus).assign(number=_numbers(result)),
                              end_of(result))
 
 
 def held_workers(result: Result) -> pd.DataFrame | None:
-    """Return the table ``held`` of whole jobs on an edge-cloud with known times only.
+    """Return the table ``held`` of whole jobs on an edge-cloud, with unknown times replaced.
 
     Returns
     -------
     DataFrame or None
-        The table, with start_s <= data_s <= run_s <= stop_s <= end_s, where what has not ended ends
-        with the run; None if it is not there, as under schedulers of chunks.
+        The table, with start_s <= data_s <= run_s <= stop_s <= end_s. Unknown times are replaced by
+        the end of the run. None without such a table, as under schedulers of chunks.
     """
     if "held" not in result.recorded:
         return None
@@ -139,7 +139,7 @@ def held_workers(result: Result) -> pd.DataFrame | None:
 
 
 def suspended(held: pd.DataFrame, ends: pd.Series) -> pd.DataFrame:
-    """Return when jobs were suspended: they had held workers, and held none.
+    """Return the intervals in which jobs were suspended: held no workers after they had held some.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def suspended(held: pd.DataFrame, ends: pd.Series) -> pd.DataFrame:
 
 
 def _with_known_times(rows: pd.DataFrame, end: float) -> pd.DataFrame:
-    """Return rows in which what has not happened is at the end of what holds it."""
+    """Replace unknown times in each row by its next known time, or by the end of the run."""
     rows["end_s"] = rows["end_s"].fillna(end)
     for name in ("run_s", "stop_s"):
         rows[name] = np.fmin(rows[name], rows["end_s"])

@@ -72,10 +72,10 @@ def worker_usage(result: Result) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per change, with its instant, ``t_s``, and what is so from then on until the next
-        row: ``training``, the number of workers of the edge that train, and ``waiting``, the number
-        of jobs that have arrived, have not ended and do not train anywhere. The last row is of the
-        end of the run.
+        One row per change, with its time, ``t_s``, and the values from then until the next row:
+        ``training``, the number of workers of the edge that train, and ``waiting``, the number of
+        jobs that have arrived, have not ended and do not train anywhere. The last row is of the end
+        of the run.
 
     Raises
     ------

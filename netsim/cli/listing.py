@@ -59,7 +59,7 @@ def _describe(found: dict[str, Any]) -> None:
 
 
 def _table(rows: dict[str, Any], margin: str = "") -> None:
-    """Print names and what belongs to each, in two columns."""
+    """Print names and their descriptions, in two columns."""
     from netsim.text import visible
 
     width = max(map(len, rows))

@@ -93,7 +93,7 @@ def _queueing(summary: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_coflows(summary: Mapping[str, Any]) -> dict[str, str]:
-    """Return the lines on coflows, of which a run on an edge-cloud has no table."""
+    """Return the lines on coflows; a run on an edge-cloud has no table of them."""
     if "cloud_chunks" in summary:
         return {}
     return {"CCT": _spread(summary, "cct"), **_deadlines(summary)}

@@ -69,7 +69,7 @@ def _print(lines: dict[str, str]) -> None:
 
 
 def _lines(found: Topology, facts: dict[str, Any]) -> dict[str, str]:
-    """Return what is said of a network, by headings."""
+    """Return the properties of a network, by heading."""
     from netsim.units import format_rate
 
     low, high = (format_rate(facts[f"capacity_{end}"]) for end in ("min", "max"))
@@ -87,7 +87,7 @@ def _lines(found: Topology, facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _of_wire(network: Topology) -> dict[str, str]:
-    """Return lines about names of hosts, and about what links add to bytes, where there is any."""
+    """Return what a network defines of host names, latency, efficiency, packets and overhead."""
     from netsim.units import format_seconds
 
     names, wire = network.host_names, network.wire
@@ -104,6 +104,6 @@ def _of_wire(network: Topology) -> dict[str, str]:
 
 
 def _range(values: NDArray[np.float64], said: Callable[[float], str]) -> str:
-    """Return the least and the largest of the values of links."""
+    """Return the range of the links' values, as text."""
     low, high = said(float(values.min())), said(float(values.max()))
     return low if low == high else f"{low} to {high} per link"
