@@ -34,7 +34,7 @@ class LPBound:
 
     @property
     def jct_s(self) -> float:
-        """The tighter bound `lp_s` + `half_processing_s`; valid without speed augmentation only.
+        """The tighter bound `lp_s` + `half_processing_s`; only valid without speed augmentation.
 
         In the LP, the cost of a job is the mean time at which its work begins. Its last chunk ends
         at least half a chunk's training time later (Appendix B of the paper).
@@ -114,7 +114,7 @@ def lp_bound(system: EdgeCloud, jobs: EdgeWorkload | Iterable[EdgeJob], *,
 
 
 def _work(job: EdgeJob, system: EdgeCloud, slot_s: float) -> Work:
-    """Convert a job to units of slots, with the servers of its type and the cloud as places."""
+    """Convert a job to units of slots; places are the servers of its worker type, and the cloud."""
     servers, workers = np.unique(system.server_of[system.of_type(job.worker_type)],
                                  return_counts=True)
     delays = job.delays(system.servers)

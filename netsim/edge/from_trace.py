@@ -35,15 +35,15 @@ def trace_edge_jobs(file: str | os.PathLike[str],
                     cloud_upload: Sequence[Quantity] = ("10h", "15h"), slot: Quantity = "1h",
                     chunk: Quantity = "1GB", name: str = "edge-jobs", seed: int = 0
                     ) -> EdgeWorkload:
-    """Make jobs of a trace of a GPU cluster, and draw what the trace does not tell.
+    """Make jobs from a trace of a GPU cluster, and draw what the trace does not contain.
 
     A job that ran on g GPUs for d seconds arrives when it was submitted, and takes g workers
-    (`gang`). Its data has D = c g chunks, with c = `chunks_per_gpu`, each of which trains for
-    p1 = d / c: on g workers that have the data, and without exchanges, it takes d. As the trace
-    does not tell mini-batches, the times m and G of one are drawn, a chunk has the whole number of
-    mini-batches that comes nearest to d / c, at least one, and m and G are scaled to give d / c.
-    All else is drawn as by `draw_edge_jobs`: with the same seed and ranges, job k has the same
-    worker type, gradients, bandwidth and upload delays.
+    (`gang`). Its data has D = c g chunks, with c = `chunks_per_gpu`, each of which trains for p1 =
+    d / c: on g workers that have the data, and without exchanges, it takes d. The trace does not
+    contain mini-batches. So the times m and G of one are drawn, and a chunk gets the number of
+    mini-batches that comes nearest to d / c, at least one. Then m and G are scaled so that they
+    give d / c exactly. All else is drawn as by `draw_edge_jobs`: with the same seed and ranges, job
+    k has the same worker type, gradients, bandwidth and upload delays.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def trace_edge_jobs(file: str | os.PathLike[str],
 
 def _mini_batches(trained_s: float, compute_s: float, update_s: float, **others: Any
                   ) -> dict[str, Any]:
-    """Return the number of mini-batches of a chunk, and their times, scaled to its training."""
+    """Return the number of mini-batches of a chunk, and their times scaled to its training time."""
     drawn_s = compute_s + update_s
     if not drawn_s > 0:
         raise InputError("compute and update: a mini-batch must take some time, and one was drawn "

@@ -1,4 +1,4 @@
-"""What whole jobs on an edge-cloud run on: a clock, their data, and how they train."""
+"""What whole jobs on an edge-cloud run on: the clock, their data and their training."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class EdgeExecution(TimedExecution):
     Attributes
     ----------
     begun : ndarray of float, shape (jobs,)
-        When each job began to train what it has, if it has trained at all; in seconds.
+        When each job began its current training, in seconds, if it has trained at all.
     """
 
     def __init__(self, env: Any, typed: TypedJobs, data: JobData) -> None:
@@ -42,14 +42,14 @@ class EdgeExecution(TimedExecution):
         self._workers = np.zeros(len(typed.specs), np.int64)
 
     def add_job(self, job: int, jobs: Any) -> None:
-        """Make place for a job that has not arrived; see `Execution`."""
+        """Make room for a job that has not arrived; see `Execution`."""
         super().add_job(job, jobs)
         self.begun, self._stopped = (np.insert(each, job, np.nan)
                                      for each in (self.begun, self._stopped))
         self._workers = np.insert(self._workers, job, 0)
 
     def seconds(self, job: int, gpus: Ints) -> float:
-        """Return how long a job trains on some workers, or in the cloud if there are none."""
+        """Return how long a job trains on the given workers, or in the cloud if there are none."""
         return self._typed.seconds(job, len(gpus))
 
     def sizes(self, job: int) -> range:
@@ -126,7 +126,7 @@ class Ground(Protocol):
         """Make room for a job that has been inserted in the setting; it has not arrived."""
 
     def stalled(self) -> StalledError | None:
-        """Return the error for jobs that wait though no event is left, if it is not for them."""
+        """Return the error for jobs that wait although no event is left, except a scheduler's."""
 
 
 class ConstantGround:
@@ -159,5 +159,5 @@ class ConstantGround:
         self.data.make_room(place)
 
     def stalled(self) -> StalledError | None:
-        """See `Ground.stalled`: schedulers start no job."""
+        """See `Ground.stalled`; here only schedulers can be at fault."""
         return None

@@ -23,9 +23,9 @@ _ROUNDING = 1e-12
 class JobData:
     """The data of jobs on the servers that they have used, where it stays until they end.
 
-    A job whose chunks are trained by k workers has chunk i on the server of worker i modulo k.
-    Data is sent when a job first uses a server, and goes on being sent if the job is suspended.
-    Jobs are numbered as in the setting.
+    A job whose chunks are trained by k workers has chunk i on the server of worker i modulo k. Data
+    is sent when a job first uses a server. Sending continues if the job is suspended. Jobs are
+    numbered as in the setting.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class JobData:
         return list(self._there.get(number, ()))
 
     def on(self, number: int, workers: Ints) -> float:
-        """Return when a job's data should be on all servers of workers that it got now."""
+        """Return when a job's data should be on all servers of workers that it would get now."""
         now, there = self._env.now, self._there.get(number, {})
         servers = list(self._chunks_on(number, workers))
         return max(now, *map(there.get, servers,
@@ -94,7 +94,7 @@ class JobData:
         Returns
         -------
         bool
-            Whether it is not known when the data will be there; then `there` is called.
+            Whether the arrival of the data is unknown; `there` is then called when it has arrived.
 
         Raises
         ------
@@ -117,11 +117,11 @@ class JobData:
             self.uploads[number] += count * delay
 
     def _wait(self, number: int, servers: Iterable[int], there: Callable[[], None]) -> bool:
-        """Whether data that a job needs is on its way to servers for a time that is not known."""
+        """Whether data that a job needs is on its way to servers, without a known arrival."""
         return False
 
     def stay(self, number: int) -> None:
-        """Forget that a job waits for its data, which goes on being sent."""
+        """Stop waiting for a job's data, which continues to be sent."""
 
     # --- storage --------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class JobData:
         self.most = np.maximum(self.most, self._used())
 
     def _add(self, number: int, chunks: Mapping[int, int], sign: int = 1) -> None:
-        """Add chunks of a job to what is stored; or take them away."""
+        """Add chunks of a job to the stored ones (sign 1), or remove them (sign -1)."""
         servers = list(chunks)
         more = np.array(list(chunks.values())) * (sign * self._setting.jobs[number].chunk_bytes)
         # The rounding of each sum is kept, so that jobs that have ended leave none behind.
@@ -165,12 +165,12 @@ class JobData:
         return held
 
     def room(self, number: int, taken: Floats | float = 0.0) -> Floats:
-        """Return how many chunks of a job each server can store, those that it has included.
+        """Return how many chunks of a job each server can store, including those stored already.
 
         Parameters
         ----------
         taken : ndarray of float, shape (servers,)
-            Bytes that are not there yet, but promised.
+            Bytes that are promised, but not stored yet.
         """
         system, size = self._setting.system, self._setting.jobs[number].chunk_bytes
         if not (self.limited and size):
@@ -179,7 +179,7 @@ class JobData:
         return np.floor(np.maximum(free, 0.0) / size) + self._held(number)
 
     def added(self, number: int, workers: Ints) -> Floats:
-        """Return the bytes that each server would store more if a job got workers."""
+        """Return the bytes that each server would store in addition if a job got workers."""
         held, found = self._held(number), np.zeros(self._setting.system.servers)
         for server, count in self._chunks_on(number, workers).items():
             found[server] = max(count - int(held[server]), 0)
@@ -200,8 +200,8 @@ def shares(chunks: int, workers: int) -> Ints:
 class NearData:
     """A placement on workers where the job's data is, or arrives soonest.
 
-    Workers are taken by (data not on their server, upload delay, server, worker), where storage has
-    room for the chunks that they train. Where it has none, jobs have to wait.
+    Workers are taken in order of (data not on their server, upload delay, server, worker), if
+    storage has room for the chunks that they train. Otherwise jobs wait.
 
     Parameters
     ----------
@@ -216,11 +216,11 @@ class NearData:
 
     @property
     def refuses(self) -> bool:
-        """Whether it may find no workers for a job though enough are free."""
+        """Whether it may find no workers for a job although enough are free."""
         return self._data.limited
 
     def trial(self) -> NearData:
-        """Return a placement of jobs one after the other, which share what storage is left."""
+        """Return a placement of several jobs, which share the storage that is left."""
         servers = self._typed.setting.system.servers
         return (NearData(self._typed, self._data, np.zeros(servers)) if self._data.limited
                 else self)
@@ -235,11 +235,11 @@ class NearData:
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return the first candidates for whose chunks there is room; see `Placement`."""
+        """Return the first candidates with storage for their chunks; see `Placement`."""
         return self.some(job, candidates, job.ranks)
 
     def some(self, job: JobSpec, candidates: Ints, count: int) -> Ints | None:
-        """Return a number of candidates for whose chunks there is room; None if there are none.
+        """Return `count` candidates with storage for their chunks; None if there are none.
 
         The workers that train most chunks come first.
         """

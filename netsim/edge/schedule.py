@@ -1,7 +1,7 @@
 """The results of a run on an edge-cloud, as arrays.
 
-They may be those of a run that stands at an instant. What has not happened by then is NaN, and an
-interval that has not ended ends at infinity.
+A run may be stopped before its end. Times of later events are then NaN, and intervals that have not
+ended end at infinity.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ class Chunks:
 
 @dataclass(frozen=True, eq=False)
 class Holdings:
-    """For which a whole job held each of its workers; arrays of shape (workers of all times,).
+    """The time for which a whole job held each worker; arrays of shape (all holdings,).
 
     Attributes
     ----------
     job, worker : ndarray of int
-        Index of the job, and the worker; or `CLOUD`, once for all chunks there.
+        Index of the job, and the worker. `CLOUD` appears once, for all chunks there.
     got, there, run, stop, free : ndarray of float
         When the job got the worker, when its data was there, when its training began and ended, and
-        when it gave the worker back; in seconds, NaN for what had not happened.
+        when it gave the worker back; in seconds, NaN for events that had not happened.
     reason : ndarray of object
         ``"finish"``, ``"preempt"``, or None while it holds the worker.
     """
@@ -189,11 +189,11 @@ class Schedule:
     held : PSAssignments or None
         The PSs that jobs used; None if they can be drawn afterwards, see `hold_servers`.
     most_bytes : ndarray of float, shape (servers,), or None
-        The most bytes that each server stored; None if they follow from the chunks, or are unknown.
+        The most bytes that each server stored. None if unknown, or if they follow from `chunks`.
     counts : mapping
         Further counts of the scheduler, for the summary.
     accounts : mapping of str to ndarray, shape (jobs,)
-        Columns of what whole jobs held, in worker-seconds, and how long they waited.
+        Columns with what whole jobs held, in worker-seconds, and how long they waited.
     """
 
     start: Floats
@@ -214,7 +214,7 @@ class Schedule:
 
 def of_chunks(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog, jobs: int,
               until: float) -> Schedule:
-    """Make the results, up to an instant, of a run in which the first jobs have been dispatched.
+    """Make the results of a run, up to an instant at which the first jobs have been dispatched.
 
     Parameters
     ----------
@@ -223,9 +223,9 @@ def of_chunks(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog, jo
         Where the chunks of these jobs went, numbered consecutively over them.
     log : TransportLog
     jobs : int
-        How many jobs have been dispatched.
+        The number of jobs that have been dispatched.
     until : float
-        The instant, in seconds; the log may go on beyond it.
+        The instant, in seconds; the log may be longer.
     """
     count = int(setting.first[jobs])
     chunks, bounds = setting.chunks[:jobs], setting.first[:jobs]
@@ -262,12 +262,12 @@ def of_chunks(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog, jo
 
 
 def so_far(instants: Floats, until: float) -> Floats:
-    """Return instants, with NaN for those that are later than another."""
+    """Return times, with NaN for those later than `until`."""
     return np.where(instants <= until, instants, np.nan)
 
 
 def begun_by(training: Training, until: float) -> Training:
-    """Return the intervals that have begun by an instant; those that go on end at infinity."""
+    """Return the intervals that begin by an instant; unfinished ones end at infinity."""
     begun = training.start <= until
     end = training.end[begun]
     return Training(training.job[begun], training.chunk[begun], training.worker[begun],
@@ -285,5 +285,5 @@ def _training(given: ChunkPlacement, log: TransportLog, until: float, job_of: In
 
 
 def _and(values: NDArray[Any], more: int, value: float) -> NDArray[Any]:
-    """Return an array with more entries, which have one value."""
+    """Return an array with more entries of one value."""
     return np.concatenate((values, np.full(more, value, values.dtype)))

@@ -39,7 +39,7 @@ def spans(training: Training) -> tuple[Ints, Floats, Floats]:
 
 
 class ParameterServers:
-    """The PSs of the edge: keeps track of those that are free, and assigns them at random.
+    """The PSs of the edge: keeps track of free ones, and assigns them at random.
 
     Parameters
     ----------
@@ -126,9 +126,9 @@ class HeldServers:
         ----------
         now : float
         stopped : mapping of int to float
-            When jobs stopped to train; those that start again at once keep their PS.
+            When jobs stopped training. A job that starts again at once keeps its PS.
         starting : mapping of int to bool
-            Whether jobs that start to train are in the cloud as a whole, where their PS is, too.
+            Whether each starting job is entirely in the cloud, where its PS then is, too.
         """
         for job in self.jobs:
             if job in stopped and job not in starting:

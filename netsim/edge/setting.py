@@ -31,8 +31,8 @@ CLOUD = -1
 class EdgeSetting:
     """Jobs on an edge-cloud, as arrays that are indexed by the position of a job in `jobs`.
 
-    Its arrays are never changed in place, so that copies share them. A job that is submitted during
-    a run makes new ones; see `insert`.
+    Arrays are never changed in place, so copies can share them. Submitting a job during a run
+    replaces them; see `insert`.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class EdgeSetting:
                 raise InputError(f"job {job.id}: site: {error}") from None
 
     def check_storage(self, cloud: bool) -> None:
-        """Check that empty servers with workers of a job's type could store all its chunks.
+        """Check that the servers with workers of a job's type could store all its chunks if empty.
 
         Parameters
         ----------
@@ -188,12 +188,12 @@ class EdgeSetting:
 
 
 def with_room(values: NDArray[Any], where: slice, value: float) -> NDArray[Any]:
-    """Return a copy of an array with new entries at a slice of it, which have one value."""
+    """Return a copy of an array with new entries of one value at a slice."""
     return np.insert(values, [where.start] * (where.stop - where.start), value)
 
 
 def _weights(jobs: Sequence[EdgeJob]) -> Floats:
-    """Return D p0 of each job, where weights that differ by rounding only are made equal."""
+    """Return D p0 of each job; weights that differ only by rounding errors are made equal."""
     weights = np.array([job.weight_s for job in jobs])
     by_type: dict[Kind, list[int]] = {}
     for place, job in enumerate(jobs):

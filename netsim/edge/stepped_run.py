@@ -1,4 +1,4 @@
-"""A run on an edge-cloud, event by event: it can be held, looked at and gone on with."""
+"""A run on an edge-cloud, event by event, which can be held, inspected and continued."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["AtOnce", "SteppedRun"]
 class SteppedRun:
     """Base class of runs of jobs under a scheduler of an edge-cloud.
 
-    All state is in attributes, so that a deep copy is a run that goes on by itself.
+    All state is in attributes, so a deep copy is an independent run.
 
     Attributes
     ----------
     arrived : int
-        How many jobs have arrived, as far as the scheduler is concerned.
+        The number of jobs that have arrived from the scheduler's point of view.
     over : bool
-        Whether all that will happen is known, unless a job is submitted.
+        Whether all future events are known, unless a job is submitted.
     """
 
     @property
@@ -45,9 +45,9 @@ class SteppedRun:
         raise NotImplementedError
 
     def times(self) -> tuple[Floats, Floats]:
-        """Return when each job first trains, and when it ends, so far as known; else NaN.
+        """Return when each job first trains, and when it ends, as far as known; otherwise NaN.
 
-        Instants in the future may change with the next event. Both of shape (jobs,).
+        Future times may change with the next event. Both have shape (jobs,).
         """
         raise NotImplementedError
 
@@ -65,11 +65,11 @@ class SteppedRun:
         """
 
     def submit(self, place: int) -> None:
-        """Take in a job that has been inserted in the setting; it has not arrived."""
+        """Add a job that has been inserted in the setting and has not arrived."""
         raise NotImplementedError
 
     def shared(self) -> list[Any]:
-        """Return what a fork of the run may share with it, as nothing changes it."""
+        """Return what a fork of the run may share with it, because it never changes."""
         return []
 
     def stalled(self) -> StalledError:
@@ -78,13 +78,13 @@ class SteppedRun:
 
 
 class AtOnce(SteppedRun):
-    """The run of a scheduler that returns the schedule of all jobs beforehand.
+    """The run of a scheduler that returns the schedule of all jobs at the beginning.
 
     Parameters
     ----------
     schedule : Schedule
     title : str
-        What the scheduler is called in messages.
+        The name of the scheduler in messages.
     """
 
     def __init__(self, schedule: Schedule, title: str) -> None:
@@ -111,8 +111,8 @@ class AtOnce(SteppedRun):
     def schedule(self, until: float) -> Schedule:
         """See `SteppedRun.schedule`.
 
-        Preemptions and communication are those of the whole run, which say no instants; the
-        counts of the scheduler are left out.
+        Preemptions and communication are those of the whole run, because their times are not known;
+        the counts of the scheduler are left out.
         """
         whole = self._schedule
         finish = so_far(whole.finish, until)

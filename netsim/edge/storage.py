@@ -103,7 +103,7 @@ def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
 
 
 def why_only_cloud(setting: EdgeSetting) -> str:
-    """Say why no job can train at the edge, whatever the scheduler decides; "" if some job can.
+    """Explain why no job can train at the edge under any scheduler; "" if some job can.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def why_only_cloud(setting: EdgeSetting) -> str:
 
 
 def _jobs(which: NDArray[np.bool_]) -> str:
-    """Say how many jobs are meant."""
+    """Describe for a message how many jobs are meant."""
     return "the jobs" if which.all() else f"{np.count_nonzero(which):,} of {len(which):,} jobs"
 
 

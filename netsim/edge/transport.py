@@ -26,7 +26,7 @@ __all__ = ["Constant", "ConstantTransport", "LinkSettings", "Transport", "Transp
 
 
 class LinkSettings(NamedTuple):
-    """The options of a run that concern links, for transports that have links.
+    """The options of a run that concern links; only some transports have links.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Transport(Protocol):
     queues : Queues
         The queues that a scheduler sees. `advance` brings them up to date for the given workers.
     settled : bool
-        Whether all that will become of the chunks dispatched so far is known.
+        Whether the times of all chunks dispatched so far are known.
     """
 
     queues: Queues
@@ -69,7 +69,7 @@ class Transport(Protocol):
     def expect(self, arrival: float) -> None:
         """Set the arrival time of the next job, in seconds; inf if there is none.
 
-        Said at the beginning, after each `dispatch`, and when a job is submitted.
+        Called at the beginning, after each `dispatch`, and when a job is submitted.
         """
 
     def next_at(self) -> float:
@@ -83,7 +83,7 @@ class Transport(Protocol):
         """
 
     def advance(self, now: float, workers: Ints) -> None:
-        """Bring the queues of some workers up to date, where a job is about to be dispatched."""
+        """Update the queues of some workers, before a job is dispatched."""
 
     def dispatch(self, job: int, given: ChunkPlacement) -> None:
         """Dispatch the chunks of a job, after its workers were advanced to its arrival."""
@@ -95,14 +95,13 @@ class Transport(Protocol):
         """
 
     def times(self) -> tuple[Floats, Floats]:
-        """Return when each job first trains, and when it ends, so far as known; else NaN.
+        """Return when each job first trains, and when it ends, as far as known; otherwise NaN.
 
-        Instants in the future are those that will be if no other job arrives before. Both of shape
-        (jobs,).
+        Future times hold if no other job arrives before. Both have shape (jobs,).
         """
 
     def log(self) -> TransportLog:
-        """Return the log of the run. What lies in the future is as for `times`."""
+        """Return the log of the run; future events are as for `times`."""
 
     def make_room(self, place: int) -> None:
         """Make room for a job that has been inserted in the setting; it has not arrived."""
@@ -114,8 +113,8 @@ class Transport(Protocol):
 class TransportKind(Protocol):
     """A kind of transport with its options, which makes the transport of each run.
 
-    A kind that is for schedulers of whole jobs, too, declares `why_not_whole`, and has
-    ``ground(setting, sharing)``, which returns the `netsim.edge.ground.Ground` of a run of these.
+    A kind that also supports schedulers of whole jobs declares `why_not_whole`, and has
+    ``ground(setting, sharing)``, which returns the `netsim.edge.ground.Ground` of a run.
 
     Attributes
     ----------
@@ -124,8 +123,8 @@ class TransportKind(Protocol):
         `fabric`, which counts `decisions`, `env`, the `Clock` of the fabric, and `steps`, the
         number of SimPy events.
     why_not_whole : str or None, optional
-        Why whole jobs cannot run, such as that those that are preempted would not go on where they
-        were; None if they can. A kind without this attribute is for schedulers of chunks.
+        Why whole jobs cannot run with these options; None if they can. A kind without this
+        attribute only supports schedulers of chunks.
     """
 
     shares_links: ClassVar[bool]
@@ -146,7 +145,7 @@ class ConstantTransport:
         return Constant(setting)
 
     def ground(self, setting: EdgeSetting, sharing: LinkSettings) -> Ground:
-        """Make what whole jobs run on in one run."""
+        """Make the `Ground` of whole jobs for one run."""
         return ConstantGround(setting)
 
 
@@ -188,7 +187,7 @@ class Constant:
         self._arrival = arrival
 
     def next_at(self) -> float:
-        """See `Transport.next_at`: all else follows from what has been dispatched."""
+        """See `Transport.next_at`; arrivals are the only events."""
         return self._arrival
 
     def step(self) -> bool:
@@ -241,7 +240,7 @@ class Constant:
         return self._ahead()[0]
 
     def _ahead(self) -> tuple[TransportLog, Floats, Floats]:
-        """Return the log and the times of jobs, if no more chunks are dispatched."""
+        """Return the log and the times of jobs in case no more chunks are dispatched."""
         if self._outlook is None:
             ahead, jobs = copy.deepcopy(self), len(self._setting.jobs)
             ahead.advance(math.inf, np.arange(len(self._current)))

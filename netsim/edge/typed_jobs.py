@@ -19,8 +19,8 @@ __all__ = ["EdgeContext", "TypedJobs"]
 class TypedJobs:
     """The jobs of a run that need workers of one type.
 
-    As a job of the cluster, each has one iteration, and a rank per worker that it wants, but no
-    more than there are. A type without workers has a cluster all the same, none of whose GPUs may
+    As a job of the cluster, each has one iteration and one rank per worker that it wants, at most
+    as many as there are workers. A type without workers also gets a cluster, but its GPUs may not
     be used.
 
     Parameters
@@ -34,7 +34,7 @@ class TypedJobs:
     cluster : Cluster
         The servers that have workers of the type.
     workers, servers : ndarray of int
-        The worker that each GPU of the cluster is, and the edge server that each server is.
+        The worker for each GPU of the cluster, and the edge server for each of its servers.
     numbers : list of int
         The position of each job in the setting, in order.
     specs : tuple of JobSpec
@@ -62,12 +62,12 @@ class TypedJobs:
         return -(-chunks // workers) * float(self.setting.p0[number])
 
     def seconds(self, job: int, workers: int) -> float:
-        """Return how long a job trains on some workers; in the cloud if there are none."""
+        """Return how long a job trains on the given workers; in the cloud if there are none."""
         number = self.numbers[job]
         return self._seconds(number, workers) if workers else float(self.setting.p1[number])
 
     def batches(self, job: int, workers: int) -> int:
-        """Return how many mini-batches a worker trains, one after the other, at most.
+        """Return the largest number of mini-batches that a worker trains one after the other.
 
         In the cloud all chunks train at once.
         """
@@ -85,11 +85,11 @@ class TypedJobs:
         return self._place[spec.id]
 
     def make_room(self, number: int) -> None:
-        """Renumber jobs, as one has been inserted in the setting."""
+        """Renumber jobs after one has been inserted in the setting."""
         self.numbers = [each + (each >= number) for each in self.numbers]
 
     def insert(self, number: int) -> int:
-        """Take in a job that has been inserted in the setting; return its place among these."""
+        """Add a job that has been inserted in the setting; return its place among these jobs."""
         place = bisect_left(self.numbers, number)
         self.numbers.insert(place, number)
         self.specs = (*self.specs[:place], self._spec(number), *self.specs[place:])
@@ -104,7 +104,7 @@ class EdgeContext(RunContext):
     Attributes
     ----------
     typed : TypedJobs
-        The jobs and workers that `cluster` and `jobs` stand for; kept up to date during the run.
+        The jobs and workers behind `jobs` and `cluster`; updated during the run.
     """
 
     typed: TypedJobs

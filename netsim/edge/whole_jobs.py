@@ -29,7 +29,7 @@ __all__ = ["WholeJobs", "check_room", "contexts_of"]
 
 
 def contexts_of(setting: EdgeSetting) -> Iterator[EdgeContext]:
-    """Return what schedulers know of whole jobs, for each type of workers that these need."""
+    """Return what schedulers know of whole jobs, for each type of workers that jobs need."""
     kinds = dict.fromkeys(job.worker_type for job in setting.jobs)
     every = [TypedJobs(setting, kind) for kind in kinds]
     return (_context(typed, every) for typed in every)
@@ -42,12 +42,12 @@ def _context(typed: TypedJobs, every: Iterable[TypedJobs]) -> EdgeContext:
 
 
 def check_room(setting: EdgeSetting) -> None:
-    """Check that empty servers have room for the data of each job, on the workers that it wants.
+    """Check that empty servers have room for the data of each job, on as many workers as it wants.
 
     Raises
     ------
     InputError
-        If they have not; it names the first such job.
+        If they do not; the message names the first such job.
     """
     data = JobData(Clock(0.0), setting)
     if not data.limited:
@@ -68,7 +68,7 @@ _NOBODY, _IN_CLOUD = np.array([], np.int64), np.array([CLOUD])
 
 
 class _Lane(NamedTuple):
-    """The jobs of one type of workers in a run, and what decides about them and runs them."""
+    """The jobs of one type of workers in a run, with their engine."""
 
     typed: TypedJobs
     execution: EdgeExecution
@@ -79,9 +79,10 @@ class _Lane(NamedTuple):
 class WholeJobs(SteppedRun):
     """A run of whole jobs under a scheduler of clusters, such as SRTF.
 
-    Each job gets all its workers at once. It trains when its data is on all their servers, keeps
-    what `preemption` says when it is preempted, and pays what that says. Jobs of different types
-    share no workers, so that each type of workers is a cluster with an engine; all have one clock.
+    Each job gets all its workers at once, and trains when its data is on all their servers.
+    `preemption` defines what it keeps when it is preempted, and the cost. Jobs of different types
+    share no workers, so each type of workers is a cluster with its own engine. All engines have the
+    same clock.
 
     Parameters
     ----------
@@ -94,8 +95,8 @@ class WholeJobs(SteppedRun):
     ground : Ground
         What the jobs run on.
     preemption : Preemption, optional
-        What jobs keep that are preempted, and what it costs; by default the part of an iteration,
-        and nothing.
+        What preempted jobs keep, and what it costs. By default, they keep the part of an iteration,
+        at no cost.
 
     Raises
     ------
@@ -113,7 +114,7 @@ class WholeJobs(SteppedRun):
             self._open(context)
 
     def _open(self, context: EdgeContext) -> None:
-        """Begin with the jobs of a type of workers."""
+        """Start with the jobs of one type of workers."""
         typed = context.typed
         execution = self._ground.execution(typed)
         decider = decider_of(copy.deepcopy(self._scheduler), context)
@@ -205,7 +206,7 @@ class WholeJobs(SteppedRun):
                 "useful_gpu_s": ran - lost, "lost_gpu_s": lost, "overhead_gpu_s": held - ran}
 
     def _training(self) -> Training:
-        """Return the intervals in which jobs have trained; those that go on end at infinity."""
+        """Return the intervals in which jobs have trained; unfinished ones end at infinity."""
         rows = [_rows(lane.typed, segment) for lane in self._lanes.values() for segment in
                 (*lane.engine.ledger.segments, *lane.engine.ledger.open.values())]
         counts = [len(workers) for *_, workers in rows]
@@ -275,7 +276,7 @@ class WholeJobs(SteppedRun):
 
 
 def _seconds_of(segment: Segment, now: float) -> Floats:
-    """Return for how long a job held its workers, made progress, and progress that was lost."""
+    """Return for how long a job held its workers, made progress, and made progress that it lost."""
     free = now if np.isnan(segment.free) else segment.free
     stop = now if np.isnan(segment.stop) else segment.stop
     ran = 0.0 if np.isnan(segment.run) else stop - segment.run
@@ -283,7 +284,7 @@ def _seconds_of(segment: Segment, now: float) -> Floats:
 
 
 def _rows(typed: TypedJobs, segment: Segment) -> tuple[int, float, float, Ints]:
-    """Return the job, begin, end and workers of the training in a segment."""
+    """Return the job, begin, end and workers of training in a segment."""
     run, stop = segment.run, segment.stop
     # A job that was preempted as it began has not trained.
     if np.isnan(run) or (stop - run <= stop * ROUNDING and segment.reason != "finish"):

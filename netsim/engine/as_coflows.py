@@ -41,7 +41,7 @@ class ClusterRecorder(JobRecorder, Protocol):
     """Records the progress of jobs whose state may move."""
 
     def state_moved(self, job: int, iteration: int, transfer: CoflowEvent, nbytes: float) -> None:
-        """Record what has been sent of the state of a job, when that is there or withdrawn."""
+        """Record the bytes sent of a job's state when it has arrived or is withdrawn."""
 
 
 class CoflowExecution(Execution):
@@ -49,8 +49,7 @@ class CoflowExecution(Execution):
 
     Rings connect one server to the next. In other jobs, rank i is on the i-th GPU of the job,
     except that the GPUs of each stage of a model are taken server by server. If the hosts of the
-    network are GPUs, this goes for rings, too, and traffic inside servers is on links like all
-    other.
+    network are GPUs, the same holds for rings, and traffic inside servers also uses links.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ class CoflowExecution(Execution):
         self.processes: dict[int, JobProcess] = {}
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
-        """Make place for a job that has not arrived; see `Execution`."""
+        """Make room for a job that has not arrived; see `Execution`."""
         super().add_job(job, jobs)
         self._expected = {}
 
@@ -114,8 +113,9 @@ class CoflowExecution(Execution):
     def progress(self, jobs: Any) -> Any:
         """Return the iterations made; see `Execution`.
 
-        The part of the current one is the time spent in it over the mean of those before it, or
-        before the first one ends, over what one is expected to take; it stays below 1.
+        The fraction of the current iteration is the time spent in it over the mean duration of the
+        job's previous iterations. Before the first one ends, the expected duration is used. The
+        fraction stays below 1.
         """
         if np.ndim(jobs) == 0:
             return self._progress(int(jobs))
@@ -141,7 +141,7 @@ class CoflowExecution(Execution):
         return float(self.processes[job].iteration)
 
     def stop(self, job: int, kept: float, back: bool) -> float:
-        """Stop a job; see `Execution`. It goes on within an iteration if it keeps a part of it."""
+        """Stop a job; see `Execution`. If it keeps part of an iteration, it continues within it."""
         process = self.processes[job]
         if kept > process.iteration and not back:
             process.pause()
@@ -149,7 +149,7 @@ class CoflowExecution(Execution):
         return process.stop(back)
 
     def go_back(self, job: int) -> None:
-        """Give up what a job made since it was started last, after it was stopped."""
+        """Discard what a job made since its last start, after it was stopped."""
         self.processes[job].go_back()
 
     def send_state(self, job: int, nbytes: float, source: int, targets: NDArray[np.int64],
@@ -249,7 +249,7 @@ class CoflowExecution(Execution):
         self._recorder.coflow_finished(job, done)
 
     def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
-        """Pass a coflow that is submitted on to the recorder."""
+        """Pass a submitted coflow on to the recorder."""
         self._recorder.coflow_begun(job, iteration, stage)
 
     def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
@@ -259,7 +259,7 @@ class CoflowExecution(Execution):
 
     def coflow_dropped(self, job: JobProcess, iteration: int, stage: Stage, transfer: CoflowEvent,
                        nbytes: float, why: str) -> None:
-        """Pass a coflow that is withdrawn, or will be sent again, on to the recorder."""
+        """Pass a coflow that is withdrawn or will be sent again on to the recorder."""
         self._recorder.coflow_dropped(job, iteration, stage, transfer, nbytes, why)
 
     def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,

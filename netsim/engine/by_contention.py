@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 class ContentionExecution(Execution):
-    """Jobs run as the contention model says.
+    """Jobs run at the pace of the contention model.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class ContentionExecution(Execution):
         self._alarm = 0
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
-        """Make place for a job that has not arrived; see `Execution`."""
+        """Make room for a job that has not arrived; see `Execution`."""
         super().add_job(job, jobs)
         self._running.set_jobs(self._model.of(self._cluster, jobs), jobs)
 

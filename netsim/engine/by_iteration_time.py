@@ -44,7 +44,7 @@ class IterationTimeExecution(TimedExecution):
     Raises
     ------
     InputError
-        If servers are not all alike, or a job is neither model nor ring.
+        If servers differ, or a job is neither a model nor a ring.
     """
 
     def __init__(self, env: Any, cluster: Cluster, jobs: Sequence[JobSpec],
@@ -64,7 +64,7 @@ class IterationTimeExecution(TimedExecution):
         self.least = np.array([least[model] for model in self._models])
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
-        """Make place for a job that has not arrived; see `Execution`."""
+        """Make room for a job that has not arrived; see `Execution`."""
         super().add_job(job, jobs)
         self._models.insert(job, model_of(jobs[job]))
         self._least_of()

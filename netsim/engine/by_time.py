@@ -40,7 +40,7 @@ class TimedExecution(Execution):
         raise NotImplementedError
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
-        """Make place for a job that has not arrived; see `Execution`."""
+        """Make room for a job that has not arrived; see `Execution`."""
         super().add_job(job, jobs)
         self._since, self._kept, self._alpha = (
             np.insert(each, job, np.nan) for each in (self._since, self._kept, self._alpha))

@@ -1,4 +1,4 @@
-"""Checks of what schedulers decide."""
+"""Checks of the decisions of schedulers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READ_ONLY = ("read-only", "'mappingproxy' object")
 
 
 class Checked(NamedTuple):
-    """A decision of the right form."""
+    """A decision in the right form."""
 
     start: list[Start]
     preempt: list[int]
@@ -33,7 +33,7 @@ class Checked(NamedTuple):
 
 
 def ask(name: str, scheduler: Scheduler, view: ClusterView) -> Any:
-    """Return what a scheduler answers.
+    """Return a scheduler's answer.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def check_form(name: str, answer: Decision | Sequence[Start], now: float) -> Che
     Raises
     ------
     AllocationError
-        If it is none, or the scheduler asks to be woken at what is no instant, or in the past.
+        If the answer is not a decision, or `wake_at` is not a number or in the past.
     """
     decision = answer if isinstance(answer, Decision) else Decision(answer)
     try:
@@ -86,9 +86,9 @@ def check_form(name: str, answer: Decision | Sequence[Start], now: float) -> Che
 
 
 def _wake_at(name: str, given: Any, now: float, acts: bool) -> float:
-    """Return the instant at which a scheduler asks to be woken, after checking it.
+    """Return the time at which a scheduler asks to be woken, after checking it.
 
-    With `acts` the decision changes something, and may be followed by another one at once.
+    With `acts`, the decision changes something, so another decision may follow at the same time.
     """
     if type(given) is not float and not _is_number(given):
         raise AllocationError(f"scheduler {name} asks to be woken at {reprlib.repr(given)}; "
@@ -100,7 +100,7 @@ def _wake_at(name: str, given: Any, now: float, acts: bool) -> float:
 
 
 def _is_number(given: Any) -> bool:
-    """Whether a value is a number, of Python or NumPy; truth values are none."""
+    """Whether a value is a number of Python or NumPy; booleans are not."""
     try:
         array = np.asarray(given)
     except ValueError:  # lists of different lengths
@@ -115,7 +115,7 @@ def check_preemption(name: str, job: int, jobs: Sequence[JobSpec], running: Mapp
     Raises
     ------
     AllocationError
-        If it holds no GPUs, saves already, or got its GPUs at this very instant.
+        If it holds no GPUs, is already saving, or got its GPUs at this instant.
     """
     known = 0 <= job < len(jobs)
     what = f"scheduler {name} preempts " + (f"job {jobs[job].id}" if known
@@ -131,12 +131,12 @@ def check_preemption(name: str, job: int, jobs: Sequence[JobSpec], running: Mapp
 
 def check_moved(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec],
                 held: Mapping[int, Ints | None], saving: Mapping[int, Saving]) -> None:
-    """Check that a job that was preempted in the same decision may be started on GPUs.
+    """Check that a job preempted in the same decision may start on the given GPUs.
 
     Parameters
     ----------
     held : mapping of int to ndarray of int
-        The GPUs that jobs had which were preempted.
+        The GPUs that preempted jobs had.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def check_start(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec], cluste
                 pending: Collection[int], saving: Mapping[int, Saving],
                 free: NDArray[np.bool_], lost: bool, sizes_of: Callable[[int], Sequence[int]]
                 ) -> None:
-    """Check that a job waits and that it can have the GPUs.
+    """Check that a job waits, and that it can have the GPUs.
 
     Parameters
     ----------

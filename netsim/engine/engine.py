@@ -1,4 +1,4 @@
-"""The engine of jobs: they arrive, get GPUs from a scheduler, run, lose them and return them."""
+"""The engine of jobs, which arrive, get GPUs from a scheduler, run, lose them and return them."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ _THRASHES = 1000
 class Engine:
     """Runs jobs from their arrival to their end.
 
-    A job waits, gets GPUs, restores what it has made before, runs, and ends; a scheduler may
-    preempt it, and the loss of a server may stop it, after which it waits again.
+    A job waits, gets GPUs, restores its earlier progress, runs and ends. If a scheduler preempts
+    it, or it loses a server, it waits again.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Engine:
     name : str, optional
         Name of the scheduler in errors; by default that of its class.
     options : Preemption, optional
-        What jobs keep that lose their GPUs, and what it costs.
+        What jobs that lose their GPUs keep, and what it costs.
 
     Attributes
     ----------
@@ -79,7 +79,8 @@ class Engine:
     ledger : Ledger
         When jobs held which GPUs.
     arrived, ended : int
-        Numbers of jobs that have arrived, which are the first, and that have ended.
+        The number of jobs that have arrived, which are the first ones, and the number that have
+        ended.
     decided_s : float
         Instant of the scheduler's last decision.
     told : callable or None
@@ -122,7 +123,7 @@ class Engine:
         ----------
         job : int
         jobs : sequence of JobSpec
-            All jobs, that one among them.
+            All jobs, including this one.
         """
         check_size(jobs[job], self._cluster)
         self._jobs = jobs
@@ -161,7 +162,7 @@ class Engine:
         self._ask()
 
     def _start(self, job: int, gpus: Ints) -> None:
-        """Give a job its GPUs; it runs as soon as it has restored what it has made before."""
+        """Give a job its GPUs; it runs as soon as it has restored its earlier progress."""
         now, pool = self._env.now, self._pool
         check_start(self._name, job, gpus, self._jobs, self._cluster, self._pending,
                     self._saving, pool.free, bool(pool.lost), self._execution.sizes)
@@ -176,9 +177,9 @@ class Engine:
         self._tell("job-started", job)
 
     def _promise(self, job: int) -> float:
-        """Return the estimated seconds of a job, of one that was preempted less those it ran.
+        """Return the estimated seconds of a job; for a preempted job, less the seconds it ran.
 
-        By its iterations, the load would tell schedulers how many it has not made yet.
+        If iterations were used, the load would reveal to schedulers how many are left.
         """
         rows = self.ledger.rows
         ran_s = rows["run_s"][job] if rows["preemptions"][job] else 0.0
@@ -203,7 +204,7 @@ class Engine:
         self._execution.send_state(job, nbytes, source, new, partial(self._moved, segment))
 
     def _to_move(self, job: int, before: Ints, gpus: Ints) -> tuple[float, int, Ints]:
-        """Return the bytes of a job's state, a server that has it, and those that need it."""
+        """Return the size of a job's state, a server that has it, and the servers that need it."""
         own, server_of = self._jobs[job].state_bytes, self._cluster.server_of
         if not (self._options.state_bytes if own is None else own):
             return 0.0, 0, before[:0]
@@ -235,7 +236,7 @@ class Engine:
         return self._execution.next_start(ready) if wait else ready
 
     def _moved(self, segment: Segment) -> None:
-        """Restore a job whose data or state has arrived; the scheduler knows when it will run."""
+        """Restore a job after its data or state has arrived; its time to run is known now."""
         rows, job = self.ledger.rows, segment.job
         segment.there = self._env.now
         expected, rows["expected"][job] = rows["expected"][job], math.nan
@@ -277,7 +278,7 @@ class Engine:
     # --- preemption -----------------------------------------------------------------------
 
     def _preempt(self, job: int) -> None:
-        """Take the GPUs from a job, when it has saved what it has made."""
+        """Take the GPUs from a job once it has saved its progress."""
         now, ledger, options = self._env.now, self.ledger, self._options
         check_preemption(self._name, job, self._jobs, self._running, self._saving,
                          ledger.rows["got"], now)
@@ -301,9 +302,9 @@ class Engine:
         self._tell("job-preempted", job)
 
     def _stop(self, job: int, kept: float, back: bool, lossless: bool = False) -> Ints | None:
-        """End the progress of a job, and return its GPUs; None if it has just ended itself.
+        """End the progress of a job and return its GPUs; None if it has just ended by itself.
 
-        With `back` it keeps what it had when it got them.
+        With `back`, it keeps only what it had when it got the GPUs.
         """
         ledger, now, lost_s = self.ledger, self._env.now, 0.0
         if not math.isnan(ledger.open[job].run):
@@ -399,7 +400,7 @@ class Engine:
         self._env.schedule(event, DECISIONS, delay)  # type: ignore[arg-type]
 
     def _decide(self) -> None:
-        """Ask the scheduler, check its answer, preempt and start jobs."""
+        """Ask the scheduler, check its answer, then preempt and start jobs."""
         self._asked = False
         self._alarm += 1
         self.decided_s = now = self._env.now
@@ -460,7 +461,7 @@ class Engine:
                 and getattr(callback.func, "__func__", None) is Engine._wake)
 
     def _wake(self, alarm: int, _: simpy.Event) -> None:
-        """Ask the scheduler at an instant that it asked for, unless it was asked since."""
+        """Wake the scheduler at a time that it asked for, unless it was asked since."""
         if alarm == self._alarm:
             self._ask()
 
@@ -487,7 +488,7 @@ class Engine:
                             f"{self._not_resumed()}")
 
     def _not_resumed(self) -> str:
-        """Return the part of a message on jobs that were preempted and wait since."""
+        """Return the part of a message on preempted jobs that still wait."""
         preempted = [job for job in sorted(self._pending) if self.ledger.rows["preemptions"][job]]
         if not preempted:
             return ""

@@ -19,8 +19,8 @@ Ints = NDArray[np.int64]
 class Execution(ABC):
     """Base of the ways in which placed jobs run.
 
-    What starts, stops and measures jobs is abstract. The rest is as for jobs that may start at any
-    instant, on as many GPUs as they ask for, and need no data.
+    The methods that start, stop and measure jobs are abstract. The others fit jobs that may start
+    at any time, on as many GPUs as they ask for, and need no data.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class Execution(ABC):
     Attributes
     ----------
     sends_state : bool
-        Whether the state of a job that gets other servers goes over a network, by `send_state`.
-        Elsewhere it takes the time that a NIC needs for it.
+        Whether the state of a job that gets other servers is sent over a network, by `send_state`.
+        Otherwise it takes the time that a NIC needs.
     """
 
     sends_state: ClassVar[bool] = False
@@ -58,9 +58,9 @@ class Execution(ABC):
 
     @abstractmethod
     def stop(self, job: int, kept: float, back: bool) -> float:
-        """Stop a job, which keeps some iterations; return the seconds of those that it loses.
+        """Stop a job that keeps `kept` iterations; return the seconds of those that it loses.
 
-        If the job has just made its last iteration, this ends it instead.
+        If the job has just made its last iteration, it ends instead.
 
         Parameters
         ----------
@@ -72,9 +72,9 @@ class Execution(ABC):
         """
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
-        """Make place for a job that has been submitted during the run, and has not arrived.
+        """Make room for a job that was submitted during the run and has not arrived.
 
-        The jobs of the run have it among them now, and those after it the next numbers.
+        `jobs` includes it, and the numbers of later jobs have grown by one.
         """
         self._jobs = jobs
 
@@ -92,18 +92,18 @@ class Execution(ABC):
     # --- jobs that are stopped, and go on elsewhere ----------------------------------------
 
     def go_back(self, job: int) -> None:  # noqa: B027 (nothing to do by default)
-        """Give up what a job has made since it was started last, after it was stopped."""
+        """Discard what a job has made since its last start, after it was stopped."""
 
     def send_state(self, job: int, nbytes: float, source: int, targets: Ints,
                    there: Callable[[], None]) -> None:
-        """Send the state of a job from a server to others, and then call `there`.
+        """Send the state of a job from one server to others, then call `there`.
 
-        Only where `sends_state`. It is not called if `stay` comes first.
+        Only used with `sends_state`. `there` is not called if `stay` comes first.
         """
         raise NotImplementedError
 
     def stay(self, job: int) -> None:  # noqa: B027
-        """Stop a job that waits for its state or its data; data on its way goes on being sent."""
+        """Stop a job that waits for its state or data; data in transit continues to be sent."""
 
     # --- the data on which jobs train ------------------------------------------------------
 
@@ -117,7 +117,7 @@ class Execution(ABC):
         Returns
         -------
         bool
-            True if it is on its way over a network, so that nobody knows when it will be there.
-            Then `there` is called when it is, unless `stay` comes first.
+            True if the data is in transit over a network, so that its arrival is not known. `there`
+            is then called when it has arrived, unless `stay` comes first.
         """
         return False

@@ -54,13 +54,13 @@ class GpuPool:
         self._mark(gpus, 1)
 
     def lose(self, server: int) -> None:
-        """Withdraw a server: its free GPUs are not given any more; those that are held remain."""
+        """Withdraw a server: its free GPUs are not given to jobs; jobs keep those they hold."""
         own = self._of(server)
         self._mark(own[self.free[own]], -1)
         self.lost[server] = None
 
     def repair(self, server: int, held: Ints) -> bool:
-        """Make the GPUs of a server available but those that are held; whether it was lost."""
+        """Make the GPUs of a server available, except held ones; return whether it was lost."""
         if server not in self.lost:
             return False
         del self.lost[server]

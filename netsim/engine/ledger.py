@@ -1,4 +1,4 @@
-"""The accounts of jobs: the GPUs that they held, when, and what became of that time."""
+"""The accounts of jobs: the GPUs that they held, when, and how that time was used."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ _AT_FIRST: dict[str, float | int] = {
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """A stretch of time for which a job holds the same GPUs; nothing changes it when it is over.
+    """A period in which a job holds the same GPUs; it does not change once it is over.
 
     Attributes
     ----------
     job : int
     gpus : ndarray of int
     got, run, stop, free : float
-        When it got the GPUs, when its progress began and ended, and when it gave them back; NaN
-        where that is yet to come.
+        When it got the GPUs, when its progress began and ended, and when it gave them back; NaN for
+        what has not happened yet.
     there : float
-        When the data or state that it needs there is, or is expected, on the servers of the GPUs;
-        NaN where that is not known yet.
+        When the data or state that it needs has arrived, or should arrive, at the servers of the
+        GPUs; NaN if not known yet.
     reason : str or None
         ``"finish"``, ``"preempt"`` or ``"fault"``; None while it holds them.
     kept : float
-        Iterations that the job had kept when it got the GPUs; when it is over, those that it has
-        kept afterwards.
+        Iterations that the job had kept when it got the GPUs; once the segment is over, those that
+        it has kept afterwards.
     lost_s : float
         Seconds of its progress that were lost.
     """
@@ -80,8 +80,8 @@ class Segment:
 class Ledger:
     """Accounts of all jobs of a run.
 
-    What a job held is useful, lost or overhead: progress that was kept, progress that was not, and
-    restoring, moving and saving.
+    The time for which a job held GPUs is useful, lost or overhead: progress that was kept, progress
+    that was not kept, and restoring, moving and saving.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Ledger:
     # --- what happens ---------------------------------------------------------------------
 
     def take(self, job: int, gpus: Ints, now: float) -> Segment:
-        """Note that a job gets GPUs."""
+        """Record that a job gets GPUs."""
         rows = self.rows
         self.open[job] = segment = Segment(job, gpus, now, kept=float(rows["kept"][job]))
         rows["got"][job] = now
@@ -120,11 +120,11 @@ class Ledger:
         return segment
 
     def run(self, job: int, now: float) -> None:
-        """Note that a job's progress begins."""
+        """Record that a job's progress begins."""
         self.open[job].run = self.rows["ready"][job] = now
 
     def stop(self, job: int, now: float, kept: float, lost_s: float) -> None:
-        """Note that a job's progress ends; `lost_s` of it are lost."""
+        """Record that a job's progress ends, and that `lost_s` seconds of it are lost."""
         rows, segment = self.rows, self.open[job]
         if math.isnan(segment.run):
             segment.run = now
@@ -135,7 +135,7 @@ class Ledger:
         segment.lost_s = lost_s
 
     def free(self, job: int, now: float, reason: str) -> None:
-        """Note that a job gives its GPUs back."""
+        """Record that a job gives its GPUs back."""
         rows, segment = self.rows, self.open.pop(job)
         segment.free, segment.reason, segment.kept = now, reason, float(rows["kept"][job])
         rows["held_s"][job] += now - segment.got
@@ -144,7 +144,7 @@ class Ledger:
         self.segments.append(segment)
 
     def revert(self, job: int) -> None:
-        """Give up all that a job made since it got the GPUs that it holds."""
+        """Discard all that a job made since it got its current GPUs."""
         rows, segment = self.rows, self.open[job]
         rows["useful_s"][job] -= segment.stop - segment.run - segment.lost_s
         rows["kept"][job] = segment.kept
@@ -164,7 +164,7 @@ class Ledger:
         return rows["run_s"][jobs] + np.where(np.isnan(rows["stop"][jobs]), present, 0.0)
 
     def accounts(self, now: float) -> dict[str, Any]:
-        """Return what each job held in all, in GPU-seconds, and the parts of that."""
+        """Return the total GPU-seconds that each job held, and their parts."""
         rows = self.rows
         every = slice(None)
         held, ran = self.held_s(every, now), self.run_s(every, now)
@@ -235,7 +235,7 @@ class JobAccounts:
         return (self._iterations[jobs] - self.progress(jobs)) * self._expected_s[jobs]
 
     def saves(self, job: int) -> bool:
-        """Whether a job that is preempted now would hold its GPUs for a while, to save."""
+        """Whether a job that is preempted now would hold its GPUs longer, to save."""
         return self._options.checkpoint_s > 0 and self.grew(job)
 
     def grew(self, job: int) -> bool:
@@ -245,11 +245,11 @@ class JobAccounts:
         return self.finished(job) > self.at("kept", job)
 
     def kept(self, job: int) -> float:
-        """Return the iterations that a job would keep that is preempted now."""
+        """Return the iterations that a job would keep if it were preempted now."""
         return float(self.progress(job)) if self._options.keep == "fraction" else self.finished(job)
 
     def finished(self, job: int) -> float:
-        """Return the iterations that a job keeps that loses a server: its whole ones."""
+        """Return the iterations that a job would keep if it lost a server: the whole ones."""
         kept = float(self.at("kept", job))
         if not self.at("ready", job) <= self._env.now:
             return kept

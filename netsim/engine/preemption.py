@@ -1,4 +1,4 @@
-"""What jobs keep when they lose their GPUs, and what it costs to stop and to go on."""
+"""What jobs keep when they lose their GPUs, and what it costs to stop and to continue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROUNDING, _RELATIVE = 1e-9, 1e-12
 @plain_numbers
 @dataclass(frozen=True)
 class Preemption:
-    """What a job that is preempted, or that loses a server, keeps, and what that costs.
+    """What a job keeps when it is preempted or loses a server, and what that costs.
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ class Preemption:
         Whether a preempted job keeps its whole iterations only, or also the part of the current
         one.
     checkpoint_s : quantity
-        Time to save progress, for which a preempted job still holds its GPUs. It is not paid where
+        Time to save progress, for which a preempted job still holds its GPUs. It does not apply if
         nothing new was finished.
     restore_s : quantity
-        Time to load what was saved, for which a job that goes on already holds its GPUs.
+        Time to load saved progress, for which a restarted job already holds its GPUs.
     state_bytes : quantity
-        Bytes that a job moves if it comes back on a server that was not among its last ones.
-        A job's own `state_bytes` go first.
+        Bytes that a job moves if it restarts on a server that was not among its last ones. A job's
+        own `state_bytes` take precedence.
     on_fault : {"iterations", "checkpoint"}
-        What a job keeps that loses a server: its whole iterations, or what it had when it got its
+        What a job that loses a server keeps: its whole iterations, or what it had when it got its
         GPUs.
 
     Raises
@@ -68,12 +68,12 @@ class Preemption:
 
 
 def whole(progress: float) -> float:
-    """Return the whole iterations in a job's progress, one that ends now included."""
+    """Return the whole iterations in a job's progress, including one that ends now."""
     return float((progress + _ROUNDING + _RELATIVE * progress) // 1)
 
 
 def as_preemption(given: Preemption | Mapping[str, Any] | None) -> Preemption:
-    """Make the options of preemption from a mapping; by default nothing is paid.
+    """Make the options of preemption from a mapping; by default, preemption costs nothing.
 
     Raises
     ------
@@ -95,13 +95,13 @@ def as_preemption(given: Preemption | Mapping[str, Any] | None) -> Preemption:
 def on_edge(given: Preemption | Mapping[str, Any] | None) -> Preemption:
     """Make the options of preemption of whole jobs on an edge-cloud.
 
-    By default they keep the part of an iteration, and nothing is paid. An iteration is a mini-batch
-    of each worker.
+    By default, jobs keep the part of an iteration, at no cost. An iteration is one mini-batch of
+    each worker.
 
     Raises
     ------
     InputError
-        If an option does not exist, has an invalid value, or means nothing on an edge-cloud.
+        If an option does not exist, has an invalid value, or does not apply to an edge-cloud.
     """
     options = as_preemption(given)
     default = Preemption()

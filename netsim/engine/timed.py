@@ -20,7 +20,7 @@ __all__ = ["run_timed", "run_to_end", "timed_engine"]
 
 
 class _GivenTimes(TimedExecution):
-    """An `Execution` in which each job takes a given time, wherever it is."""
+    """An `Execution` in which each job takes a given time on any GPUs."""
 
     def __init__(self, env: simpy.Environment, jobs: Sequence[JobSpec], seconds: Sequence[float]
                  ) -> None:
@@ -40,7 +40,7 @@ def timed_engine(context: RunContext, scheduler: Scheduler, placement: Placement
     Parameters
     ----------
     options : Preemption, optional
-        What jobs keep that lose their GPUs, and what it costs.
+        What jobs that lose their GPUs keep, and what it costs.
     """
     env = simpy.Environment(0.0)
     return env, Engine(env, context.cluster, context.jobs, scheduler,

@@ -132,7 +132,7 @@ class ClusterView:
         return self.room_on(self.free)
 
     def room_on(self, free: NDArray[np.bool_]) -> Room:
-        """Return a `Room` of other GPUs than those that are free, such as if jobs were preempted.
+        """Return a `Room` of the given GPUs, such as those free after a preemption.
 
         Parameters
         ----------
@@ -152,8 +152,8 @@ class ClusterView:
     def remaining_s(self, jobs: Any) -> Any:
         """Return the expected seconds of the iterations that jobs have not made.
 
-        They are by the jobs' own estimates; of a model or a ring without one, by the shortest time
-        of an iteration on the cluster.
+        These follow the jobs' own estimates. Without one, the shortest time of an iteration on the
+        cluster is used for a model or a ring.
         """
         return self.accounts.remaining_s(jobs)
 
@@ -184,8 +184,8 @@ class ClusterView:
     def ready(self, jobs: Any) -> Any:
         """Return when the progress of jobs on their GPUs began, or will begin.
 
-        NaN for those without GPUs. While data is sent over a network, this is when it should be
-        there by what the job says; while state moves over one, it is inf.
+        NaN for those without GPUs. While a job's data is sent over a network, this is when the data
+        should arrive according to the job. While its state moves over a network, it is inf.
         """
         return self.accounts.ready(jobs)
 
@@ -194,7 +194,7 @@ class ClusterView:
         return self.accounts.at("waits_since", jobs)
 
     def saves(self, job: int) -> bool:
-        """Whether a job that is preempted now would hold its GPUs for a while, to save."""
+        """Whether a job that is preempted now would hold its GPUs longer, to save."""
         return self.accounts.saves(job)
 
 
@@ -202,12 +202,12 @@ class Scheduler(Protocol):
     """Decides which jobs start, whenever a job arrives or ends and at instants that it asks for.
 
     A scheduler that prepares before a run, or keeps state during one, has ``begin(context)``
-    instead of ``decide``; it returns an object with ``decide`` for one run. If that has
+    instead of ``decide``; it returns an object with ``decide`` for one run. If that object has
     ``add_job(job, context)``, jobs can be submitted during the run: it is called with the number of
-    the job, and others from there on have the next one; ``check_open()``, if it has that, is called
-    before and raises an `InputError` if no more jobs can be submitted. A scheduler that does not
-    support all clusters and jobs declares what it needs in ``needs``. What no name there can say,
-    ``suits(context)`` may check: it is called before a run and raises an `InputError`.
+    the new job, and the numbers of later jobs grow by one. If it also has ``check_open()``, that is
+    called before; it raises an `InputError` if no more jobs can be submitted. A scheduler that does
+    not support all clusters and jobs declares what it needs in ``needs``. It may have
+    ``suits(context)`` for further checks, which is called before a run and raises an `InputError`.
 
     Attributes
     ----------

@@ -30,9 +30,9 @@ _ROUNDING = 1e-9
 class FabricGround(EdgeLinks):
     """The `Ground` of `FabricTransport` in one run.
 
-    The workers of a job train its chunks one after the other: worker i of k those whose number is i
-    modulo k. To the fabric, a worker is the chunk with its number, which has the mini-batches of
-    all of them. The job ends when all its workers have ended; until then it holds them.
+    Each of the k workers of a job trains its chunks one after the other: worker i trains chunks i,
+    i + k, i + 2k and so on. The fabric sees a worker as one chunk with the mini-batches of all its
+    chunks. The job holds all its workers until the last one has ended.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class FabricGround(EdgeLinks):
         return self._uploads.send(job, self._setting.first[job] + chunks, server, delay)
 
     def forget(self, job: int, uploads: Iterable[CoflowEvent]) -> None:
-        """Withdraw the uploads of a job that are on their way."""
+        """Withdraw the given uploads of a job, which are in transit."""
         where = self._setting.chunks_of(job)
         self._uploads.forget(np.arange(where.start, where.stop))
         for upload in uploads:
@@ -80,10 +80,10 @@ class FabricGround(EdgeLinks):
     # --- training -------------------------------------------------------------------------
 
     def train(self, job: int, servers: Ints, kept: float, ended: Callable[[], None]) -> None:
-        """Train a job with a worker on each of some servers, from the end of this instant on.
+        """Train a job, one worker per given server, from the end of this instant on.
 
-        It goes on where it was, or if it had another number of workers, with `kept` of its
-        training done by each of these.
+        It continues where it was. If it had another number of workers, each worker starts with the
+        fraction `kept` of its training done.
         """
         gang = self._gangs.get(job)
         if gang is None or len(gang.workers) != len(servers):
@@ -98,7 +98,7 @@ class FabricGround(EdgeLinks):
         self._schedule_choice()
 
     def train_in_cloud(self, job: int) -> None:
-        """Note that a job trains in the cloud as a whole, with its PS there."""
+        """Record that a job trains entirely in the cloud, with its PS there."""
         self._starting[job] = None
         self._schedule_choice()
 
@@ -108,12 +108,12 @@ class FabricGround(EdgeLinks):
         return gang is not None and (bool(gang.training) or self._starting.get(job) is gang)
 
     def progress(self, job: int) -> float:
-        """Return the part of a job's training that is done, as seen from the slowest worker."""
+        """Return the fraction of a job's training that its slowest worker has done."""
         gang = self._gangs[job]
         return 1 - max(map(self._training.left, gang.workers.tolist())) / gang.batches
 
     def stop(self, job: int) -> None:
-        """Stop to train a job; it may go on later."""
+        """Stop the training of a job; it may continue later."""
         self._idle[job] = self.env.now
         gang = self._gangs.get(job)
         for worker in [] if gang is None else sorted(gang.training):
@@ -123,7 +123,7 @@ class FabricGround(EdgeLinks):
         self._schedule_choice()
 
     def drop_parts(self, job: int) -> None:
-        """Give up the mini-batches that the workers of a job have begun and not ended."""
+        """Discard the unfinished mini-batches of a job's workers."""
         for worker in self._gangs[job].workers.tolist():
             left = float(self._traffic.batches[worker])
             self._training.restart(worker, math.ceil(left * (1 - _ROUNDING) - _ROUNDING))
@@ -154,7 +154,7 @@ class FabricGround(EdgeLinks):
                 self._training.begin(worker, host, ps)
 
     def _note(self, job: int, worker: int) -> None:
-        """Note that a worker has stopped, and the time in which it did not compute."""
+        """Record that a worker has stopped, and the time in which it did not compute."""
         gang, traffic = self._gangs[job], self._traffic
         gang.training.discard(worker)
         made = gang.before[worker - gang.workers[0]] - traffic.batches[worker]
@@ -223,7 +223,7 @@ class _Gang:
 
 
 class _SentData(JobData):
-    """Data of jobs that is sent over links: what it says of the future is what jobs declare.
+    """Data of jobs that is sent over links; predictions use the delays that jobs declare.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class _SentData(JobData):
         self._waiting.pop(number, None)
 
     def arrived(self, number: int, server: int) -> None:
-        """Note that a chunk of a job is on a server."""
+        """Record that a chunk of a job has arrived at a server."""
         now, coming = self._env.now, self._coming[number]
         self.uploads[number] += now - coming[server].since
         coming[server].chunks -= 1
@@ -282,7 +282,7 @@ class _SentData(JobData):
                 there()
 
     def free(self, number: int) -> None:
-        """Forget the data of a job that has ended, and send no more of it."""
+        """Forget the data of a job that has ended, and stop sending it."""
         super().free(number)
         coming = self._coming.pop(number, {})
         if coming:
@@ -292,7 +292,7 @@ class _SentData(JobData):
 
 @dataclass(slots=True, eq=False)
 class _Coming:
-    """Data on its way to a server: since when, how many chunks are missing, and in which coflow."""
+    """Data in transit to a server: since when, how many chunks are missing, and in which coflow."""
 
     since: float
     chunks: int
@@ -300,7 +300,7 @@ class _Coming:
 
 
 class _Execution(EdgeExecution):
-    """Whole jobs that train over links; in the cloud they do not exchange. See `Execution`.
+    """Whole jobs that train over links; in the cloud they exchange nothing. See `Execution`.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ class _Execution(EdgeExecution):
         self._had: dict[int, float] = {}
 
     def add_job(self, job: int, jobs: Any) -> None:
-        """Make place for a job that has not arrived; see `Execution`."""
+        """Make room for a job that has not arrived; see `Execution`."""
         super().add_job(job, jobs)
         self._since_s, self._had = ({each + (each >= job): value for each, value in known.items()}
                                     for known in (self._since_s, self._had))
@@ -335,7 +335,7 @@ class _Execution(EdgeExecution):
         super()._over(job)
 
     def progress(self, jobs: Any) -> Any:
-        """Return the part of their training that jobs have made; see `Execution`."""
+        """Return the fraction of their training that jobs have done; see `Execution`."""
         numbers = [self._typed.numbers[job] for job in np.atleast_1d(jobs).tolist()]
         made = np.array(super().progress(jobs)).reshape(-1)
         for place, number in enumerate(numbers):
@@ -346,7 +346,8 @@ class _Execution(EdgeExecution):
     def stop(self, job: int, kept: float, back: bool) -> float:
         """Stop a job; see `Execution`.
 
-        What it loses took as long as the same part of all that it made since it was started.
+        The seconds that it loses are the same fraction of its run as the lost training is of the
+        training done in this run.
         """
         number = self._typed.numbers[job]
         if not self._ground.trains(number):

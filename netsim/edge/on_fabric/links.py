@@ -24,7 +24,7 @@ __all__ = ["EdgeLinks"]
 class EdgeLinks:
     """Base of runs in which uploads and exchanges of chunks are flows.
 
-    A subclass says what follows from what happens: `_arrived`, `_ended`, `_stopped` and `_choose`.
+    A subclass reacts to events: `_arrived`, `_ended`, `_stopped` and `_choose`.
 
     Parameters
     ----------

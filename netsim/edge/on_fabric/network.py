@@ -30,7 +30,7 @@ class PerFlowCapNetwork(Topology):
     first : int
         The link that is limit 0; the links before it are those of the network.
     codes : ndarray of int, shape (limits,)
-        What each limit is for, which is also the ECMP key of its flow. Never changed in place.
+        The purpose of each limit, which is also the ECMP key of its flow. Never changed in place.
     """
 
     def __init__(self, network: Topology, limits: int) -> None:
@@ -40,7 +40,7 @@ class PerFlowCapNetwork(Topology):
         self.add_limits(np.arange(limits))
 
     def add_limits(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Append limits with some codes, which have to be set; return their numbers."""
+        """Append limits with the given codes, without rates yet; return their numbers."""
         limits, known = len(codes), self.links - self.first
         self.codes = np.concatenate((self.codes, codes))
         self.link_names += tuple(f"limit-{known + each} of a flow" for each in range(limits))

@@ -125,7 +125,7 @@ class Rounds:
                 del self._groups[key]
 
     def _enter(self, group: _Group, phase: int, done: Floats | None = None) -> None:
-        """Begin a phase that each member has partly done, or the next one that takes time."""
+        """Begin a phase, part of which may be done, or the next one that takes time."""
         traffic, chunk = self._traffic, group.members[0]
         while phase < _PHASES:
             done = np.zeros(len(group.members)) if done is None else done
@@ -240,7 +240,7 @@ class Rounds:
         return True
 
     def _leave(self, group: _Group, chunk: int) -> None:
-        """Note what becomes of the mini-batch of a chunk that stops in the middle of it."""
+        """Decide about the current mini-batch of a chunk that stops in the middle of it."""
         traffic, done = self._traffic, self._done(group, chunk)
         if self._preemption == "pause":
             self._paused[chunk] = group.phase, done

@@ -71,7 +71,7 @@ class FabricTransport:
         return FabricTraining(setting, sharing, self.mode, self.preemption)
 
     def ground(self, setting: EdgeSetting, sharing: LinkSettings) -> FabricGround:
-        """Make what whole jobs run on in one run; see `FabricGround`."""
+        """Make the `Ground` of whole jobs for one run; see `FabricGround`."""
         return FabricGround(setting, sharing, self.mode)
 
     @property
@@ -120,9 +120,10 @@ class FabricTraining(EdgeLinks):
             self._stop_at(arrival, self._since)
 
     def _stop_at(self, until: float, since: float) -> None:
-        """Stop at an instant, after all its events but the choice of the chunks to train next.
+        """Stop at an instant after all its events except the choice of the next chunks.
 
-        The instant is `since` and some seconds, as SimPy has it for what is scheduled then.
+        The instant is computed as `since` plus a delay, as SimPy does, so that rounding is the
+        same.
         """
         self._stop = simpy.Event(self.env)
         self._stop._ok, self._stop._value = True, None
@@ -130,7 +131,7 @@ class FabricTraining(EdgeLinks):
         heappush(self.env._queue, (at, _STOP, next(self.env._eid), self._stop))  # type: ignore[misc]
 
     def _forget(self, event: simpy.Event) -> None:
-        """Take an event from the queue, as `_choose` looks for what comes next."""
+        """Remove an event from the queue, because `_choose` looks for the next event."""
         queue = self.env._queue
         queue[:] = [entry for entry in queue if entry[3] is not event]
         heapify(queue)

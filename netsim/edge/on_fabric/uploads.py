@@ -57,7 +57,7 @@ class Uploads:
         return traffic.send(job, 0, traffic.demand(flows, limits), partial(self._sent, limits))
 
     def _limits(self, chunks: Ints) -> Ints:
-        """Return limits that the uploads of chunks have to themselves."""
+        """Return limits for uploads of chunks, one for each upload."""
         self._grow()
         limits = self._traffic.uploads_of(chunks)
         taken = self._server[limits] != _NONE
@@ -89,7 +89,7 @@ class Uploads:
             self._arrived(chunk, server)
 
     def forget(self, chunks: Ints) -> None:
-        """Report nothing more of some chunks."""
+        """Stop reporting the uploads of the given chunks."""
         if self._going.any():
             going = np.flatnonzero(self._going)
             self._going[going[np.isin(self._traffic.decoded(going)[0], chunks)]] = False

@@ -50,7 +50,7 @@ class Workers:
         self._log: list[tuple[int, float, float]] = Rows()
 
     def _tabulate(self) -> None:
-        """Make what follows from the setting."""
+        """Make the arrays that follow from the setting."""
         setting = self._setting
         self._job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks).tolist()
         self._batch_s = np.array([job.p0_s / job.batches for job in setting.jobs]) / (
@@ -75,7 +75,7 @@ class Workers:
         self._preemptions = with_room(self._preemptions, where, 0)
 
     def dispatch(self, job: int, chunks: Ints, worker: Ints) -> None:
-        """Record to which workers the chunks of a job go."""
+        """Record the workers to which the chunks of a job go."""
         self._worker[chunks] = worker
         self._zeta[job] = (worker == CLOUD).all()
 
@@ -189,7 +189,7 @@ class Workers:
         return self._first, np.where(self._unfinished > 0, np.nan, self._last)
 
     def log(self, ready: Floats, wasted: Floats) -> TransportLog:
-        """Return the log of the run so far; what goes on ends at infinity.
+        """Return the log of the run so far; intervals that have not ended end at infinity.
 
         Parameters
         ----------
