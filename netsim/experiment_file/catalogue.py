@@ -1,4 +1,4 @@
-"""The names of all policies, formats, networks and so on: a summary of each, and its options."""
+"""The names of all policies, formats, networks and so on, with their summaries and options."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ REQUIRED = "(to be given)"
 
 
 def _where(registry: Registry, name: str) -> str:
-    """Return where a scheduler runs, unless that is everywhere; nothing for others."""
+    """Return where a scheduler runs, unless it runs everywhere; "" for other policies."""
     places = places_of(registry.make(name, {})) if registry is SCHEDULERS else ()
     return f"on {places[0]}s: " if len(places) == 1 else ""
 
@@ -97,27 +97,27 @@ def catalogue(kind: str) -> Summaries:
 
 
 def details(kind: str, name: str) -> dict[str, Any]:
-    """Describe what has a name: a policy, a format, a network or the like.
+    """Describe a named thing: a policy, a format, a network or the like.
 
     Parameters
     ----------
     kind : str
         A name of `CATALOGUES`.
     name : str
-        A name of that kind, an alias of one, or ``"module:attribute"`` of your own.
+        A name of that kind, an alias, or ``"module:attribute"`` for your own code.
 
     Returns
     -------
     dict
-        ``kind``, ``name``, ``summary``; of what takes options also ``options``, a mapping of each
-        to its default (`REQUIRED` if it has none), and ``doc``, the docstring after its summary.
+        ``kind``, ``name`` and ``summary``. If it takes options, also ``options``, a mapping of each
+        to its default (`REQUIRED` if it has none), and ``doc``, the docstring without its summary.
 
     Raises
     ------
     UnknownNameError
         If there is no such kind or name.
     InputError
-        If code of your own cannot be loaded.
+        If your own code cannot be loaded.
     """
     known = catalogue(kind)
     registries = REGISTRIES[kind].values()

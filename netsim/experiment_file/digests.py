@@ -24,7 +24,7 @@ def check_digest(path: str | Path | None, sha256: str | None) -> None:
     Raises
     ------
     InputError
-        If it does not, or there is no file.
+        If the digest differs, or there is no file.
     """
     if sha256 is None:
         return

@@ -78,7 +78,7 @@ class EdgeCloudTable(OpenTable):
 
 
 class TransportTable(PolicyTable):
-    """``transport``: what `netsim.edge.registry.make_transport` takes."""
+    """``transport``: an argument of `netsim.edge.registry.make_transport`."""
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def refuse_unknown(table: object) -> None:
     InputError
         If there is a list of tables.
     Problems
-        If it does not; lists the formats, or the names, of edge-cloud jobs.
+        If it does not exist; the message lists the formats, or the names, of edge-cloud jobs.
     """
     if isinstance(table, list):
         raise InputError("must be a table on an edge-cloud, not a list")
@@ -191,9 +191,9 @@ def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _problems_of_preemption(options: Any, schedulers: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the first problem of options of preemption, given schedulers by key, if there is one.
+    """Return the first problem of preemption options with the given schedulers, if there is one.
 
-    Some may have no use for them, the experiment's own one included, but not all.
+    Options may have no effect for some of the schedulers, but not for all.
     """
     named = list(schedulers.values()) or [make_scheduler("a-online")]
     for scheduler, free in zip(named, without_preemption(named), strict=True):
@@ -237,7 +237,7 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
                                                 given.get("events", ()))]
 
     def blamed(why: str) -> tuple[str, str]:
-        """Return the key without which jobs would not have a problem, and the message of that."""
+        """Return the key that causes the problem of a job, and the message of the problem."""
         def check(jobs: EdgeWorkload) -> None:
             for at, other in problems(jobs):
                 if at == "workload" and _need_of(other) == _need_of(why):
@@ -251,7 +251,7 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
 
 
 def _need_of(problem: str) -> str:
-    """Return who needs what, of the message of a problem."""
+    """Return the part of a problem's message that says who needs what."""
     return problem.partition(": ")[0]
 
 

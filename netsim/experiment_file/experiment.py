@@ -343,7 +343,7 @@ class Experiment(Table):
 
     @property
     def seeded(self) -> tuple[tuple[str | int, ...], ...]:
-        """Paths of the tables that use the seed of the experiment, as they have none of their own.
+        """Paths of the tables that use the experiment's seed, because they have none of their own.
 
         See `table_at`.
         """
@@ -468,20 +468,20 @@ def _built(network: NetworkTable | None) -> Topology | None:
 
 
 def table_at(keys: Any, path: Iterable[str | int]) -> Any:
-    """Return the table at a path of keys, and of places in lists."""
+    """Return the table at a path of keys and of indices in lists."""
     for part in path:
         keys = keys[part]
     return keys
 
 
 def _of_one(problem: tuple[str, str], of_parts: Mapping[str, list[tuple[str, str]]]) -> str:
-    """Return the key of a problem, with that of the part if one part of a list has it alone."""
+    """Return the key of a problem, or that of the only part that has the problem."""
     having = [part for part, problems in of_parts.items() if problem in problems]
     return f"{problem[0]}.{having[0]}" if len(having) == 1 else problem[0]
 
 
 def _without_seed(keys: Mapping[str, Any]) -> Iterator[tuple[str | int, ...]]:
-    """Yield the paths of the tables among some keys that take the experiment's seed."""
+    """Yield the paths of the tables that take the experiment's seed."""
     paths: list[tuple[str | int, ...]] = [("cluster",), ("edge_cloud",), ("workload",)]
     if isinstance(keys.get("workload"), list):
         paths[2:] = [("workload", place) for place in range(len(keys["workload"]))]

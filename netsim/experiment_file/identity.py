@@ -19,8 +19,7 @@ __all__ = ["default_folder", "spec_hash"]
 def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:
     """Hash a resolved experiment and netsim's version to hexadecimal digits.
 
-    The description, what a sweep varies, and the paths of files do not count;
-    the contents of files do.
+    The contents of files count. Their paths, the description, and what a sweep varies do not.
     """
     spec = {key: value for key, value in resolved.items() if key not in ("description", "sweep")}
     for name in ("network", "workload"):

@@ -43,7 +43,7 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
         Whether the file may name user-defined code, ``"module:Class"``, which is then loaded. If
         False, the file, and files that it names, may also not name files outside of its folder.
     single : bool
-        Whether to leave out, unchecked, what only comparisons and sweeps use.
+        Whether to leave out the tables for comparisons and sweeps, without checking them.
 
     Returns
     -------
@@ -151,7 +151,7 @@ class Draft:
         self._settings.append(setting)
 
     def build(self, single: bool = False) -> Experiment:
-        """Make the experiment, without its tables ``compare`` and ``sweep`` if it is `single`.
+        """Make the experiment; with `single`, without its tables ``compare`` and ``sweep``.
 
         Raises
         ------

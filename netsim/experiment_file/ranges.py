@@ -29,22 +29,23 @@ _DIGITS = 6
 @plain_numbers
 @dataclass(frozen=True)
 class Range:
-    """All values of a setting between two, from which a sweep draws some; see `Points`.
+    """A range of values of a setting, from which a sweep draws some; see `Points`.
 
     Parameters
     ----------
     low, high : quantity
-        The ends: two numbers, or both with units, as in ``"1ms"`` and ``"1s"``; 0 needs no unit.
-        What is drawn is a whole number if both ends are, such as ``4`` and ``64``; else a float
-        with six digits: of ends with units, in seconds, bytes or bytes per second.
+        The ends: two numbers, or two quantities with units, as in ``"1ms"`` and ``"1s"``; 0 needs
+        no unit. If both ends are whole numbers, such as ``4`` and ``64``, whole numbers are drawn.
+        Otherwise floats with six digits are drawn; with units, in seconds, bytes or bytes per
+        second.
     log : bool
-        Whether each factor between two values is as likely, instead of each difference.
+        Whether values are uniform on a logarithmic scale instead of a linear one.
 
     Raises
     ------
     InputError
-        If the ends are of different kinds, or one alone has a unit; or if `low` is not below
-        `high`, or not above 0 where the range is logarithmic.
+        If the ends are of different kinds, or only one has a unit; if `low` is not below `high`; or
+        if `low` is not above 0 in a logarithmic range.
 
     Examples
     --------
@@ -76,7 +77,7 @@ class Range:
 
     @property
     def unit(self) -> str:
-        """Unit of what is drawn: ``"s"``, ``"B"`` or ``"B/s"``; empty if the ends are numbers."""
+        """Unit of drawn values: ``"s"``, ``"B"`` or ``"B/s"``; empty if the ends are numbers."""
         return self._parsed[2]
 
     @property
@@ -99,7 +100,7 @@ class Range:
                          f"{self.low!r} and {self.high!r}")
 
     def at(self, place: float) -> float | int:
-        """Return the value at a place from 0, which is the low end, to 1."""
+        """Return the value at a place between 0, the low end, and 1, the high end."""
         low, high, _ = self._parsed
         end = high + 1 if self._whole else high  # as likely as the others
         value = low * (end / low) ** place if self.log else low + place * (end - low)
@@ -111,18 +112,18 @@ class Range:
 @plain_numbers
 @dataclass(frozen=True)
 class Points:
-    """How many points a sweep draws from its ranges, and how.
+    """How many points a sweep draws from its ranges, and by which method.
 
     Parameters
     ----------
     count : int
-        Their number; points that are equal, as those of few whole numbers may be, count once.
+        The number of points. Equal points, which are possible with whole numbers, count once.
     method : {"latin-hypercube", "random"}
-        With a Latin hypercube, each of `count` equal parts of each range has a point in it, which
-        needs the extra ``sample`` (SciPy). Independent draws, ``"random"``, have those of fewer
-        points among them, so that more cost only what they add.
+        In a Latin hypercube, each of `count` equal parts of each range contains one point; it needs
+        the extra ``sample`` (SciPy). ``"random"`` draws points independently. A larger `count` then
+        keeps the points of a smaller one, so only the added points cost time.
     seed : int
-        Of the draws; independent of the seeds of runs.
+        Seed of the draws; independent of the seeds of runs.
 
     Raises
     ------
@@ -144,12 +145,12 @@ class Points:
 
     @classmethod
     def of(cls, given: Any) -> Points:
-        """Make points of their number, or of a mapping of all that they have.
+        """Make points from their number, or from a mapping of all their fields.
 
         Raises
         ------
         InputError
-            If it is neither.
+            If the argument is neither.
         """
         if isinstance(given, Points):
             return given
@@ -158,7 +159,7 @@ class Points:
         return cls(**options)
 
     def drawn_from(self, ranges: Mapping[str, Range]) -> list[dict[str, Any]]:
-        """Draw points from some ranges, each as a mapping with the same keys.
+        """Draw points from some ranges; each point is a mapping with the same keys.
 
         Raises
         ------
@@ -184,19 +185,19 @@ class Points:
 
 
 def range_of(given: Mapping[str, Any]) -> Range:
-    """Make a range of a table with ``low``, ``high`` and perhaps ``log``.
+    """Make a range from a table with ``low``, ``high`` and perhaps ``log``.
 
     Raises
     ------
     InputError
-        If it has other keys, or the range is not possible.
+        If it has other keys, or the range is invalid.
     """
     check_options(Range, given, "a range")
     return Range(**given)
 
 
 def is_range(given: Any) -> bool:
-    """Whether a table is a range, and not one of keys with lists of values."""
+    """Whether a table is a range, rather than a table of keys with lists of values."""
     return (isinstance(given, Mapping) and not given.keys().isdisjoint(("low", "high"))
             and not any(isinstance(each, list | tuple | Mapping) for each in given.values()))
 
@@ -208,7 +209,7 @@ def combinations(vary: Mapping[str, Sequence[Any] | Range], points: Points | Non
     Parameters
     ----------
     vary : mapping of str to sequence or Range
-        Values by key; the keys of what is yielded are the same, in this order.
+        Values by key. Combinations have the same keys, in this order.
     points : Points, optional
         Needed if there are ranges.
 

@@ -172,7 +172,7 @@ class WorkloadTable(_SourceTable):
 
     @property
     def parts(self) -> dict[str, Workload]:
-        """The workload, by the key below this one that it is from, which is none; see `built`."""
+        """The workload, under the key "" because no further key leads to it; see `built`."""
         return {"": self.built}
 
     def on(self, system: EdgeCloud) -> EdgeWorkload:
@@ -217,7 +217,7 @@ class PartTable(WorkloadTable):
     arrival : quantity
         Added to the arrivals of its jobs.
     id_offset : int, optional
-        Added to their ids; by default what makes them follow those of the entries before.
+        Added to their ids; by default, ids continue after those of the previous entries.
     """
 
     _JOINED: ClassVar[tuple[str, ...]] = ("arrival", "id_offset")
@@ -231,7 +231,7 @@ class PartTable(WorkloadTable):
         return {key: value for key, value in super().given.items() if key not in self._JOINED}
 
     def resolved(self) -> dict[str, Any]:
-        """Return the table as `WorkloadTable.resolved` does, with what is its own."""
+        """Return the table completed as in `WorkloadTable.resolved`, with its own keys."""
         own = self.model_dump(include=set(self._JOINED), exclude_none=True)
         return super().resolved() | own
 
@@ -270,16 +270,16 @@ class WorkloadList(RootModel[list[PartTable]]):
 
     @property
     def parts(self) -> dict[str, Workload]:
-        """The workload of each entry, with the ids and arrivals of its jobs, by its place."""
+        """The workload of each entry, with ids and arrivals shifted, by its index in the list."""
         return self._parts
 
     @property
     def given(self) -> dict[str, Any]:
-        """The keys of jobs of an edge-cloud, of which there are none."""
+        """The keys of jobs of an edge-cloud; always empty."""
         return {}
 
     def on(self, system: EdgeCloud) -> EdgeWorkload:
-        """Refuse: an edge-cloud has one workload.
+        """Raise an error: an edge-cloud has a single workload.
 
         Raises
         ------
@@ -347,7 +347,7 @@ class ClusterTable(Table):
         return build(partial(_cluster, network), self._given(network), ("gpus", "servers"))
 
     def _given(self, network: networks.Topology | None) -> dict[str, Any]:
-        """Return the options; where the network knows its GPUs, only those that are given."""
+        """Return the options; if the network knows its GPUs, only the given ones."""
         known = network is not None and network.gpu_servers is not None
         return self.model_dump(exclude_none=True, exclude_unset=known)
 

@@ -211,10 +211,10 @@ class SweepTable(Table):
         The seeds, or their number, counted from that of the experiment.
     vary : dict of str to list
         Values by key of the experiment file, such as ``"network.capacity"``. Nested tables,
-        ``network = {capacity = [...]}``, are equivalent. A `Range`, or a table such as
-        ``{low = "1ms", high = "1s", log = true}``, is one from which points are drawn.
+        ``network = {capacity = [...]}``, are equivalent. Points are drawn from a `Range`, or a
+        table such as ``{low = "1ms", high = "1s", log = true}``.
     points : int or table, optional
-        How many points are drawn from the ranges, and how; see `Points`.
+        The number of points to draw from the ranges, and the method; see `Points`.
     """
 
     seeds: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]] = 1

@@ -15,17 +15,17 @@ __all__ = ["Arrivals"]
 
 
 class Arrivals:
-    """Lets jobs arrive when it is time; one event waits in the environment for all of them.
+    """Lets jobs arrive on time; a single event in the environment stands for all of them.
 
     Parameters
     ----------
     env : simpy.Environment
     arrival_s : array_like of float, shape (jobs,)
-        When all jobs arrive, in order.
+        The arrival times of all jobs, in order.
     arrive : callable
         Called with the number of each job that arrives.
     which : sequence of int, optional
-        Jobs that have yet to arrive, in order; all by default.
+        Jobs that have not arrived yet, in order; all by default.
     """
 
     def __init__(self, env: Any, arrival_s: ArrayLike, arrive: Callable[[int], None],
@@ -42,7 +42,7 @@ class Arrivals:
             call_at(self._env, at, partial(self._ring, at))
 
     def _ring(self, at: float, _: Any) -> None:
-        """Start all jobs that arrive at an instant, unless they have arrived."""
+        """Start all jobs that arrive now, unless they have arrived already."""
         before = self._next
         while self._next < len(self._jobs) and self._at[self._jobs[self._next]] <= at:
             self._next += 1
@@ -51,9 +51,9 @@ class Arrivals:
             self._await()
 
     def add(self, job: int, arrival_s: float, *, arrives: bool = True) -> None:
-        """Insert a job that has not arrived; jobs from its number on are renumbered.
+        """Insert a job that has not arrived; later jobs are renumbered.
 
-        If not `arrives`, it is counted only.
+        Without `arrives`, the job is only counted.
         """
         self._at = np.insert(self._at, job, arrival_s)
         self._jobs += self._jobs >= job

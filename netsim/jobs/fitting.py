@@ -1,6 +1,6 @@
-"""Jobs fitted to what they run on: names of hosts become numbers, and collectives know the network.
+"""Fits jobs to a network: names of hosts become numbers, and collectives learn its properties.
 
-This is the boundary at which a workload, which can run on any network, meets one of them.
+A workload does not depend on a network; here it meets one.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Settle = Callable[[JobSpec, Collective], Collective]
 
 
 def fitted(spec: JobSpec, network: Topology, seed: int = 0) -> JobSpec:
-    """Return a job that knows the network: with numbers of hosts, and what its pattern left open.
+    """Return a job fitted to a network: with numbers of hosts, and a complete pattern.
 
     Parameters
     ----------
     spec : JobSpec
     network : Topology
     seed : int
-        Of the run, by which a job without hosts is placed.
+        The seed of the run, which determines the placement of a job without hosts.
 
     Raises
     ------
@@ -68,17 +68,17 @@ def all_fitted(workload: Workload, network: Topology, seed: int = 0) -> Workload
 
 
 def all_settled(workload: Workload, settle: Settle) -> Workload:
-    """Return a workload with what patterns left open; see `settled`."""
+    """Return a workload in which all patterns are complete; see `settled`."""
     jobs = workload.jobs
     return workload if isinstance(jobs, JobColumns) else _with_jobs(workload, jobs, settle)
 
 
 def fitted_pattern(pattern: Collective, network: Topology, hosts: Sequence[int] | Ints,
                    inside: float | None = None) -> Collective:
-    """Return a collective with what it left open, as its ranks' hosts on a network say.
+    """Complete a collective, given the network and the hosts of its ranks.
 
-    Groups of ``"hierarchical"`` are the ranks of each server; costs of ``"auto"`` and ``"fastest"``
-    are those of `costs_on`.
+    ``"hierarchical"`` gets the ranks of each server as its groups, and ``"auto"`` and ``"fastest"``
+    get their costs from `costs_on`.
 
     Parameters
     ----------
@@ -86,12 +86,12 @@ def fitted_pattern(pattern: Collective, network: Topology, hosts: Sequence[int] 
     network : Topology
     hosts : sequence of int, shape (ranks,)
     inside : float, optional
-        The rate inside a server, if hosts are servers, and not GPUs; bytes per second.
+        The rate inside a server in bytes per second, if hosts are servers rather than GPUs.
 
     Raises
     ------
     InputError
-        If the network does not say which servers there are, or they are no equal groups.
+        If the network does not define servers, or its servers are not groups of equal size.
     """
     if pattern.leaves_open == "group":
         return replace(pattern, **groups_on(network, hosts, pattern.order, inside is not None))
@@ -99,9 +99,9 @@ def fitted_pattern(pattern: Collective, network: Topology, hosts: Sequence[int] 
 
 
 def chosen_algorithms(jobs: Sequence[Any]) -> dict[str, list[str]]:
-    """Return the columns ``algorithm`` and ``why`` of jobs, if rules or networks chose for some.
+    """Return the columns ``algorithm`` and ``why``, if a rule or a network chose for some job.
 
-    They are empty for other jobs.
+    They are empty for the other jobs.
     """
     if isinstance(jobs, JobColumns):
         return {}
@@ -120,14 +120,14 @@ def chosen_algorithms(jobs: Sequence[Any]) -> dict[str, list[str]]:
 
 
 def with_algorithms(workload: Workload, table: pd.DataFrame) -> Iterator[JobSpec]:
-    """Yield the jobs of a run, by the algorithms that its table of jobs names.
+    """Yield the jobs of a run, with the algorithms that its table of jobs names.
 
     Parameters
     ----------
     workload : Workload
-        As it was before it met a network.
+        The workload before it was fitted to a network.
     table : DataFrame
-        With `chosen_algorithms`, if there are some.
+        The table of jobs, with the columns of `chosen_algorithms` if there are any.
     """
     titles = table["algorithm"].tolist() if "algorithm" in table else [""] * len(workload)
     for job, title in zip(workload, titles, strict=True):
@@ -144,7 +144,7 @@ def _on_hosts(network: Topology, seed: int) -> Settle:
 
 
 def _with_jobs(workload: Workload, jobs: Sequence[JobSpec], settle: Settle) -> Workload:
-    """Return a workload with other jobs, settled; itself if nothing has changed."""
+    """Return a workload with other jobs, settled; the same object if nothing has changed."""
     known: dict[Any, Collective | None] = {}
     found = [settled(job, settle, known) for job in jobs]
     same = all(one is other for one, other in zip(found, workload.jobs, strict=True))
@@ -153,15 +153,15 @@ def _with_jobs(workload: Workload, jobs: Sequence[JobSpec], settle: Settle) -> W
 
 def settled(job: JobSpec, settle: Settle, known: dict[Any, Collective | None] | None = None
             ) -> JobSpec:
-    """Return a job whose pattern leaves nothing open.
+    """Return a job with a complete pattern.
 
     Parameters
     ----------
     job : JobSpec
     settle : callable
-        Makes the pattern of a job from one that leaves something open.
+        Completes the pattern of a job.
     known : dict, optional
-        Which patterns do, to be looked at once for many jobs.
+        A cache of which patterns are incomplete, for many jobs.
     """
     if job.pattern is None:
         return job
@@ -178,7 +178,7 @@ def settled(job: JobSpec, settle: Settle, known: dict[Any, Collective | None] | 
 
 
 def _open_collective(job: JobSpec) -> Collective | None:
-    """Return the pattern of a job if it is a collective that leaves something open."""
+    """Return the pattern of a job if it is an incomplete collective."""
     assert job.pattern is not None
     try:
         made = make_pattern(job.pattern)
@@ -188,7 +188,7 @@ def _open_collective(job: JobSpec) -> Collective | None:
 
 
 def _numbered(spec: JobSpec, network: Topology) -> JobSpec:
-    """Return a job with the numbers of its hosts, after checking that the network has these."""
+    """Return a job with the numbers of its hosts, after checking that these exist."""
     if spec.hosts is None:
         if spec.ranks > network.hosts:
             raise InputError(f"job {spec.id} needs {spec.ranks} distinct hosts; network "
@@ -214,13 +214,13 @@ def _of_job(job: int) -> Iterator[None]:
 
 
 def _hosts_of(network: Topology, wrong: int) -> str:
-    """Say which hosts there are; and if one has that number as its name, how to call it."""
+    """Describe the existing hosts for an error, and whether the wrong number is a host's name."""
     named = f"; one is named {str(wrong)!r}" if str(wrong) in network.host_names else ""
     return f"network {network.name!r} has {network.hosts} hosts, 0 to {network.hosts - 1}{named}"
 
 
 def _fitted_columns(jobs: JobColumns, network: Topology) -> JobColumns:
-    """Return jobs with the numbers of their hosts; an error names the first job that has others."""
+    """Return jobs with the numbers of their hosts; an error names the first job with a bad one."""
     columns = jobs.columns
     if columns.hosts:
         numbers = np.zeros(len(columns.hosts), np.int64)

@@ -1,11 +1,11 @@
-"""Ranks that do the same at the same time are simulated once, where links are alike too.
+"""Simulates identical ranks only once, if the links that they use are identical as well.
 
-Max-min fair rates follow from flows and links alone. So where flows and links fall into classes,
-where each flow of a class crosses links of the same classes, and each link of a class is crossed by
-as many flows of each class, all flows of a class have one rate at any time, which one link of each
-class tells. Such classes are found by colour refinement: flows and links get colours by what they
-are, and then by the colours of what they meet, until no more of them differ. Colours are hashes of
-64 bits.
+Max-min fair rates depend on flows and links only. Suppose that flows and links fall into classes:
+the flows of a class cross links of the same classes, and the links of a class are crossed by
+equally many flows of each class. Then all flows of a class have the same rate at any time, and one
+link of each class determines it. Colour refinement finds such classes: flows and links start with a
+colour by their properties, and get new colours by the colours of what they meet, until the number
+of colours no longer grows. Colours are hashes of 64 bits.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Crossing(NamedTuple):
     Attributes
     ----------
     family, group : ndarray of int, shape (flows,)
-        Of each flow; groups of all families are numbered.
+        The family and the group of each flow. Groups of all families are numbered consecutively.
     src, dst : ndarray of int, shape (flows,)
         Hosts.
     payload, nbytes, latency : ndarray of float, shape (flows,)
-        Bytes without headers and with them, and the seconds of the path.
+        Bytes without headers, bytes with headers, and the latency of the path in seconds.
     ptr, links : ndarray of int
-        Their paths, in compressed rows.
+        The paths of flows, in compressed rows.
     """
 
     family: Ints
@@ -80,7 +80,7 @@ class Crossing(NamedTuple):
 
 
 class _Classes(NamedTuple):
-    """Flows and links that are alike.
+    """Classes of identical flows and links.
 
     Attributes
     ----------
@@ -95,23 +95,23 @@ class _Classes(NamedTuple):
 def fold(programs: Programs, crossing: Crossing, network: Topology,
          coflow_of: Callable[[int], RoutedCoflow], taken: NDArray[np.bool_]
          ) -> tuple[RoutedCoflow, ...] | None:
-    """Return the coflow of one group of each family that tells what all groups do.
+    """Return the coflow of one group of each family, which represents all groups.
 
     Parameters
     ----------
     programs : Programs
     crossing : Crossing
-        Its flows.
+        The flows of the programs.
     network : Topology
     coflow_of : callable
         Routes the first coflow of a family, given its number.
     taken : ndarray of bool, shape (links,)
-        Links that others use, or that change.
+        Links that other jobs use, or that change.
 
     Returns
     -------
     tuple of RoutedCoflow, or None
-        By family, each with the coflow that it stands for; None if groups differ.
+        By family, each with the coflow that it represents; None if groups differ.
     """
     if taken[crossing.links].any():
         return None
@@ -130,7 +130,7 @@ def fold(programs: Programs, crossing: Crossing, network: Topology,
 
 
 def _refined(crossing: Crossing, capacity: NDArray[np.float64]) -> _Classes:
-    """Divide flows and links until those of a class are alike in all that they meet."""
+    """Refine classes until the flows and links of a class are alike in all that they meet."""
     owner = crossing.owner
     used, link = np.unique(crossing.links, return_inverse=True)
     # Links that one path crosses are to differ, such as a host's two ports in a ring.
@@ -150,7 +150,7 @@ def _refined(crossing: Crossing, capacity: NDArray[np.float64]) -> _Classes:
 
 
 def _sums(values: Hashes, where: Ints, count: int) -> Hashes:
-    """Add up values by where they belong, as integers that wrap."""
+    """Sum values by index, as integers that wrap around."""
     found = np.zeros(count, np.uint64)
     np.add.at(found, where, values)
     return found
@@ -175,10 +175,10 @@ def _kinds_of(programs: Programs, of_flow: Ints) -> list[list[int]]:
 
 
 def _links_tell(crossing: Crossing, classes: _Classes) -> bool:
-    """Whether one link of each class tells the rates.
+    """Whether one link of each class determines the rates.
 
-    It does if as many flows of a class share each of the links that they cross, all of one group,
-    and no path crosses links that are alike.
+    It does if each of the links that a class crosses is crossed by equally many of its flows, all
+    of one group, and no path crosses two links of the same class.
     """
     owner, kinds = crossing.owner, int(classes.of_flow.max(initial=-1)) + 1
     on_path = owner * (int(classes.of_link.max(initial=-1)) + 1) + classes.of_link
@@ -198,10 +198,10 @@ def _links_tell(crossing: Crossing, classes: _Classes) -> bool:
 
 
 def _chosen(crossing: Crossing, of_flow: Ints) -> list[Ints]:
-    """Return flows of each class that tell what one of its links carries.
+    """Return flows of each class that represent one of its links.
 
-    They are those on the first link of the first flow, by its hosts, as flows of other classes
-    between the same hosts are on the same path everywhere.
+    They are those on the first link of the first flow. They are selected by their hosts, because
+    flows of other classes between the same hosts have the same path.
     """
     order = np.lexsort((crossing.dst, crossing.src, of_flow))
     begins = np.searchsorted(of_flow[order], np.arange(int(of_flow.max(initial=-1)) + 2))
@@ -217,7 +217,7 @@ def _chosen(crossing: Crossing, of_flow: Ints) -> list[Ints]:
 
 def _on_first_links(crossing: Crossing, chosen: Sequence[Ints], links: Ints,
                     capacity: NDArray[np.float64], whole: RoutedCoflow) -> RoutedCoflow:
-    """Return the coflow of some flows, on one link of each class."""
+    """Return the coflow of the chosen flows, on one link of each class."""
     flows = np.concatenate(chosen)
     _, entries = expand(crossing.ptr, flows)
     ptr = np.concatenate(([0], np.cumsum(np.diff(crossing.ptr)[flows])))

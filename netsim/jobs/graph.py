@@ -24,7 +24,7 @@ class Dag:
     Attributes
     ----------
     after, finishes_before : tuple of tuple of int
-        For each stage, the stages that its fields of these names list, without duplicates.
+        For each stage, the stages listed in its fields of these names, without duplicates.
     children, held : tuple of tuple of int
         For each stage, the stages that start after it, and the stages that cannot finish before
         it does.

@@ -16,10 +16,10 @@ Floats = NDArray[np.float64]
 
 
 def longest_path(operations: Operations, seconds: Floats, iterations: int) -> Iterator[Floats]:
-    """Yield the end of each operation, iteration by iteration, if each takes a given time.
+    """Yield the end of each operation, iteration by iteration, given how long each takes.
 
-    They are what a run takes if no operations slow each other down or take turns, and a lower
-    bound otherwise.
+    These are the ends in a run if no operations slow each other down or take turns, and lower
+    bounds otherwise.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def longest_path(operations: Operations, seconds: Floats, iterations: int) -> It
 
 @compiled
 def propagate(sequence, first, others, first_previous, previous, seconds, before, ends):  # type: ignore[no-untyped-def]
-    """Compute the ends of an iteration from those of the one before."""
+    """Compute the ends of operations in an iteration from those of the previous iteration."""
     for k in sequence:
         start = 0.0
         for at in range(first[k], first[k + 1]):

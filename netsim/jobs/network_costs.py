@@ -1,4 +1,4 @@
-"""What collectives have to know of the network on which their ranks are."""
+"""What collectives need to know of the network of their ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["costs_on", "groups_on"]
 
 def costs_on(network: Topology, hosts: Sequence[int] | Ints, algorithm: str,
              servers: int | None = None, inside: float | None = None) -> NcclCosts | SwitchCosts:
-    """Return what a rule that chooses an algorithm knows of a network.
+    """Return the costs by which a rule chooses an algorithm on a network.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ def costs_on(network: Topology, hosts: Sequence[int] | Ints, algorithm: str,
     algorithm : {"auto", "fastest"}
         The rule.
     servers : int, optional
-        Over how many servers the ranks are; by default as the network says, or as many as hosts.
+        The number of servers of the ranks; by default that of the network, or the number of hosts.
     inside : float, optional
-        The rate inside a server in bytes per second, if hosts are servers, and not GPUs.
+        The rate inside a server in bytes per second, if hosts are servers rather than GPUs.
     """
     machines, places = network.gpu_servers, np.asarray(hosts, np.int64)
     if algorithm == "fastest" or machines is None:
@@ -51,7 +51,7 @@ def costs_on(network: Topology, hosts: Sequence[int] | Ints, algorithm: str,
 
 
 def _links_of_first_gpu(network: Topology, host: int) -> list[int]:
-    """Return the NVLink of the first GPU on a host's server, and the link of the first NIC."""
+    """Return the NVLink of the first GPU of a host's server, and the link of its first NIC."""
     assert network.gpu_servers is not None
     server = host // network.gpu_servers.gpus
     of_nic = network.links_of_switch(f"nic-{server}.0").tolist()
@@ -82,18 +82,19 @@ def groups_on(network: Topology, hosts: Sequence[int] | Ints, order: Sequence[in
     order : sequence of int, optional
         The rank at each position; by default, ranks of a server follow each other.
     hosts_are_servers : bool
-        Whether each host is a server; else the network has to say which hosts are on one.
+        Whether each host is a server; otherwise the network must define which hosts are on a
+        server.
 
     Returns
     -------
     dict
-        ``group``, and ``order`` if it is not that of ranks.
+        ``group``, and ``order`` if it differs from the order of ranks.
 
     Raises
     ------
     InputError
-        If the network does not say which servers there are, the ranks of a server do not follow
-        each other in a given order, or servers have unequally many.
+        If the network does not define servers, the ranks of a server are not consecutive in the
+        given order, or servers have different numbers of ranks.
     """
     on = np.asarray(hosts, np.int64)
     if not hosts_are_servers:

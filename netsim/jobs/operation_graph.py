@@ -1,4 +1,4 @@
-"""The operations of a job, routed on a network: what its ranks do in every iteration."""
+"""The operations of a job, routed on a network."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["OperationGraph"]
 
 
 class _Named(Sequence[Stage]):
-    """The operations of all ranks as stages, which have their names alone, for tables and messages.
+    """Operations of all ranks as stages that only have names, for tables and messages.
 
     Parameters
     ----------
     operations : Operations
     programs : Programs, optional
-        The rows of which these are one operation each, of many.
+        The programs; each operation represents one of their rows.
     """
 
     __deepcopy__ = same
@@ -91,7 +91,7 @@ def _in_order(made: Operations, turn: NDArray[np.int64]) -> bool:
 
 
 def _related(relation: Relation, operations: NDArray[np.int64], others: NDArray[np.int64]) -> bool:
-    """Whether a relation has all of some pairs."""
+    """Whether a relation contains all of some pairs."""
     count = len(relation.first) - 1
     pairs = np.repeat(np.arange(count), relation.counts) * count + relation.others
     return bool(np.isin(operations * count + others, pairs).all())
@@ -99,7 +99,7 @@ def _related(relation: Relation, operations: NDArray[np.int64], others: NDArray[
 
 @lru_cache(maxsize=4)
 def _lists_of(made: Operations) -> dict[str, Any]:
-    """Return what a graph knows whatever the routes; jobs with the same operations share it."""
+    """Return the part of a graph that does not depend on routes; equal operations share it."""
     first, holders = made.after.counts, made.holders
     turn = np.where(made.rank < 0, -1, made.rank * len(made.streams) + made.stream)
     return {"children": made.after.inverse().lists(),
@@ -113,7 +113,7 @@ def _lists_of(made: Operations) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def _rows_of(made: Operations) -> OperationRows:
-    """Return operations as the fabric takes them; jobs with the same ones share them."""
+    """Return operations as rows for the fabric; jobs with equal operations share them."""
     rows = np.zeros(len(made), OPERATION)
     rows["compute_s"], rows["sends"] = made.compute_s, made.sends
     rows["blockers_first"] = made.after.counts
@@ -130,36 +130,38 @@ def _rows_of(made: Operations) -> OperationRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperationGraph:
-    """What the ranks of a job do in an iteration, routed on a network.
+    """The operations of the ranks of a job in an iteration, routed on a network.
 
-    It has what a `StageGraph` has; numbers of stages are those of operations.
+    It has the interface of a `StageGraph`, with operations as stages.
 
     Attributes
     ----------
     operations : Operations
     routed : tuple of RoutedCoflow
-        The coflow of each of the operations' sendings.
+        The coflow of each different sending of the operations.
     stages, demands : sequence
         By operation.
     children, children_next : list of list of int
-        For each operation, those that wait for it, in its iteration and in the next.
+        For each operation, the operations that wait for it, in its iteration and in the next one.
     blockers, blockers_first : list of int
-        For each operation, how many it waits for, and how many of them are in its own iteration.
+        For each operation, the number of operations that it waits for, in all and in its own
+        iteration.
     holders : dict of int to list of int
-        For operations at whose end turns of others end, which these are.
+        For operations whose end also ends the turns of others, these others.
     held : frozenset of int
-        These.
+        All operations whose turns are ended in that way.
     turn : list of int
         The number of the rank and stream of each computation; -1 of other operations.
     in_order : bool
-        Whether computations on a stream of a rank wait for each other in any case, one after the
-        other, so that none has to wait for its turn.
+        Whether the computations on each stream of a rank depend on each other in a chain, so that
+        none has to wait for its turn.
     programs : Programs, optional
-        The rows of which these are one operation each, of many that do the same.
+        The programs, if each operation represents one of their rows, that is, many equal
+        operations.
     places : sequence of int
-        The place of each among the operations of all ranks.
+        The place of each operation among those of all ranks.
     copies : list of int
-        How many operations of these, from that place on, each stands for.
+        The number of operations, from that place on, that each operation represents.
     """
 
     operations: Operations
@@ -194,17 +196,16 @@ class OperationGraph:
     def runs_alone(self) -> bool:
         """Whether `FabricProcess.run_graph` can run the job by itself.
 
-        It cannot if computations may have to wait for their turns, as those of a rank's stream do
-        not wait for one another directly (`in_order`), or operations stand for others, or
-        if a coflow has no bytes: then it is complete at once, and allocators are asked all the
-        same.
+        It cannot if computations may have to wait for their turn, because those of a stream do not
+        depend on each other in a chain (`in_order`); if operations represent others; or if a coflow
+        has no bytes, because such a coflow is complete at once, but allocators must still be asked.
         """
         return (self.in_order and self.programs is None
                 and all(len(demand.flows) for demand in self.routed))
 
     @property
     def rows(self) -> OperationRows:
-        """The operations as the fabric takes them."""
+        """The operations as rows for the fabric."""
         return _rows_of(self.operations)
 
     @property
@@ -214,7 +215,7 @@ class OperationGraph:
         return float(gamma[self.operations.sends].sum())
 
     def lower_bound(self, iterations: int, least: Callable[[RoutedCoflow], float]) -> float:
-        """Return the seconds that iterations take at least: the longest path through them."""
+        """Return the least possible seconds of the iterations: the longest path through them."""
         alone = np.array([*map(least, self.routed), 0.0])
         seconds = self.operations.compute_s + alone[self.operations.sends]
         return max(float(ends.max()) for ends in longest_path(self.operations, seconds, iterations))

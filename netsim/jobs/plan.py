@@ -55,13 +55,13 @@ class JobPlan:
         Function that adapts the stages of an iteration to the job's hosts, keeping their number
         of coflows; by default they are unchanged.
     taken : ndarray of bool, shape (links,), optional
-        Links that others use, or that change. If given, ranks that do the same on other links are
-        represented by one of them where that is exact; see `netsim.jobs.fold`.
+        Links that other jobs use, or that change. If given, one rank represents all ranks that do
+        the same on other links, if that is exact; see `netsim.jobs.fold`.
 
     Attributes
     ----------
     network : Topology
-        Where flows are routed; `reroute` sees another one.
+        The network on which flows are routed; `reroute` may use another one.
     """
 
     def __init__(self, spec: JobSpec, network: Topology,
@@ -103,7 +103,7 @@ class JobPlan:
                           Dag.of(stages))
 
     def _fold(self, taken: NDArray[np.bool_]) -> OperationGraph | None:
-        """Return the operations of one rank of each class, if these tell what all of them do."""
+        """Return the operations of one rank of each class, if these represent all ranks."""
         programs = self.spec.operations
         if not (isinstance(programs, Programs) and programs.families):
             return None
@@ -133,7 +133,7 @@ class JobPlan:
 
     @property
     def simulated_ranks(self) -> int:
-        """How many ranks are simulated, where these tell what all do; else 0."""
+        """The number of simulated ranks, if these represent all ranks; otherwise 0."""
         fixed = self._fixed
         if not (isinstance(fixed, OperationGraph) and fixed.programs is not None):
             return 0
@@ -200,7 +200,7 @@ def ecmp_key(job: int, stage: str) -> int:
 
 
 def ecmp_keys(jobs: NDArray[np.int64], stage: str) -> NDArray[np.int64]:
-    """Return `ecmp_key` of many jobs, by the same checksum of the digits of all at once.
+    """Return `ecmp_key` of many jobs, with one vectorized checksum of their digits.
 
     Examples
     --------
@@ -218,7 +218,7 @@ def ecmp_keys(jobs: NDArray[np.int64], stage: str) -> NDArray[np.int64]:
 
 
 def _crc32_of_next(sums: NDArray[np.int64], byte: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Take another byte into checksums that are not yet inverted."""
+    """Add another byte to checksums that are not yet inverted."""
     return _CRC32[(sums ^ byte) & 255] ^ (sums >> 8)
 
 
@@ -282,10 +282,10 @@ def delayed(stages: tuple[Stage, ...], compute_s: float) -> tuple[Stage, ...]:
 
 
 def place_randomly(spec: JobSpec, network: Topology, seed: int) -> NDArray[np.int64]:
-    """Return the hosts of a job, or draw a distinct one for each rank if it says none.
+    """Return the hosts of a job; draw a distinct one for each rank if it has none.
 
-    Names of hosts are numbers by now; see `netsim.jobs.fitting`. The draw depends only on the seed
-    and the job's id, and not on other jobs.
+    Names of hosts must be numbers already; see `netsim.jobs.fitting`. The draw depends only on the
+    seed and the job's id, and not on other jobs.
     """
     if spec.hosts is not None:
         return _as_array(spec.hosts)

@@ -29,7 +29,7 @@ __all__ = ["CompletedCoflow", "JobProcess", "JobRecorder"]
 class CompletedCoflow(NamedTuple):
     """A coflow of an iteration that will not be repeated: its stage, and its end in seconds.
 
-    It stands for `copies` that are alike, of the stages from that one on.
+    It represents `copies` equal coflows, those of the stages from this one on.
     """
 
     iteration: int
@@ -47,18 +47,18 @@ class JobRecorder(Protocol):
         """Record the completion of a coflow."""
 
     def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
-        """Hear of a coflow that is submitted."""
+        """Called when a coflow is submitted."""
 
     def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
                      transfer: CoflowEvent | None) -> None:
-        """Hear of the completion of a stage at once; `coflow_finished` follows when it is final."""
+        """Called when a stage completes; `coflow_finished` follows when that is final."""
 
     def coflow_dropped(self, job: JobProcess, iteration: int, stage: Stage, transfer: CoflowEvent,
                        nbytes: float, why: str) -> None:
         """Record a coflow that is withdrawn, or has ended and will be sent again.
 
-        It has sent some bytes, without headers, until now if it is withdrawn; `why` is
-        ``"withdrawn"`` or ``"repeated"``.
+        `nbytes` is what it has sent until now, without headers; `why` is ``"withdrawn"`` or
+        ``"repeated"``.
         """
 
     def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
@@ -75,7 +75,7 @@ class JobRecorder(Protocol):
         """
 
     def operations_begun(self, operations: Operations) -> Any:
-        """Hear of a job of operations that has a process."""
+        """Called when a job of operations has a process."""
 
     def graph_begun(self, job: int, operations: Operations) -> None:
         """Record that the fabric runs a job of operations by itself."""
@@ -83,24 +83,25 @@ class JobRecorder(Protocol):
 
 @dataclass(slots=True)
 class _Iteration:
-    """How far the stages of an iteration are.
+    """The progress of the stages of an iteration.
 
     Attributes
     ----------
     left : int
-        Stages that have not completed.
+        The number of stages that have not completed.
     blockers, holders : list of int
-        For each stage, stages that it waits for to begin, and to complete.
+        For each stage, the number of stages that it waits for before it begins, and before it
+        completes.
     held : dict of int to (CoflowEvent or None, float)
-        Stages whose own work has ended, but that others hold: their coflow, and their end.
+        Stages that have ended their own work but wait for others to complete: their coflow and end.
     held_until : list of float
-        For each stage, the latest end of those that held it.
+        For each stage, the latest end of the stages that held it.
     paused : dict of int to (ndarray of float, float) or float
-        Of a job that was paused: for a stage that sent, the bytes left of each flow and those of
-        all flows at first; for one that computed, the seconds left.
+        For a paused job: for a stage that sent, the bytes left of each flow and the total bytes of
+        all flows; for a stage that computed, the seconds left.
     spent_s, sent_bytes, sent_on_wire : float
-        Seconds spent in it, and bytes sent by coflows that had not ended, without headers and with
-        them, when it was paused.
+        Seconds spent in the iteration when it was paused, and bytes sent by unfinished coflows,
+        without headers and with them.
     """
 
     left: int
@@ -120,7 +121,7 @@ class _Iteration:
                    {}, [0.0] * len(dag.after))
 
     def copy(self) -> _Iteration:
-        """Return a copy that is not changed with this one."""
+        """Return an independent copy."""
         return _Iteration(self.left, self.blockers.copy(), self.holders.copy(), self.held.copy(),
                           self.held_until.copy(), self.paused.copy(), self.spent_s,
                           self.sent_bytes, self.sent_on_wire)
@@ -139,8 +140,8 @@ class JobProcess:
     """Runs a job, iteration by iteration and stage by stage.
 
     A job whose stages form a chain, or whose operations need not take turns, is handed over to the
-    fabric, which runs it by itself; this process then only knows its lower bound. This is not done
-    if another process waits for the end of the job, or an allocator sees which jobs run. Call
+    fabric, which runs it by itself; this process then only knows its lower bound. It keeps its
+    process if another process waits for its end, or if an allocator sees which jobs run. Call
     `arrive` at the arrival time of the job.
 
     Parameters
@@ -225,16 +226,16 @@ class JobProcess:
         return other
 
     def stuck(self) -> list[str]:
-        """Say which ranks wait for each other in a circle, if this job is such a one."""
+        """Describe which ranks wait for each other in a circle, if any do."""
         return []
 
     @property
     def over(self) -> bool:
-        """Whether it does nothing any more: the job has ended, or the fabric runs it by itself."""
+        """Whether the process has nothing left to do: the job has ended, or the fabric runs it."""
         return not hasattr(self, "_env")
 
     def _leave(self) -> None:
-        """Forget the run, which this process must not keep in memory, nor its copies."""
+        """Drop references to the run, so that no copy of this process keeps it in memory."""
         del self.plan, self._env, self._fabric, self._recorder, self._may_run
 
     def arrive(self, plan: JobPlan, _: simpy.Event | None = None) -> None:
@@ -254,14 +255,14 @@ class JobProcess:
     def _announce(self) -> None:
         """Tell the fabric the remaining communication, for job-clairvoyant allocators.
 
-        Where that takes no drawing, in any case: the run may get such an allocator later.
+        Without random draws, this is done in any case: the run may get such an allocator later.
         """
         if self._fabric.allocator.information == "job-clairvoyant" or not self.plan.spec.redraw:
             self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s(
                 self.iteration)
 
     def _begin(self) -> None:
-        """Start the current iteration from its beginning, or go on where it was paused."""
+        """Start the current iteration from its beginning, or continue it where it was paused."""
         self._announce()
         if self._fabric.allocator.sees_running:
             self._fabric.running.begin(self.index, self.hosts)
@@ -296,7 +297,7 @@ class JobProcess:
 
     @property
     def in_iteration_s(self) -> float:
-        """Seconds spent in the current iteration, without those for which the job was stopped."""
+        """Seconds spent in the current iteration, without those in which the job was stopped."""
         spent = 0.0 if self._stages is None else self._stages.spent_s
         return spent + (self._env.now - self._began_s if self.running else 0.0)
 
@@ -307,7 +308,7 @@ class JobProcess:
 
     @property
     def next_order(self) -> int:
-        """The place of the first coflow of the current iteration among those of the job."""
+        """The place of the current iteration's first coflow among those of the job."""
         return self.iteration * len(self.graph.stages)
 
     def stop(self, back: bool = False) -> float:
@@ -318,7 +319,7 @@ class JobProcess:
         Parameters
         ----------
         back : bool
-            Whether it goes back to where it began, or was resumed the last time.
+            Whether it goes back to where it began or was last resumed.
 
         Returns
         -------
@@ -346,7 +347,7 @@ class JobProcess:
         return lost_s
 
     def go_back(self) -> None:
-        """Go back to where the job began, or was resumed the last time, after it was stopped."""
+        """Go back to where the job began or was last resumed, after it was stopped."""
         resumed = self._resumed
         lost = self._completed[resumed.completed:]
         self._drop(lost)
@@ -356,10 +357,10 @@ class JobProcess:
         self._stages = None if resumed.stages is None else resumed.stages.copy()
 
     def pause(self) -> None:
-        """Stop the job so that `resume` goes on within the current iteration.
+        """Stop the job so that `resume` continues within the current iteration.
 
-        Stages that are done stay done; the others go on with the bytes that are left of their
-        flows, or the seconds that are left of their computation.
+        Stages that are done stay done. The others continue with the bytes left of their flows, or
+        the seconds left of their computation.
         """
         stages = self._stages
         assert stages is not None
@@ -409,10 +410,9 @@ class JobProcess:
             self._fabric.running.end(self.index)
 
     def resume(self, plan: JobPlan | None = None) -> None:
-        """Go on where the job was paused, or from the beginning of an iteration if it was stopped.
+        """Continue where the job was paused, or repeat the iteration if it was stopped.
 
-        A job that was paused, and whose iterations have other stages on its new hosts, repeats the
-        iteration.
+        A paused job also repeats the iteration if its stages differ on the new hosts.
 
         Parameters
         ----------
@@ -425,7 +425,7 @@ class JobProcess:
         self._begin()
 
     def route_on(self, network: Topology) -> None:
-        """Use the routes of another network with the same links, when they are recomputed."""
+        """Use the routes of another network with the same links from the next rerouting on."""
         if hasattr(self, "plan"):
             self.plan.network = network
 
@@ -443,7 +443,7 @@ class JobProcess:
     @staticmethod
     def _on_new_routes(demands: Iterable[tuple[CoflowEvent, RoutedCoflow | None]]
                        ) -> dict[CoflowEvent, RoutedCoflow]:
-        """Return the coflows whose routes are others now."""
+        """Return the coflows whose routes have changed."""
         return {transfer: demand for transfer, demand in demands
                 if demand is not None
                 and not np.array_equal(demand.hops["link"], transfer.demand.hops["link"])}
@@ -451,7 +451,7 @@ class JobProcess:
     # --- stages ---------------------------------------------------------------------------
 
     def _hand_over(self, graph: Any) -> None:
-        """Let the fabric run the job by itself; this process does nothing afterwards."""
+        """Let the fabric run the job; this process does nothing afterwards."""
         stages = [graph.stages[k] for k in graph.dag.sequence]
         demands = [demand for k in graph.dag.sequence if (demand := graph.demands[k]) is not None]
         wait = max(self.arrival_s + stages[0].release_s - self._env.now, 0.0)
@@ -462,7 +462,7 @@ class JobProcess:
             self._env.now + (wait + stages[0].compute_s))
 
     def _go_on(self, stages: _Iteration) -> None:
-        """Go on with the current iteration where it was paused."""
+        """Continue the current iteration where it was paused."""
         before, self.graph = self.graph, self.plan.graph(self.iteration)
         self._began_s, self._stages = self._env.now, stages
         paused, stages.paused = stages.paused, {}
@@ -488,7 +488,7 @@ class JobProcess:
                 self._start(stage)
 
     def _start(self, stage: int) -> None:
-        """Wait for the stage's release and its computation, then emit its coflow."""
+        """Wait for the stage's release and its computation, then send its coflow."""
         spec = self.graph.stages[stage]
         wait = max(self.arrival_s + spec.release_s - self._env.now, 0.0) + spec.compute_s
         demand = self.graph.demands[stage]
@@ -527,8 +527,8 @@ class JobProcess:
     def _ready(self, stage: int, transfer: CoflowEvent | None, finish: float) -> None:
         """Complete a stage whose own work ended at `finish`, unless another stage holds it.
 
-        Stages that only this one held are completed as well, and so on; iteratively, as chains of
-        such stages may be too long for recursion.
+        Stages that only this one held are completed as well, and so on. This is a loop, because
+        chains of such stages may be too long for recursion.
         """
         at = self._stages
         assert at is not None
@@ -562,11 +562,11 @@ class JobProcess:
         return released
 
     def tell(self) -> None:
-        """Record all coflows completed so far, of which none will be repeated."""
+        """Record all coflows completed so far; none of them will be repeated."""
         self._tell_before(math.inf)
 
     def _tell_before(self, iteration: float) -> None:
-        """Record the coflows of the iterations before one."""
+        """Record the coflows of the iterations before the given one."""
         completed, self._completed = self._completed, []
         for done in completed:
             if done.iteration < iteration:

@@ -24,18 +24,17 @@ _At = tuple[int, int]
 
 @dataclass(slots=True)
 class _Turns:
-    """Who computes on which stream of which rank, and who waits for that.
+    """The streams of ranks: which computation each runs, and which ones wait for it.
 
     Attributes
     ----------
     busy : dict of int to (float, int, int)
-        The numbers of the streams of ranks that compute: since when, and what, by iteration and
-        operation.
+        For each busy stream: since when it computes, the iteration and the operation.
     waiting : dict of int to list
-        For each of them, a heap of (when it could begin, iteration, operation); if the first goes
-        first whenever it could begin, of (0, iteration, operation).
+        For each stream, a heap of (earliest begin, iteration, operation). If computations run in
+        list order whatever their earliest begin, the first entry is 0.
     due : set of int
-        Those of which the next computation may begin at the end of this instant.
+        Streams that may begin their next computation at the end of this instant.
     """
 
     busy: dict[int, tuple[float, int, int]] = field(default_factory=dict)
@@ -63,12 +62,12 @@ class RankProcess(JobProcess):
     # --- operations -------------------------------------------------------------------------
 
     def _hand_over(self, graph: OperationGraph) -> None:
-        """Let the fabric run the job by itself; this process does nothing afterwards."""
+        """Let the fabric run the job; this process does nothing afterwards."""
         self._recorder.graph_begun(self.index, graph.operations)
         self._fabric.run_graph(self.index, graph.rows, graph.routed, self.plan.spec.iterations)
 
     def _begin_iteration(self) -> None:
-        """Begin, or begin again, with the first iteration that is not complete."""
+        """Begin, or repeat, the first iteration that is not complete."""
         self.graph = self.plan.graph(self.iteration)
         self._began_s = self._env.now
         self._recorder.operations_begun(self.graph.operations)
@@ -78,13 +77,13 @@ class RankProcess(JobProcess):
         self._go_through()
 
     def _open(self, iteration: int, blockers: list[int]) -> list[int]:
-        """Make the state of an iteration, of which an operation may begin."""
+        """Make the state of an iteration before its first operation begins."""
         self._left[iteration] = len(blockers)
         self._blockers[iteration] = blockers.copy()
         return self._blockers[iteration]
 
     def _go_through(self) -> None:
-        """Start all operations that can begin now, and those that can when they are complete."""
+        """Start all operations that can begin now, and those that follow from their completion."""
         begun: dict[float, list[_At]] = {}
         while self._ready_now:
             at = self._ready_now.popleft()
@@ -98,7 +97,7 @@ class RankProcess(JobProcess):
         self._end_together(begun)
 
     def _ask_for_turn(self, turn: int) -> None:
-        """Give a stream of a rank to its next computation when all of this instant has happened."""
+        """Give a stream to its next computation after all events of this instant."""
         if not self._turns.due:
             call_at(self._env, self._env.now, partial(self._give_turns, self._attempt), DECISIONS)
         self._turns.due.add(turn)
@@ -119,13 +118,13 @@ class RankProcess(JobProcess):
         self._go_through()
 
     def _end_together(self, begun: dict[float, list[_At]]) -> None:
-        """Wait for the ends of computations that have begun, by the seconds that they take."""
+        """Wait for the ends of computations that have begun, grouped by their duration."""
         for seconds, operations in begun.items():
             call_at(self._env, self._env.now + seconds,
                     partial(self._computed_all, operations, self._env.now, self._attempt))
 
     def _start_at(self, at: _At, begun: dict[float, list[_At]]) -> None:
-        """Start an operation; a computation joins those that take as long."""
+        """Start an operation; a computation joins those with the same duration."""
         seconds = self.graph.compute_s[at[1]]
         if seconds:
             begun.setdefault(seconds, []).append(at)
@@ -133,7 +132,7 @@ class RankProcess(JobProcess):
             self._computed_one(at, self._env.now)
 
     def _computed_all(self, operations: list[_At], begun_s: float, attempt: int, _: Any) -> None:
-        """Go on after computations that ended at one instant."""
+        """Continue after computations that ended at the same time."""
         if attempt != self._attempt:
             return
         for at in operations:
@@ -141,7 +140,7 @@ class RankProcess(JobProcess):
         self._go_through()
 
     def _computed_one(self, at: _At, begun_s: float) -> None:
-        """Go on after a computation: the next one takes its turn, and its coflow is emitted."""
+        """Continue after a computation: give its stream to the next one, and send its coflow."""
         iteration, k = at
         sends = self.graph.sends[k]
         if self.graph.turn[k] >= 0 and k not in self.graph.held:
@@ -163,7 +162,7 @@ class RankProcess(JobProcess):
             self._ask_for_turn(self.graph.turn[k])
 
     def _sent_all(self, transfer: CoflowEvent) -> None:
-        """Go on after a coflow."""
+        """Continue after a coflow."""
         at = self._in_flight.pop(transfer, None)
         if at is None:
             return  # a coflow without bytes of an iteration that was stopped at this instant
@@ -178,7 +177,7 @@ class RankProcess(JobProcess):
         self._go_through()
 
     def _completed_one(self, at: _At, finish_s: float) -> None:
-        """Complete an operation: others may wait for it no more."""
+        """Complete an operation: others no longer wait for it."""
         iteration, k = at
         self.finish_s = max(self.finish_s, finish_s)
         for held in self.graph.holders.get(k, ()):
@@ -211,7 +210,7 @@ class RankProcess(JobProcess):
             self._finish()
 
     def stuck(self) -> list[str]:
-        """Say which ranks wait, with a stream, for others that have no turn on theirs."""
+        """Describe which ranks hold a stream and wait for ranks that cannot get theirs."""
         if not self.running:
             return []
         made, said = self.graph.operations, list[str]()
@@ -233,7 +232,7 @@ class RankProcess(JobProcess):
         return self._in_flight[transfer]
 
     def stop(self, back: bool = False) -> float:
-        """Stop the job, which repeats all iterations that are not complete; see `JobProcess`."""
+        """Stop the job, which then repeats all incomplete iterations; see `JobProcess`."""
         sent = sum(self._withdraw(transfer)[1] for transfer in self._in_flight)
         lost_s = self._env.now - (self._resumed.at_s if back else self._began_s)
         if back:
@@ -249,7 +248,7 @@ class RankProcess(JobProcess):
         return lost_s
 
     def pause(self) -> None:
-        """Refuse: what ranks compute is not kept."""
+        """Raise an error: the progress of ranks cannot be kept."""
         raise InputError("jobs whose ranks compute cannot be paused within an iteration")
 
     def rerouted(self) -> dict[CoflowEvent, RoutedCoflow]:

@@ -1,4 +1,4 @@
-"""The operations of stages that say on which ranks they compute."""
+"""Operations of stages that specify the ranks on which they compute."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def has_operations(job: JobSpec) -> bool:
 
 
 def count_operations(job: JobSpec) -> int:
-    """Return the number of operations of a job that has some."""
+    """Return the number of operations of a job that has operations."""
     made = operations_of(job) if job.operations is None else job.operations
     assert made is not None
     return len(made)
 
 
 def operations_of(job: JobSpec) -> Operations | None:
-    """Return what the ranks of a job do; None if its iterations follow one another."""
+    """Return the operations of a job's ranks; None if its iterations follow one another."""
     if job.operations is not None:
         made = job.operations
         return made.whole if isinstance(made, Programs) else made
@@ -36,8 +36,8 @@ def operations_of(job: JobSpec) -> Operations | None:
 def _converted(stages: tuple[Stage, ...], ranks: int) -> Operations:
     """Make operations of stages: a computation on each rank of a stage, then its coflow.
 
-    A stage without `after` waits for all that others of the iteration before have not waited for,
-    unless it says for which it does.
+    By default, a stage without `after` waits for those stages of the previous iteration that no
+    other stage has waited for.
     """
     rows: list[tuple[int, float, int, str, str]] = []
     sendings: list[Sending] = []

@@ -1,4 +1,4 @@
-"""Jobs of a single coflow, which need no process of their own as nothing follows the coflow."""
+"""Jobs of a single coflow, which need no process because nothing follows the coflow."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ _MOST_COFLOWS, _MOST_FLOWS = 4096, 100_000
 
 
 class SingleCoflows:
-    """Builds the coflows of the jobs that have only one, in order of validity.
+    """Builds the coflows of jobs with a single coflow, in order of validity.
 
-    The instants at which they become valid are known in advance, so that coflows are built in
-    batches, a little ahead of time.
+    Their valid times are known in advance, so they are built in batches, a little ahead of time.
 
     Parameters
     ----------
     jobs : int
         Number of all jobs of the workload.
     columns : SingleColumns
-        Those that have a single coflow.
+        The jobs with a single coflow.
     network : Topology
     most_capacity : ndarray of float, shape (links,)
         The highest capacity of each link during the run, for the lower bounds.
@@ -70,7 +69,7 @@ class SingleCoflows:
         self._built = 0
 
     def _next_batch(self) -> NDArray[np.int64]:
-        """Return the next members that are built together, in order of validity."""
+        """Return the members of the next batch, in order of validity."""
         first, order = self._built, self._order
         flows = np.cumsum(self.columns.flows[order[first:first + _MOST_COFLOWS]])
         count = max(int(np.searchsorted(flows, _MOST_FLOWS, "right")), 1)
@@ -92,7 +91,7 @@ class SingleCoflows:
         return None
 
     def routed_anew(self, jobs: NDArray[np.int64]) -> RoutedCoflow:
-        """Return coflows of some of these jobs, in the given order, on their present routes."""
+        """Return coflows of the given jobs, in this order, on their current routes."""
         return self._build(np.searchsorted(self.columns.members, jobs))
 
     def lower_bounds(self, now: float) -> NDArray[np.float64]:
@@ -120,7 +119,7 @@ class SingleCoflows:
         self._tell(row, flows)
 
     def add_job(self, job: int) -> None:
-        """Make place for a job that has not arrived: others from its number on get the next."""
+        """Insert a job that has not arrived; the numbers of later jobs grow by one."""
         members = self.columns.members
         self.columns = replace(self.columns, members=members + (members >= job))
         self._lower_bound_s = np.insert(self._lower_bound_s, job, np.nan)
@@ -153,6 +152,6 @@ class SingleCoflows:
 
 
 def _have_paths(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return whether a flow of each coflow crosses a link, with bytes or without."""
+    """Whether some flow of each coflow crosses a link, with bytes or without."""
     have: NDArray[np.bool_] = (rows["flows"] > 0) | (rows["arrives"] > -np.inf)
     return have

@@ -1,4 +1,4 @@
-"""What there is to know of jobs of a single coflow, as columns."""
+"""The data of jobs with a single coflow, as columns."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class SingleColumns:
     members : ndarray of int
         Positions of the jobs in order of (arrival, id).
     arrival_s, release_s, compute_s, weight, deadline_s, overhead_s : ndarray of float
-        Of the jobs and their stages; the job's computation included, inf for no deadline, and NaN
-        for the network's overhead.
+        Values of the jobs and their stages. Computation includes the job's; a deadline of inf means
+        none, and an overhead of NaN the network's.
     flows : ndarray of int
         Number of flows of each.
     coflow_id : ndarray of int
@@ -83,7 +83,7 @@ def is_single(job: JobSpec) -> bool:
 
 
 def of_columns(jobs: JobColumns) -> SingleColumns:
-    """Take jobs that are columns as they are."""
+    """Make columns of jobs that are stored as columns."""
     columns, count = jobs.columns, len(jobs)
     none, unknown = np.zeros(count), np.full(count, math.nan)
     return SingleColumns(np.arange(count), columns.arrival_s, none, none, np.ones(count),

@@ -16,12 +16,12 @@ MOST_RANKS = 4096
 
 
 def traffic_of(job: JobSpec) -> NDArray[np.float64]:
-    """Return the bytes that each two ranks of a job exchange in an iteration.
+    """Return the bytes that each pair of ranks of a job exchanges in an iteration.
 
     Parameters
     ----------
     job : JobSpec
-        One with explicit stages, or whose ranks compute.
+        A job with explicit stages, or with ranks that compute.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def traffic_of(job: JobSpec) -> NDArray[np.float64]:
 
 
 def check_traffic(job: JobSpec) -> None:
-    """Check that the bytes between ranks are known before a job runs, and of how many there are.
+    """Check that the traffic between ranks is known before the job runs, and its number of ranks.
 
     Raises
     ------

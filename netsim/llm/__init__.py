@@ -1,4 +1,4 @@
-"""Training of large language models: from a model and its parallelism to what ranks do."""
+"""Training of large language models: the operations of ranks from a model and its parallelism."""
 
 from netsim.lazy import loading
 from netsim.llm.job import llm_job, llm_operations

@@ -1,4 +1,4 @@
-"""What all ranks do, from what a rank of each stage of the pipeline does."""
+"""Assembles the operations of all ranks from those of one rank of each pipeline stage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def assemble(setup: TrainingSetup) -> Programs:
 
 
 class _Assembly:
-    """Gives each step of each stage a row; a communication has an operation per group."""
+    """Gives each step of each stage a row; a communication has one operation per group."""
 
     def __init__(self, setup: TrainingSetup) -> None:
         self._grid = Grid.of(setup)
@@ -84,7 +84,7 @@ class _Assembly:
         return self._groups[kind, stage]
 
     def _family(self, step: Step, stage: int, groups: Ints) -> int:
-        """Return the place of what groups send; the same for all of their steps alike."""
+        """Return the index of a group's sending; equal steps share it."""
         key = f"{step.group} {step.peer}", stage, step.kind, step.payload
         if key not in self._known:
             self._known[key] = len(self._families)

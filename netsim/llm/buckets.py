@@ -22,9 +22,9 @@ class Bucket(NamedTuple):
     Attributes
     ----------
     elements : int
-        With padding.
+        Number of elements, with padding.
     units : tuple of str
-        The units that have one of its tensors.
+        The units with a tensor in the bucket.
     """
 
     elements: int
@@ -78,7 +78,7 @@ def _closed_before(tensors: Sequence[Tensor], limit: float) -> list[Bucket]:
 def _padded(tensors: Sequence[Tensor], limit: float, group: int, apart: bool) -> list[Bucket]:
     """Close a bucket when it has reached the limit, with Megatron's padding.
 
-    `apart` is whether the word embedding and its copy have a bucket of their own.
+    With `apart`, the word embedding and its copy have their own bucket.
     """
     multiple = math.lcm(group, _BUCKET_MULTIPLE)
     made: list[Bucket] = []
@@ -109,7 +109,7 @@ def _bucket(elements: int, tensors: Sequence[Tensor]) -> Bucket:
 
 
 def shards_of(setup: TrainingSetup) -> list[int]:
-    """Return the elements of the shards in which ZeRO 2 gathers parameters after the step."""
+    """Return the elements of each shard in which ZeRO 2 gathers parameters after the step."""
     total = sum(tensor.elements for unit in units_of(setup, 0) for tensor in unit.tensors)
     count = max(total // setup.allgather_bucket_size, 1)
     part = total // count

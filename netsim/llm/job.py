@@ -21,15 +21,16 @@ __all__ = ["llm_job", "llm_operations"]
 def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: int = 0,
             arrival_s: Quantity = 0.0, iterations: int = 1, hosts: Sequence[int] | None = None,
             name: str | None = None, **setup: Any) -> JobSpec:
-    """Make a job that trains a large language model, as Megatron-LM and DeepSpeed do it.
+    """Make a job that trains a large language model, following Megatron-LM and DeepSpeed.
 
     Parameters
     ----------
     model : str, mapping or Transformer
-        A ready-made transformer (``netsim list llms``), or its parameters, perhaps with a ``name``
-        whose other parameters it has; see `netsim.llm.Transformer`.
+        A ready-made transformer (``netsim list llms``), or the parameters of one; see
+        `netsim.llm.Transformer`. With a ``name``, the other parameters are those of that
+        transformer.
     id, arrival_s, iterations
-        As of a `netsim.JobSpec`.
+        As for `netsim.JobSpec`.
     hosts : sequence of int, optional
         The host of each rank; by default rank r runs on host r.
     name : str, optional
@@ -44,7 +45,7 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
     Raises
     ------
     InputError
-        If a value is not possible or does not go with others; the message says all that is wrong.
+        If a value is invalid or contradicts another; the message lists all problems.
 
     Examples
     --------
@@ -70,10 +71,10 @@ def _known(setup: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _programs(setup: TrainingSetup) -> Programs:
-    """Return what the ranks of a setup do in an iteration; the same for jobs alike."""
+    """Return the programs of a setup's ranks in an iteration; equal jobs share them."""
     return assemble(setup)
 
 
 def llm_operations(setup: TrainingSetup) -> Operations:
-    """Return the operations of all ranks of a setup in an iteration; the same for jobs alike."""
+    """Return the operations of all ranks of a setup in an iteration; equal jobs share them."""
     return _programs(setup).whole

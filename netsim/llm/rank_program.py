@@ -1,4 +1,4 @@
-"""What a rank of a pipeline's stage does in an iteration, in order: its computations and messages.
+"""The program of a rank of a pipeline stage: its computations and messages in an iteration.
 
 All ranks of a stage do the same, each in its own groups.
 """
@@ -21,7 +21,7 @@ _OPTIMIZER, _GATHERED = "optimizer", "gathered"
 
 
 class Step(NamedTuple):
-    """A step of a rank: a computation, or its part of a communication.
+    """A step of a rank: a computation, or the rank's part in a communication.
 
     Attributes
     ----------
@@ -31,17 +31,17 @@ class Step(NamedTuple):
         ``"compute"``, the name of a collective, or ``"send"``.
     name : str
     seconds : float
-        Of a computation.
+        Duration of a computation.
     group : str
         The kind of group that communicates; ``"world"`` for all ranks.
     payload : int
         Bytes of the whole buffer.
     after, after_previous : tuple of int
-        Places of the steps that it waits for, in this iteration and in the one before.
+        Places of the steps that it waits for, in this iteration and in the previous one.
     receives : tuple of (int, str)
         Sends that it waits for: the stage of the sender, and the name of the step.
     peer : int
-        The stage to which a send goes; -1 of others.
+        The stage that a send goes to; -1 for other steps.
     """
 
     stream: str
@@ -57,9 +57,9 @@ class Step(NamedTuple):
 
 
 def rank_program(setup: TrainingSetup, stage: int) -> list[Step]:
-    """Return the steps of a rank of a stage of the pipeline, in the order in which it issues them.
+    """Return the steps of a rank of a pipeline stage, in the order in which it issues them.
 
-    Steps of the iteration before are in the same list.
+    Places of steps in the previous iteration refer to the same list.
     """
     return _Rank(setup, stage).program()
 
@@ -67,8 +67,8 @@ def rank_program(setup: TrainingSetup, stage: int) -> list[Step]:
 class _Rank:
     """Issues the steps of a rank.
 
-    A blocking step waits for `_front`, the steps that must be complete before the rank goes on,
-    and is then itself the front.
+    `_front` are the steps that must be complete before the rank continues. A blocking step waits
+    for them and then replaces them.
     """
 
     def __init__(self, setup: TrainingSetup, stage: int) -> None:
@@ -106,7 +106,7 @@ class _Rank:
         return list(self._resolved())
 
     def _resolved(self) -> Iterator[Step]:
-        """Yield the steps with the places of what they wait for in the iteration before."""
+        """Yield the steps, with the places of what they wait for in the previous iteration."""
         for place, step in enumerate(self._steps):
             marks = self._previous.get(place, set())
             previous = {k for mark in marks for k in self._marks.get(mark, ())}
@@ -132,7 +132,7 @@ class _Rank:
 
     def _block(self, stream: str, kind: str, label: str, *, seconds: float = 0.0, group: str = "",
                payload: int = 0) -> int:
-        """Issue a step for which the rank waits."""
+        """Issue a step that the rank waits for."""
         place = self._issue(stream, kind, label, self._front, seconds=seconds, group=group,
                             payload=payload, waits=self._waits, receives=self._receives)
         self._front, self._waits, self._receives = {place}, set(), []
@@ -142,11 +142,11 @@ class _Rank:
         return self._block("compute", "compute", "compute", seconds=seconds)
 
     def _exists(self, group: str) -> bool:
-        """Whether a group has several ranks; one rank sends nothing."""
+        """Whether a group has several ranks; a single rank sends nothing."""
         return self._sizes[group] > 1
 
     def _collective(self, stream: str, kind: str, payload: int) -> None:
-        """Issue a collective of tensor, context or expert parallelism that blocks."""
+        """Issue a blocking collective of tensor, context or expert parallelism."""
         if self._exists(stream):
             self._block(stream, kind, f"{stream} {kind}", group=stream, payload=payload)
 
@@ -183,7 +183,7 @@ class _Rank:
             self._ready(each, unit)
 
     def _send(self, each: Pass, target: int) -> None:
-        """Send what a pass has made to the next virtual stage, if there is one."""
+        """Send the result of a pass to the next virtual stage, if there is one."""
         setup = self._setup
         if not 0 <= target < setup.virtual_stages:
             return
@@ -280,7 +280,7 @@ class _Rank:
         self._out()
 
     def _overlapped_gradients(self, unit: Unit, input_s: float, weight_s: float) -> None:
-        """Gather under the gradients of inputs, and reduce those under the ones of weights."""
+        """Compute input gradients while gathering, and weight gradients while reducing."""
         begin = set(self._front)
         waits, receives = set(self._waits), list(self._receives)
         self._in()
@@ -298,7 +298,7 @@ class _Rank:
         return not each.forward and each.batch == self._setup.micro_batches - 1
 
     def _ready(self, each: Pass, unit: Unit) -> None:
-        """Reduce the buckets whose last tensors are those of a unit."""
+        """Reduce the buckets that are complete once a unit's gradients are known."""
         setup = self._setup
         if setup.overlap_grad_reduce and (setup.zero >= 2 or self._is_last(each)):
             computed = self._last["compute"]
@@ -326,7 +326,7 @@ class _Rank:
                         payload=elements * self._setup.grad_bytes)
 
     def _step(self) -> None:
-        """Issue what follows the last pass, up to the parameters of the next iteration."""
+        """Issue the steps from the last pass until the next iteration's parameters are ready."""
         setup = self._setup
         self._where = "step"
         self._front |= {self._last[stream] for stream in ("reduce", "ereduce")
@@ -348,7 +348,7 @@ class _Rank:
         self._gather_parameters()
 
     def _gather_parameters(self) -> None:
-        """Gather the parameters after the step, of ZeRO 1 and 2."""
+        """Gather the parameters after the optimizer step, with ZeRO 1 and 2."""
         setup = self._setup
         if setup.zero == 2:
             for k, elements in enumerate(shards_of(setup)):
@@ -375,7 +375,7 @@ class _Rank:
     # --- ZeRO 3 -----------------------------------------------------------------------------
 
     def _parts_in_order(self) -> Iterator[tuple[str, int]]:
-        """Yield the units of gathering of all passes in order: a name, and elements."""
+        """Yield the units that are gathered in all passes, in order: name and elements."""
         for each in self._passes:
             units = self._chunks[each.chunk]
             for part, own in _parts(units if each.forward else units[::-1]):
@@ -401,6 +401,6 @@ def _sent(each: Pass) -> str:
 
 
 def _parts(units: Iterable[Unit]) -> Iterator[tuple[str, list[Unit]]]:
-    """Group units that ZeRO 3 gathers together."""
+    """Group the units that ZeRO 3 gathers together."""
     for part, own in groupby(units, key=lambda unit: unit.gather):
         yield part, list(own)

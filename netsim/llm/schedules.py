@@ -1,4 +1,4 @@
-"""In which order a stage of a pipeline takes its passes."""
+"""The order in which a pipeline stage runs its passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a transformer is trained: parallelism, batches, and what overlaps; and what does not fit."""
+"""How a transformer is trained: parallelism, batches and overlap, with checks of these."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class TrainingSetup:
     ----------
     model : Transformer
     tp, cp, ep, dp, pp : int
-        Ranks of tensor, context, expert, data and pipeline parallelism. There are ``tp cp dp pp``
-        ranks; `ep` divides ``dp cp``.
+        Degrees of tensor, context, expert, data and pipeline parallelism. There are ``tp cp dp pp``
+        ranks, and `ep` must divide ``dp cp``.
     vpp : int
         Chunks of layers on each stage of an interleaved pipeline.
     micro_batch, global_batch : int
-        Sequences of a micro-batch, and of an iteration.
+        Number of sequences in a micro-batch, and in an iteration.
     schedule : {"1f1b", "gpipe", "interleaved"}
     group : int, optional
-        Micro-batches that an interleaved pipeline takes together; `pp` by default.
+        Number of micro-batches that an interleaved pipeline processes as a group; `pp` by default.
     sequence_parallel : bool
         Whether norms and dropout are divided among the ranks of tensor parallelism.
     zero : {0, 1, 2, 3}
@@ -55,34 +55,34 @@ class TrainingSetup:
     dtype_bytes, grad_bytes : int
         Bytes of a parameter or activation, and of a gradient as it is reduced.
     vocab_multiple : int
-        The vocabulary is rounded up to a multiple of ``vocab_multiple tp``; 0: it is not.
+        The vocabulary is padded to a multiple of ``vocab_multiple tp``; 0 means no padding.
     tensors : {"fused", "split"}
         Whether QKV, and gate and up, are one tensor each, as in Megatron.
     bucket_size : int, optional
-        Elements of a bucket of gradients; ``max(40e6, 1e6 dp)`` by default, with `zero` 2 and 3
-        5e8.
+        Elements of a bucket of gradients; by default ``max(40e6, 1e6 dp)``, or 5e8 with `zero` 2
+        and 3.
     bucket_stages : {"first", "all"}
         Which virtual stages have several buckets.
     allgather_bucket_size : int
         Elements that `zero` 2 gathers at a time.
     overlap_grad_reduce : bool
-        Whether gradients are reduced bucket by bucket under the last backward passes.
+        Whether gradients are reduced bucket by bucket during the last backward passes.
     overlap_param_gather : bool
-        Of `zero` 1: whether parameters are gathered under the next forward passes.
+        With `zero` 1: whether parameters are gathered during the next forward passes.
     prefetch : int
-        Of `zero` 3: units that are gathered ahead.
+        With `zero` 3: number of units that are gathered ahead.
     tp_overlap, pp_overlap : bool
-        Whether tensor parallelism communicates under backward computation, and whether stages of
-        the pipeline go on while they send.
+        Whether tensor parallelism communicates during backward computation, and whether pipeline
+        stages continue while they send.
     recompute : {"none", "selective", "full"}
-        What backward passes compute again: nothing, the core of attention, whole layers.
+        What backward passes recompute: nothing, the core of attention, or whole layers.
     order : {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"}
         How ranks are numbered; the first name changes fastest.
     peak_flops, utilisation : float
         Operations per second of a GPU, and the share of them that is reached.
     forward_s : sequence of three quantities, optional
-        Seconds of an attention block, an MLP block and the head, per micro-batch, instead of
-        operations; backward takes twice as long.
+        Forward time of an attention block, an MLP block and the head, per micro-batch, instead of
+        times computed from operations. Backward takes twice as long.
     optimizer_s : quantity
     step_barrier : bool
         Whether all ranks wait for each other before the optimizer.
@@ -90,7 +90,7 @@ class TrainingSetup:
     Raises
     ------
     InputError
-        If something does not fit; the message lists all that does not.
+        If values are invalid or contradict each other; the message lists all problems.
     """
 
     model: Transformer
@@ -247,7 +247,7 @@ class TrainingSetup:
 
     @property
     def group_size(self) -> int:
-        """Micro-batches that an interleaved pipeline takes together."""
+        """Number of micro-batches that an interleaved pipeline processes as a group."""
         return self.group or self.pp
 
     @property
@@ -263,16 +263,16 @@ class TrainingSetup:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a micro-batch on a rank of context parallelism."""
+        """Number of tokens of a micro-batch on a rank of context parallelism."""
         return self.micro_batch * self.model.sequence // self.cp
 
     @property
     def activation_bytes(self) -> int:
-        """Bytes of the activations between two layers, of all ranks of a tensor group."""
+        """Bytes of the activations between two layers, over all ranks of a tensor group."""
         return self.tokens * self.model.hidden * self.dtype_bytes
 
     @property
     def bucket_limit(self) -> int:
-        """Elements of a bucket of gradients."""
+        """Number of elements in a bucket of gradients."""
         usual = 500_000_000 if self.zero >= 2 else max(40_000_000, 1_000_000 * self.dp)
         return self.bucket_size or usual

@@ -39,24 +39,24 @@ class Transformer:
     mlp : {"gelu", "swiglu"}
         MLPs of two or of three matrices.
     norm : {"layer", "rms"}
-        Norms with a weight and a bias, or with a weight.
+        Norms with a weight and a bias, or with a weight only.
     bias : bool
         Whether linear layers have a bias; the output layer, the router and routed experts have
         none.
     positions : {"rope", "learned"}
-        Without and with parameters.
+        Position embeddings without or with parameters.
     tied : bool
         Whether the output layer and the word embedding are the same matrix.
     experts, top_k, moe_ffn, shared_ffn : int
-        A mixture of experts, if there are any: their number, how many a token goes to, the width of
-        each, and that of all shared experts together.
+        A mixture of experts: number of experts, number of experts per token, width of each, and
+        total width of the shared experts. Without experts, 0.
     dense_first : int
         Number of layers at the start that have the dense MLP.
 
     Raises
     ------
     InputError
-        If a value is not possible.
+        If a value is invalid.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class Transformer:
 
     @property
     def active_parameters(self) -> int:
-        """Number of parameters that a token uses: `top_k` experts, and all of the router."""
+        """Number of parameters that a token uses: `top_k` experts, and the whole router."""
         return self._parameters(self.top_k)
 
     def _parameters(self, experts: int) -> int:
@@ -154,13 +154,13 @@ class Transformer:
                 + (0 if self.tied else self.vocab * h))
 
     def _dense(self, width: int) -> int:
-        """Return the parameters of a dense MLP of a width, without its norm."""
+        """Return the parameters of a dense MLP of the given width, without its norm."""
         n, h = self.mlp_matrices, self.hidden
         return n * h * width + ((n - 1) * width + h if self.bias else 0)
 
 
 class _Published:
-    """A transformer of the catalogue, which is called to make it, perhaps with changes."""
+    """A transformer of the catalogue; call it to make the transformer, with changes if wanted."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.facts, model = facts, Transformer(**facts)
@@ -199,8 +199,8 @@ def make_transformer(model: str | Mapping[str, Any] | Transformer, **changes: An
     Parameters
     ----------
     model : str, mapping or Transformer
-        A name of `LLMS`; parameters of a `Transformer`, or a ``name`` and parameters that
-        differ from those of that transformer.
+        A name of `LLMS`; the parameters of a `Transformer`; or a ``name`` and the parameters in
+        which it differs from that transformer.
     **changes
         Parameters that differ.
 
@@ -209,7 +209,7 @@ def make_transformer(model: str | Mapping[str, Any] | Transformer, **changes: An
     UnknownNameError
         If there is no such transformer or parameter.
     InputError
-        If a value is not possible.
+        If a value is invalid.
 
     Examples
     --------

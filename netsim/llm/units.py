@@ -1,4 +1,4 @@
-"""The parts of a transformer on a rank: their tensors, and the seconds that they compute."""
+"""The parts of a transformer on a rank: their tensors, and their computation."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Unit:
     Attributes
     ----------
     name : str
-        Such as ``"3.attn"``.
+        The name, such as ``"3.attn"``.
     kind : {"embed", "attn", "dense", "experts", "head"}
     gather : str
-        What ZeRO 3 gathers it with: ``"embed"``, the number of its layer, or ``"head"``.
+        The group in which ZeRO 3 gathers it: ``"embed"``, the number of its layer, or ``"head"``.
     tensors : tuple of Tensor
     """
 
@@ -89,9 +89,9 @@ def _norm(setup: TrainingSetup, unit: str, name: str) -> list[Tensor]:
 
 def _linear(setup: TrainingSetup, unit: str, name: str, inner: int, outer: int, *,
             by_row: bool = False) -> list[Tensor]:
-    """Return the tensors of a linear layer that is divided by its outputs or, by row, its inputs.
+    """Return the tensors of a linear layer that is split by its outputs or, by row, its inputs.
 
-    By row, all ranks have the whole bias.
+    If it is split by row, all ranks have the whole bias.
     """
     made = [Tensor(unit, f"{name}.weight", inner * outer // setup.tp)]
     if setup.model.bias:
@@ -141,12 +141,13 @@ def _experts(setup: TrainingSetup, layer: int) -> Unit:
 
 
 class Cost(NamedTuple):
-    """What the forward pass of a unit computes on a rank, of a micro-batch.
+    """The computation in the forward pass of a unit on a rank, per micro-batch.
 
     Attributes
     ----------
     main, core, shared : int
-        Operations: of all but the others; of the core of attention; of shared experts.
+        Operations of the core of attention (`core`), of shared experts (`shared`), and of all else
+        (`main`).
     main_s, core_s, shared_s : float
         The same in seconds.
     """
@@ -165,7 +166,7 @@ class Cost(NamedTuple):
 
 
 def cost_of(setup: TrainingSetup, kind: str) -> Cost:
-    """Return what the forward pass of a kind of unit computes; a multiply-add is two operations."""
+    """Return the cost of a unit's forward pass, by kind; a multiply-add is two operations."""
     model, tokens, tp = setup.model, setup.tokens, setup.tp
     h, d = model.hidden, model.head_dim
     main = {"embed": 0,

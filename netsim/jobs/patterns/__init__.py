@@ -35,7 +35,7 @@ __all__ = ["PATTERNS", "AllGather", "AllReduce", "AllToAll", "Barrier", "Broadca
 
 
 def _makes_stages(made: Any) -> bool:
-    """Return whether something has a method ``stages`` that can be called as one of a pattern."""
+    """Whether an object has a method ``stages`` with the arguments of a pattern's."""
     if not isinstance(made, Pattern) or not callable(made.stages):
         return False
     try:

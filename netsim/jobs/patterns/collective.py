@@ -42,7 +42,7 @@ _RULES: dict[str, tuple[type[NcclCosts | SwitchCosts], Any]] = {
 @plain_numbers
 @dataclass(frozen=True)
 class Collective:
-    """A collective operation among all ranks; what its subclasses share.
+    """Base class of collective operations among all ranks.
 
     Parameters
     ----------
@@ -51,16 +51,16 @@ class Collective:
         `netsim.collectives.read_msccl`; or ``"auto"`` or ``"fastest"``, which choose one by the
         size and the `costs`.
     form : {"steps", "messages", "aggregate"}
-        A coflow per step, one after the other; per message, which waits for those that it needs; or
-        per phase, with the bytes of all its steps.
+        A coflow per step, one after the other; a coflow per message, which waits for the messages
+        that it needs; or a coflow per phase, with the bytes of all its steps.
     unit : quantity, optional
-        The size of an element in bytes, which is not cut; by default parts are equal.
+        The size of an element in bytes. Elements are not divided; by default, all parts are equal.
     order : sequence of int, optional
         The rank at each position; by default position p is rank p.
     costs : mapping, optional
-        What ``"auto"`` (`netsim.collectives.NcclCosts`) or ``"fastest"``
-        (`netsim.collectives.SwitchCosts`) knows of the network, at least ``rate``; by default what
-        the network says on which the job runs.
+        The parameters of ``"auto"`` (`netsim.collectives.NcclCosts`) or ``"fastest"``
+        (`netsim.collectives.SwitchCosts`), at least ``rate``; by default those of the job's
+        network.
     """
 
     algorithm: str = ""
@@ -99,27 +99,27 @@ class Collective:
 
     @property
     def leaves_open(self) -> str:
-        """The option that the network of a job is to fill in, such as ``"costs"``; or empty."""
+        """The option that the job's network fills in, such as ``"costs"``; "" if there is none."""
         return "costs" if self.algorithm in _RULES and self.costs is None else ""
 
     @property
     def is_chosen(self) -> bool:
-        """Whether the algorithm follows from more than its name, so that results should say it."""
+        """Whether more than the name determines the algorithm, so that results must contain it."""
         return self.algorithm in (*_RULES, "hierarchical")
 
     @property
     def scale_free(self) -> bool:
-        """Whether sizes are in proportion to the bytes, and all else does not depend on them."""
+        """Whether all sizes are proportional to the bytes, and nothing else depends on them."""
         return (self.unit is None and self.algorithm not in _RULES
                 and not is_program(self.algorithm))
 
     def choice(self, ranks: int, nbytes: float) -> Choice:
-        """Return the algorithm for some ranks and bytes, and why.
+        """Return the algorithm for a number of ranks and bytes, and the reason.
 
         Raises
         ------
         InputError
-            If the costs are not possible with this number of ranks.
+            If the costs are invalid for this number of ranks.
         """
         if self.algorithm not in _RULES:
             return Choice(self.algorithm, "", {})
@@ -130,11 +130,11 @@ class Collective:
         return chosen
 
     def title(self, ranks: int, nbytes: float) -> str:
-        """Return the algorithm for some ranks and bytes as a text: ``"hierarchical:group=8"``."""
+        """Return the algorithm for some ranks and bytes as text: ``"hierarchical:group=8"``."""
         return self.choice(ranks, nbytes).algorithm
 
     def by(self, title: str) -> Collective:
-        """Return the collective by an algorithm that `title` has returned."""
+        """Return the collective with an algorithm that `title` has returned."""
         name, _, group = title.partition(":group=")
         given: dict[str, Any] = {"group": int(group)} if group else {}
         if "chunks" not in algorithms_of(self.collective)[name].options and hasattr(self, "chunks"):
@@ -147,7 +147,7 @@ class Collective:
         Raises
         ------
         InputError
-            If an option is not possible with this number of ranks.
+            If an option is invalid for this number of ranks.
         """
         algorithm = self.choice(ranks, nbytes).algorithm
         return schedule(self.collective, ranks, algorithm, order=self.order, **self._options())
@@ -161,7 +161,7 @@ class Collective:
 
 @lru_cache(maxsize=4)
 def _drawn(pattern: Collective, ranks: int, nbytes: float) -> tuple[Stage, ...]:
-    """Make stages; cached, as runs ask how many there are, and then for them."""
+    """Make stages; cached, as a run needs first their number and then the stages."""
     made = pattern.schedule(ranks, nbytes)
     unit = None if pattern.unit is None else float(pattern.unit)
     return stages_of(made, made.sizes(nbytes, unit), pattern.form)
@@ -170,7 +170,7 @@ def _drawn(pattern: Collective, ranks: int, nbytes: float) -> tuple[Stage, ...]:
 @plain_numbers
 @dataclass(frozen=True)
 class AllReduce(Collective):
-    """All-reduce: all ranks get the sum of the buffers of all, of nbytes each.
+    """All-reduce: all ranks get the sum of the buffers of all ranks, each of nbytes.
 
     Parameters
     ----------
@@ -178,12 +178,12 @@ class AllReduce(Collective):
         ``"ring"``, ``"direct"``, ``"halving-doubling"``, ``"tree"``, ``"double-tree"`` or
         ``"hierarchical"``; or ``"auto"`` or ``"fastest"``.
     chunks : int
-        Into how many chunks trees cut what they send.
+        The number of chunks into which trees divide the buffer.
     group : int, optional
-        How many consecutive ranks are a group of ``"hierarchical"``; by default those of a server
-        of the network on which the job runs, see `netsim.gpu_cluster`.
+        The number of consecutive ranks in a group of ``"hierarchical"``; by default the ranks of a
+        server of the job's network, see `netsim.gpu_cluster`.
     inner, outer : {"ring", "direct"}
-        What ``"hierarchical"`` does inside groups and across them.
+        The algorithms of ``"hierarchical"`` inside groups and across them.
     form, unit, order, costs
         See `Collective`.
     """
@@ -198,7 +198,7 @@ class AllReduce(Collective):
 
     @property
     def leaves_open(self) -> str:
-        """The option that the network of a job is to fill in; see `Collective.leaves_open`."""
+        """The option that the job's network fills in; see `Collective.leaves_open`."""
         if self.algorithm == "hierarchical" and self.group is None:
             return "group"
         return super().leaves_open
@@ -223,7 +223,7 @@ class AllReduce(Collective):
 @plain_numbers
 @dataclass(frozen=True)
 class AllGather(Collective):
-    """All-gather: all ranks get what all have, nbytes in total.
+    """All-gather: all ranks get the parts of all ranks, nbytes in total.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class AllGather(Collective):
 @plain_numbers
 @dataclass(frozen=True)
 class ReduceScatter(Collective):
-    """Reduce-scatter: each rank gets its share of the sum of the buffers, of nbytes each.
+    """Reduce-scatter: each rank gets its share of the sum of all buffers, each of nbytes.
 
     Parameters
     ----------
@@ -276,9 +276,9 @@ class Broadcast(_Rooted):
     algorithm : str
         ``"ring"`` (a chain) or ``"tree"``.
     chunks : int
-        Into how many chunks the bytes are cut.
+        The number of chunks into which the bytes are divided.
     root : int
-        The position at which it begins.
+        The position of the root.
     form, unit, order, costs
         See `Collective`.
     """
@@ -289,16 +289,16 @@ class Broadcast(_Rooted):
 @plain_numbers
 @dataclass(frozen=True)
 class Reduce(_Rooted):
-    """Reduce: the root gets the sum of the buffers of all ranks, of nbytes each.
+    """Reduce: the root gets the sum of the buffers of all ranks, each of nbytes.
 
     Parameters
     ----------
     algorithm : str
         ``"ring"`` (a chain) or ``"tree"``.
     chunks : int
-        Into how many chunks the bytes are cut.
+        The number of chunks into which the bytes are divided.
     root : int
-        The position at which it ends.
+        The position of the root.
     form, unit, order, costs
         See `Collective`.
     """
@@ -309,19 +309,19 @@ class Reduce(_Rooted):
 @plain_numbers
 @dataclass(frozen=True)
 class AllToAll(Collective):
-    """All-to-all: each rank has nbytes, a part for every rank.
+    """All-to-all: each rank sends a part of its nbytes to every rank.
 
     Parameters
     ----------
     algorithm : str
         ``"direct"`` (all at once) or ``"pairwise"`` (one after the other).
     sizes : {"split", "uniform"}
-        ``"split"``: every rank splits its nbytes evenly over all w ranks, itself included,
-        so that each flow has nbytes/w. ``"uniform"``: flow sizes are uniform in (0, nbytes], of a
-        direct exchange.
+        ``"split"``: every rank splits its nbytes evenly over all w ranks, itself included, so that
+        each flow has nbytes/w. ``"uniform"``: flow sizes are uniform in (0, nbytes]; only with
+        ``"direct"``.
     matrix : sequence of sequence of quantity, optional
-        What each position has for each one, in bytes; `nbytes` then has no meaning. Nothing is
-        sent of its diagonal.
+        The bytes that each position sends to each position; `nbytes` is then ignored. The diagonal
+        is not sent.
     form, unit, order, costs
         See `Collective`.
     """
@@ -347,7 +347,7 @@ class AllToAll(Collective):
 
     @property
     def scale_free(self) -> bool:
-        """Whether sizes are in proportion to the bytes, and all else does not depend on them."""
+        """Whether all sizes are proportional to the bytes, and nothing else depends on them."""
         return super().scale_free and self.matrix is None
 
     def stages(self, ranks: int, nbytes: float, rng: np.random.Generator) -> tuple[Stage, ...]:
@@ -418,7 +418,7 @@ class SendRecv(Collective):
 @plain_numbers
 @dataclass(frozen=True)
 class Barrier(Collective):
-    """Barrier: no rank goes on before all are there; messages of 0 bytes, whatever nbytes is.
+    """Barrier: no rank continues before all have reached it; messages of 0 bytes for any nbytes.
 
     Parameters
     ----------
@@ -436,7 +436,7 @@ class Barrier(Collective):
 class RingAllReduce:
     """Ring all-reduce: 2m(w-1)/w bytes over each edge of a ring of w ranks.
 
-    m = nbytes is the size of the gradients. A single rank sends nothing. It is `AllReduce` by
+    m = nbytes is the size of the gradients. A single rank sends nothing. Same as `AllReduce` with
     ``"ring"``, as one coflow.
 
     Parameters

@@ -23,7 +23,7 @@ def check_form(form: str) -> None:
     Raises
     ------
     UnknownNameError
-        If there is none of this name.
+        If there is no such form.
     """
     if form not in FORMS:
         raise UnknownNameError("form", form, FORMS)
@@ -37,8 +37,9 @@ def stages_of(made: Schedule, sizes: Sizes, form: str) -> tuple[Stage, ...]:
     made : Schedule
     sizes : Sizes
     form : {"steps", "messages", "aggregate"}
-        A stage per step, which begins when the one before has ended everywhere; per message, which
-        begins when those have arrived that it waits for; or per phase, with the bytes of its steps.
+        A stage per step, which begins when the previous step has ended everywhere; a stage per
+        message, which begins when the messages that it waits for have arrived; or a stage per
+        phase, with the bytes of its steps.
 
     Returns
     -------
@@ -77,7 +78,7 @@ def _names(made: Schedule, kind: str, count: int) -> list[str]:
 
 
 def _flows_of(made: Schedule, each: Round, sizes: Sizes, before: Flows | None) -> list[Flows]:
-    """Return the flows of each step of a round; steps that are alike share one object."""
+    """Return the flows of each step of a round; equal steps share one object."""
     src, dst = made.at(each.src), made.at(each.dst)
     if not each.alike(sizes):
         return [Flows(src, dst, each.nbytes(sizes, t)) for t in range(each.times)]
