@@ -230,21 +230,21 @@ def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
 
     Each GPU is a host, ``gpu-s.r``, numbered server by server. Its NVLink port leads to the switch
     of its server, ``server-s``, and its NIC, ``nic-s.k``, to a switch of rail k, ``rail-k``. The
-    network is also the cluster of these servers, which schedulers give to jobs by the GPU: see
-    `netsim.Cluster`.
+    network also defines a cluster of these servers, on which schedulers give single GPUs to jobs:
+    see `netsim.Cluster`.
 
     Parameters
     ----------
     servers, gpus : int
-        Numbers of servers, and of the GPUs of each.
+        Number of servers, and of GPUs per server.
     nvlink : quantity
         Rate of a GPU's NVLink port, in each direction.
     nic : quantity
         Rate of a NIC, in each direction.
     gpus_per_nic : int
-        How many GPUs share a NIC.
+        Number of GPUs that share a NIC.
     pcie : quantity, optional
-        Rate between a GPU and its NIC, if it is less than that of the NIC.
+        Rate between a GPU and its NIC, if it is lower than that of the NIC.
     rails : int, optional
         Number of rails; NIC k of each server is on rail ``k % rails``. By default one per NIC of a
         server; with 1, all NICs of a server lead to the same switch.
@@ -252,17 +252,18 @@ def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
         Servers per switch of a rail: rail k then has the switches ``rail-k.0``, ``rail-k.1`` and
         so on. By default a single one for all servers.
     spine : int, optional
-        Number of switches that connect those of the rails; 4 by default, none if there is only one.
+        Number of switches that connect the switches of the rails; by default 4, or none if there is
+        only one switch.
     oversubscription : float
         Ratio of the rates of the NICs on a switch of a rail to that of its uplinks.
     uplink : quantity, optional
         Instead of `oversubscription`, the capacity of each link between a rail and a spine.
     across : {"spine", "nvlink"}
-        How flows reach a GPU on another rail: over the spines, or by NVLink to the GPU of their own
-        server that is on that rail, and from there on the rail, as NCCL's PXN does. Without
-        spines it is by NVLink.
+        How flows reach a GPU on another rail. ``"spine"``: over the spines. ``"nvlink"``: by NVLink
+        to the GPU of their own server on that rail, and then over the rail, as NCCL's PXN does. The
+        default without spines is ``"nvlink"``.
     generation : {"hopper", "ampere", "volta"}
-        Of the GPUs, for algorithms of collectives that ``"auto"`` chooses.
+        Generation of the GPUs, for the algorithms of collectives that ``"auto"`` chooses.
     routing, name, loopback_uses_ports
         See `leaf_spine`.
 
@@ -487,7 +488,7 @@ def _leaf_spine_bisection(leaves: int, hosts: int, port: float, up: float) -> fl
 
 
 def _divided(number: int, by: int, what: str, of: str) -> int:
-    """Divide whole numbers that must go into each other."""
+    """Divide one whole number by another; refuse a remainder."""
     if number % by:
         raise InputError(f"{of} must divide the number of {what}, {number}, not be {by}")
     return number // by

@@ -28,7 +28,7 @@ class Cable(NamedTuple):
     start, end : int
         Numbers of the nodes.
     rate : float
-        Of either link, in bytes per second.
+        Rate of each of the two links, in bytes per second.
     there, back : float
         The latency from `start` to `end`, and from `end` to `start`, in seconds.
     """
@@ -53,7 +53,7 @@ def cabled(name: str, nodes: Sequence[str], hosts: int, cables: Sequence[Cable],
         Names of all nodes, hosts first.
     hosts : int
     cables : sequence of Cable
-        Several between the same nodes are parallel links, ``a->b``, ``a->b#2`` and so on.
+        Several cables between the same nodes become parallel links, ``a->b``, ``a->b#2`` and so on.
     routing, paths, relay, loopback_uses_ports
         See `from_networkx`.
     layers : mapping of str to str, optional

@@ -169,7 +169,7 @@ def _make(path: Path, kind: str, options: Mapping[str, Any]) -> Topology:
 
 
 def _error_message(path: Path, kind: str, options: Mapping[str, Any]) -> str:
-    """Return the error message for the options of a file by themselves; ``""`` if valid."""
+    """Return the error message for a file's own options; "" if they are valid."""
     try:
         _make(path, kind, options)
     except TraceError as error:

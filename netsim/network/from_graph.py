@@ -27,11 +27,11 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
                   capacity: Quantity | None = None, attribute: str = "capacity",
                   routing: str = "ecmp", paths: Paths | None = None, relay: bool = True,
                   name: str | None = None, loopback_uses_ports: bool = False) -> GraphTopology:
-    """Make a network of a networkx graph, which may be directed and may have parallel edges.
+    """Make a network from a networkx graph, which may be directed and have parallel edges.
 
-    An undirected edge becomes two links, one in each direction, with its capacity each. A link is
-    named by the edge's attribute ``name``, followed by ``:from->to`` if the edge is undirected;
-    without this attribute, its name is ``from->to``.
+    An undirected edge becomes two links, one in each direction, each with the capacity of the edge.
+    A link is named by the edge's attribute ``name``, followed by ``:from->to`` if the edge is
+    undirected; without this attribute, its name is ``from->to``.
 
     Parameters
     ----------
@@ -43,19 +43,18 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
     capacity : quantity, optional
         Capacity of edges without the `attribute`, in bytes/s or such as ``"10Gbps"``.
     attribute : str
-        The attribute of edges that is their capacity, such as ``"bandwidth"``, which is taken by
-        default, too, where there is neither ``"capacity"`` nor a capacity for all. The attributes
+        The attribute of edges that holds their capacity. By default ``"capacity"``; or
+        ``"bandwidth"``, if no edge has ``"capacity"`` and `capacity` is not given. The attributes
         ``latency`` and ``efficiency`` are read as well; see `wired`.
     routing : {"ecmp", "shortest", "spray"}
-        Flows take shortest paths, in hops. With ``"ecmp"``, each node chooses among the next
-        links of shortest paths by a hash of (src, dst, key); with ``"shortest"``, it always
-        chooses the first of them. With ``"spray"``, all parallel links carry a part of it: those
-        between the same two nodes, and those from a node to all switches whose attribute ``layer``
-        is the same, are one *trunk*, a link with the sum of their capacities.
+        Flows take shortest paths, in hops. With ``"ecmp"``, each node chooses among the next links
+        of shortest paths by a hash of (src, dst, key); with ``"shortest"``, it always chooses the
+        first of them. With ``"spray"``, each flow is spread over all parallel links. Parallel links
+        are those between the same two nodes, and those from a node to all switches with the same
+        attribute ``layer``. They form a *trunk*, one link with the sum of their capacities.
     paths : mapping or iterable, optional
-        Paths that flows between some pairs of hosts take instead, as lists of nodes:
-        ``{(a, b): path}`` or ``{(a, b): [path, path]}``, of which the hash chooses one; or a list
-        of paths.
+        Other paths for flows between some pairs of hosts, as lists of nodes: ``{(a, b): path}``;
+        ``{(a, b): [path, path]}``, one of which is chosen by hash; or a list of paths.
     relay : bool
         Whether paths may lead through hosts.
     name : str, optional

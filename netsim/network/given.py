@@ -86,7 +86,7 @@ class GivenPaths:
         return other
 
     def on_links(self, link_of: Ints) -> GivenPaths:
-        """Return the same paths over other links, given that for each link of now."""
+        """Return the same paths over other links; `link_of` maps each link to the new one."""
         other = copy(self)
         other._links = link_of[self._links]
         return other
@@ -132,7 +132,7 @@ def _iter_paths(paths: Paths, number: Mapping[Node, int]) -> Iterator[Path]:
 
 
 def _is_node(given: Any, number: Mapping[Node, int]) -> bool:
-    """Return whether something is a node, as a tuple may be."""
+    """Whether an object is a node; tuples may be nodes."""
     try:
         return given in number
     except TypeError:  # it has no hash

@@ -23,11 +23,11 @@ class GpuServers:
     nvlink : float
         Rate of a GPU's NVLink port, in bytes per second.
     nic, nics : float, int
-        Rate of a NIC, in bytes per second, and how many a server has.
+        Rate of a NIC in bytes per second, and number of NICs per server.
     rails : int
         NIC k of each server is on rail k % rails.
     generation : str
-        Of the GPUs; see `netsim.collectives.NcclCosts`.
+        Generation of the GPUs; see `netsim.collectives.NcclCosts`.
     """
 
     gpus: int
@@ -42,15 +42,15 @@ class GpuServers:
         return hosts // self.gpus
 
     def by_name(self, hosts: int) -> dict[str, range]:
-        """Return the hosts of each server of a network of some hosts, by its name."""
+        """Return the hosts of each server among the given hosts, by the server's name."""
         return {f"server-{host // self.gpus}": range(host, host + self.gpus)
                 for host in range(0, hosts, self.gpus)}
 
     def relays(self, src: Ints, dst: Ints) -> Ints:
-        """Return the GPUs over which flows reach the rail of their destination.
+        """Return the GPU through which each flow reaches the rail of its destination.
 
-        That is the GPU of the source's server which has the same place in it as the destination;
-        the source itself if the rail is its own, or the server.
+        It is the GPU of the source's server in the same position as the destination. If source and
+        destination share a rail or a server, it is the source itself.
         """
         near = self.server_of(src) == self.server_of(dst)
         direct = near | (self._rail_of(src) == self._rail_of(dst))
@@ -63,7 +63,8 @@ class GpuServers:
 class GpuPaths:
     """The shortest paths between GPUs of servers: by NVLink, or over their NICs and a rail.
 
-    They are those of `ShortestPaths`, which would search from each GPU, as it has two ports.
+    They are the paths of `ShortestPaths`, which would be slower: it would search from each GPU,
+    because a GPU has two ports.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ class GpuPaths:
     tail, head : ndarray of int, shape (links,)
         The nodes of each link.
     shortest : ShortestPaths
-        For the way from one switch of a rail to another.
+        Paths from one switch of a rail to another.
     """
 
     def __init__(self, servers: GpuServers, nodes: Mapping[str, int], tail: Ints, head: Ints,

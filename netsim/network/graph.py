@@ -29,7 +29,7 @@ _BLOCK = 4096
 class GraphTopology(Topology):
     """Hosts and switches connected by directed links; made by `from_networkx`.
 
-    With the routing ``"spray"`` its links are trunks: `SprayedNetwork` makes one of single links.
+    With the routing ``"spray"``, links are trunks; `SprayedNetwork` makes such a network.
 
     Parameters
     ----------
@@ -162,13 +162,13 @@ class GraphTopology(Topology):
 
     @property
     def cables(self) -> GraphTopology:
-        """The network of single links; with ``routing="spray"``, its members of trunks."""
+        """The network of single links; with ``routing="spray"``, that of the members of trunks."""
         return self
 
     def without(self, dead: NDArray[np.bool_]) -> GraphTopology:
         """Return this network with routes that avoid dead links.
 
-        Pairs with user-defined paths use only those of them that remain; see `reaches`.
+        Pairs with user-defined paths use only those that remain; see `reaches`.
         """
         other = copy(self)
         other._shortest = self._shortest.without(dead)
@@ -219,14 +219,14 @@ class GraphTopology(Topology):
             yield flow[part], link
 
     def serve_gpus(self, servers: GpuServers) -> None:
-        """Note that hosts are the GPUs of some servers, between which paths are known."""
+        """Set the servers that own the hosts as GPUs; paths between their GPUs are then known."""
         self.gpu_servers = servers
         self._paths = GpuPaths(servers, self._node_ids, self.tail, self.head, self._shortest)
 
     def relay_by(self, relays: Callable[[Ints, Ints], Ints]) -> None:
-        """Lead flows through the hosts that a function gives for sources and destinations.
+        """Route flows through the hosts that a function returns for sources and destinations.
 
-        Where it gives the source, flows take a shortest path; and so they do round dead links.
+        If it returns the source, the flow takes a shortest path, as do flows that avoid dead links.
         """
         self._relays = self.cables._relays = relays
 

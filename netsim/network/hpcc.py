@@ -32,8 +32,8 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
     GPUs per server, NVSwitches, switches and links, and the name of the GPU. The second one lists
     the switches, NVSwitches first. Each further line is a cable, ``src dst rate delay error``, with
     units of ns-3. All other nodes are hosts, in the order of their numbers, and no path leads
-    through one. Hosts on one NVSwitch reach each other by that. Nodes are ``host-``, ``switch-`` or
-    ``nvswitch-`` and their number in the file.
+    through a host. Hosts on the same NVSwitch reach each other through it. Names of nodes are
+    ``host-``, ``switch-`` or ``nvswitch-`` followed by their number in the file.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
     Warns
     -----
     NetsimWarning
-        If links lose packets, as flows do not; and if further links follow those that are
-        announced, as they are left out.
+        If links lose packets, which netsim ignores; and if the file has more links than the first
+        line announces, which are left out.
     """
     check_path(file, "file")
     path = Path(file)
@@ -91,7 +91,7 @@ def _inside(names: Sequence[str], cables: Sequence[Cable]) -> dict[tuple[str, st
 
 
 def host_numbers(file: str | Path) -> dict[int, int]:
-    """Return the host of each node of a topology file that is no switch.
+    """Return the host of each node of a topology file that is not a switch.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def host_numbers(file: str | Path) -> dict[int, int]:
 
 
 def _read(path: Path) -> tuple[int, dict[int, str], list[Cable]]:
-    """Return the number of nodes, the kinds of those that are switches, and the cables."""
+    """Return the number of nodes, the kinds of the switches among them, and the cables."""
     lines = lines_of(path)
     head = next(lines, None)
     if head is None:
@@ -131,7 +131,7 @@ def _read(path: Path) -> tuple[int, dict[int, str], list[Cable]]:
 
 def _kinds(path: Path, lines: Iterator[Line], nodes: int, inside: int, switches: int
            ) -> dict[int, str]:
-    """Read the numbers of the switches, over lines as needed."""
+    """Read the numbers of the switches, which may span several lines."""
     kinds: dict[int, str] = {}
     while len(kinds) < inside + switches:
         line = next(lines, None)
@@ -166,7 +166,7 @@ def _cable(line: Line, nodes: int) -> tuple[Cable, float]:
 
 
 def rest_of(lines: Iterator[Line], words: int) -> Sequence[Line]:
-    """Return the lines that are left and have as many words as an entry, the first two numbers."""
+    """Return the remaining lines that look like entries: enough words, numbers first."""
     return [line for line in lines
             if len(line.words) == words and all(word.isdecimal() for word in line.words[:2])]
 

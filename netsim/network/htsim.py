@@ -70,23 +70,23 @@ def htsim(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
 
 @dataclass
 class Tiers:
-    """What a ``.topo`` file says.
+    """The contents of a ``.topo`` file.
 
     Attributes
     ----------
     nodes, podsize : int
-        Hosts of the network, and of a pod.
+        Number of hosts of the network, and of a pod.
     switches : list of int
-        Switches of each tier, from the bottom up: top-of-rack, aggregation, core.
+        Number of switches of each tier, from the bottom up: top-of-rack, aggregation, core.
     pods : int
     rate : list of float
-        Of each link below a switch of each tier, in bytes per second.
+        Rate of each link below a switch of each tier, in bytes per second.
     link_s, switch_s : list of float
-        Latency of the links below, and of a switch, of each tier; seconds.
+        Latency of the links below each tier, and of its switches, in seconds.
     up : list of int
-        Links from a switch of each tier to those above, without those of the highest tier.
+        Number of links up from a switch of each tier, except the highest.
     bundle : list of int
-        How many parallel links there are below each tier.
+        Number of parallel links below each tier.
     """
 
     nodes: int
@@ -144,7 +144,7 @@ class Tiers:
 
 
 def htsim_tiers(file: str | Path) -> Tiers:
-    """Read what a ``.topo`` file says.
+    """Read a ``.topo`` file.
 
     Raises
     ------

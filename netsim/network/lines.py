@@ -59,7 +59,7 @@ class Line:
         return value
 
     def real(self, place: int, what: str, *, strict: bool = False) -> float:
-        """Return a word as a finite number that is not negative, nor 0 if `strict`."""
+        """Return a word as a finite number of at least 0, or above 0 if `strict`."""
         word = self.word(place, what)
         value = float(word) if _NUMBER.fullmatch(word) else math.nan
         if not (math.isfinite(value) and (value > 0 if strict else value >= 0)):
@@ -75,7 +75,7 @@ def lines_of(path: Path, comment: str | None = None) -> Iterator[Line]:
     ----------
     path : Path
     comment : str, optional
-        What begins lines that are left out.
+        The beginning of lines that are left out.
 
     Raises
     ------

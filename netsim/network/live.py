@@ -24,15 +24,15 @@ __all__ = ["LiveNetwork", "LiveTrunks", "live_network", "moves_flows", "parts_of
 
 
 def parts_of(network: Topology) -> Topology:
-    """Return the network whose links are those that events change: single ones, and no trunks.
+    """Return the network of the links that events change: single links, without trunks.
 
-    Links that are both have the same numbers on both networks.
+    Links that belong to both networks have the same numbers.
     """
     return LiveTrunks(network) if isinstance(network, SprayedNetwork) else network
 
 
 def usable_parts(network: Topology) -> NDArray[np.float64]:
-    """Return a copy of what flows can use of the links of `parts_of` a network."""
+    """Return a copy of the usable capacities of the links of `parts_of` a network."""
     usable = network.usable
     if isinstance(network, SprayedNetwork):
         usable = np.concatenate((usable, network.cables.usable[network.members]))
@@ -40,14 +40,14 @@ def usable_parts(network: Topology) -> NDArray[np.float64]:
 
 
 def live_network(network: GraphTopology) -> LiveNetwork:
-    """Return a network whose routes avoid the links that are dead at the time."""
+    """Return a network with routes that avoid links while they are dead."""
     return LiveTrunks(network) if isinstance(network, SprayedNetwork) else LiveNetwork(network)
 
 
 def moves_flows(network: Topology, capacity: Mapping[int, float]) -> bool:
-    """Return whether routes are not fixed any more once links have some capacities.
+    """Whether new capacities of some links may change routes.
 
-    They are not if flows can avoid a dead link, or a member of a trunk changes.
+    They do if flows can avoid a dead link, or if a member of a trunk changes.
     """
     if not isinstance(network, GraphTopology):
         return False
@@ -105,7 +105,7 @@ class LiveNetwork(Topology):
 
     def with_trunks(self, capacity: Mapping[int, float], now: NDArray[np.float64]
                     ) -> Mapping[int, float]:
-        """Return new capacities of links, with those that trunks have in consequence.
+        """Return new capacities of links, including those of trunks that follow from them.
 
         Parameters
         ----------
@@ -130,17 +130,17 @@ class LiveNetwork(Topology):
         return paths
 
     def _cut(self, ptr: Ints, links: Ints) -> NDArray[np.bool_]:
-        """Return the mask of the paths on which no byte can pass."""
+        """Return the mask of the paths that no byte can pass."""
         owner = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
         cut: NDArray[np.bool_] = np.bincount(owner, self._dead[links], len(ptr) - 1) > 0
         return cut
 
     def _go_round(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
-        """Return paths of flows whose usual one is cut."""
+        """Return new paths for flows with a cut usual path."""
         return self._others.routes(src, dst, key)
 
     def _wait(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
-        """Return paths on which flows wait that have no way round."""
+        """Return the paths on which flows wait if there is no other path."""
         return self._network.routes(src, dst, key)
 
     def wire_bytes(self, nbytes: NDArray[np.float64], src: Ints, dst: Ints, key: Ints, ptr: Ints,
@@ -158,10 +158,11 @@ class LiveNetwork(Topology):
 class LiveTrunks(LiveNetwork):
     """A network of trunks, each of which has the capacity that its members have now.
 
-    Its links are those of the sprayed network, and after them the members of the trunks, as links
-    of their own; events change these. A flow takes its usual trunks if a path of live members leads
-    along them. Otherwise it takes the trunks of a path of live members that ECMP chooses. If there
-    is none, it waits on its path of single links, one of which is dead, whatever the trunks have.
+    Its links are those of the sprayed network, followed by the members of the trunks as separate
+    links, which events change. A flow takes its usual trunks if a path of live members leads along
+    them. Otherwise, ECMP chooses a path of live members, and the flow takes the trunks of that
+    path. If there is none, the flow waits on its path of single links, one of which is dead, even
+    if its trunks have capacity.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ class LiveTrunks(LiveNetwork):
     Attributes
     ----------
     row_of : ndarray of int, shape (cables,)
-        The link here that each cable is, as a member of a trunk or by itself.
+        The number of each cable's link in this network, as a member of a trunk or by itself.
     """
 
     _network: SprayedNetwork
@@ -223,7 +224,7 @@ class LiveTrunks(LiveNetwork):
         return self._network.cables.without(dead[self.row_of])
 
     def _cut(self, ptr: Ints, links: Ints) -> NDArray[np.bool_]:
-        """Return the mask of the paths of trunks along which no path of live members leads."""
+        """Return the mask of trunk paths without a path of live members."""
         hurt = np.zeros(self.links, np.bool_)
         hurt[self._network.trunk_of[self._dead[self.row_of]]] = True
         owner = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
@@ -233,7 +234,7 @@ class LiveTrunks(LiveNetwork):
         return cut
 
     def _is_live(self, path: Ints, hurt: NDArray[np.bool_]) -> bool:
-        """Return whether a path of live members leads along some trunks."""
+        """Whether a path of live members leads along the given trunks."""
         places = np.flatnonzero(hurt[path] | ~self._singles[path])
         part = tuple(path[places[0]:places[-1] + 1].tolist())  # many pairs of hosts have it
         if part not in self._lives:
@@ -253,7 +254,7 @@ class LiveTrunks(LiveNetwork):
 
     @cached_property
     def _members(self) -> list[Ints]:
-        """The cables of each trunk, or the one that a link is."""
+        """The cables of each trunk; a link that is no trunk has itself."""
         trunk_of = self._network.trunk_of
         order = np.argsort(trunk_of, kind="stable")
         return np.split(order, np.searchsorted(trunk_of[order], np.arange(1, self._network.links)))
@@ -269,7 +270,7 @@ class LiveTrunks(LiveNetwork):
 
 def _replaced(ptr: Ints, links: Ints, rows: Ints, other_ptr: Ints, others: Ints
               ) -> tuple[Ints, Ints]:
-    """Return paths in compressed rows of which some are replaced by others."""
+    """Return paths in compressed rows, some of them replaced by others."""
     counts = np.diff(ptr)
     owner = np.repeat(np.arange(len(counts)), counts)
     counts[rows] = np.diff(other_ptr)

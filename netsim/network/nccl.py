@@ -1,4 +1,4 @@
-"""Networks of servers that NCCL's topology XML describes."""
+"""Networks of servers described by NCCL's topology XML."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
          nic: Quantity | None = None, xgmi: Quantity | None = None,
          kinds: Mapping[str, str] | None = None, name: str | None = None,
          loopback_uses_ports: bool = False) -> NcclNetwork:
-    """Make a network of servers of NCCL's topology XML, with a GPU per host.
+    """Make a network of servers from NCCL's topology XML, with each GPU as a host.
 
     Host s g + r is GPU r of server s, with g GPUs per server; see `NcclServer.gpus` for their
-    order. Inside a server a flow takes a direct NVLink, else the NVSwitch, else PCIe; between
-    servers the NIC that is nearest on PCIe, on both sides, and a fabric that does not block. GPUs
-    that are as near to the same NICs take turns with them.
+    order. Inside a server, a flow takes a direct NVLink, or else the NVSwitch, or else PCIe.
+    Between servers, it takes the NIC that is nearest on PCIe on both sides, and a non-blocking
+    fabric. GPUs that are equally near to several NICs are assigned to them in turn.
 
     Nodes are ``gpu-s.r``, ``nic-s.k``, ``pci-s.k``, ``cpu-s.k``, ``nvswitch-s`` and ``fabric``.
 
@@ -49,14 +49,14 @@ def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
     ----------
     file : path-like
     servers : int
-        How many servers of this kind there are.
+        Number of servers of this kind.
     nvlink : quantity, optional
-        If the file has no NVLinks, as those of clouds do: of each GPU to an NVSwitch, each way, all
-        links together; 0 if there are none.
+        If the file has no NVLinks, as in clouds: rate of all NVLinks of a GPU to an NVSwitch
+        together, in each direction; 0 if the GPUs have none.
     nic : quantity, optional
-        Of each NIC whose ports the file does not list.
+        Rate of each NIC that has no ports in the file.
     xgmi : quantity, optional
-        Of one xGMI link, each way, if there are any.
+        Rate of one xGMI link in each direction, if there are any.
     kinds : mapping of str to str, optional
         See `netsim.network.read_nccl_server`.
     name : str, optional
@@ -67,8 +67,8 @@ def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
     Raises
     ------
     TraceError
-        If the file cannot be read, is invalid, or there is no NIC where servers need one; or if it
-        does not say what `nvlink`, `nic`, `xgmi` or `kinds` must say then.
+        If the file cannot be read, is invalid, or has no NIC although several servers need one; or
+        if it lacks a value, and `nvlink`, `nic`, `xgmi` or `kinds` does not give it.
     InputError
         If an option is invalid.
     """
@@ -105,14 +105,14 @@ class _Inside:
 
 
 class NcclNetwork(Topology):
-    """Servers of NCCL's topology XML; made by `netsim.network.nccl`.
+    """Servers described by NCCL's topology XML; made by `netsim.network.nccl`.
 
     Attributes
     ----------
     server : NcclServer
-        What the file says of each server.
+        The description of each server.
     servers, gpus : int
-        How many servers there are, and GPUs in each.
+        Number of servers, and of GPUs per server.
     """
 
     def __init__(self, server: NcclServer, inside: _Inside, servers: int, name: str,
@@ -212,7 +212,7 @@ def _inside(server: NcclServer, servers: int, nvlink: float | None, nic: float |
 
 
 def _names(server: NcclServer) -> dict[str, str]:
-    """Return the names of nodes by bus id or name in the file, GPUs first."""
+    """Return the names of nodes by their bus id or name in the file, GPUs first."""
     names = {each.busid: f"gpu-{k}" for k, each in enumerate(server.gpus)}
     for kind in ("nic", "pci"):
         names |= {each.busid: f"{kind}-{k}" for k, each in enumerate(server.of_kind(kind))}
@@ -268,7 +268,7 @@ def _add_links(made: _Inside, server: NcclServer, names: Mapping[str, str],
 
 def _add_fabric(made: _Inside, server: NcclServer, names: Mapping[str, str], nic: float | None
                 ) -> None:
-    """Add the links between NICs and the fabric: of all ports of a NIC together."""
+    """Add a link between each NIC and the fabric, with the rate of all its ports together."""
     for each in server.of_kind("nic"):
         ports = [(rate, latency) for busid, _, rate, latency in server.nets
                  if busid == each.busid]
@@ -321,9 +321,9 @@ def _nearest(ways: Mapping[str, Sequence[str]], nics: Sequence[str]) -> list[str
 
 
 def _search(made: _Inside, start: str, hidden: set[str]) -> dict[str, list[str]]:
-    """Return the shortest path to every node by PCIe, which leads through switches and CPUs only.
+    """Return the shortest path to every node over PCIe, through switches and CPUs only.
 
-    Of equal paths it is the one of faster links.
+    Among equally short paths, the one with faster links is taken.
     """
     onward: dict[str, list[tuple[float, str]]] = {}
     for tail, head, rate, _ in made.links:

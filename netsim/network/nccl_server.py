@@ -1,4 +1,4 @@
-"""What is inside of a server, from NCCL's topology XML."""
+"""The devices and links of a server, from NCCL's topology XML."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NcclCpu:
         ``numa0`` and so on.
     arch, vendor : str or None
     between : float
-        Of its links to other CPUs, in bytes per second.
+        Rate of its links to other CPUs, in bytes per second.
     """
 
     name: str
@@ -66,14 +66,14 @@ class NcclDevice:
     kind : {"gpu", "nic", "pci", "nvswitch", "unknown"}
         A GPU, a NIC, a PCIe switch or an NVSwitch; unknown if the file has no class.
     parent : str
-        The bus id of the switch that it hangs on, or the name of the CPU.
+        The bus id of the switch above it, or the name of the CPU.
     cpu : str
     rate : float
-        Of its link to the parent, each way, in bytes per second.
+        Rate of its link to the parent in each direction, in bytes per second.
     speed_given : bool
         Whether the file has the speed of that link.
     rank, dev, sm : int or None
-        Of a GPU.
+        Properties of a GPU.
     """
 
     busid: str
@@ -96,7 +96,7 @@ class NcclLink:
     start, end : str
         Bus ids of GPUs, names of CPUs, or ``"nvswitch"``.
     rate : float
-        In bytes per second; of xGMI in links, as the file has no speed of these.
+        In bytes per second; for xGMI, the number of links, because the file has no speed.
     kind : {"nvlink", "xgmi", "c2c"}
     """
 
@@ -116,11 +116,11 @@ class NcclServer:
     version : str
     cpus : tuple of NcclCpu
     devices : tuple of NcclDevice
-        In order of the file, each switch before what hangs on it.
+        In the order of the file, each switch before the devices below it.
     links : tuple of NcclLink
     nets : tuple of (str, str, float, float)
-        For each port of a NIC: the bus id of that, the name of the port, its rate in bytes per
-        second, and its latency in seconds.
+        For each port of a NIC: the bus id of the NIC, and the port's name, rate in bytes per second
+        and latency in seconds.
     """
 
     path: Path
@@ -156,16 +156,17 @@ class _Found:
 
 
 def read_nccl_server(file: str | Path, *, kinds: Mapping[str, str] | None = None) -> NcclServer:
-    """Read NCCL's topology XML, as ``NCCL_TOPO_FILE`` names or ``NCCL_TOPO_DUMP_FILE`` writes it.
+    """Read NCCL's topology XML, as in ``NCCL_TOPO_FILE`` or from ``NCCL_TOPO_DUMP_FILE``.
 
-    Rates are those that NCCL takes: of PCIe by speed and lanes, of NVLink by compute capability, of
-    links between CPUs by model.
+    Rates are those that NCCL assumes: for PCIe by speed and lanes, for NVLink by compute
+    capability, for links between CPUs by their model.
 
     Parameters
     ----------
     file : path-like
     kinds : mapping of str to str, optional
-        What devices without a class are, by bus id: ``"gpu"``, ``"nic"`` or ``"pci"``, a switch.
+        The kinds of devices without a class, by bus id: ``"gpu"``, ``"nic"``, or ``"pci"`` for a
+        switch.
 
     Raises
     ------
@@ -173,7 +174,7 @@ def read_nccl_server(file: str | Path, *, kinds: Mapping[str, str] | None = None
         If the file cannot be read or is invalid, with the line; document types and entities are
         refused.
     InputError
-        If `kinds` names a device that is not there, or another kind.
+        If `kinds` names a missing device or an unknown kind.
 
     Warns
     -----
@@ -208,7 +209,7 @@ def _checked_kinds(kinds: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _add_cpu(found: _Found, cpu: Element, named: Mapping[str, str]) -> None:
-    """Add a CPU and all that hangs on it."""
+    """Add a CPU and all devices below it."""
     name = f"numa{cpu.whole('numaid', -1)}"
     if any(each.name == name for each in found.cpus):
         cpu.refuse(f"CPU {name} is there twice")
@@ -256,7 +257,7 @@ def _add_pci(found: _Found, element: Element, parent: str, cpu: str, named: Mapp
 
 
 def _kind(element: Element, named: Mapping[str, str]) -> str:
-    """Return what a device is: what is in it decides, then its class, then the option."""
+    """Return the kind of a device, from its contents, else its class, else the option."""
     for kind in ("gpu", "nic"):
         if any(element.named(kind)):
             return kind
@@ -293,7 +294,7 @@ def _add_nets(found: _Found, busid: str, nic: Element) -> None:
 
 
 def _links(found: _Found, busid: str, gpu: Element) -> Iterator[NcclLink]:
-    """Yield the links of a GPU besides PCIe, in the directions that its entries stand for."""
+    """Yield the links of a GPU besides PCIe, in the directions that its entries describe."""
     device = found.devices[busid][0]
     for link in gpu.named("nvlink", "xgmi"):
         count = link.whole("count", 1)

@@ -58,7 +58,8 @@ def expand(ptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
 def reach(start: int, neighbours: Sequence[Sequence[int]], relays: Sequence[bool]) -> list[int]:
     """Return the number of hops from a node to every other; -1 if there is no path.
 
-    In plain Python, as a search in NumPy has a cost per level, and a long ring has many levels.
+    Written in plain Python: a search in NumPy has a cost per level, and a long ring has many
+    levels.
 
     Parameters
     ----------

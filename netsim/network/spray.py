@@ -18,16 +18,16 @@ __all__ = ["SprayedNetwork", "sprayed"]
 
 
 class SprayedNetwork(GraphTopology):
-    """A network whose packets are sprayed over parallel links, each bundle of which is a trunk.
+    """A network that sprays packets over parallel links; each bundle of these is a trunk.
 
     A trunk consists of all links from one switch, or layer of switches, to another. It is a single
     link with the sum of their capacities. Flows take shortest paths of trunks, by ECMP if there are
-    several. A trunk of one link is that link.
+    several. A single link is not a trunk.
 
     Parameters
     ----------
     cables : GraphTopology
-        The network with all of its links, which paths lead through by ECMP.
+        The network of single links, with ECMP.
     layers : mapping of node to hashable
         The layer of each switch that belongs to one, such as ``{"spine-0": "spines"}``.
 
@@ -90,9 +90,9 @@ class SprayedNetwork(GraphTopology):
                                  "that is not in it")
 
     def _check_layered(self, group: Ints, nodes: Sequence[Hashable]) -> None:
-        """Check that a switch leads to each node or layer that others of its layer lead to.
+        """Check that a switch leads to the same nodes and layers as the others of its layer.
 
-        Then a path of cables leads along every path of trunks.
+        Every path of trunks then contains a path of cables.
         """
         size = np.bincount(group)
         for start, end in ((self.cables.tail, self.cables.head),
@@ -113,16 +113,16 @@ class SprayedNetwork(GraphTopology):
 
     @property
     def singles(self) -> NDArray[np.bool_]:
-        """Mask of the links that are single cables, and no trunks; shape (links,)."""
+        """Mask of the links that are single cables rather than trunks; shape (links,)."""
         return np.bincount(self.trunk_of, minlength=self.links) == 1
 
     @property
     def members(self) -> Ints:
-        """The cables that are members of trunks, of several cables each."""
+        """The cables that belong to trunks of several cables."""
         return np.flatnonzero(~self.singles[self.trunk_of])
 
     def link(self, name: Node) -> int:
-        """Return the id of a link; of a member's name, that of its trunk."""
+        """Return the id of a link; for the name of a member, that of its trunk."""
         name = self.cables._link_name(self._link_name(name))
         if isinstance(name, str) and name not in self._link_ids and name in self.cables._link_ids:
             return int(self.trunk_of[self.cables.link(name)])
@@ -133,7 +133,7 @@ class SprayedNetwork(GraphTopology):
         return np.unique(self.trunk_of[self.cables.links_of_switch(name)])
 
     def set_wire(self, wire: Wire) -> None:
-        """Set what the cables add to bytes on their way; the members of a trunk must be alike."""
+        """Set the latency, efficiency and packets of cables; members of a trunk must be alike."""
         self.cables.set_wire(wire)
         first = np.zeros(self.links, np.int64)
         first[self.trunk_of[::-1]] = np.arange(self.cables.links)[::-1]
@@ -144,7 +144,7 @@ class SprayedNetwork(GraphTopology):
                               packets, wire.overhead, self.link_names))
 
     def _check_alike(self, wire: Wire, first: Ints) -> None:
-        """Refuse trunks whose members differ from the first of them."""
+        """Refuse trunks with members that differ from the first one."""
         for what, unlike, values in _differences(wire, first[self.trunk_of]):
             for cable in np.flatnonzero(unlike)[:1].tolist():
                 trunk = int(self.trunk_of[cable])
@@ -172,7 +172,7 @@ def _trunk_name(name: str, known: set[str]) -> str:
 
 
 def _differences(wire: Wire, of: Ints) -> Iterator[tuple[str, NDArray[np.bool_], list[Any]]]:
-    """Yield in what each link differs from another one, and the values of all links."""
+    """Yield the properties in which links differ from another one, and the values of all links."""
     for name in ("latency", "efficiency"):
         values = getattr(wire, name)
         yield name, values != values[of], values.tolist()

@@ -85,16 +85,16 @@ class Topology:
 
     @property
     def cables(self) -> Topology:
-        """The network of single links, which a network of trunks is made of; otherwise itself."""
+        """The network of single links, if this is a network of trunks; otherwise itself."""
         return self
 
     @cached_property
     def trunk_of(self) -> NDArray[np.int64]:
-        """The link of this network that each of `cables` is, or is a part of."""
+        """For each link of `cables`, the link of this network that it is, or is a part of."""
         return np.arange(self.links)
 
     def set_wire(self, wire: Wire) -> None:
-        """Set what links, those of `cables`, add to bytes on their way."""
+        """Set the latency, efficiency and packets of the links of `cables`."""
         self.wire = wire
 
     @property
@@ -115,7 +115,7 @@ class Topology:
         return {name: link for link, name in enumerate(self.link_names)}
 
     def link(self, name: Node) -> int:
-        """Return the id of a link given by name or id, or by the nodes that it leads between.
+        """Return the id of a link given by name or id, or by its two nodes.
 
         Of parallel links between two nodes, it is the first.
 
@@ -135,14 +135,14 @@ class Topology:
         return int(link)
 
     def _link_name(self, name: Any) -> Any:
-        """Return the name of a link given by the nodes that it leads between; others unchanged."""
+        """Return the name of a link given by its two nodes; return other arguments unchanged."""
         if not isinstance(name, tuple):
             return name
         return self._names_between.get(tuple(map(str, name)), name)
 
     @cached_property
     def _names_between(self) -> dict[tuple[str, ...], str]:
-        """The name of the first link between each two nodes that have one, by their names."""
+        """The name of the first link between each pair of nodes, by the names of the nodes."""
         try:
             graph = self.to_networkx()
         except NotImplementedError:
@@ -182,17 +182,18 @@ class Topology:
     def wire_bytes(self, nbytes: NDArray[np.float64], src: NDArray[np.int64],
                    dst: NDArray[np.int64], key: NDArray[np.int64], ptr: NDArray[np.int64],
                    links: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the bytes on the wire of flows of some payload, on the paths that `routes` gave.
+        """Return the bytes on the wire of flows, given their payload and the paths from `routes`.
 
-        Shape (flows,). They are as of the usual paths, also while others are in use.
+        Shape (flows,). They refer to the usual paths, even while others are in use.
         """
         return self.wire.bytes_of(nbytes, ptr, links)
 
     def host(self, name: Node) -> int:
         """Return the number of a host given by name or number.
 
-        A tuple that is a node of a networkx graph names it as well as its text does. A whole
-        number is always the place among the hosts: if nodes are numbers, ``"7"`` names node 7.
+        A node of a networkx graph that is a tuple can be given as the tuple or as its text. A whole
+        number always means the position among the hosts: if nodes are numbers, ``"7"`` names node
+        7.
 
         Raises
         ------
@@ -214,7 +215,7 @@ class Topology:
         return int(host)
 
     def hosts_at(self, name: Node) -> Sequence[int]:
-        """Return the number of a host, or those of all GPUs of a server given by name.
+        """Return the number of a host, or the numbers of all GPUs of a server given by name.
 
         Raises
         ------
@@ -238,14 +239,14 @@ class Topology:
 
     @cached_property
     def host_names(self) -> tuple[str, ...]:
-        """The names of the hosts, in order; empty if they have none but their numbers."""
+        """The names of the hosts, in order; empty if hosts only have numbers."""
         names = tuple(islice(self._node_ids, self.hosts))
         theirs = [self._node_ids[name] for name in names] == list(range(self.hosts))
         return names if theirs and names != tuple(map(str, range(self.hosts))) else ()
 
     @cached_property
     def _node_ids(self) -> Mapping[str, int]:
-        """Numbers of hosts, and above them of switches, by their names; empty if there are none."""
+        """Numbers of hosts, then of switches, by their names; empty if there are none."""
         try:
             graph = self.to_networkx()
         except NotImplementedError:
@@ -296,7 +297,7 @@ class Topology:
         return np.zeros(self.links, np.bool_)
 
     def to_networkx(self) -> nx.DiGraph:
-        """Return the network as a graph, from which `from_networkx` makes the same links.
+        """Return the network as a graph, from which `from_networkx` makes an equal network.
 
         Hosts come first, in order, with the attribute ``host=True``; edges have ``name`` and
         ``capacity`` (bytes/s).

@@ -1,4 +1,4 @@
-"""What links add to bytes on their way: latency, headers of packets, and what is lost of a rate."""
+"""Properties of links that affect bytes in transit: latency, headers of packets, efficiency."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _WHOLE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A format of packets: each that is begun has a header, however little it carries.
+    """A format of packets: each packet has a header, even if it carries little.
 
     Parameters
     ----------
     payload : float
-        The most bytes that a packet carries.
+        The largest number of bytes that a packet carries.
     header : float
-        Bytes on the wire besides, gaps and preambles included.
+        Further bytes on the wire per packet, including gaps and preambles.
 
     Raises
     ------
@@ -58,7 +58,7 @@ class Packet:
 
 
 class Wire:
-    """What the links of a network add to bytes on their way.
+    """Latency, efficiency, packets and overhead of the links of a network.
 
     Parameters
     ----------
@@ -67,13 +67,13 @@ class Wire:
     latency : array_like of float, shape (links,) or ()
         Seconds from one end of each link to the other.
     efficiency : array_like of float, shape (links,) or ()
-        The part of each link's capacity that flows can use, in (0, 1].
+        The fraction of each link's capacity that flows can use, in (0, 1].
     packet : Packet, optional
-        The format of packets of the network; without one there are no headers.
+        The format of packets on the network; without one, there are no headers.
     link_packets : mapping of int to Packet, optional
         The formats of links that have their own.
     overhead : float
-        Seconds of software that pass before the first byte of a stage, unless the stage says.
+        Seconds of software before the first byte of a stage, unless the stage has its own value.
     link_names : sequence of str, optional
         For errors.
 
@@ -85,9 +85,9 @@ class Wire:
     Attributes
     ----------
     ideal : bool
-        Whether it adds nothing at all.
+        Whether the links add nothing at all.
     timed : bool
-        Whether it has any latency or overhead.
+        Whether there is any latency or overhead.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class Wire:
         self.ideal = not self.timed and self.plain and bool((self.efficiency == 1).all())
 
     def latency_of(self, ptr: Ints, links: Ints) -> Floats:
-        """Return the latency of paths, added up in their order; shape (flows,).
+        """Return the latency of paths, summed in their order; shape (flows,).
 
         Parameters
         ----------
@@ -140,19 +140,20 @@ class Wire:
 
     def overhead_of(self, ptr: Ints, latency: Floats, steps: Iterable[tuple[Ints, int]] = (),
                     overhead: float | None = None) -> float:
-        """Return the seconds that pass before the first byte of a coflow; none without paths.
+        """Return the overhead of a coflow before its first byte; 0 without paths.
 
-        If the coflow stands for sigma steps, of which step s has paths of latency Lambda_s at most,
-        it has the overheads of all of them, and the latencies that its own does not include:
+        A coflow may merge sigma steps; let Lambda_s be the largest latency of the paths in step s,
+        and Lambda_f that of flow f. The overhead then includes those of all steps, and the
+        latencies that the coflow itself does not have:
 
             sigma o + sum over s of Lambda_s - max over f of Lambda_f
 
         Parameters
         ----------
         ptr : ndarray of int
-            Of the paths of its flows, in compressed rows.
+            Paths of the coflow's flows, in compressed rows.
         latency : ndarray of float, shape (flows,)
-            Of these paths, in seconds.
+            Latencies of these paths, in seconds.
         steps : iterable of (ndarray of int, int)
             The flows of each kind of step, and how many steps are of this kind; see
             `netsim.Stage.steps`.
@@ -179,7 +180,7 @@ class Wire:
         return count * own + after - float(latency.max(initial=0.0))
 
     def bytes_of(self, nbytes: Floats, ptr: Ints, links: Ints) -> Floats:
-        """Return the bytes on the wire of flows: the most that formats on their paths make.
+        """Return the bytes on the wire of flows: the most over the packet formats on their paths.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Latency, efficiency, packets and overhead as options of all builders of networks."""
+"""Latency, efficiency, packets and overhead, as options of all builders of networks."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Made = TypeVar("Made", bound=Callable[..., Topology])
 
 
 class Profile(NamedTuple):
-    """What a transport or medium adds to bytes on their way.
+    """The packets and the efficiency of a transport or medium.
 
     Attributes
     ----------
     packet : Packet or None
-        The format of its packets, if headers count.
+        The format of its packets, if it has headers.
     efficiency : float
-        The part of the line rate that flows get.
+        The fraction of the line rate that flows get.
     source : str
         Where these numbers come from.
     """
@@ -62,7 +62,7 @@ def profile(name: str) -> Profile:
     Raises
     ------
     UnknownNameError
-        If there is none of this name.
+        If there is no profile of this name.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def profile(name: str) -> Profile:
 
 
 def takes_wire(builder: Made) -> Made:
-    """Decorate a builder of networks so that it takes the options of `wired`, too."""
+    """Decorate a builder of networks so that it also takes the options of `wired`."""
     signature = inspect.signature(builder)
 
     @functools.wraps(builder)
@@ -93,12 +93,12 @@ def takes_wire(builder: Made) -> Made:
 
 def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet: Any = None,
           overhead: Any = None, profile: Any = None) -> Topology:
-    """Set what the links of a network add to bytes on their way, and return the network.
+    """Set latency, efficiency, packets and overhead of a network's links; return the network.
 
-    All builders take these options. Each may be one value for all links, or, but for the overhead,
-    a mapping of names of links, in which ``*`` stands for anything, or of the two nodes
-    that a link leads between, to values: ``{"*": "1us", "leaf-*->spine-*": "2us"}``. Of several
-    that match, the last counts. What is not given stays as it is.
+    All builders take these options. Each option is one value for all links or, except for the
+    overhead, a mapping to values. Its keys are names of links, in which ``*`` matches anything, or
+    the two nodes of a link: ``{"*": "1us", "leaf-*->spine-*": "2us"}``. If several keys match, the
+    last one counts. Options that are not given keep their values.
 
     Parameters
     ----------
@@ -106,13 +106,13 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
     latency : quantity or mapping
         Seconds from one end of a link to the other, such as ``"500ns"``.
     efficiency : float or mapping
-        The part of the capacity that flows can use, in (0, 1].
+        The fraction of the capacity that flows can use, in (0, 1].
     packet : Packet or mapping
         The format of packets: a `Packet`, or ``{"payload": 1460, "header": 78}``.
     overhead : quantity
-        Time of software that passes before the first byte of each stage.
+        Time of software before the first byte of each stage.
     profile : str or mapping
-        The name of a profile, which has a format of packets and an efficiency.
+        The name of a profile, which defines packets and efficiency.
 
     Raises
     ------
@@ -157,15 +157,15 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
 
 
 def _profile_of(name: Any) -> Profile:
-    """Return `profile`, whose name an argument of `wired` has."""
+    """Return the profile named by an argument of `wired`."""
     return profile(name)
 
 
 def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = ()
              ) -> list[tuple[NDArray[np.int64], Any, str]]:
-    """Return the cables that each value is for, the value, and what errors call it.
+    """Return, for each value, its cables, the value, and its name in errors.
 
-    A cable has a name of its own, and that of the trunk that it is a part of.
+    A cable can be given by its own name, and by that of its trunk.
     """
     if given is None:
         return []
@@ -196,7 +196,7 @@ def parse_efficiency(value: Any, owner: str) -> float:
     ----------
     value : float
     owner : str
-        What the message of an error begins with.
+        The beginning of error messages.
 
     Raises
     ------

@@ -18,9 +18,9 @@ __all__ = ["Consolidated"]
 class Consolidated:
     """GPUs of as few servers as could hold the job if all of their GPUs were free, or none.
 
-    A job waits rather than be spread over more servers. GPUs come from the server with the fewest
-    free ones that has enough for all that is still needed, else all from the one with the most;
-    ties go to the lower number.
+    A job waits rather than be spread over more servers. GPUs are taken from the server with the
+    fewest free GPUs that has enough for the rest of the job. If there is none, all are taken from
+    the server with the most free GPUs, and so on. Ties go to the lower number.
     """
 
     refuses_by_size: ClassVar[bool] = True
@@ -31,7 +31,7 @@ class Consolidated:
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return the candidates on the fewest servers; None if these do not do."""
+        """Return the candidates on the fewest servers; None if they do not suffice."""
         free = np.bincount(cluster.server_of[candidates], minlength=cluster.servers)
         most = np.cumsum(np.sort(cluster.gpus)[::-1])
         taken: list[Ints] = []

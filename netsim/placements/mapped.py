@@ -174,8 +174,8 @@ def _cached(mapping: Callable[..., Mapped], cache: MappingCache, seed: int
 class MappedPlacement:
     """Take free GPUs server by server, and map replicas to these servers.
 
-    It supports models and rings on clusters whose servers are all alike. Of jobs with explicit
-    stages, and of those whose ranks compute, it maps ranks by the bytes that they exchange.
+    It supports models and rings on clusters whose servers are all alike. For jobs with explicit
+    stages, and for jobs with ranks that compute, it maps ranks by the bytes that they exchange.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ class MappedPlacement:
         check_whole(self.seed, "seed")
 
     def suits(self, context: RunContext) -> None:
-        """Check that jobs have what is mapped.
+        """Check that the mapping supports all jobs.
 
         Raises
         ------

@@ -42,16 +42,16 @@ class Placement(Protocol):
     raises an `InputError`; see `netsim.engine.view.Scheduler`.
 
     A placement that finds GPUs for any job without slices as long as enough are free declares
-    ``refuses = False``, so that schedulers can count instead of trying. One whose refusals depend
-    on numbers of GPUs alone, for jobs without slices, declares ``refuses_by_size = True``: of jobs
-    that need as many, schedulers then try only the first.
+    ``refuses = False``, so that schedulers can count instead of trying. If its refusals depend only
+    on numbers of GPUs, for jobs without slices, it declares ``refuses_by_size = True``. Among jobs
+    that need equally many GPUs, schedulers then try only the first.
 
     A placement that depends on free GPUs alone may also have ``pick(cluster, job, free, free_on)``,
     which is then called instead of the other methods. Given the mask of free GPUs and their number
     on each server, it returns the GPUs of a job, or None if they are too few or do not suit.
 
-    A placement in which jobs share something beside GPUs also has ``trial()``, which returns one
-    that takes into account what it has chosen itself: jobs are placed one after another by that.
+    A placement in which jobs share something besides GPUs also has ``trial()``. This returns a
+    placement that takes its own earlier choices into account, and places jobs one after another.
     """
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
@@ -257,7 +257,7 @@ class Room:
                 self._pick(self._cluster, spec, self._free, self._free_on))
 
     def take(self, gpus: Ints) -> None:
-        """Take GPUs that are not to be given to other jobs."""
+        """Take GPUs, so that other jobs do not get them."""
         self._make_own()
         taken = gpus[self._free[gpus]]
         self._free[taken] = False

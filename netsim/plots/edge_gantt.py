@@ -40,11 +40,11 @@ def edge_gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, lon
     """Draw the jobs of an edge-cloud over time: a row per job, in order of arrival from the top.
 
     A row is light grey from the arrival of the job to its end, and darker until the first of its
-    data has arrived, if chunks are recorded. Whole jobs, if it is recorded what they held, are
+    data has arrived, if chunks are recorded. If the table ``held`` is recorded, whole jobs are
     darker while they hold workers and wait for their data, hatched while they restore or save, and
-    dotted while they are suspended. A row is coloured while chunks train, or workers of a
-    whole job, by where they do; the height of the colour is their number, relative to the largest
-    number of the job at once.
+    dotted while they are suspended. A row is coloured while chunks train, or workers of a whole
+    job, by where they do; the height of the colour is their number, relative to the largest number
+    of the job at once.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def edge_gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, lon
 
 
 def _states(result: Result, shown: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return when whole jobs did what else than to train: job, start_s and end_s, by state."""
+    """Return the intervals in which whole jobs did not train: job, start_s and end_s, by state."""
     held = held_workers(result)
     if held is None:
         return {}
@@ -118,7 +118,7 @@ def _draw_training(ax: Axes, y: int, training: pd.DataFrame, end: float) -> None
 
 def _numbers(starts: Floats, ends: Floats, groups: list[NDArray[np.bool_]]
              ) -> tuple[Floats, Floats]:
-    """Return the instants of changes, and the number of intervals of each group from each on."""
+    """Return the times of changes, and the active intervals of each group from then on."""
     times = np.unique(np.concatenate((starts, ends)))
     return times, np.array([
         np.searchsorted(np.sort(starts[group]), times, "right")

@@ -210,7 +210,7 @@ def scatter_facets(means: pd.DataFrame, metric: str = "over_lower_bound", *,
                    among: Mapping[str, Iterable[Any]] | None = None, **given: str | None) -> Axes:
     """Draw a metric as the colour of a dot at the values of two settings, a panel per policy.
 
-    This is the plot of points that were drawn from two ranges; more that were drawn with these two
+    This plot is for points drawn from two ranges. Further settings drawn together with these two
     need no role. Parameters and errors are those of `line_facets`; roles are ``x``, ``y``, ``col``
     and ``row``.
     """
@@ -322,7 +322,7 @@ def _names(values: Mapping[str, list[Any]], keys: Sequence[str]) -> list[str]:
 
 
 def _tuples(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
-    """Return the values of some keys in each row, as a tuple."""
+    """Return the values of some keys in each row, as tuples."""
     return pd.Series([tuple(each) for each in rows[list(keys)].to_numpy(object)] if keys
                      else [()] * len(rows), index=rows.index, dtype=object)
 
@@ -347,7 +347,7 @@ def _looks(roles: Mapping[str, str], values: Mapping[str, list[Any]]
 
 def _panels(table: pd.DataFrame, roles: Mapping[str, str], values: Mapping[str, list[Any]]
             ) -> list[_Panel]:
-    """Return the panels that have something to show: wrapped, if only columns are varied."""
+    """Return the panels with something to show, wrapped if only columns are varied."""
     across, down = (
         [(value, titled(roles[role], value)) for value in values[roles[role]]
          if value in set(table[roles[role]])] if role in roles else [(None, "")]
@@ -418,7 +418,7 @@ def _finish(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel], *,
 
 
 def _same_x(axes: Sequence[Axes], *, is_log: bool) -> None:
-    """Give axes of bars, which share their x, the range of the widest."""
+    """Give axes of bars, which share their x axis, the range of the widest."""
     from matplotlib.ticker import AutoLocator
 
     most = max(float(ax.dataLim.x1) for ax in axes)  # of bars and whiskers
@@ -433,7 +433,7 @@ def _same_x(axes: Sequence[Axes], *, is_log: bool) -> None:
 
 def _key(roles: Mapping[str, str], values: Mapping[str, list[Any]],
          styled: Mapping[tuple[Any, ...], Look]) -> list[Any]:
-    """Return the entries of a legend: of colours, and of dashes if they stand for something."""
+    """Return the entries of a legend: colours, and dashes if they have a meaning."""
     from matplotlib.lines import Line2D
 
     entries = []

@@ -51,13 +51,13 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
           ) -> Axes:
     """Draw jobs and their coflows over time: a row per job, in order of arrival from the top.
 
-    A row is light grey from the arrival of the job to its end, darker while a coflow is valid
-    but has not begun to send, and coloured by stage from the coflow's first byte to its finish;
-    in a lighter tone during the overhead before it, and while the last bytes are under way.
-    Coflows that were withdrawn as their job lost its GPUs, or that were sent again, are among them,
-    and so is the state of jobs that moved, as a stage of its own. If there are more than six
-    stages, they all have the same colour. Simultaneous coflows of a
-    job share the height of the row.
+    A row is light grey from the arrival of the job to its end, darker while a coflow is valid but
+    has not begun to send, and coloured by stage from the coflow's first byte to its finish; it has
+    a lighter tone during the overhead before, and while the last bytes are in transit. The chart
+    includes coflows that were withdrawn because their job lost its GPUs, coflows that were sent
+    again, and, as a separate stage, the state of jobs that moved. If there are more than six
+    stages, they all have the same colour. Simultaneous coflows of a job share the height of the
+    row.
 
     Parameters
     ----------

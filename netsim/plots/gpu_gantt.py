@@ -84,17 +84,17 @@ class _Rows(NamedTuple):
 
 
 def gpu_gantt(result: Result) -> list[Axes]:
-    """Draw which job has which GPUs over time, and above them how many jobs wait.
+    """Draw which job holds which GPUs over time, and above them how many jobs wait.
 
     A row is a GPU, in order of server and number. It has the colour of its job while that makes
-    progress, lighter and hatched while the job's state is restored or saved. Jobs side by side
-    have different colours, where six are enough. If there are more than 60 jobs, colours
-    stand for their numbers of GPUs instead.
+    progress, lighter and hatched while the job's state is restored or saved. Adjacent jobs have
+    different colours, as far as six colours suffice. If there are more than 60 jobs, colours stand
+    for their numbers of GPUs instead.
 
     If there are more than 256 GPUs, a row is a server, or several. If there are more than 128 rows
-    or 3,000 blocks, what is drawn are means over short intervals: the colour of the jobs that run
-    on most GPUs, paler if fewer GPUs run, and greyer if more restore or save. Preemptions and
-    losses are counted then, not marked.
+    or 3,000 blocks, the chart shows means over short intervals: the colour of the jobs that run on
+    most GPUs, paler if fewer GPUs run, and greyer if more restore or save. Preemptions and losses
+    are then counted instead of marked.
 
     Parameters
     ----------

@@ -64,8 +64,8 @@ class JobSpans:
     spans : ndarray of SPAN
         The first spans, in order of their start.
     coflows : DataFrame
-        All completed coflows, and those without rows of their own; on an edge-cloud, what jobs do
-        from when to when.
+        All completed coflows, and those of `Result.other_coflows`; on an edge-cloud, the states of
+        jobs with their times.
     computations : list of Computation
         Computations that spans refer to, and possibly more.
     """
@@ -166,9 +166,9 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
 
 
 def with_others(coflows: pd.DataFrame, result: Result) -> pd.DataFrame:
-    """Return coflows with those that have no rows of their own.
+    """Return coflows together with those of `Result.other_coflows`.
 
-    Their ends are in the columns of the others, and ``why`` says what they are.
+    These have their ends in the columns of the others, and their kind in ``why``.
     """
     if "other_coflows" not in result.recorded or result.other_coflows.empty:
         return coflows
@@ -181,7 +181,7 @@ def parts_of(coflows: pd.DataFrame) -> dict[str, tuple[pd.Series, pd.Series]]:
     """Return the parts of coflows, by name: when each begins and ends, in seconds.
 
     They are the overhead before the first byte, the sending of bytes, and the tail, in which the
-    last bytes are under way. Empty where none of the coflows has an overhead or a tail.
+    last bytes are in transit. Empty if no coflow has an overhead or a tail.
     """
     if not {*_WITH_PARTS} <= {*coflows.columns}:
         return {}
@@ -199,10 +199,10 @@ def _places(result: Result, jobs: pd.Series) -> NDArray[np.int64]:
 
 
 def _edge_job_spans(result: Result, most: int) -> JobSpans:
-    """Return what the jobs of an edge-cloud do.
+    """Return the states of the jobs of an edge-cloud over time.
 
-    They wait for the first of their data, and train; whole jobs also restore and save what they
-    have, and are suspended.
+    Jobs wait for their first data, and train. Whole jobs also restore and save progress, and are
+    suspended.
     """
     ps, end = result.ps, end_of(result)
     where = np.where(ps["server"] < 0, "in the cloud",
@@ -223,7 +223,7 @@ def _edge_job_spans(result: Result, most: int) -> JobSpans:
 
 
 def _besides_training(held: pd.DataFrame, result: Result) -> Iterator[pd.DataFrame]:
-    """Yield what whole jobs do when they do not train."""
+    """Yield the states of whole jobs other than training."""
     end, spells = end_of(result), segments_of(held)
     for stage, state in (("upload", "uploading"), ("restore", "restoring"), ("save", "saving")):
         begin, stop = STATES[state]
@@ -234,7 +234,7 @@ def _besides_training(held: pd.DataFrame, result: Result) -> Iterator[pd.DataFra
 
 
 def rank_spans(result: Result, most: int) -> RankSpans:
-    """Return what ranks compute over time as spans; none if that was not recorded.
+    """Return the computations of ranks over time as spans; none if they were not recorded.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def rank_spans(result: Result, most: int) -> RankSpans:
 
 
 def _edge_spans(result: Result, most: int) -> GpuSpans:
-    """Return what trains on the workers of an edge-cloud over time, or which job holds them."""
+    """Return the training on the workers of an edge-cloud over time, or the jobs that hold them."""
     held = held_workers(result)
     if held is None:
         training = result.training
@@ -279,7 +279,7 @@ def _edge_spans(result: Result, most: int) -> GpuSpans:
 
 
 def gpu_spans(result: Result, most: int) -> GpuSpans:
-    """Return what jobs hold GPUs, or train on the edge, over time as spans; none on a network.
+    """Return the jobs on GPUs or edge workers over time as spans; none on a network.
 
     Parameters
     ----------
@@ -325,7 +325,7 @@ def _by_state(whole: NDArray[np.void], held: pd.DataFrame) -> NDArray[np.void]:
 
 
 def _packed(spans: NDArray[np.void], most: int) -> NDArray[np.void]:
-    """Return the first spans, in order of their start, each on a lane of its own time."""
+    """Return the first spans, in order of their start, on lanes without overlaps."""
     first = spans[np.lexsort((spans["which"], spans["end"], spans["start"]))[:most]]
     _pack(first)
     return first

@@ -108,7 +108,7 @@ def figure_of(ax: Axes, caption: str) -> str:
 
 
 def interactive_of(ax: Axes, data: Any, caption: str) -> str:
-    """Return a figure that the page's script draws from data; without it, that of some axes."""
+    """Return a figure that the page's script draws from data, with a picture for use without it."""
     # "</" would end the script element, whatever it stands in.
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
     return (f'<figure class="zoom"><script type="application/json">{text}</script>'

@@ -70,10 +70,10 @@ def timeline(result: Result, workload: Workload | str | Path | None = None, *,
     Parameters
     ----------
     result : Result
-        A result with coflows recorded, or of a run on a `netsim.Cluster`, of which the GPUs are
-        shown, or on a `netsim.EdgeCloud`, of which the workers are. Coflows, computations of ranks,
-        links and decisions are shown if they were recorded; `netsim.simulate` records all of them
-        with ``timeline=True``.
+        A result with coflows recorded, or of a run on a `netsim.Cluster`, whose GPUs are shown, or
+        on a `netsim.EdgeCloud`, whose workers are shown. Coflows, computations of ranks, links and
+        decisions are shown if they were recorded; `netsim.simulate` records all of them with
+        ``timeline=True``.
     workload : Workload, str or path, optional
         The simulated workload, which is needed to show the computations of jobs. By default,
         that of the result's experiment; if there is none, no computations are shown. On a cluster
@@ -148,7 +148,7 @@ def save_with_timeline(result: Result, folder: str | Path, workload: Workload | 
     workload : Workload or None
         The simulated workload, except on an edge-cloud.
     format : {"csv", "parquet"}
-        Of the files of tables.
+        Format of the files of tables.
 
     Raises
     ------
@@ -314,7 +314,7 @@ class _Timeline:
         yield from self._parts(spans[sent], track[sent])
 
     def _parts(self, spans: NDArray[np.void], track: NDArray[np.int64]) -> Iterator[Json]:
-        """Yield events within those of coflows: overhead, sending and tail, which last at all."""
+        """Yield events within those of coflows: overhead, sending and tail, if longer than 0."""
         for name, ends in parts_of(self.jobs.coflows).items():
             start, end = (np.clip(nanoseconds(each)[spans["which"]], spans["start"], spans["end"])
                           for each in ends)

@@ -38,8 +38,8 @@ class Picture(NamedTuple):
         sweep, settings by role, see `netsim.plots.facets`; and returns the Axes, the first ones if
         there are several.
     of : mapping of str to str
-        Quantities that can be drawn, with the record that each needs; the default is the first
-        whose record such a run can have. The key is ``""`` if there is nothing to choose.
+        Quantities that can be drawn, with the record that each needs. The default is the first one
+        with a record that the run can have. The key is ``""`` if there is nothing to choose.
     also : tuple of str
         Further records that are drawn if they are there.
     """

@@ -44,8 +44,8 @@ def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] |
                ) -> Axes:
     """Draw what ranks compute over time: a row per rank, grey where it is idle.
 
-    Colours are those of kinds of stages: their names up to a digit, a dot or a slash, so that the
-    forward passes of all micro-batches are one.
+    Stages are coloured by kind: their name up to a digit, a dot or a slash. So the forward passes
+    of all micro-batches have one colour.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] |
 
 
 def _joined(computed: pd.DataFrame) -> pd.DataFrame:
-    """Join computations of a rank that follow each other at once in one pass."""
+    """Join consecutive computations of a rank that belong to one pass."""
     part = computed["stage"].astype(str).str.partition("/")[0]
     # Sums of times may differ in their last bits.
     gap = (computed["start_s"] - computed["finish_s"].shift()).abs()

@@ -247,7 +247,7 @@ def _heading(name: str, unit: str = "s") -> str:
 def _in_words(table: pd.DataFrame) -> pd.DataFrame:
     """Name columns in words with units: hours or days where seconds would have too many digits.
 
-    Columns in which nothing stands are left out, and means have their intervals in one cell.
+    Empty columns are left out, and means share a cell with their intervals.
     """
     full = table.loc[:, (table.notna() & (table != "")).any()] if len(table) else table
     times = [str(name) for name in full if str(name).endswith("_s")
@@ -274,7 +274,7 @@ def _joined(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _figures(thing: Any, what: str, results: Mapping[str, Result]) -> Iterator[str]:
-    """Yield all plots that there are of a thing, and the reasons for which others are left out."""
+    """Yield all plots of a thing, and the reasons why others are left out."""
     yield "<h2>Figures</h2>"
     yield '<div class="policies"></div>'
     lacking = []
@@ -331,7 +331,7 @@ def _timeline(results: Mapping[str, Result]) -> dict[str, Any]:
 
 
 def _origin(spec: Mapping[str, Any] | None, run: Result) -> Iterator[str]:
-    """Yield the experiment, if there is a file, and the version of what ran it."""
+    """Yield the experiment, if there is a file, and the version of netsim."""
     if spec:
         yield _experiment(spec)
     yield _provenance({"netsim": run.run["version"], "Python": run.run["python"],

@@ -227,7 +227,7 @@ def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
 
 
 def tag(label: str, *artists: Artist) -> None:
-    """Note which series artists belong to, so that a page can hide it; see `series_of`."""
+    """Mark artists as belonging to a series, so that a page can hide it; see `series_of`."""
     for artist in artists:
         vars(artist)["netsim_series"] = visible(label)
 
@@ -244,7 +244,7 @@ def dashes(index: int) -> Any:
 
 
 def uncover(ax: Axes) -> None:
-    """Widen lines that lie under others, so that they show on both sides of those.
+    """Widen lines that lie under others, so that they show on both sides of them.
 
     To be called when the limits and the scales of the axes are final.
     """

@@ -98,7 +98,7 @@ def as_bars(known: pd.DataFrame, bars: Sequence[str]) -> pd.DataFrame:
 
 
 def interval_note(known: pd.DataFrame, y: str, most_points: int = 0) -> str:
-    """Say what whiskers or bands are, and how many runs there are; of one run each, that alone.
+    """Explain whiskers or bands, and say how many runs there are.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
 
 
 def shades_of(values: pd.Series) -> dict[str, Any]:
-    """Return matplotlib's style of dots whose colours stand for values."""
+    """Return matplotlib's style of dots with colours for values."""
     from matplotlib.colors import LogNorm, Normalize
 
     low, high = float(values.min()), float(values.max())

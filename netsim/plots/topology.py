@@ -129,7 +129,7 @@ def _matrix(graph: nx.DiGraph, rows: Mapping[Any, int], ax: Axes | None) -> Axes
 
 
 def _apart(places: NDArray[np.float64], least: float, end: float) -> list[float]:
-    """Move places, in order, as little as `least` between neighbours asks, and none past the end.
+    """Move places apart, in order and as little as possible, so that neighbours are `least` apart.
 
     Examples
     --------

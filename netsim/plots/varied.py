@@ -89,7 +89,7 @@ def words(key: str) -> str:
 
 
 def titled(key: str, value: Any) -> str:
-    """Return a title of what has a value of a setting: names alone, numbers with the setting.
+    """Return a title for a value of a setting: names alone, numbers with the setting.
 
     Examples
     --------
@@ -207,12 +207,12 @@ def _quantity(value: Any) -> re.Match[str] | None:
 
 
 def _rounded(number: str) -> str:
-    """Shorten the digits behind a point, which drawn values have many of."""
+    """Shorten the digits after the decimal point, of which drawn values have many."""
     return f"{float(number):.4g}" if "." in number else number
 
 
 def _is_amount(value: Any) -> bool:
-    """Whether a value without a unit is something other than zero, which needs none."""
+    """Whether a value needs a unit but has none; zero needs none."""
     return str(value).strip("0.") != ""
 
 
@@ -250,15 +250,15 @@ def _numbers(values: Sequence[Any]) -> tuple[list[float] | None, str]:
 
 
 def is_range_of(values: pd.Series) -> bool:
-    """Whether values of a setting are more numbers than panels or colours can be told apart by."""
+    """Whether a setting has more numeric values than panels or colours can distinguish."""
     return values.nunique() > _APART and _numbers(list(values.unique()))[0] is not None
 
 
 def drawn_together(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
-    """Select the settings that were drawn as points from ranges, two or more together.
+    """Select the settings that were drawn together as points from ranges.
 
-    Of two settings that are combined, each value of one comes with each of the other; of points,
-    each comes with few.
+    If two settings are combined, each value of one occurs with each value of the other. In drawn
+    points, each value occurs with few.
     """
     counts = {key: table[key].nunique() for key in keys if table[key].nunique() > 2
               and _numbers(list(table[key].unique()))[0] is not None}

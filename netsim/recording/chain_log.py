@@ -33,7 +33,7 @@ class ChainLog:
         self._own = np.full(count, -1)
 
     def add_job(self, job: int, numbers: CoflowNumbers) -> None:
-        """Make place for a job; others from its number on get the next one, as `numbers` knows."""
+        """Insert a job; the numbers of later jobs grow by one, as in `numbers`."""
         self._numbers = numbers
         self._first = np.cumsum(numbers.stages) - numbers.stages
         at = np.full(numbers.stages[job], self._first[job])

@@ -49,7 +49,7 @@ class CoflowNumbers:
         self._free_below = np.array(taken, np.int64) - np.arange(len(taken))
 
     def last_of(self, jobs: int) -> int:
-        """Return the largest id that no stage specifies, of the first jobs; -1 if none."""
+        """Return the largest assigned id of the first `jobs` jobs; -1 if none is assigned."""
         count = int(self.coflows[:jobs].sum())
         return int(self._numbered(np.int64(count - 1))) if count else -1
 
@@ -87,7 +87,7 @@ class CoflowNumbers:
         Raises
         ------
         InputError
-            If it has not.
+            If the number differs.
         """
         if stages != (count := int(self.stages[job])):
             raise InputError(f"job {self._jobs[job].id}: its pattern draws {stages} stages in "

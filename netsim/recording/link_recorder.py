@@ -47,8 +47,8 @@ class LinkRecorder:
     beside : sequence of str
         Further names from `RECORDS`; see `Recorder`.
     on_wire : bool
-        Whether coflows and flows have the columns of what happens on the wire, though links add
-        nothing to bytes on their way.
+        Whether coflows and flows have the columns for bytes and times on the wire even if links
+        have no latency, packets or overhead.
 
     Raises
     ------
@@ -86,7 +86,7 @@ class LinkRecorder:
 
     @property
     def tells_coflows_at_most(self) -> bool:
-        """Whether nothing is recorded but jobs and coflows."""
+        """Whether only jobs and coflows are recorded, at most."""
         return {"coflows"}.issuperset(self._rows)
 
     @property
@@ -164,7 +164,7 @@ class LinkRecorder:
 
 
 def named_ends(host_names: Sequence[str]) -> dict[str, Callable[[Columns], Any]]:
-    """Return what makes the columns of names of a table of flows, if hosts have names."""
+    """Return functions that add the names of hosts to a table of flows, if hosts have names."""
     return {f"{end}_name": partial(_named, end, host_names)
             for end in ("src", "dst") if host_names}
 
@@ -174,7 +174,7 @@ def _named(end: str, host_names: Sequence[str], columns: Columns) -> Any:
 
 
 def _line_rate(efficiency: NDArray[np.float64], columns: Columns) -> NDArray[np.float64]:
-    """Return the rates of links of which flows can use but a part, the capacity."""
+    """Return the line rates of links, given the capacity that flows can use."""
     rate: NDArray[np.float64] = columns["capacity"] / efficiency[columns["link"]]
     return rate
 

@@ -39,7 +39,7 @@ _OF_COFLOW = 32
 
 
 class Listener(Protocol):
-    """Is told of what a `Recorder` records when that happens."""
+    """Told at once of what a `Recorder` records."""
 
     def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
         """See `Recorder.coflow_begun`."""
@@ -49,7 +49,7 @@ class Listener(Protocol):
         """See `Recorder.coflow_ended`."""
 
     def chains_done(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
-        """See `Recorder.chains_finished`; `last` says which are the last ones of their jobs."""
+        """See `Recorder.chains_finished`; `last` marks the last coflows of their jobs."""
 
     def job_done(self, job: int) -> None:
         """See `Recorder.job_finished`."""
@@ -74,16 +74,16 @@ class Recorder(LinkRecorder):
     on_wire : bool
         See `LinkRecorder`.
     clock : HasClock, optional
-        Of the run, in which coflows of chains are complete when their last bytes arrive; without
-        it they are when these are sent.
+        The run's clock. Coflows of chains are complete when their last bytes arrive; without a
+        clock, when these are sent.
 
     Attributes
     ----------
     coflows_done, jobs_done : int
         Numbers of completed coflows and jobs.
     bytes_of_job, wire_bytes_of_job, coflows_of_job, finish_s : ndarray, shape (jobs,)
-        Bytes, those on the wire and number of the completed coflows of each job, and its end (NaN
-        before). Up to date after `pack`.
+        Bytes, bytes on the wire and number of the completed coflows of each job, and the job's end
+        (NaN before). Up to date after `pack`.
     start_s : ndarray, shape (jobs,)
         First byte of each job without a process that has completed a coflow; NaN for others. Up to
         date after `pack`.
@@ -127,13 +127,13 @@ class Recorder(LinkRecorder):
         self.told: Listener | None = None
 
     def add_job(self, job: int, numbers: CoflowNumbers) -> None:
-        """Make place for a job that has not arrived; others from its number on get the next one.
+        """Insert a job that has not arrived; the numbers of later jobs grow by one.
 
         Parameters
         ----------
         job : int
         numbers : CoflowNumbers
-            Those of all jobs, that one among them.
+            The numbers of all jobs, including this one.
         """
         self._pack_coflows()
         self._numbers = numbers
@@ -154,7 +154,7 @@ class Recorder(LinkRecorder):
         return self._jobs_done - sum(ends for _, ends in self._late)
 
     def _see_arrivals(self) -> float:
-        """Forget what is late no more; return the instant to which that is known."""
+        """Forget late arrivals that are over; return the time up to which arrivals are known."""
         if self._clock is not None:
             self._now = max(self._now, self._clock.now)
         while self._late and self._late[0][0] <= self._now:
@@ -162,7 +162,7 @@ class Recorder(LinkRecorder):
         return self._now
 
     def coflows_of(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
-        """Return id, job, iteration and stage's number of chains' COFLOW rows; see `ChainLog`."""
+        """Return id, job, iteration and stage number of COFLOW rows of chains; see `ChainLog`."""
         return self._chains.describe(rows)
 
     @property
@@ -173,7 +173,7 @@ class Recorder(LinkRecorder):
     # --- buffering of events: as tuples, since a run may have millions of them -------------
 
     def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
-        """Record a completed coflow, and those for which it stands."""
+        """Record a completed coflow, and those that it represents."""
         self._coflows_done += done.copies
         self._ended.append((job.index, done.iteration, done.stages, done.stage,
                             self._name(done.stages[done.stage]), done.transfer, done.finish,
@@ -181,13 +181,13 @@ class Recorder(LinkRecorder):
         self._note((_OF_COFLOW + len(done.transfer.demand.flows)) * done.copies)
 
     def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
-        """Hear of a coflow that a job submits."""
+        """Note that a job submits a coflow."""
         if self.told is not None:
             self.told.coflow_valid(job, iteration, stage)
 
     def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
                      transfer: CoflowEvent | None) -> None:
-        """Hear of a coflow that a job has seen to its end, though it may have to be repeated."""
+        """Note that a coflow of a job has ended, though it may have to be repeated."""
         if self.told is not None:
             self.told.coflow_done(job, iteration, stage, transfer)
 
@@ -197,7 +197,7 @@ class Recorder(LinkRecorder):
         self._keep_other(job.index, iteration, stage.name, transfer, nbytes, why)
 
     def state_moved(self, job: int, iteration: int, transfer: CoflowEvent, nbytes: float) -> None:
-        """Record what has been sent of the state of a job, when that is there or withdrawn."""
+        """Record the bytes sent of a job's state when it has arrived or is withdrawn."""
         self._keep_other(job, iteration, "state", transfer, nbytes, "state")
 
     def _keep_other(self, job: int, iteration: int, stage: str, transfer: CoflowEvent,
@@ -231,7 +231,7 @@ class Recorder(LinkRecorder):
             self._note(1)
 
     def number(self, job: JobProcess, iteration: int, stage: int) -> int:
-        """Return the id of the coflow of a stage of an iteration of a job that runs."""
+        """Return the id of the coflow of a stage in an iteration of a running job."""
         return self._numbers.number(job.index, iteration, job.graph.stages, stage)
 
     @property
@@ -281,7 +281,7 @@ class Recorder(LinkRecorder):
         return "computations" in self._rows
 
     def operations_begun(self, operations: Operations) -> NDArray[np.int64]:
-        """Hear of a job of operations; return the numbers of the names of those that send."""
+        """Note a job of operations; return the numbers of the names of sending operations."""
         sends, computes = operations.sends >= 0, operations.rank >= 0
         _numbered(self._computing, operations.names, operations.name, computes)
         _numbered(self._streams, operations.streams, operations.stream, computes)
@@ -359,7 +359,7 @@ class Recorder(LinkRecorder):
         self._note(_OF_COFLOW * len(done) + sum(map(len, sent)) // FLOW.itemsize)
 
     def _are_last(self, done: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which coflows are the last ones of their jobs, as they can be in chains alone."""
+        """Return a mask of coflows that are the last of their jobs; only chains know that."""
         last: NDArray[np.bool_] = done["order"] + 1 == self._numbers.coflows[done["job"]]
         return last & ~self._is_graph[done["job"]]
 
@@ -418,7 +418,7 @@ class Recorder(LinkRecorder):
 
     def _arrived(self, of_chains: Sequence[tuple[NDArray[Any], list[bytes]]]
                  ) -> list[tuple[NDArray[Any], list[bytes]]]:
-        """Keep back coflows that have not arrived; return the others."""
+        """Hold back coflows that have not arrived; return the others."""
         arrived: list[tuple[NDArray[Any], list[bytes]]] = []
         for rows, sent in of_chains:
             late = rows["arrives"] > self._now
@@ -450,7 +450,7 @@ class Recorder(LinkRecorder):
 
 def _numbered(known: dict[str, int], names: Sequence[str], used: NDArray[np.int64],
               where: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Number the names that are used at some places; return the numbers of all, -1 of others."""
+    """Number the names used at some places; return a number per name, -1 for unused ones."""
     found = np.full(len(names), -1)
     for name in np.unique(used[where]).tolist():
         found[name] = known.setdefault(names[name], len(known))
