@@ -1,4 +1,4 @@
-"""Slow, readable reference implementations that tests compare the compiled code with."""
+"""Slow, readable reference implementations, with which tests compare the compiled code."""
 
 from netsim.lazy import loading
 

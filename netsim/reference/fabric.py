@@ -161,7 +161,7 @@ def finish_times(jobs: Sequence[ChainJob], capacity: Floats, policy: Policy,
         Capacities that links have from an instant on, in order of time. Until the policy is
         called, rates can only fall, by `throttle`.
     in_step : bool
-        Whether all flows of a coflow slow down alike then.
+        Whether all flows of a coflow then slow down by the same factor.
     """
     run = _Run(jobs, capacity.copy(), policy, observe_interval, wakes_on_flows, again, in_step)
     ahead = list(changes)
@@ -176,7 +176,7 @@ def finish_times(jobs: Sequence[ChainJob], capacity: Floats, policy: Policy,
 
 @dataclass(eq=False)
 class _Run:
-    """A simulation at the instant `now`; `due` is when the policy must be called, if not before."""
+    """A simulation at the time `now`; `due` is the latest time at which the policy is called."""
 
     jobs: Sequence[ChainJob]
     capacity: Floats
@@ -198,7 +198,7 @@ class _Run:
         return max(self.now, min(_observed(min(coming), self.interval), self.due))
 
     def change(self, at: float, link: int, capacity: float) -> None:
-        """Change a capacity, which is observed as all else is, and slow what is too fast now."""
+        """Change a capacity, observed like other events, and reduce rates that are too high."""
         self._send(at)
         self.capacity[link] = capacity
         sending = [job for job in self.active if any(job.left or ())]
@@ -210,7 +210,7 @@ class _Run:
         self.due = _observed(at, self.interval)
 
     def observe(self, now: float) -> None:
-        """Observe what has happened; call the policy if it is to know of that."""
+        """Observe what has happened; call the policy if it wakes on that."""
         happened = now >= self.due
         happened |= self._send(now) > 0 and self.wakes_on_flows
         for job in self.active:
@@ -235,7 +235,7 @@ class _Run:
                 self.due = max(self.now + self.interval, math.nextafter(self.now, math.inf))
 
     def _send(self, until: float) -> int:
-        """Let all send until an instant; return the number of flows that ended."""
+        """Send until an instant; return the number of flows that ended."""
         start, self.now = self.now, until
         late = _LATE * self.interval
         return sum(job.send(self.rates[job], start, until, late) for job in self.active)

@@ -1,7 +1,7 @@
-"""Reference implementation of schedulers that preempt: orders of jobs, and what follows from them.
+"""Reference implementation of schedulers that preempt: orders of jobs and their decisions.
 
-Each policy is an order of the jobs that wait, restore or run; `JobOrder.decide` makes a decision of
-it. See `netsim.reference.preemption`.
+Each policy is an order of the jobs that wait, restore or run; `JobOrder.decide` makes decisions
+from it. See `netsim.reference.preemption`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JobOrder:
     Parameters
     ----------
     backfill : bool
-        Whether a job that does not fit lets those behind it start.
+        Whether jobs may start that come after one that does not fit.
     """
 
     name: ClassVar[str]
@@ -260,7 +260,7 @@ class TiresiasOrder(ServiceOrder):
                 job.promotions += 1
 
     def rank(self, run: Run, job: ClusterJob) -> Number:
-        """Return what a job is first ordered by within its queue."""
+        """Return the first sort key of a job within its queue."""
         return 0
 
     def order(self, run: Run) -> list[ClusterJob]:

@@ -21,7 +21,7 @@ __all__ = ["fill", "greedy_flows", "madd", "serve"]
 def serve(problem: Problem, order: Sequence[int], primary: str = "none", backfill: str = "none",
           queue: ArrayLike = 0, queue_shares: Sequence[float] = (1.0,), *, by_size: bool = False
           ) -> Floats:
-    """Return the rate of each flow where coflows are served in order, until a flow ends.
+    """Return the rate of each flow when coflows are served in order, until a flow ends.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ def serve(problem: Problem, order: Sequence[int], primary: str = "none", backfil
     order : sequence of int
         The coflows, the first to be served first.
     primary : {"none", "madd", "queues"}
-        What comes first: nothing; `madd`; or `fill`, queue by queue, within the part of each link
-        that is the queue's. What these leave is pooled; queues without coflows have no part.
+        The first pass: nothing; `madd`; or `fill`, queue by queue, within each queue's part of the
+        links. What the queues leave is pooled; queues without coflows have no part.
     backfill : {"none", "maxmin", "greedy"}
-        What becomes of the rest: nothing; `fill`; or `greedy_flows`.
+        Who gets the rest: nobody; `fill`; or `greedy_flows`.
     queue : array_like of int, shape (C,)
         The queue of each coflow.
     queue_shares : sequence of float
@@ -125,5 +125,5 @@ def greedy_flows(problem: Problem, order: Sequence[int], left: Floats) -> tuple[
 
 
 def _has_room(problem: Problem, left: Floats) -> NDArray[np.bool_]:
-    """Say of each link whether there is more than dust left."""
+    """Return, for each link, whether more than dust is left."""
     return left > DUST * problem.capacity

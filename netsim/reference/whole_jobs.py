@@ -31,7 +31,7 @@ class Task:
 
 @dataclass(eq=False)
 class Gang:
-    """What became of a job.
+    """The state of a job.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ def _events(tasks: Sequence[Task], gangs: Sequence[Gang], now: Number,
 
 
 def _advance(task: Task, gang: Gang, now: Number, until: Number) -> None:
-    """Let a job hold its workers for a while, and train once it is ready; it may end."""
+    """Advance a job that holds workers; it trains once it is ready, and may end."""
     if not gang.workers:
         return
     gang.service += task.size * (until - now)
@@ -122,7 +122,7 @@ def _advance(task: Task, gang: Gang, now: Number, until: Number) -> None:
 
 def _choose(tasks: Sequence[Task], gangs: Sequence[Gang], order: Sequence[int],
             server_of: Sequence[int], now: Number) -> None:
-    """Give workers to the jobs that fit, in order; those that hold some keep these."""
+    """Give workers to the jobs that fit, in order; jobs that hold workers keep these."""
     left, chosen = len(server_of), []
     for k in order:
         if tasks[k].size <= left:

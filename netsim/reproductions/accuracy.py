@@ -1,4 +1,4 @@
-"""A comparison of netsim with times that were measured, or simulated packet by packet."""
+"""Comparisons of netsim with measured times, or with packet-level simulations."""
 
 from __future__ import annotations
 
@@ -38,20 +38,21 @@ class Accuracy:
     Attributes
     ----------
     name, title : str
-        As of `Reproduction`.
+        As for `Reproduction`.
     data : str
         Name of the table in `PUBLIC_TRACES`.
     compare : callable
-        Simulates all points of the table in a folder or file: a row per point.
+        Simulates all points of the table in a folder or file; returns a row per point.
     summarise : callable
-        Makes tables of errors, by name, of the points.
+        Makes tables of errors from the points, by name.
     claims : sequence of Claim
-        About the tables of errors one below the other, in which the column ``table`` has the name.
+        Claims about the tables of errors, which are concatenated with their name in the column
+        ``table``.
     draw : callable
         Draws the figure from the points.
     fit : callable, optional
-        Fits the parameters to the points at odd positions. Those that `compare` uses are part of
-        netsim, `netsim/reproductions/fitted.toml`.
+        Fits the parameters to the points at odd positions. `compare` uses the parameters in
+        `netsim/reproductions/fitted.toml`.
     """
 
     name: str
@@ -109,14 +110,14 @@ class Accuracy:
                           ].rename(columns={"paper": "expected"})})
 
     def _parameters(self, found: Parameters) -> dict[str, pd.DataFrame]:
-        """Return a table of the parameters in use, and of those that the points give."""
+        """Return a table of the parameters in use, and of those fitted to the points."""
         rows = [{"fitted to": table, "parameter": key, "in use": fitted(self.name)[table][key],
                  "refitted": value} for table, values in found.items()
                 for key, value in values.items()]
         return {"parameters": pd.DataFrame(rows)} if rows else {}
 
     def _source(self) -> pd.DataFrame:
-        """Return a table that says with what which version was compared."""
+        """Return a table with the version of netsim and the source of the data."""
         public = PUBLIC_TRACES[self.data]
         return pd.DataFrame({"netsim": [__version__], "compared with": [public.url],
                              "licence": [public.licence]})

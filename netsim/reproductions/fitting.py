@@ -96,12 +96,12 @@ def _all_fitted() -> Mapping[str, Mapping[str, Mapping[str, float]]]:
 
 
 def fitted(name: str) -> Mapping[str, Mapping[str, float]]:
-    """Return the parameters of a comparison that are part of netsim, by the table they are of."""
+    """Return the parameters of a comparison in netsim's file of parameters, by their table."""
     return _all_fitted()[name]
 
 
 def fitted_text(name: str, parameters: Mapping[str, Mapping[str, float]]) -> str:
-    """Return the part of the file of parameters that a comparison has."""
+    """Return the part of a comparison in the file of parameters, as text."""
     lines = []
     for table, values in parameters.items():
         lines += [f"[{name}.{table}]", *(f"{key} = {value!r}" for key, value in values.items()), ""]

@@ -69,5 +69,5 @@ def claims_of_spreads(conditions: Conditions) -> Iterator[Claim]:
 
 
 def name_of_layer(column: str) -> str:
-    """Return what a layer is called whose choices are in a column of the runs."""
+    """Return the name of a layer, given the column of its choices."""
     return _CALLED.get(column, column)

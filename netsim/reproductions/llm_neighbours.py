@@ -1,8 +1,8 @@
 """Four jobs that train language models and their neighbours: when does a coflow scheduler help?
 
-No paper has it, so the column of the paper's values is ``"-"``. Times are from start to finish, so
-that waiting for GPUs does not count unless said. A slowdown is against the same job alone, on whole
-servers; that of several jobs is a geometric mean, which is a ratio of two geometric means.
+No paper has this study, so the column of the paper's values is ``"-"``. Times are from start to
+finish, without waiting for GPUs unless stated. A slowdown is relative to the same job alone on
+whole servers. The slowdown of several jobs is a ratio of geometric means.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _OF_PLACEMENT = {"training_placed_s": "What training takes at least where {} put
 
 def _grid(placements: Sequence[str], allocators: Sequence[str], *, apart: bool = False,
           length: str = _LENGTHS[1], bucket: int = _BUCKET) -> dict[str, Sequence[Any]]:
-    """Return a grid: all placements with all allocators, in one setting of the rest."""
+    """Return a grid of all placements with all allocators, in one setting of the rest."""
     sizes = {f"workload.{k}.bucket_size": [bucket] for k in range(len(MODELS))}
     return {**(_APART if apart else _TOGETHER), f"{_RING}.length": [length], **sizes,
             "placement": list(placements), "allocator": list(allocators)}
@@ -92,11 +92,11 @@ def _grids(placements: Sequence[str], allocators: Sequence[str]) -> list[dict[st
 
 
 def times_of(result: Result) -> dict[str, float]:
-    """Return how long jobs ran, in seconds: each model's, and geometric means of each kind.
+    """Return how long jobs ran, in seconds: each model, and geometric means of each kind.
 
-    ``training_placed_s`` is what the jobs that train would take at least where they were placed,
-    without anybody else, the geometric mean of their lower bounds; ``training_jct_s`` is that of
-    their JCTs, in which waiting counts.
+    ``training_placed_s`` is the geometric mean of the lower bounds of the training jobs: the time
+    that they would take on their GPUs without other jobs. ``training_jct_s`` is the geometric mean
+    of their JCTs, which include waiting.
     """
     jobs = result.jobs.set_index("job").sort_index()
     ran = jobs["finish_s"] - jobs["start_s"]
@@ -208,8 +208,9 @@ def study(placements: Sequence[str] = tuple(PLACEMENTS),
     Parameters
     ----------
     placements, allocators : sequence of str
-        Those of `PLACEMENTS` and `ALLOCATORS` that are studied: ``"maxmin"`` first, and with
-        ``"mapped"``, ``"parrot"`` and ``"sebf"``, which other neighbours are run under.
+        The names from `PLACEMENTS` and `ALLOCATORS` to study. ``"maxmin"`` must be first, and
+        ``"mapped"``, ``"parrot"`` and ``"sebf"`` must be included, because runs with other
+        neighbours use them.
     """
     return Reproduction("llm-neighbours",
                         "Four jobs of language models and their neighbours on a 4:1 rail fabric",

@@ -1,4 +1,4 @@
-"""Pages with tables of reproductions, between two comments that say which table it is."""
+"""Tables of reproductions in pages, between two comments that name the table."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def fill_page(path: str | Path, name: str, tables: Mapping[str, pd.DataFrame]) -
     path : path-like
         A file in Markdown.
     name : str
-        Of the reproduction.
+        Name of the reproduction.
     tables : mapping of str to DataFrame
-        By name.
+        Tables by name.
 
     Raises
     ------

@@ -1,10 +1,10 @@
-"""Preemption against placement against the network: which is worth what, and when?
+"""Preemption, placement or the network: which is worth how much, and when?
 
-No paper has it, so the column of the paper's values is ``"-"``. SRTF and Tiresias preempt; SJF by
-time and FIFO with backfill are the same without, or nearly: SJF has the order of SRTF, and FIFO
-that of the only queue of a Tiresias without thresholds. What each gains over its twin is what
-preemption is worth. A-SRPT has its own placement, and SJF-BCO plans rings that are all there at
-time 0; so both run beside the others and not with each placement, and SJF-BCO on such jobs alone.
+No paper has this study, so the column of the paper's values is ``"-"``. SRTF and Tiresias preempt.
+Each has a twin that does not: SJF by time has the order of SRTF, and FIFO with backfill that of
+Tiresias with a single queue. The gain of a scheduler over its twin is what preemption is worth.
+A-SRPT has its own placement, and SJF-BCO only plans rings that all arrive at time 0. Both are
+therefore not combined with each placement, and SJF-BCO runs on such jobs only.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Jobs(NamedTuple):
     tiresias : str
         Tiresias with thresholds for these jobs.
     batch : int
-        Number of jobs of which all are there at time 0, for SJF-BCO.
+        Number of jobs that all arrive at time 0, for SJF-BCO.
     trace : mapping, optional
         Keys of the workload if a trace is given.
     """
@@ -103,7 +103,7 @@ TIRESIAS = Jobs(
 
 def _grids(jobs: Jobs, placements: Sequence[str], allocators: Sequence[str]
            ) -> list[dict[str, Sequence[Any]]]:
-    """List the grids: of each pace, and of all jobs at time 0."""
+    """List the grids: one for each pace, and one with all jobs at time 0."""
     wide = [*_WITHOUT, *jobs.preemptive]
     grids: list[dict[str, Sequence[Any]]] = []
     for pace, nics in _PACES.items():
@@ -122,7 +122,7 @@ def _grids(jobs: Jobs, placements: Sequence[str], allocators: Sequence[str]
 
 
 def _queued(pace: float, nics: Sequence[str]) -> Sequence[str]:
-    """Return the NICs at which jobs queue: hardly any is preempted where they do not."""
+    """Return the NICs with which jobs queue; without queues, hardly any job is preempted."""
     return [nic for nic in nics if (pace, nic) != (1.0, _NICS[1])]
 
 
@@ -138,7 +138,7 @@ def _settings() -> dict[str, dict[str, Any]]:
 
 
 def _factorials(jobs: Jobs, placements: Sequence[str], allocators: Sequence[str]) -> Conditions:
-    """Return the factorials of each setting, and first that with the network as a layer."""
+    """Return the factorials of each setting; the first one has the network as a layer."""
     layers = {"scheduler": [*_WITHOUT, *jobs.preemptive], "placement": placements,
               "allocator": allocators}
     named = {layer: [_called(name) for name in names] for layer, names in layers.items()}
@@ -154,7 +154,7 @@ def _factorials(jobs: Jobs, placements: Sequence[str], allocators: Sequence[str]
 
 def _run(scheduler: str, placement: str | None, setting: Mapping[str, Any],
          restore: str = _RESTORES[0], allocator: str = "maxmin") -> dict[str, Any]:
-    """Return the columns that select a run of each seed; no placement is the scheduler's own."""
+    """Return the columns that select a run of each seed; without placement, the scheduler's own."""
     return {"scheduler": _called(scheduler),
             "placement": "-" if placement is None else _called(placement), **setting,
             "preemption.restore_s": restore, "allocator": allocator}
@@ -196,7 +196,7 @@ def _claims(jobs: Jobs, placements: Sequence[str], allocators: Sequence[str]) ->
 
 
 def _claims_of_wholes(jobs: Jobs, placements: Sequence[str]) -> Iterator[Claim]:
-    """Yield claims that a scheduler with a placement is better than SRTF, consolidated."""
+    """Yield claims that a scheduler with its placement is better than SRTF, consolidated."""
     wholes: list[tuple[str, str | None, str]] = [
         (name, placement, f"{called}'s mean JCT, {PLACEMENTS[placement]},")
         for (name, called), placement in product(
@@ -211,7 +211,7 @@ def _claims_of_wholes(jobs: Jobs, placements: Sequence[str]) -> Iterator[Claim]:
 
 
 def _claims_of_batches(jobs: Jobs, allocators: Sequence[str]) -> Iterator[Claim]:
-    """Yield claims that a scheduler is better than all others where all jobs are known at 0."""
+    """Yield claims that a scheduler is better than all others if all jobs arrive at 0."""
     names = {**_WITHOUT, **jobs.preemptive, "a-srpt-perfect": "A-SRPT", "sjf-bco": "SJF-BCO"}
     layers = {"scheduler": [_called(name) for name in names], "allocator": allocators}
     for nic in _NICS:
@@ -234,8 +234,8 @@ def study(name: str, title: str, jobs: Jobs, placements: Sequence[str] = tuple(P
     name, title : str
     jobs : Jobs
     placements, allocators : sequence of str
-        Those of `PLACEMENTS` and `ALLOCATORS` that are studied, the default first, and
-        ``"consolidated"`` among them.
+        The names from `PLACEMENTS` and `ALLOCATORS` to study, the default first. ``"consolidated"``
+        must be included.
     """
     keys = {"cluster": jobs.cluster, "workload": jobs.workload, "record": ["jobs"],
             "execution": {"name": "fabric", "time": "continuous"},

@@ -68,13 +68,13 @@ def _load(folder: Path, large: Collection[str]) -> Result:
 
 
 def read_spec(folder: Path) -> dict[str, Any] | None:
-    """Read the experiment that the results in a folder are of, if any."""
+    """Read the experiment of the results in a folder, if there is one."""
     path = folder / "spec.toml"
     return tomllib.loads(read_text(path)) if path.exists() else None
 
 
 def _read_table(folder: Path, name: str, columns: Mapping[str, str | list[str]]) -> pd.DataFrame:
-    """Read a table with the given types of columns, from Parquet if it is there, or from CSV."""
+    """Read a table with the given column types, from Parquet if present, otherwise from CSV."""
     path = folder / f"{name}.parquet"
     if path.exists():
         found = read_parquet(path)
@@ -89,7 +89,7 @@ def _read_table(folder: Path, name: str, columns: Mapping[str, str | list[str]])
 
 
 def _typed(column: pd.Series, kind: str | list[str]) -> Any:
-    """Check the values of a column of Parquet, which have types, and convert them to its own."""
+    """Check the values of a Parquet column and convert them to their type."""
     if kind == "str":
         return column.fillna("")
     if isinstance(kind, list):

@@ -40,25 +40,24 @@ class Result:
     Attributes
     ----------
     jobs : DataFrame
-        One row per job: job, name, arrival_s, start_s (first byte), finish_s, jct_s,
-        iterations, ranks, coflows, bytes, lower_bound_s. Times of a job that had not
-        finished when the run was stopped are NaN. On a `netsim.Cluster`, start_s is the time at
-        which the job got its GPUs, and there are also queue_s (start_s minus arrival_s), gpus and
-        servers (their numbers) and placement (``"0:2 3:1"``: two GPUs of server 0, one of server
-        3); preemptions, restarts (on the loss of a server) and promotions (in queues of the
-        scheduler); waited_s, all time without GPUs; and held_gpu_s, the GPU-seconds that it held,
-        with their parts useful_gpu_s (progress that was kept), lost_gpu_s (progress that was not)
-        and overhead_gpu_s (saving, moving and restoring). On a `netsim.EdgeCloud`, start_s is the
-        first time the job trained, and there are also queue_s, type, chunks, cloud_chunks, zeta (1
-        if all chunks are in the cloud), preemptions and communication_s; of whole jobs also
-        promotions, waited_s, and held_gpu_s with its parts, in seconds of workers; of a stopped
-        run, bytes
-        and communication_s are those of uploads that had arrived and of exchanges of chunks, or
-        whole jobs, that had ended. If jobs restart on the loss of a host: restarts (their number)
-        and lost_s (time spent in iterations that had to be repeated); if they restart or are
-        preempted, and send: lost_bytes (sent in iterations that were repeated; bytes does not count
-        them). If links add headers: wire_bytes. If a rule or the network chose how a job's
-        collective is done: algorithm, and why a rule chose it.
+        One row per job: job, name, arrival_s, start_s (first byte), finish_s, jct_s, iterations,
+        ranks, coflows, bytes, lower_bound_s. Times of a job that had not finished when the run was
+        stopped are NaN. On a `netsim.Cluster`, start_s is the time at which the job got its GPUs,
+        and there are also queue_s (start_s minus arrival_s), gpus and servers (their numbers) and
+        placement (``"0:2 3:1"``: two GPUs of server 0, one of server 3); preemptions, restarts (on
+        the loss of a server) and promotions (in queues of the scheduler); waited_s, all time
+        without GPUs; and held_gpu_s, the GPU-seconds that it held, with their parts useful_gpu_s
+        (progress that was kept), lost_gpu_s (progress that was not) and overhead_gpu_s (saving,
+        moving and restoring). On a `netsim.EdgeCloud`, start_s is the first time the job trained,
+        and there are also queue_s, type, chunks, cloud_chunks, zeta (1 if all chunks are in the
+        cloud), preemptions and communication_s; of whole jobs also promotions, waited_s, and
+        held_gpu_s with its parts, in seconds of workers; of a stopped run, bytes and
+        communication_s are those of uploads that had arrived and of exchanges of chunks, or whole
+        jobs, that had ended. If jobs restart on the loss of a host: restarts (their number) and
+        lost_s (time spent in iterations that had to be repeated); if they restart or are preempted,
+        and send: lost_bytes (sent in iterations that were repeated; bytes does not count them). If
+        links add headers: wire_bytes. If a rule or the network chose the algorithm of a job's
+        collective: algorithm, and why, the reason of the rule.
     recorded : tuple of str
         Names of the tables that are present.
     coflows : DataFrame
@@ -87,16 +86,17 @@ class Result:
         ``wall_s``, the cost of the run; ``counts`` of the allocator; and ``overdue``, the number
         of coflows past their deadline when the run was stopped.
     spec : mapping or None
-        The resolved experiment that the run is of, if any.
+        The resolved experiment of the run, if any.
     gpus : DataFrame
         On a `netsim.Cluster`, one row per GPU and interval for which a job held it: job, server,
         gpu (numbered within the server), start_s, run_s and stop_s (between which the job made
         progress), end_s, and reason (``"finish"``, ``"preempt"`` or ``"fault"``).
     other_coflows : DataFrame
-        On a cluster on the fabric, if coflows are recorded, one row per coflow that has none in
-        `coflows`, as jobs were preempted or lost servers: job, iteration, stage, valid_s, start_s,
-        end_s, bytes (that it sent until then), and why: ``"withdrawn"`` before all was sent,
-        ``"repeated"``, as its iteration was made again, or ``"state"`` of the job that moved.
+        On a cluster on the fabric, if coflows are recorded: one row per coflow that is not in
+        `coflows` because its job was preempted or lost a server: job, iteration, stage, valid_s,
+        start_s, end_s, bytes (sent until then) and why. This is ``"withdrawn"`` if it was not sent
+        completely, ``"repeated"`` if its iteration was repeated, and ``"state"`` if it moved the
+        state of its job.
     chunks : DataFrame
         On a `netsim.EdgeCloud` with a scheduler of chunks, one row per chunk: job, chunk (numbered
         within the job), server and worker (-1 in the cloud; workers are numbered within the
@@ -109,10 +109,10 @@ class Result:
         whole jobs, rows are for workers of the job,
         and the chunk is -1.
     held : DataFrame
-        On an edge-cloud with a scheduler of whole jobs, one row per worker and interval for which
-        a job held it: job, server and worker (-1 in the cloud, with one row for all chunks),
-        start_s, data_s (its data is on all servers that it uses), run_s and stop_s (between which
-        it trained), end_s, and reason (``"finish"`` or ``"preempt"``). From data_s to run_s it
+        On an edge-cloud with a scheduler of whole jobs, one row per worker and interval for which a
+        job held it: job, server and worker (-1 in the cloud, with one row for all chunks), start_s,
+        data_s (when its data is on all servers that it uses), run_s and stop_s (between which it
+        trained), end_s, and reason (``"finish"`` or ``"preempt"``). From data_s to run_s it
         restored what it had kept, and from stop_s to end_s it saved that.
     workers, servers : DataFrame
         On an edge-cloud, one row per edge worker: server, worker, type, busy_s, utilisation
@@ -211,8 +211,8 @@ class Result:
         folder : path-like
             A folder that is new, empty, or holds an earlier result.
         format : {"csv", "parquet"}
-            Of the files of tables. Parquet, which needs the extra ``parquet``, is smaller and
-            sooner read.
+            Format of the files of tables. Parquet is smaller and faster to read; it needs the extra
+            ``parquet``.
 
         Returns
         -------

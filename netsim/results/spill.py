@@ -20,7 +20,7 @@ MOST_BYTES = 32 * 2**20
 
 
 class _File:
-    """A file without a name, which disappears with this object, and holds rows of a table."""
+    """A file without a name that holds rows of a table; it disappears with this object."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -42,8 +42,8 @@ class _File:
 class SpillingTable:
     """A table that grows by arrays of rows; only the most recent rows are kept in memory.
 
-    The others are in files without a name, which disappear with the tables that need them: a copy
-    shares those that were written before it was made.
+    Older rows are in files without a name, which disappear with the last table that needs them. A
+    copy of a table shares the files written before it was made.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class Records(NamedTuple):
     run : mapping
         Identity of the run; see `netsim.Result`.
     spec : mapping or None
-        The experiment that the run is of, if any.
+        The experiment of the run, if any.
     """
 
     tables: Mapping[str, pd.DataFrame | LazyTable | None]
@@ -77,7 +77,7 @@ def check_format(format: str) -> None:
     Raises
     ------
     UnknownNameError
-        If it is none of `WRITERS`.
+        If it is not one of `WRITERS`.
     MissingExtraError
         If it is ``"parquet"``, and pyarrow is not installed.
     """
@@ -96,7 +96,7 @@ def save_records(records: Records, folder: str | Path, format: str = "csv") -> P
     folder : path-like
         A folder that is new, empty, or holds an earlier result.
     format : {"csv", "parquet"}
-        Of the files of tables.
+        Format of the files of tables.
 
     Returns
     -------
@@ -200,7 +200,7 @@ def _write_spec(spec: Mapping[str, Any], folder: Path) -> None:
 
 
 def _write_table(table: pd.DataFrame | LazyTable, path: Path) -> None:
-    """Write a table to a file, whose suffix says how."""
+    """Write a table to a file, in the format of its suffix."""
     chunks = table.chunks() if isinstance(table, LazyTable) else chunks_of(table)
     WRITERS[path.suffix.removeprefix(".")](chunks, path)
 

@@ -150,7 +150,7 @@ class _Run:
         self._window: _Window | None = None
 
     def add_job(self, job: int, context: RunContext) -> None:
-        """Get to know a job that has been submitted during the run; see `Scheduler`."""
+        """Add a job submitted during the run; see `Scheduler`."""
         self._predictions.add_job(job, context)
 
     def decide(self, view: ClusterView) -> Decision:

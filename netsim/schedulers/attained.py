@@ -31,7 +31,7 @@ _FIFO_BY = ("start", "arrival")
 @plain_numbers
 @dataclass(frozen=True)
 class LAS(InOrder):
-    """Least attained service first: GPU-seconds; of equals, those that hold GPUs.
+    """Least attained service first, in GPU-seconds; ties go to jobs that hold GPUs.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class LAS(InOrder):
         _check_service(self.service)
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """Return the attained service; of equals, those that wait come last."""
+        """Return the attained service; at equal service, waiting jobs come last."""
         waits = np.isnan(view.got(jobs)).astype(np.float64)
         return Keys(value=_service(view, jobs, self.service), tie=waits)
 
@@ -194,7 +194,7 @@ class _Queues(Order):
     Attributes
     ----------
     promotions : dict of int to int
-        How often jobs were promoted, for those that were.
+        How often each promoted job was promoted.
     """
 
     def __init__(self, policy: Tiresias, jobs: int) -> None:
@@ -213,7 +213,7 @@ class _Queues(Order):
         return _service(view, jobs, self._policy.service) - self._base[jobs]
 
     def _queue(self, view: ClusterView, jobs: Any, service: Any) -> Any:
-        """Return how many thresholds service has reached, but for the rounding of the clock."""
+        """Return how many thresholds service has reached, up to the rounding of the clock."""
         slack = view.ranks(jobs) * view.now * ROUNDING
         return np.searchsorted(self._thresholds, service * (1 + EQUAL) + slack, "right")
 
@@ -223,7 +223,7 @@ class _Queues(Order):
         return Keys(queue, 0.0, self._tie(view, jobs))
 
     def _tie(self, view: ClusterView, jobs: Ints) -> Floats | float:
-        """Return what decides inside a queue."""
+        """Return the tie-breaking key inside a queue."""
         if self._policy.fifo_by == "arrival":
             return 0.0
         first = view.first_start(jobs)
@@ -246,7 +246,7 @@ class _Queues(Order):
         return promoted
 
     def _promoted_at(self, view: ClusterView, job: int, since: float | None = None) -> float:
-        """Return when a job is promoted that waits; inf in the first queue."""
+        """Return when a waiting job will be promoted; inf in the first queue."""
         service = self._service(view, job)
         if self._policy.promote_knob is None or not self._queue(view, job, service):
             return math.inf
@@ -280,7 +280,7 @@ class _Queues(Order):
 
 
 class _OfMean(_Queues):
-    """The queues of Tiresias with thresholds that were derived from all jobs."""
+    """The queues of Tiresias with thresholds derived from all jobs."""
 
     def check_open(self) -> None:
         """Refuse more jobs; see `netsim.engine.view.Scheduler`."""
@@ -293,9 +293,9 @@ class _OfMean(_Queues):
 class TiresiasG(Tiresias):
     """Discretised two-dimensional Gittins index of Tiresias, from the service of past jobs.
 
-    It is `Tiresias`, but inside a queue jobs are in order of their index, the largest first: the
-    probability to end within the next `delta` of service over the service expected until then. The
-    index is looked at when a decision is made.
+    As `Tiresias`, but inside a queue jobs are in order of their Gittins index, the largest first.
+    The index is the probability to end within the next `delta` of service, divided by the service
+    expected until then. It is computed when a decision is made.
 
     Parameters
     ----------
@@ -363,7 +363,7 @@ class _ByIndex(_Queues):
         return Keys(queue.astype(np.float64), -self._index(service, queue), self._tie(view, jobs))
 
     def _index(self, service: Floats, queue: Ints) -> Floats:
-        """Return the index: how many past jobs of more service ended within delta, over it.
+        """Return the index: the number of past jobs that ended within delta, over their service.
 
         The numerator counts past service S with a < S <= a + delta, where a is a job's own; the
         denominator is the sum of min(S - a, delta) over all S > a.

@@ -35,9 +35,9 @@ class BatchSche:
 
     At each of the instants of `mode`, waiting jobs are dispatched in order of increasing D p1. A
     job goes to the edge if it is cheaper there, that is, if 0.8 * 10**u * p0 < p1, where u is the
-    share of workers of its type that are busy. It then keeps min(D, free) workers until it ends.
-    A job's `gang` means nothing to it. Other jobs go to the cloud. Where storage is limited, a job
-    gets fewer workers if there is no room for its data otherwise.
+    share of workers of its type that are busy. It then keeps min(D, free) workers until it ends;
+    `gang` is ignored. Other jobs go to the cloud. With limited storage, a job gets fewer workers if
+    its data needs that.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ class _Batches:
         self._policy, self._typed = policy, typed
 
     def add_job(self, job: int, context: EdgeContext) -> None:
-        """Take in a job that was submitted; see `netsim.engine.view.Scheduler`."""
+        """Add a submitted job; see `netsim.engine.view.Scheduler`."""
 
     def decide(self, view: ClusterView) -> Decision:
         """Dispatch jobs if it is time, or wait for the next instant; see `Scheduler`.
 
-        Jobs that find no worker are looked at again after the next arrival or end.
+        Jobs that find no worker are tried again after the next arrival or end.
         """
         if not view.pending:
             return Decision()

@@ -1,13 +1,13 @@
-"""Schedulers that give an order of jobs, from which decisions follow.
+"""Base of schedulers that define an order of jobs.
 
-Jobs that hold GPUs and jobs that wait stand in one order, and a job loses its GPUs only to jobs
-before it. How decisions follow from an order is the same for all policies:
+The order contains jobs that hold GPUs and jobs that wait. A job loses its GPUs only to jobs before
+it. Decisions follow from the order by the same rules for all policies:
 
-- Jobs that were started at this very instant stay, and so do all if the policy does not preempt.
-- Along the order, a job that holds GPUs keeps them if that leaves room for those that come before
-  it; else it is preempted. A job that waits comes if it can be placed beside those before it.
-- Those that come are placed, in order, on GPUs that are free by then. If these do not do, as others
-  still save their progress, GPUs are kept for the job, and it does not start yet.
+- Jobs started at this instant keep their GPUs. All jobs do if the policy does not preempt. - In
+order, a job that holds GPUs keeps them if that leaves room for the jobs before it; otherwise it is
+preempted. A waiting job *comes* if it can be placed beside the jobs before it. - Jobs that come are
+placed, in order, on GPUs that are free then. If these do not suffice because other jobs still save
+their progress, GPUs are reserved for the job, and it does not start yet.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 
 
 class Keys(NamedTuple):
-    """The places of jobs in an order, ascending: by level, then value, then tie.
+    """The sort keys of jobs, ascending: by level, then value, then tie.
 
     Values that differ by no more than 1e-9 of the larger one are equal. Jobs with equal keys are in
     order of arrival, then id.
@@ -56,7 +56,7 @@ class Keys(NamedTuple):
 
 @dataclass(frozen=True)
 class After:
-    """What a decision brings about.
+    """The effects of a decision.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class After:
     def holding(self) -> tuple[Ints, Floats]:
         """Return the jobs that will hold GPUs, and when their progress on them begins.
 
-        That is in seconds; inf as long as it is not known.
+        Times are in seconds; inf as long as they are not known.
         """
         view, jobs = self.view, self.view.holding
         if self.preempt:
@@ -86,29 +86,29 @@ class After:
 
 
 class Order:
-    """Base of orders of jobs, in one run: one that never changes, and knows all jobs.
+    """Base of orders of jobs in one run; it never changes by itself, and knows all jobs.
 
     Attributes
     ----------
     promotions : mapping of int to int
-        How often jobs have been promoted, for those that were.
+        How often each promoted job was promoted.
     """
 
     promotions: Mapping[int, int] = MappingProxyType({})
 
     def see(self, view: ClusterView, fresh: Sequence[int]) -> Collection[int]:
-        """Bring the order up to date; return waiting jobs whose keys have changed.
+        """Update the order; return waiting jobs with changed keys.
 
         Parameters
         ----------
         view : ClusterView
         fresh : sequence of int
-            Jobs that wait and did not at the last call.
+            Jobs that have begun to wait since the last call.
         """
         return ()
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """Return the keys of jobs; those of jobs that wait change by `see` only."""
+        """Return the keys of jobs; keys of waiting jobs may only change in `see`."""
         raise NotImplementedError
 
     def wake_at(self, view: ClusterView, after: After) -> float:
@@ -116,7 +116,7 @@ class Order:
         return math.inf
 
     def add_job(self, job: int, context: RunContext) -> None:
-        """Get to know a job that has been submitted, and has not arrived."""
+        """Add a job that has been submitted and has not arrived."""
 
     def check_open(self) -> None:
         """Check that more jobs can be submitted; see `netsim.engine.view.Scheduler`."""
@@ -124,11 +124,11 @@ class Order:
 
 @dataclass(frozen=True)
 class InOrder(Order):
-    """Base of schedulers that give an order of jobs.
+    """Base of schedulers that define an order of jobs.
 
-    A subclass defines `keys`; a run ends with an `AllocationError` if these are of another form
-    than `Keys` says. If its order changes by itself, or has a state, it also overrides other
-    methods of `Order`, or `order_of`, which returns the order of one run.
+    A subclass defines `keys`. A run ends with an `AllocationError` if they do not have the form of
+    `Keys`. If its order changes by itself, or has a state, it also overrides other methods of
+    `Order`, or `order_of`, which returns the order of one run.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class InOrder(Order):
 
 
 def _brief(values: NDArray[Any], given: Any) -> str:
-    """Describe what was given in place of numbers."""
+    """Describe what was returned instead of numbers."""
     if values.dtype.kind in "biuf":
         return f"an array of shape {values.shape}"
     return reprlib.repr(given)
@@ -193,7 +193,7 @@ class InOrderRun:
         return self._order.promotions
 
     def add_job(self, job: int, context: RunContext) -> None:
-        """Get to know a job that has been submitted during the run; see `Scheduler`."""
+        """Add a job submitted during the run; see `Scheduler`."""
         self._sliced = self._sliced or is_sliced(context.jobs[job].model)
         self._order.add_job(job, context)
 
@@ -213,7 +213,7 @@ class InOrderRun:
         return self._decision(view, preempt, come)
 
     def _see(self, view: ClusterView) -> None:
-        """Take in jobs that have begun to wait, and those whose keys have changed."""
+        """Add jobs that have begun to wait, and update those with changed keys."""
         fresh = [*(job for job in self._fresh if job in view.pending), *view.arrived]
         self._fresh = []
         changed = self._order.see(view, fresh)
@@ -235,7 +235,7 @@ class InOrderRun:
                 for field, given in zip(Keys._fields, found, strict=True)]
 
     def _column(self, view: ClusterView, jobs: Ints, field: str, given: Any) -> Floats:
-        """Return a field of the keys of jobs as an array that nobody else has."""
+        """Return a field of the keys of jobs as a separate array."""
         try:
             values = np.asarray(given)
         except ValueError:  # lists of different lengths
@@ -261,16 +261,16 @@ class InOrderRun:
         return column
 
     def holding(self, view: ClusterView) -> tuple[Ints, Ints, list[Floats]]:
-        """Return the jobs that hold GPUs, these in number, and the keys; those that stay first."""
+        """Return the jobs that hold GPUs, fixed ones first, the number of these, and the keys."""
         jobs = view.holding
         keys = self._keys(view, jobs)
         keys[0][view.got(jobs) == view.now] = -math.inf  # nothing is stopped at once
         return jobs, view.ranks(jobs), keys
 
     def out_of_line(self, view: ClusterView) -> list[int]:
-        """Return waiting jobs whose keys are not those by which they stand in line.
+        """Return waiting jobs with other keys than those by which they are queued.
 
-        There are none unless keys change that `Order.see` has not told.
+        There are none unless keys change without `Order.see` reporting it.
         """
         filed = [*self._line.places.values()]
         jobs, gpus = [place.job for place in filed], [place.gpus for place in filed]
@@ -290,7 +290,7 @@ class InOrderRun:
         return self._policy.backfill
 
     def _starts_in_line(self, view: ClusterView) -> list[Start]:
-        """Place the jobs that wait, without preemption, until one does not fit, or all that fit."""
+        """Place all waiting jobs that fit, or those before the first that does not."""
         waiting = _Waiting(self, view, view.idle, view.room())
         waiting.come_before(None)
         for job, _ in waiting.come:
@@ -298,7 +298,7 @@ class InOrderRun:
         return waiting.come
 
     def refuses_alike(self, view: ClusterView) -> bool:
-        """Whether GPUs that do not suit a job suit no other one that needs as many."""
+        """Whether GPUs that do not suit a job suit no other job of the same size."""
         placement = view.placement
         return not self._sliced and (getattr(placement, "refuses_by_size", False)
                                      or not getattr(placement, "refuses", True))
@@ -307,7 +307,7 @@ class InOrderRun:
 
     def _decision(self, view: ClusterView, preempt: Sequence[int], come: Sequence[int]
                   ) -> Decision:
-        """Preempt jobs, and place those that come, in their order."""
+        """Preempt jobs, then place those that come, in order."""
         saves = {job for job in preempt if view.saves(job)}
         starts, stay = self._placed(view, preempt, come, saves)
         preempt = [job for job in preempt if job not in stay]
@@ -325,7 +325,7 @@ class InOrderRun:
     @staticmethod
     def _placed(view: ClusterView, preempt: Sequence[int], come: Sequence[int],
                 saves: Collection[int]) -> tuple[list[Start], set[int]]:
-        """Place jobs on free GPUs; keep others for those that cannot be placed yet.
+        """Place jobs on free GPUs; reserve others for jobs that cannot be placed yet.
 
         Returns
         -------
@@ -368,7 +368,7 @@ class InOrderRun:
 
 
 def _by_counting(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[int]]:
-    """Return the jobs to preempt and those that come, if any free GPUs will do for a job."""
+    """Return the jobs to preempt and those that come, if any free GPUs suit any job."""
     held = int(view.ranks(view.holding).sum())
     room = view.idle + sum(len(saving.gpus) for saving in view.saving.values())
     come: list[int] = []
@@ -394,7 +394,7 @@ def _by_counting(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[in
 
 def _displacing(run: InOrderRun, holders: _Holders, waiting: Iterator[Place], come: list[int],
                 first: Place, left: int) -> tuple[list[int], list[int]]:
-    """Go on behind the first job that comes and displaces others; `left` GPUs are left there."""
+    """Continue after the first job that displaces others, with `left` GPUs left."""
     holders.sort_after(first)
     preempt: list[int] = []
     for place in waiting:
@@ -411,7 +411,7 @@ def _displacing(run: InOrderRun, holders: _Holders, waiting: Iterator[Place], co
 
 
 class _Holders:
-    """The jobs that hold GPUs, in order as far as that matters.
+    """The jobs that hold GPUs, sorted as far as needed.
 
     Parameters
     ----------
@@ -432,7 +432,7 @@ class _Holders:
         return int(kernels.before(*self._keys, self._jobs, self._gpus, *place[:4])[0])
 
     def sort_after(self, place: Place) -> None:
-        """Forget the jobs before a place, and sort the others."""
+        """Drop the jobs before a place, and sort the others."""
         after = np.flatnonzero(~_before(self._keys, self._jobs, place))
         keys, jobs = [key[after] for key in self._keys], self._jobs[after]
         order = _sorted(keys, jobs)
@@ -445,7 +445,7 @@ class _Holders:
         return int(kernels.before(*self._keys, self._jobs, self._gpus, *place[:4])[1])
 
     def stay(self, left: int, stop: int | None = None) -> tuple[int, list[int]]:
-        """Keep the next sorted jobs, up to a place, that fit into the GPUs that are left.
+        """Let the next sorted jobs, up to `stop`, keep their GPUs as long as they fit into `left`.
 
         Returns
         -------
@@ -485,7 +485,7 @@ def _by_placing(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[int
 
 
 class _Waiting:
-    """Jobs that wait come, in order, as long as GPUs are left that suit them.
+    """The waiting jobs that come, in order, as long as there are suitable GPUs.
 
     Parameters
     ----------
@@ -510,7 +510,7 @@ class _Waiting:
         self._line.rewind(left if run.backfill else math.inf)
 
     def come_before(self, end: Place | None) -> None:
-        """Go on along the jobs that wait, up to a place in the order; None is its end."""
+        """Go through the waiting jobs up to a place in the order; None is its end."""
         line = self._line
         while (not self._blocked and (place := line.first())
                and (end is None or precedes(place, end))):
@@ -525,7 +525,7 @@ class _Waiting:
                 line.take(place)
 
     def _comes(self, place: Place) -> bool:
-        """Whether a job can be placed beside those that stay and come; if so, it is."""
+        """Place a job beside those that stay and come, if possible; return whether it was."""
         gpus = self._room.place(place.job) if place.gpus <= self._left else None
         if gpus is None:
             return False
@@ -534,7 +534,7 @@ class _Waiting:
         return True
 
     def _look_again(self, place: Place) -> None:
-        """Stop skipping jobs behind a place that other GPUs suit than those left before it."""
+        """Try skipped jobs behind a place again, if other GPUs are left than before."""
         if self._backfill:
             self._line.at_most(self._left)
         for skipped in self._line.skipped():
@@ -543,7 +543,7 @@ class _Waiting:
 
 
 class _Walk(_Waiting):
-    """Jobs that wait come, and jobs that hold GPUs stay or move, in order.
+    """A pass through the order, in which waiting jobs come, and others stay or move.
 
     Parameters
     ----------
@@ -556,7 +556,7 @@ class _Walk(_Waiting):
         super().__init__(run, view, int(np.count_nonzero(self._free)), view.room_on(self._free))
 
     def stays(self, holder: Place) -> bool:
-        """Whether a job can keep its GPUs beside those before it; if so, it does."""
+        """Let a job keep its GPUs beside those before it, if possible; return whether it does."""
         gpus = self._view.running[holder.job]
         own = int(np.count_nonzero(self._free[gpus]))
         if self.come and own > self._left:
@@ -571,7 +571,7 @@ class _Walk(_Waiting):
         return True
 
     def moves(self, holder: Place) -> None:
-        """Have a job come that cannot stay, if that is possible."""
+        """Place a job that cannot stay elsewhere, if possible."""
         if not self._blocked and self._comes(holder):
             self._look_again(holder)
 

@@ -1,4 +1,4 @@
-"""A compiled loop of schedulers by order: what comes before a place in it.
+"""A compiled loop of schedulers by order: the GPUs and jobs before a place in the order.
 
 `netsim.reference.job_orders` is a readable version of such schedulers; tests compare the two.
 """

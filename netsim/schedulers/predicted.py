@@ -64,7 +64,7 @@ class Predictions:
         self._iterations = self._forecast.predict_jobs(self._jobs) if self._sure else None
 
     def add_job(self, job: int, context: RunContext) -> None:
-        """Get to know a job that has been submitted during the run; see `Scheduler`."""
+        """Add a job submitted during the run; see `Scheduler`."""
         self._jobs = context.jobs
         if self._sure:
             self._iterations = self._forecast.predict_jobs(self._jobs)
@@ -281,7 +281,7 @@ class _ByKey:
         self._queues: dict[int, TiedQueue[int]] = {}
 
     def add_job(self, job: int, context: RunContext) -> None:
-        """Get to know a job that has been submitted during the run; see `Scheduler`."""
+        """Add a job submitted during the run; see `Scheduler`."""
         if self._predictions is not None:
             self._predictions.add_job(job, context)
 

@@ -24,8 +24,8 @@ class GandivaRR(InOrder):
     """Jobs take turns in a ring, as in Gandiva (OSDI 2018).
 
     A job that has run for its slice goes to the end of the ring when another one waits. Only
-    progress counts towards a slice, not restoring. Jobs within their slices that a wide job
-    displaces go on later with what is left of them.
+    progress counts towards a slice, not restoring. If a wide job displaces a job within its slice,
+    that job later continues with the rest of the slice.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class _Ring(Order):
         return Keys(value=self._place[jobs])
 
     def see(self, view: ClusterView, fresh: Sequence[int]) -> Collection[int]:
-        """Take in jobs, and move those behind whose slices are over; see `Order.see`."""
+        """Add jobs, and move those with finished slices to the end; see `Order.see`."""
         for job in sorted(job for job in fresh if np.isnan(self._place[job])):
             self._to_end(view, job)
         if not (view.pending or view.saving):

@@ -1,4 +1,4 @@
-"""Jobs that wait, in an order of jobs: a queue for each number of GPUs and each level."""
+"""Waiting jobs in order: a queue for each number of GPUs and each level."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 def places_of(keys: Sequence[NDArray[np.float64]], jobs: Sequence[int], gpus: Sequence[int]
               ) -> list[Place]:
-    """Return the places of jobs with some keys, which need some GPUs."""
+    """Return the places of jobs, given their keys and numbers of GPUs."""
     level, value, tie = (key.tolist() for key in keys)
     return list(map(Place, level, value, tie, jobs, gpus))
 
@@ -47,7 +47,7 @@ def _equal(one: float, other: float) -> bool:
 
 
 class WaitingJobs:
-    """The jobs that wait, in order: a queue for each number of GPUs and each level."""
+    """The waiting jobs in order: a queue for each number of GPUs and each level."""
 
     def __init__(self) -> None:
         self._queues: dict[int, dict[float, TiedQueue[tuple[float, int]]]] = {}
@@ -76,7 +76,7 @@ class WaitingJobs:
             self._tidy(place)
 
     def in_order(self, most: float) -> Iterator[Place]:
-        """Yield jobs in order that need at most some GPUs; all stay in the line."""
+        """Yield jobs that need at most `most` GPUs, in order; none is removed."""
         self.rewind(most)
         while place := self.first():
             self._rejected = False
@@ -85,38 +85,38 @@ class WaitingJobs:
                 self.take(place)
 
     def reject(self, place: Place) -> None:
-        """Leave the job that was yielded last where it is, and all that need as many GPUs."""
+        """Keep the job that was yielded last, and skip all that need equally many GPUs."""
         self._most, self._rejected = min(self._most, place.gpus - 1), True
 
     def rewind(self, most: float) -> None:
-        """Go back to the first job; only those are looked at that need at most some GPUs."""
+        """Go back to the first job that needs at most `most` GPUs."""
         taken, self._taken, self._most = self._taken, {}, most
         self._skipped.clear()
         for again in taken.values():
             self._push(again)
 
     def take(self, place: Place) -> None:
-        """Go on from a job that is the first that needs as many GPUs."""
+        """Continue from a job that is the first among those that need equally many GPUs."""
         self._queues[place.gpus][place.level].pop()
         self._tidy(place)
         self._taken[place.job] = place
 
     def skip(self, place: Place) -> None:
-        """Pass over all jobs that need as many GPUs as one does."""
+        """Skip all jobs that need as many GPUs as the given one."""
         self._skipped[place.gpus] = None
 
     def skipped(self) -> list[Place]:
-        """Return the first job of each number of GPUs that is passed over, and few enough."""
+        """Return the first job of each skipped number of GPUs that is small enough."""
         return [self._head(gpus) for gpus in self._skipped if gpus <= self._most]
 
     def skip_to(self, head: Place, end: Place) -> None:
-        """Look again at jobs that need as many GPUs as one does, behind a place in the order."""
+        """Try jobs with as many GPUs as the given one again, from a place in the order on."""
         del self._skipped[head.gpus]
         while head.gpus in self._queues and precedes(self._head(head.gpus), end):
             self.take(self._head(head.gpus))
 
     def at_most(self, gpus: int) -> None:
-        """Yield only jobs that need at most some GPUs, from now on."""
+        """Yield only jobs that need at most this number of GPUs, from now on."""
         self._most = min(self._most, gpus)
 
     def _push(self, place: Place) -> None:
@@ -127,7 +127,7 @@ class WaitingJobs:
         self._heads.pop(place.gpus, None)
 
     def _tidy(self, place: Place) -> None:
-        """Forget the queue of a place if it is empty, and which job is the first."""
+        """Drop the queue of a place if it is empty, and the cached first job."""
         levels = self._queues[place.gpus]
         self._heads.pop(place.gpus, None)
         if not levels[place.level]:
@@ -136,7 +136,7 @@ class WaitingJobs:
             del self._queues[place.gpus]
 
     def first(self) -> Place | None:
-        """Return the first job that needs few enough GPUs, and is not passed over."""
+        """Return the first job that is small enough and not skipped."""
         first: Place | None = None
         for gpus in self._queues:
             if gpus > self._most or gpus in self._skipped:

@@ -1,4 +1,4 @@
-"""netsim in a SimPy program of the user's own: coflows as events, at any time."""
+"""netsim in a user's SimPy program: coflows as events, at any time."""
 
 from netsim.lazy import loading
 

@@ -1,4 +1,4 @@
-"""A coflow that a process of the user's own has submitted, as an event to wait for."""
+"""A coflow that a user's process has submitted, as an event to wait for."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ class CoflowDone(NamedTuple):
     Attributes
     ----------
     coflow : int
-        Its number, as in the tables of the result.
+        The number of the coflow, as in the tables of the result.
     valid_s, start_s, finish_s : float
-        When it was submitted, it first sent a byte, and the last arrived; in seconds.
+        When it was submitted, when its first byte was sent, and when its last byte arrived; in
+        seconds.
     cct_s : float
         Its completion time: `finish_s` minus `valid_s`.
     bytes : float
@@ -52,22 +53,23 @@ class Coflow(CoflowEvent):
     completed : callable
         Called with the coflow when it has completed, before waiting processes resume.
     cancel : callable
-        Takes the coflow back, given it and why; returns the bytes that it has left.
+        Withdraws the coflow, given the coflow and the reason; returns the bytes that are left.
 
     Attributes
     ----------
     number : int
         Its number on the fabric, in order of submission.
     name : str
-        The stage that it is recorded as.
+        The name of the stage as which it is recorded.
     owner : Job
         Its job.
     valid_s, begin_s : float
         When it was submitted, and when its overhead is over; in seconds.
     start_s, sent_s, finish_s : float
-        When it first sent a byte, sent its last, and the last arrived; NaN until then.
+        When its first byte was sent, when its last byte was sent, and when that arrived; NaN until
+        then.
     alone : bool
-        Whether its job is of this coflow only, and ends with it.
+        Whether its job consists of this coflow only, and ends with it.
     cancelled : bool
     """
 
@@ -92,12 +94,12 @@ class Coflow(CoflowEvent):
         return self.demand.payload
 
     def cancel(self) -> float:
-        """Take the coflow back; what it has sent until now stays sent.
+        """Withdraw the coflow; bytes sent until now stay sent.
 
         Returns
         -------
         float
-            The bytes that were not sent; 0 if it had completed, or was cancelled before.
+            The bytes that were not sent; 0 if it was complete or cancelled before.
         """
         return self._cancel(self, f"coflow {self.number} {self.name!r} was cancelled")
 
@@ -121,7 +123,7 @@ class Coflow(CoflowEvent):
                                 self.finish_s - self.valid_s, self.nbytes))
 
     def give_up(self, why: str, left: float) -> None:
-        """Fail with `Cancelled`; it is no error if nobody waits."""
+        """Fail with `Cancelled`, which is no error if no process waits."""
         self.cancelled = True
         self.fail(Cancelled(f"{why} at {self.env.now:g} s, with {left:g} of "
                             f"{self.demand.nbytes:g} bytes left", left))
@@ -131,7 +133,7 @@ class Coflow(CoflowEvent):
                 each.defused = True
 
     def uses(self, host: int) -> bool:
-        """Whether one of its flows leaves or reaches a host."""
+        """Whether a flow of the coflow starts or ends at a host."""
         flows = self.demand.flows
         return bool(np.any((flows["src"] == host) | (flows["dst"] == host)))
 
@@ -140,7 +142,7 @@ class Coflow(CoflowEvent):
 
 
 def _waiting_for(event: simpy.Event) -> list[Any]:
-    """Return the processes and conditions that wait for an event, also through conditions."""
+    """Return the processes and conditions that wait for an event, directly or not."""
     found: list[Any] = [event]
     for each in found:  # the list grows in the loop
         if each is event or isinstance(each, Condition):

@@ -1,4 +1,4 @@
-"""`netsim.Fabric`: the network of a SimPy program of the user's own."""
+"""`netsim.Fabric`: the network of a user's SimPy program."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _MOST_KNOWN = 4096
 
 
 class Fabric:
-    """A network in a SimPy environment of the user's own, on which processes send coflows.
+    """A network in a user's SimPy environment, on which processes send coflows.
 
-    `netsim.simulate` moves bytes by the same code. Coflows that processes submit at one instant
-    share one decision of the allocator. Several fabrics may be in one environment.
+    `netsim.simulate` uses the same code to move bytes. Coflows submitted at the same time share one
+    decision of the allocator. An environment may have several fabrics.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Fabric:
     Raises
     ------
     InputError
-        If an argument is not one that `netsim.simulate` would take.
+        If `netsim.simulate` would not accept an argument.
 
     Examples
     --------
@@ -116,7 +116,8 @@ class Fabric:
         ----------
         name : str
         hosts : sequence of int or str, optional
-            Where it runs, by number or name, for allocators that are told which jobs run.
+            The hosts that it runs on, by number or name, for allocators that are told which jobs
+            run.
         communication_s : quantity, optional
             Sum of the effective bottlenecks of all coflows that it will submit, for allocators
             that know the future of jobs (``information = "job-clairvoyant"``).
@@ -124,7 +125,7 @@ class Fabric:
         Raises
         ------
         InputError
-            If the allocator needs what is not given, or a value is not allowed.
+            If the allocator needs an argument that is not given, or a value is not allowed.
         """
         if not isinstance(name, str):
             raise InputError(f"name of a job must be a string, not {name!r}")
@@ -157,20 +158,20 @@ class Fabric:
         ----------
         flows : Flows, iterable of (src, dst, nbytes), ndarray or DataFrame
             Flows between hosts, by number or name: as an array, of shape (flows, 3); as a table,
-            with the columns src, dst and nbytes. `Flows`, whose hosts are numbers, that are
-            submitted again and again are routed once.
+            with the columns src, dst and nbytes. A `Flows` object, with numbers as hosts, is routed
+            only once if it is submitted repeatedly.
         job : Job, optional
-            Without one, the coflow is a job of its own, which ends with it.
+            Without one, the coflow gets its own job, which ends with it.
         name : str
-            What it is recorded as; coflows of one name and job take the same paths.
+            The name in records; coflows with the same name and job take the same paths.
         weight : float
         deadline_s : quantity, optional
-            Seconds after now by which it should complete.
+            Seconds from now by which it should complete.
 
         Raises
         ------
         InputError
-            If the job has ended or is of another fabric, or a flow is not possible.
+            If the job has ended or belongs to another fabric, or a flow is invalid.
         """
         self._check_clock()
         index = len(self._jobs) if job is None else self._check_job(job).index
@@ -239,7 +240,7 @@ class Fabric:
                                weight=stage.weight, deadline_s=deadline_s)
 
     def _check_clock(self) -> None:
-        """Refuse what would happen before an instant to which bytes have been moved already."""
+        """Raise an error for events before the time up to which bytes have been moved already."""
         if (ahead := self._process.ahead) > self.env.now:
             raise InputError(
                 f"bytes have been moved until {ahead:g} s, as no event was due before, and the "
@@ -258,7 +259,7 @@ class Fabric:
             self._let_end(owner, coflow.finish_s)
 
     def _cancel(self, coflow: Coflow, why: str) -> float:
-        """Take a coflow back; return the bytes that it has left."""
+        """Withdraw a coflow; return the bytes that are left."""
         self._check_clock()
         if coflow not in self._in_flight:
             return 0.0
@@ -307,7 +308,7 @@ class Fabric:
         Parameters
         ----------
         link : str, int or tuple
-            Its name or number, or the two nodes between which it leads.
+            Its name or number, or its two nodes.
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
@@ -317,9 +318,9 @@ class Fabric:
              switch: Node | None = None) -> None:
         """Fail a link, or a host or switch with all of its links, from now on.
 
-        Coflows that need the link wait for its repair, or take other paths if there are some. Those
-        that leave or reach the host fail with `netsim.Cancelled`; so do such that are submitted
-        before it is repaired.
+        Coflows that need a failed link take other paths, or wait for its repair if there are none.
+        Coflows that start or end at a failed host fail with `netsim.Cancelled`, and so do those
+        submitted before its repair.
         """
         lost = self._change(by_hand("fail", self.env.now, kind="fail", link=link, host=host,
                                     switch=switch))
@@ -330,12 +331,12 @@ class Fabric:
 
     def repair(self, *, link: Node | None = None, host: Node | None = None,
                switch: Node | None = None) -> None:
-        """Give a link, or all links of a host or switch, the capacity that the network says."""
+        """Restore the nominal capacity of a link, or of all links of a host or switch."""
         self._lost.difference_update(self._change(by_hand(
             "repair", self.env.now, kind="repair", link=link, host=host, switch=switch)))
 
     def _change(self, event: FaultEvent) -> list[int]:
-        """Change links now, and the routes of flows if they may have others; return the hosts."""
+        """Change links now, and reroute flows if needed; return the affected hosts."""
         self._check_clock()
         changes, table = changes_of([event], self.network), self._process.table
         capacities: Mapping[int, float] = {
@@ -355,7 +356,7 @@ class Fabric:
         return [change.host for change in changes if change.host is not None]
 
     def _reroute(self, network: LiveNetwork) -> None:
-        """Route flows around failed links, and back when these are repaired."""
+        """Route flows around failed links, and back after their repair."""
         if not network.set_dead(np.flatnonzero(self._process.table.capacity == 0)):
             return
         self._known.clear()
@@ -372,9 +373,8 @@ class Fabric:
         """Return the coflows that are active now, the oldest first.
 
         Columns: coflow, job, stage (its name), valid_s, start_s, bytes, left_bytes, rate (bytes per
-        second, of all its flows), flows (those that have not ended), gamma_s (effective
-        bottleneck of what is left), deadline_s. What has been submitted at this instant has no rate
-        yet.
+        second, of all its flows), flows (number of unfinished flows), gamma_s (effective bottleneck
+        of the bytes left), deadline_s. Coflows submitted at this instant have no rate yet.
         """
         table, coflows = self._look()
         return active_coflows(table, _numbers(coflows), [coflow.name for coflow in coflows],
@@ -406,12 +406,12 @@ class Fabric:
     # --- the result -------------------------------------------------------------------
 
     def result(self) -> Result:
-        """Return the tables of what has been recorded until now; see `netsim.Result`.
+        """Return the tables recorded until now; see `netsim.Result`.
 
-        It may be asked for at any time. Coflows that are in flight, or were cancelled, and jobs
-        that have not ended have NaN where something has not happened. Of coflows, the iteration is
-        0; of jobs, ranks and lower_bound_s are unknown: 0 and NaN. Bytes of a job are those of
-        completed coflows.
+        May be called at any time. Times that are not known yet are NaN for coflows in flight or
+        cancelled, and for jobs that have not ended. The iteration of coflows is 0. The ranks of
+        jobs are 0, and their lower_bound_s is NaN, because both are unknown. The bytes of a job are
+        those of its completed coflows.
         """
         recorder = self._recorder
         recorder.pack()
@@ -441,12 +441,12 @@ class Fabric:
             wall_s=time.perf_counter() - self._began))
 
     def _events(self) -> int:
-        """Return the number of events of the environment since the fabric was made."""
+        """Return the number of SimPy events since the fabric was made."""
         self._drawn += 1  # the number that is drawn here is of no event
         return next(self.env._eid) - self._drawn
 
     def _see_starts(self) -> None:
-        """Note when coflows in flight have sent their first byte, if they have."""
+        """Note which coflows in flight have sent their first byte."""
         if self._process.ahead > self.env.now:
             return
         table, coflows = self._look()
@@ -480,7 +480,7 @@ def _numbers(coflows: Iterable[Coflow]) -> NDArray[np.int64]:
 
 
 def _as_flows(flows: Any, network: Topology) -> Flows:
-    """Convert what users give to `Flows`, with numbers for names of hosts."""
+    """Convert a user's flows to `Flows`, with numbers instead of names of hosts."""
     if isinstance(flows, Flows):
         return flows
     if hasattr(flows, "columns"):

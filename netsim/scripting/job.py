@@ -1,4 +1,4 @@
-"""A job of a user's own: the coflows that belong together."""
+"""A user's job: coflows that belong together."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class Job:
     Parameters
     ----------
     end : callable
-        What `end` calls with the job.
+        Called by `end` with the job.
 
     Attributes
     ----------
     index : int
-        Its number on the fabric, in order of creation; ties are broken by it.
+        Its number on the fabric, in order of creation, which breaks ties.
     name : str
     arrival_s, start_s, finish_s : float
         When it was made, first sent a byte and ended, in seconds; NaN until then.
     submitted, done : int
-        How many coflows it has submitted, and how many of these have completed.
+        The number of coflows that it has submitted, and of those that have completed.
     nbytes : float
-        Bytes of those that have completed.
+        Bytes of the completed coflows.
     ended : bool
         Whether it has ended, and submits no more.
     """
@@ -44,7 +44,7 @@ class Job:
 
     @property
     def id(self) -> int:
-        """Its number, as the tables of a result call it."""
+        """Its number, as in the tables of a result."""
         return self.index
 
     def end(self) -> None:
@@ -53,7 +53,7 @@ class Job:
         Raises
         ------
         InputError
-            If it has ended, or a coflow of its own is in flight.
+            If it has ended already, or one of its coflows is in flight.
         """
         self._end(self)
 

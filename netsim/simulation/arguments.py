@@ -1,4 +1,4 @@
-"""The arguments of a run, and what they make: a target on a network, a cluster or an edge-cloud."""
+"""The arguments of a run, from which its target is made: a network, a cluster or an edge-cloud."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def check_call(what: Topology | Cluster | EdgeCloud, workload: Workload | EdgeWo
 
 
 def _as_cluster(what: Topology | Cluster | str | Path, args: Arguments) -> Topology | Cluster:
-    """Return a network, or the cluster that it is if it knows its GPUs and there is a scheduler."""
+    """Return a network; or its cluster, if it knows its GPUs and there is a scheduler."""
     if isinstance(what, Cluster):
         return what
     network = as_network(what)
@@ -156,7 +156,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
 
 
 def _check_record(record: Sequence[str], known: Sequence[str]) -> None:
-    """Check that all names of tables are known where jobs run."""
+    """Check that all names of tables are known for the target."""
     for name in check_sequence(record, str, "record", "names"):
         if name not in known:
             raise UnknownNameError("record", name, known)

@@ -168,7 +168,7 @@ def _restarts(run: ClusterRun) -> str | None:
 
 
 def wire_of(network: Topology) -> str | None:
-    """Say what a network adds to bytes on their way, where nothing counts it but coflows."""
+    """Describe the properties of links that only coflows take into account."""
     if not network.wire.timed and network.wire.plain:
         return None
     return (f"network {network.name!r} has "
@@ -565,7 +565,7 @@ def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, place
     Raises
     ------
     InputError
-        If there is no such policy, or jobs, policies, events and cluster do not go together.
+        If there is no such policy, or if jobs, policies, events and cluster cannot be combined.
     """
     policies = policies_of(scheduler, placement, execution, seed)
     check_jobs(workload, cluster)
@@ -577,7 +577,7 @@ def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, place
 
 def check_submitted(cluster: Cluster, workload: Workload, policies: Policies, seed: int
                     ) -> Workload:
-    """Check a workload that has got another job in the middle of a run; return it as `inputs_of`.
+    """Check a workload to which a job was added during a run; return it as `inputs_of` does.
 
     Raises
     ------
@@ -616,7 +616,7 @@ def problems_of_cluster(cluster: Cluster, workload: Workload, given: Mapping[str
 def _on_cluster(cluster: Cluster, workload: Workload, policies: Policies, placed: bool, seed: int,
                 events: Sequence[FaultEvent | Mapping[str, Any]]
                 ) -> tuple[list[tuple[str, str]], Workload]:
-    """Return the problems of a run on a cluster, and its jobs, as rings if a policy needs these."""
+    """Return the problems of a run on a cluster, and its jobs, as rings if a policy needs them."""
     asked = policies.asked()
     context = RunContext(cluster, workload.jobs, policies.model, workload.history, seed)
     run = ClusterRun(context, changes_of(events, cluster.network), placed)
@@ -646,13 +646,13 @@ def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, scheduler: Any = N
     Raises
     ------
     InputError
-        If there is no such policy, or jobs, policies and edge-cloud do not go together.
+        If there is no such policy, or if jobs, policies and edge-cloud cannot be combined.
 
     Warns
     -----
     NetsimWarning
-        If all jobs will train in the cloud although the scheduler uses the edge, as nothing there
-        could serve them.
+        If all jobs will train in the cloud although the scheduler uses the edge, because no edge
+        server can train them.
     """
     workload.check_on(system)
     setting = EdgeSetting(system, workload.jobs, seed, epsilon)

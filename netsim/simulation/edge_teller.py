@@ -1,4 +1,4 @@
-"""Notify listeners of events on an edge-cloud."""
+"""Tells listeners of events on an edge-cloud."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ Times = tuple[Floats, Floats]
 
 
 class EdgeTeller:
-    """Compares how things stand after each step with what has been told.
+    """Compares the state after each step with what listeners have been told.
 
     Parameters
     ----------
     tell : callable
-        Called with each event; can be changed, as `tell_to`.
+        Called with each event; can be changed as `tell_to`.
     setting : EdgeSetting
     now : float
-        What has happened by this instant, in seconds, is not told; -inf before the first step.
+        The time up to which events have been told, in seconds; -inf before the first step.
     arrived : int
-        How many jobs have arrived.
+        Number of jobs that have arrived.
     times : tuple of ndarray of float, shape (jobs,)
         As `netsim.edge.stepped_run.SteppedRun.times`.
     fabric : FabricProcess, optional
-        Where links are shared.
+        The fabric, if links are shared.
     links : int
-        The first links of the fabric, which are those of the network.
+        Number of links of the network, which are the first links of the fabric.
     """
 
     def __init__(self, tell: Callable[[RunEvent], None], setting: EdgeSetting, now: float,
@@ -71,7 +71,7 @@ class EdgeTeller:
                    for each, told in zip(self._instants(times), self._told, strict=True))
 
     def tell(self, now: float, times: Times) -> None:
-        """Tell what has happened since this was last called."""
+        """Tell listeners what has happened since the last call."""
         for event in [*self._of_jobs(now, times), *self._of_fabric(now)]:
             self.tell_to(event)
 

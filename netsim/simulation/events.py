@@ -1,4 +1,4 @@
-"""Events from outside of a run: links degrade, fail and are repaired, and the run is stopped."""
+"""Events from outside a run: links degrade, fail and are repaired, and the run is stopped."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ class FaultEvent:
     at : quantity
         Time of the event: ``"5s"``, or a number of seconds.
     link : str, int or tuple, optional
-        Name or number of the link, or the two nodes between which it leads. Give one of link, host
-        and switch.
+        Name or number of the link, or its two nodes. Give one of link, host and switch.
     capacity : quantity, optional
         New capacity of the link, or of each link of the host or switch, if `kind` is ``"degrade"``:
         ``"1Gbps"``, or a number of bytes per second. 0 is a failure.
@@ -49,7 +48,7 @@ class FaultEvent:
         Whether jobs on a host that fails stop, and later start their current iteration over. If
         False, they wait for the links of the host.
     switch : str or tuple, optional
-        Name of the switch. Of events of a link and of its switch, the last one counts.
+        Name of the switch. If a link and its switch have events, the last one counts.
 
     Raises
     ------
@@ -115,7 +114,7 @@ class Change:
 
 
 def by_hand(call: str, at: float, **fields: Any) -> FaultEvent:
-    """Return the event of a change that is made by a call, which errors name.
+    """Return the event for a change made by a method call; errors name the method.
 
     Parameters
     ----------
@@ -213,5 +212,5 @@ def _links_of(event: FaultEvent, network: Topology) -> list[int]:
 
 
 def after_all_ends(env: simpy.Environment, act: Callable[[simpy.Event], None]) -> None:
-    """Call a function with an event at the current instant, after all that ends at it."""
+    """Call a function with an event now, after everything that ends at this instant."""
     call_at(env, env.now, act, LOSSES)

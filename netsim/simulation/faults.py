@@ -48,13 +48,13 @@ _MOST_NAMED = 5
 
 
 class JobHost(Protocol):
-    """Holder of the jobs of a run, which is told when their hosts fail and are repaired."""
+    """The jobs of a run, told when their hosts fail and are repaired."""
 
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
         """Recompute routes; return the active coflows whose routes change, with their demands."""
 
     def routed_anew(self) -> Mapping[int, Sequence[RoutedCoflow]]:
-        """Return the demands of jobs without a process, on their present routes."""
+        """Return the demands of jobs without a process, on their current routes."""
 
     def lose(self, host: int, restart: bool) -> None:
         """Start no more jobs or iterations on a host."""
@@ -117,7 +117,7 @@ class Faults:
 
     @property
     def touch_jobs(self) -> bool:
-        """Whether events stop or reroute jobs, so that the fabric may run none by itself."""
+        """Whether events stop or reroute jobs, so that the fabric must not run any by itself."""
         return self.restarts or isinstance(self.network, LiveNetwork)
 
     def begin(self, env: Any, keeper: JobHost, fabric: FabricProcess | None = None,
@@ -145,9 +145,9 @@ class Faults:
         return change.at if self._seen is None else self._seen(change.at)
 
     def goes_live(self, change: Change) -> bool:
-        """Whether a change moves flows, and their routes are fixed so far.
+        """Whether a change moves flows while their routes are still fixed.
 
-        From then on they are not, and `network` is another one.
+        If so, routes are not fixed any more from then on, and `network` changes.
         """
         live = (not isinstance(self.network, LiveNetwork)
                 and moves_flows(self.given, change.capacity))
@@ -156,7 +156,7 @@ class Faults:
         return live
 
     def _go_live(self) -> None:
-        """Route around dead links; what paths may be like is not known beforehand then."""
+        """Route around dead links; from then on, paths are not known beforehand."""
         assert isinstance(self.given, GraphTopology)
         self.network = live_network(self.given)
         unknown = np.ones(len(self.most_capacity), np.bool_)
@@ -216,7 +216,7 @@ def problems_on(network: Topology, given: Any, cluster: Cluster | None = None
     network : Topology
     given : sequence of EventTable, or mapping of str to float
     cluster : Cluster, optional
-        The cluster on the network, whose servers compute slowly, and not its hosts.
+        The cluster on the network; stragglers are then its servers rather than hosts.
     """
     problems = []
     if isinstance(given, Mapping):
@@ -253,7 +253,7 @@ class JobsOnHosts:
     Attributes
     ----------
     jobs : list of JobProcess
-        The jobs that have a process, as the fabric runs the others.
+        The jobs that have a process; the fabric runs the others.
     """
 
     def __init__(self, routed_anew: Callable[[], Mapping[int, Sequence[RoutedCoflow]]]) -> None:
@@ -303,7 +303,7 @@ class JobsOnServers:
     ----------
     engine : Engine
     cluster : Cluster
-        A host that is a GPU takes its server with it.
+        The cluster. If hosts are GPUs, the failure of a host takes down its server.
     on_fabric : CoflowExecution, optional
         The execution, if jobs run as coflows on the fabric.
     """
@@ -314,7 +314,7 @@ class JobsOnServers:
         self._lost: set[int] = set()
 
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
-        """Reroute the jobs on the fabric, and the states that move; see `JobHost`."""
+        """Reroute the jobs on the fabric, and states in transit; see `JobHost`."""
         return {} if self._on_fabric is None else self._on_fabric.rerouted()
 
     def routed_anew(self) -> dict[int, Sequence[RoutedCoflow]]:

@@ -1,4 +1,4 @@
-"""Which arguments and experiment keys do not apply to which runs."""
+"""Arguments and experiment keys that do not apply to a kind of run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def refuse_arguments(target: str, given: Iterable[str], **said: str) -> None:
 
 
 def without_preemption(schedulers: Iterable[Any]) -> list[bool]:
-    """Say which of several schedulers on an edge-cloud run without the options of preemption.
+    """Return which of several schedulers on an edge-cloud ignore the options of preemption.
 
     Parameters
     ----------
@@ -92,15 +92,15 @@ def without_preemption(schedulers: Iterable[Any]) -> list[bool]:
     Returns
     -------
     list of bool
-        Those that do not schedule whole jobs, to which the options mean nothing. If there are no
-        others, none, so that the options are refused.
+        True for schedulers of chunks. If there are no others, all are False, so that the options
+        are refused.
     """
     free = [schedules(make_scheduler(each)) != "jobs" for each in schedulers]
     return [False] * len(free) if all(free) else free
 
 
 def problem_of_pauses(workload: Workload, keep: str) -> str | None:
-    """Say which job would have to be paused within an iteration, and cannot be; None if none."""
+    """Return why a job cannot be paused within an iteration, if it may have to be; else None."""
     ranked = next((job for job in workload if has_operations(job)), None)
     if ranked is None or keep != "fraction":
         return None
@@ -114,8 +114,8 @@ def preemption_on_edge(given: Any, scheduler: Any) -> Preemption:
     Raises
     ------
     InputError
-        If an option does not exist, has an invalid value or means nothing there, or the scheduler
-        does not schedule whole jobs.
+        If an option does not exist, has an invalid value or does not apply there, or if the
+        scheduler does not schedule whole jobs.
     """
     if schedules(scheduler) != "jobs":
         name = SCHEDULERS.to_dict(scheduler)["name"]

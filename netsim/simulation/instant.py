@@ -1,4 +1,4 @@
-"""Tables of an instant: what is active, and what links carry."""
+"""Tables of the state at an instant: active coflows and flows, and loads of links."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str
     Parameters
     ----------
     table : FlowTable
-        All bytes are as of now.
+        The table, with bytes as of now.
     numbers, names : ndarray of int, list of str
         Ids of its coflows and names of their stages, in order.
     jobs : ndarray of int, shape (jobs,)
@@ -47,7 +47,7 @@ def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str
 
 
 def _ended_left_out(table: FlowTable, frame: pd.DataFrame) -> pd.DataFrame:
-    """Leave out coflows that have sent all, which is only noticed at the next observation."""
+    """Leave out coflows that have sent all bytes, which is only noticed at the next observation."""
     return frame[table.coflows["open"] > 0].reset_index(drop=True)
 
 
@@ -68,7 +68,7 @@ def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.
 
 
 def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
-    """Return a row per link; see `netsim.Fabric.links`. The table may have further ones."""
+    """Return a row per link; see `netsim.Fabric.links`. The table may have more links."""
     import pandas as pd
 
     index, _ = table.open_flows()

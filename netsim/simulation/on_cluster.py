@@ -71,7 +71,8 @@ class OnCluster(Clocked):
         their own `hosts` are ignored.
     policies : Policies
     faults : Faults
-        If jobs run by a model, only failures of servers with ``restart``, and their repair.
+        Fault events. If jobs run by a model, only failures of servers with ``restart``, and
+        repairs.
     seed, record
         As for `netsim.simulate`.
     factors : array
@@ -126,9 +127,9 @@ class OnCluster(Clocked):
             self._begin(analytic, analytic.next_start)
 
     def _settled_pattern(self, job: JobSpec, pattern: Collective) -> Collective:
-        """Return a collective that knows the cluster, as if the job had its first GPUs.
+        """Return a collective fitted to the cluster, as if the job had its first GPUs.
 
-        How many coflows there are has to be known before the scheduler places the job.
+        The number of coflows must be known before the scheduler places the job.
         """
         cluster = self.cluster
         hosts = cluster.hosts_of(np.arange(min(job.ranks, cluster.total)))
@@ -136,9 +137,9 @@ class OnCluster(Clocked):
                               None if cluster.by_gpu else cluster.intra)
 
     def _estimated(self, job: JobSpec, seed: int) -> JobSpec:
-        """Return a job whose ranks compute with an estimate, if it has none.
+        """Return a job whose ranks compute, with an estimate if it has none.
 
-        It is the least time of the job alone on the first GPUs.
+        The estimate is the least time of the job alone on the first GPUs.
         """
         if not has_operations(job) or job.estimate_s is not None:
             return job
@@ -217,7 +218,7 @@ class OnCluster(Clocked):
         return self.engine.states()
 
     def _fitted(self, job: JobSpec) -> JobSpec:
-        """Return a job that is submitted, as the constructor would have changed it."""
+        """Return a submitted job with the changes that the constructor makes to jobs."""
         job = settled(job, self._settled_pattern)
         return job if self.fabric is None else self._estimated(job, self.workload.seed)
 

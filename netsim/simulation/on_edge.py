@@ -52,7 +52,7 @@ __all__ = ["OnEdge", "as_edge_workload"]
 class OnEdge:
     """A `Target` for jobs on an edge-cloud.
 
-    A step is an event of the scheduler's or of the transport's, such as an arrival.
+    A step is an event of the scheduler or of the transport, such as an arrival.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ class OnEdge:
     sharing : LinkSettings
         Used by transports with links.
     recorder : LinkRecorder
-        Records what links carry, if that is asked for.
+        Records what links carry, if requested.
     preemption : Preemption, optional
-        What whole jobs keep that are preempted, and what it costs.
+        What preempted whole jobs keep, and what it costs.
     """
 
     counts = "jobs"
@@ -182,7 +182,7 @@ class OnEdge:
         return self._run.stalled()
 
     def stopped(self) -> OnEdge:
-        """See `Target.stopped`: to be asked for tables changes nothing."""
+        """See `Target.stopped`; reading tables changes nothing."""
         return self
 
     def so_far(self) -> str:
@@ -211,7 +211,7 @@ class OnEdge:
         return links_now(self._look()[0], self._system.network)
 
     def view(self) -> FabricView:
-        """See `Target.view`. Each flow crosses a link of its own beside those of the network."""
+        """See `Target.view`. Each flow also crosses one link that is not part of the network."""
         view: FabricView = self._links.fabric.view()
         return view
 
@@ -248,7 +248,7 @@ class OnEdge:
 
     @property
     def _links(self) -> Any:
-        """The transport, its clock wound, for what only makes sense where links are shared."""
+        """The transport, with its clock up to date, for queries that need shared links."""
         if not self._kind.shares_links:
             raise InputError(
                 f"there are no links and no allocator with transport {self._transport!r}, where "
@@ -402,7 +402,7 @@ class OnEdge:
             {"allocator": self.allocator} if self._kind.shares_links else {})
 
     def fork(self) -> OnEdge:
-        """Return a run that goes on from here by itself."""
+        """Return an independent run that continues from here."""
         return copy.deepcopy(self, {id(each): each for each in self.shared()})
 
 
@@ -487,7 +487,7 @@ class _Tables:
             training.job, self._trained, count).astype(np.float64))
 
     def _bytes(self, uploaded: Floats, exchanged: Floats) -> Floats:
-        """Return the bytes that each job has sent: of a chunk, when it is there and when it ends.
+        """Return the bytes that each job has sent: chunks count when uploaded, and when they end.
 
         Parameters
         ----------
@@ -617,5 +617,5 @@ class _Tables:
 
 
 def _ends(end: Floats) -> Floats:
-    """Return ends of intervals, with NaN for those that go on."""
+    """Return ends of intervals, with NaN for those that have not ended."""
     return np.where(np.isinf(end), np.nan, end)

@@ -152,7 +152,7 @@ class OnNetwork(Clocked):
                        self.faults.most_capacity, slowed, taken)
 
     def see_symmetry(self) -> None:
-        """See `Target.see_symmetry`: where rates follow from flows alone, and none is recorded."""
+        """See `Target.see_symmetry`: if rates depend on flows alone, and none is recorded."""
         self._sees_symmetry = (
             self.fabric.allocator.by_flow_alone and self.recorder.tells_coflows_at_most
             and not self.faults.touch_jobs and self.faults.parts is self.network
@@ -250,7 +250,7 @@ class OnNetwork(Clocked):
     def _routed_anew(self) -> dict[int, Sequence[RoutedCoflow]]:
         """Return the demands of jobs without a process; see `JobHost`.
 
-        What it expects to come gets its present routes, too.
+        Coflows that are still to come are rerouted, too.
         """
         table, members = self.fabric.table, self.singles.columns.members
         if len(table.coming):

@@ -15,7 +15,7 @@ EVENT_KINDS = ("job-arrived", "job-started", "job-preempted", "job-done", "coflo
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """Something that happens in a run, now.
+    """Something that happens in a run.
 
     Attributes
     ----------
@@ -25,10 +25,10 @@ class RunEvent:
         ``"coflow-valid"``, ``"coflow-done"``, ``"decision"`` (of the allocator), or
         ``"capacity"`` (of a link has changed).
     at_s : float
-        When, in seconds: the time of the simulation. With an observe interval, that is when it is
+        Simulated time of the event, in seconds. With an observe interval, the time at which it is
         noticed.
     job, coflow : int or None
-        Their ids, as in the tables of results.
+        Ids of the job and the coflow, as in the tables of results.
     link : str or None
         The name of a link.
     capacity : float or None
@@ -54,7 +54,7 @@ def check_kind(kind: str) -> str:
     Raises
     ------
     UnknownNameError
-        If there is none of that name.
+        If there is no such kind.
     """
     if kind not in EVENT_KINDS:
         raise UnknownNameError("kind of event", kind, EVENT_KINDS)

@@ -58,12 +58,12 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         Time at which to stop, whether or not all jobs have finished.
     record : sequence of str
         Tables to keep: jobs (always), coflows, flows, links, decisions. On an edge-cloud, chunks,
-        training, held, workers, servers and ps may be named, too, which are always kept.
+        training, held, workers, servers and ps are always kept, and may be named.
     timeline : bool
-        Whether to keep what `netsim.write_timeline` needs of coflows, links and decisions, even if
-        `record` does not name these tables. This does not change the run. Links that are kept
-        only for the timeline have mean rates between events, and decisions that leave an
-        allocation in force are not listed separately.
+        Whether to keep the coflows, links and decisions that `netsim.write_timeline` needs, even if
+        `record` does not name these tables. This does not change the run. Links that are kept only
+        for the timeline have mean rates between events, and decisions that leave an allocation in
+        force are not listed separately.
     events : sequence of FaultEvent or mapping
         Changes, failures and repairs of links and hosts: ``{"at": "5s", "kind": "fail", "host": 3,
         "restart": True}``, ``{"at": "7s", "link": "egress-3", "capacity": "1Gbps"}``.
@@ -92,13 +92,13 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         (``"constant"``), or as flows over the links (``"fabric"``). See
         `netsim.edge.registry.make_transport`.
     preemption : mapping or Preemption, optional
-        On a cluster, what jobs keep that are preempted or lose a server, and what it costs, such as
-        ``{"keep": "fraction", "checkpoint_s": "5s", "restore_s": "10s"}``; see
+        On a cluster, what jobs keep when they are preempted or lose a server, and what it costs,
+        such as ``{"keep": "fraction", "checkpoint_s": "5s", "restore_s": "10s"}``; see
         `netsim.engine.preemption.Preemption`. By default whole iterations, at no cost.
     symmetry : bool
-        Whether ranks of a job made by `netsim.llm_job` that do the same at the same time, on links
-        that nobody else uses, may be simulated once; that changes no result. It is done on networks
-        under max-min fairness, if flows, links and decisions are not recorded.
+        Whether identical ranks of a job made by `netsim.llm_job` may be simulated once, if no other
+        job uses their links. This changes no result. It applies to networks under max-min fairness,
+        if flows, links and decisions are not recorded.
     progress : bool or callable
         Whether to show a progress bar on a terminal or in a notebook; or a function to call with
         the numbers of coflows done and in total, or of jobs on a cluster or an edge-cloud.
@@ -110,13 +110,13 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     Raises
     ------
     InputError
-        If the network, the workload or an argument cannot be simulated.
+        If the network, the workload or an argument is invalid.
     AllocationError
         If the allocator returns rates that are not feasible; the message names it.
     StalledError
-        If coflows are pending, but nothing moves and no event is left.
+        If coflows are pending, but none can send and no event is left.
     Interrupted
-        On Ctrl-C; a `KeyboardInterrupt` whose message says how far the run was.
+        On Ctrl-C; a `KeyboardInterrupt` with the progress of the run in its message.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`netsim.Simulation`: a run that can be held, looked at, changed and forked."""
+"""`netsim.Simulation`: a run that can be held, inspected, changed and forked."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ Listener = Callable[[RunEvent], Any]
 
 
 class Simulation:
-    """A run of jobs that can be held, looked at, changed, listened to and forked.
+    """A run of jobs that can be held, inspected, changed, listened to and forked.
 
-    `netsim.simulate` is ``Simulation(...).run(until, progress).result()``. To hold a run changes
-    nothing: it goes on as one that was never held, to the last bit.
+    `netsim.simulate` is ``Simulation(...).run(until, progress).result()``. Holding a run changes
+    nothing: it continues, to the last bit, like a run that was never held.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     Raises
     ------
     InputError
-        If the network, the workload or an argument cannot be simulated.
+        If the network, the workload or an argument is invalid.
 
     Examples
     --------
@@ -106,14 +106,14 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         Parameters
         ----------
         until : quantity, optional
-            Time at which to hold the run, when all that happens then has happened.
+            Time at which to hold the run, after all events of that time.
         progress : bool or callable
             As for `netsim.simulate`.
 
         Raises
         ------
         InputError
-            If `until` is over, or not after 0.
+            If `until` is in the past, or not after 0.
         AllocationError, StalledError, Interrupted
             As `netsim.simulate` does.
         """
@@ -167,7 +167,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
     @property
     def now(self) -> float:
-        """The time in seconds; when all jobs have finished, that of the last end."""
+        """The time in seconds; once all jobs have finished, the time of the last end."""
         return self._target.now
 
     @property
@@ -177,7 +177,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
     @property
     def env(self) -> simpy.Environment:
-        """The SimPy environment of the run, for processes of your own beside it.
+        """The SimPy environment of the run, for your own processes beside it.
 
         Their events are events of the run, which ends with its last job.
 
@@ -193,24 +193,24 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     def active(self) -> pd.DataFrame:
         """Return the coflows that are active now, the oldest first.
 
-        Columns: as of `netsim.Fabric.active`.
+        Columns are those of `netsim.Fabric.active`.
         """
         return self._target.active()
 
     def flows(self) -> pd.DataFrame:
-        """Return the flows that have not ended; columns as of `netsim.Fabric.flows`."""
+        """Return the flows that have not ended; columns are those of `netsim.Fabric.flows`."""
         return self._target.flows()
 
     def links(self) -> pd.DataFrame:
-        """Return all links; columns as of `netsim.Fabric.links`."""
+        """Return all links; columns are those of `netsim.Fabric.links`."""
         return self._target.links()
 
     def jobs(self) -> pd.DataFrame:
-        """Return all jobs as they are now: the table `jobs` of a result, and a column `state`.
+        """Return all jobs as they are now: the table `jobs` of a result, with a column `state`.
 
         The state is ``"to come"``, ``"waiting"`` (for GPUs, or for a lost host), ``"running"`` or
         ``"done"``; on a cluster also ``"restoring"`` or ``"saving"`` progress. There, `gpus`,
-        `servers` and `placement` say what a job has, or had.
+        `servers` and `placement` are those that a job has, or had last.
         """
         return self._target.jobs_now()
 
@@ -219,9 +219,9 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         return self._target.view()
 
     def result(self) -> Result:
-        """Return the tables of what has been recorded until now; see `netsim.Result`.
+        """Return the tables recorded until now; see `netsim.Result`.
 
-        It may be asked for at any time, which the run does not feel. What has not finished has NaN.
+        May be called at any time, without any effect on the run. Unknown times are NaN.
         """
         target = self._target
         shown = target if target.ended else target.stopped()
@@ -234,17 +234,17 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         return Result(**{**always, **tables}, run=run)
 
     def see_symmetry(self) -> None:
-        """Simulate ranks that do the same once, as `netsim.simulate` does; before the first step.
+        """Simulate identical ranks once, as `netsim.simulate` does; call it before the first step.
 
-        The run may then neither be looked at nor changed before its end, which is not checked.
+        The run must then not be inspected or changed before its end, which is not checked.
         """
         self._target.see_symmetry()
 
     def close(self) -> None:
-        """Free the memory of the run, which can neither go on nor be asked for anything.
+        """Free the memory of the run, which can then neither continue nor be inspected.
 
-        Otherwise Python frees it at some time after the last use, as that of any large object whose
-        parts refer to each other. Results that were taken stay.
+        Otherwise Python frees it some time after the last use, as for any large object with
+        circular references. Results that were taken remain.
         """
         self._target.close()
 
@@ -253,13 +253,13 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     def submit(self, job: JobSpec | EdgeJob) -> None:
         """Add a job that arrives now or later.
 
-        A job that is submitted before it arrives makes the run the same as if the workload had had
-        it from the beginning.
+        If a job is submitted before it arrives, the run is the same as if the workload had
+        contained it from the beginning.
 
         Raises
         ------
         InputError
-            If it has arrived already, its id is that of another one, or it cannot run here.
+            If its arrival is in the past, its id is taken, or it cannot run here.
         """
         self._target.submit(job)
 
@@ -269,7 +269,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         Parameters
         ----------
         link : str, int or tuple
-            Its name or number, or the two nodes between which it leads.
+            Its name or number, or its two nodes.
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
@@ -283,13 +283,13 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
     def repair(self, *, link: Node | None = None, host: Node | None = None,
                switch: Node | None = None) -> None:
-        """Give a link, or all links of a host or switch, the capacity that the network says."""
+        """Restore the nominal capacity of a link, or of all links of a host or switch."""
         self._target.change(by_hand("repair", self._target.now, kind="repair", link=link,
                                     host=host, switch=switch))
 
     @property
     def allocator(self) -> Allocator:
-        """The policy that decides the bandwidth of flows; another one decides from now on."""
+        """The policy that decides the bandwidth of flows; can be replaced."""
         allocator: Allocator = self._target.allocator
         return allocator
 
@@ -299,7 +299,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
     @property
     def observe_interval(self) -> float:
-        """The observe interval in seconds; another one counts from now on."""
+        """The observe interval in seconds; can be changed."""
         interval: float = self._target.observe_interval
         return interval
 
@@ -310,9 +310,9 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     # --- to listen --------------------------------------------------------------------
 
     def on(self, kind: str, function: Listener) -> None:
-        """Call a function with each event of a kind from now on, at its instant.
+        """Call a function with each event of a kind from now on, at its time.
 
-        The function may look at the run and change it.
+        The function may inspect the run and change it.
 
         Parameters
         ----------
@@ -338,8 +338,8 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     def events(self) -> Iterator[RunEvent]:
         """Continue the run, and yield its events one by one, until all jobs have finished.
 
-        Between two of them the run is held at the instant of the first, and may be looked at,
-        changed and forked; after a ``break`` it can go on in any way.
+        Between two events, the run is held at the time of the first, and may be inspected, changed
+        and forked. After a ``break``, it can be continued in any way.
         """
         found: deque[RunEvent] = deque()
         hear, settled = partial(self._note, found), False
@@ -369,17 +369,17 @@ check, scheduler, placement, execution, epsilon, transport, preemption
                 self._target.listen(None)
 
     def _note(self, found: deque[RunEvent], event: RunEvent) -> None:
-        """Keep an event, and hold the run before anything happens later."""
+        """Store an event, and hold the run before anything happens later."""
         found.append(event)
         self._target.hold_at(self._target.now)
 
     # --- copies -----------------------------------------------------------------------
 
     def fork(self) -> Simulation:
-        """Return a copy with the same future, to the last bit; neither feels the other.
+        """Return an independent copy with the same future, to the last bit.
 
-        It takes time and memory for what is active, not for what has been. Listeners are not
-        copied; policies are.
+        Time and memory are those for what is active now, not for the past. Policies are copied,
+        listeners are not.
 
         Raises
         ------

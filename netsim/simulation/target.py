@@ -1,4 +1,4 @@
-"""What a simulation runs: the protocol of its targets, and what those on SimPy have in common."""
+"""The targets of a simulation: their protocol, and the base class of those that use SimPy."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ Floats = NDArray[np.float64]
 
 
 class Target(Protocol):
-    """Protocol of what a `Simulation` runs: jobs on a network, a cluster or an edge-cloud.
+    """Protocol of the targets of a `Simulation`: jobs on a network, a cluster or an edge-cloud.
 
-    What has no links raises an `InputError` where these are asked for.
+    Targets without links raise an `InputError` where links are needed.
 
     Attributes
     ----------
     counts : {"coflows", "jobs"}
         Unit of progress.
     total, done : int
-        Number of these in total, and so far.
+        Number of coflows or jobs in total, and so far.
     ended : bool
         Whether all jobs have finished.
     now : float
         The time in seconds.
     seed, workload_seed : int
     allocator : Allocator
-        The policy from now on; can be set to whatever `netsim.simulate` takes.
+        The current policy; can be set to whatever `netsim.simulate` takes.
     observe_interval : float
         In seconds; can be set to a quantity.
     """
@@ -90,10 +90,10 @@ class Target(Protocol):
         """Prepare the first step."""
 
     def see_symmetry(self) -> None:
-        """Simulate ranks that do the same once; the run is then only asked for its result."""
+        """Simulate identical ranks once; only the result of the run is available then."""
 
     def hold_at(self, limit: float) -> None:
-        """See that the run can stand at a time, in seconds, that is not over."""
+        """Make sure that the run can stop at a time, in seconds, that is not in the past."""
 
     def next_at(self) -> float:
         """Return the time of the next event, in seconds."""
@@ -116,11 +116,11 @@ class Target(Protocol):
     def stopped(self) -> Target:
         """Return a snapshot of the target, without changing the run.
 
-        Of it, `identity`, `cost` and `tables` are asked.
+        Only its `identity`, `cost` and `tables` are used.
         """
 
     def close(self) -> None:
-        """Free the memory of a run of which nothing is asked any more."""
+        """Free the memory of a run that is not used any more."""
 
     def so_far(self) -> str:
         """Describe the progress of the run for a message."""
@@ -150,16 +150,16 @@ class Target(Protocol):
         """Return all jobs with their states; see `Simulation.jobs`."""
 
     def submit(self, job: Any) -> None:
-        """Take in a job that arrives now or later; see `Simulation.submit`."""
+        """Add a job that arrives now or later; see `Simulation.submit`."""
 
     def change(self, event: FaultEvent) -> None:
         """Change links, hosts or switches now; see `Simulation.fail`."""
 
     def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
-        """Tell of each event from now on; None: of none."""
+        """Call `tell` with each event from now on; None stops that."""
 
     def shared(self) -> list[Any]:
-        """Return the objects that copies share with it, as nothing changes them."""
+        """Return the objects that copies may share with it, because they never change."""
 
     def policies(self) -> Mapping[str, Any]:
         """Return the policies by their kind, such as ``"allocator"``, for messages."""
@@ -174,7 +174,7 @@ class Clocked:
     workload : Workload
     arrival_s : ndarray of float, shape (jobs,)
     fabric : FabricProcess or None
-        What moves bytes; None if jobs run by formulas.
+        The fabric that moves bytes; None if jobs run by formulas.
     faults : Faults
     recorder : Recorder
     teller : Teller
@@ -212,10 +212,10 @@ class Clocked:
         return float(self.env.now)
 
     def see_symmetry(self) -> None:
-        """See `Target.see_symmetry`: by default none is seen."""
+        """See `Target.see_symmetry`; does nothing by default."""
 
     def hold_at(self, limit: float) -> None:
-        """See `Target.hold_at`: nothing happens then, but the fabric does not run ahead of it."""
+        """See `Target.hold_at`: an empty event keeps the fabric from running ahead of that time."""
         call_at(self.env, limit, priority=LAST)
 
     def settle(self) -> None:
@@ -253,7 +253,7 @@ class Clocked:
         return [self.workload, self.workload.jobs, self.workload.history, simpy.events.PENDING]
 
     def stopped(self) -> Self:
-        """See `Target.stopped`: a copy of which nobody asks for a decision any more."""
+        """See `Target.stopped`: a copy that makes no more decisions."""
         memo = {id(each): each for each in (*self.shared(), *self.policies().values())}
         memo[id(self.env)] = self.env.stopped()
         other = deepcopy(self, memo)
@@ -265,7 +265,7 @@ class Clocked:
 
     @property
     def _links(self) -> FabricProcess:
-        """The fabric, for what only makes sense with one."""
+        """The fabric, for methods that need one."""
         if self.fabric is None:
             raise InputError("jobs run by formulas here, without links and an allocator; with "
                              "execution = \"fabric\" there are some")
@@ -374,7 +374,7 @@ class Clocked:
             self.faults.apply(change)
 
     def _check_change(self, change: Change) -> None:
-        """Refuse a change that cannot be made in the middle of this run."""
+        """Refuse a change that cannot be made during this run."""
         raise NotImplementedError
 
     def _route_on(self, network: Topology) -> None:

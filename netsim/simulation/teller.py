@@ -1,4 +1,4 @@
-"""Notify listeners of the events of a run, at their instants."""
+"""Tells listeners of the events of a run, at their times."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["Teller"]
 
 
 class Teller:
-    """Makes events of what the parts of a run say; a `netsim.recording.recorder.Listener`.
+    """Makes events from what the parts of a run report; a `netsim.recording.recorder.Listener`.
 
-    What the fabric has done by itself it tells when the fabric says that the clock is there. A copy
-    tells nobody.
+    Events that the fabric has processed by itself are told when the fabric reports that the clock
+    has reached them. Copies tell nobody.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Teller:
     recorder : Recorder
     fabric : FabricProcess or None
     starts : bool
-        Whether the first byte of a job is its start, as nobody else tells of it.
+        Whether the first byte of a job is its start, because nothing else reports starts.
     """
 
     def __init__(self, env: Clock, recorder: Recorder, fabric: FabricProcess | None,
@@ -49,7 +49,7 @@ class Teller:
         return Teller(*deepcopy((self._env, self._recorder, self._fabric), memo), self._starts)
 
     def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
-        """Tell of each event from now on; None: of none."""
+        """Call `tell` with each event from now on; None stops that."""
         if (tell is None) != (self._tell is None):
             self._recorder.told = None if tell is None else self
             if self._fabric is not None:
@@ -68,7 +68,7 @@ class Teller:
                              *rows["job"][rows["start"] >= 0].tolist()}
 
     def say(self, kind: str, job: int | None = None, **about: Any) -> None:
-        """Tell of something that happens now.
+        """Tell listeners of something that happens now.
 
         Parameters
         ----------
@@ -83,18 +83,18 @@ class Teller:
             self._tell(RunEvent(kind, float(self._env.now), number, **about))
 
     def say_of_job(self, kind: str, job: int) -> None:
-        """Tell of a job, by its number."""
+        """Tell listeners of an event of a job, given by its number."""
         self.say(kind, job)
 
     def capacities(self, links: Mapping[str, float]) -> None:
-        """Tell of links that have other capacities from now on."""
+        """Tell listeners of new capacities of links."""
         for link, capacity in links.items():
             self.say("capacity", link=link, capacity=capacity)
 
     # --- what processes of jobs do, now ------------------------------------------------
 
     def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
-        """Tell of a coflow that a process submits."""
+        """Tell listeners of a coflow that a process submits."""
         demand = job.graph.demands[stage]
         coflow = self._recorder.number(job, iteration, stage)
         if demand is not None and demand.overhead_s:
@@ -104,24 +104,24 @@ class Teller:
 
     def coflow_done(self, job: JobProcess, iteration: int, stage: int,
                     transfer: CoflowEvent | None) -> None:
-        """Tell of a coflow that a process has seen to its end."""
+        """Tell listeners of the end of a coflow that a process has submitted."""
         if transfer is not None:
             self.say("coflow-done", job.index,
                      coflow=self._recorder.number(job, iteration, stage))
 
     def job_done(self, job: int) -> None:
-        """Tell of a job that has ended."""
+        """Tell listeners of a job that has ended."""
         if self._starts:
             self.say("job-done", job)
 
     # --- what the fabric does by itself, maybe ahead of the clock -----------------------
 
     def chains_done(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
-        """Keep coflows of chains that have completed, until the clock is there."""
+        """Keep completed coflows of chains until the clock has reached their end."""
         self._done.append((done, last))
 
     def flush(self) -> None:
-        """Tell what the fabric has done at this instant; see `FabricProcess.told`."""
+        """Tell listeners what the fabric has done by now; see `FabricProcess.told`."""
         done, self._done = self._done, []
         fabric = self._fabric
         assert fabric is not None
@@ -146,7 +146,7 @@ class Teller:
                 self.say("job-started", job)
 
     def _say_valid(self, rows: NDArray[Any], first: int) -> None:
-        """Tell of those that have come after a key, and have not been submitted by a process."""
+        """Tell listeners of coflows with keys above `first` that no process has submitted."""
         came = (rows["key"] > first) | (rows["key"] == 0)  # one without bytes has no key
         for job, coflow in self._which(rows[came & (rows["waited"] != WAITED)]):
             self.say("coflow-valid", job, coflow=coflow)
@@ -159,7 +159,7 @@ class Teller:
                 self._say_at(at, "job-done", job)
 
     def _say_at(self, at: float, kind: str, job: int, coflow: int | None = None) -> None:
-        """Tell of something at an instant, or now if that is over."""
+        """Tell listeners of something at a given time, or now if that is over."""
         if at > self._env.now:
             call_at(self._env, at, partial(self._say_then, kind, job, coflow))
         else:

@@ -76,8 +76,8 @@ def code_version(*modules: str) -> str:
 def digest_of_files(*modules: str) -> str:
     """Hash the files that `code_version` depends on, byte by byte.
 
-    Equal files have equal versions, and to find that takes a hundredth of the time, for nothing is
-    parsed.
+    Equal files have equal versions. Comparing files takes a hundredth of the time, because nothing
+    is parsed.
 
     Parameters
     ----------
@@ -151,9 +151,9 @@ def _is_own(module: str) -> bool:
 
 @functools.cache
 def _digest_of_netsim() -> str:
-    """Return the digest of this package, from a file if one with equal modules was parsed before.
+    """Return the digest of this package, from a file if equal modules were parsed before.
 
-    To parse takes a second; to hash the bytes a hundredth of that.
+    Parsing takes a second; hashing the bytes takes a hundredth of that.
     """
     python = ".".join(map(str, sys.version_info[:2]))
     known = cache_folder() / f"code-{_digest_of_netsim_files().hex()[:16]}-{python}.txt"

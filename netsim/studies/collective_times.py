@@ -1,4 +1,4 @@
-"""How long a collective takes on a network, size by size."""
+"""The time of a collective on a network, size by size."""
 
 from __future__ import annotations
 
@@ -48,31 +48,31 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
     on : Topology, str or path
         The network, or the name or file of one; see `netsim.read_network`.
     ranks : int, optional
-        How many; by default one per host.
+        The number of ranks; by default one per host.
     sizes : quantity or iterable of quantity, optional
         In bytes, as nccl-tests count them (see `netsim.collectives.schedule`); by default powers
         of 2 from 8 bytes to 1 GiB. A barrier, and an all-to-all by a matrix, have one time.
     algorithm : str, optional
-        Of the pattern of this name, a file with a program of MSCCL (``.xml``), or ``"auto"`` or
+        An algorithm of the pattern, a file with a program of MSCCL (``.xml``), or ``"auto"`` or
         ``"fastest"``; by default that of the pattern.
     form : {"steps", "messages", "aggregate"}
         See `netsim.jobs.patterns.Collective`.
     hosts : sequence of int or str, optional
         The host of each rank, by number or name; by default rank r is host r.
     servers : int, optional
-        Over how many servers the ranks are spread, for ``"auto"``; by default as the network says
-        (`netsim.gpu_cluster`), or each has its own.
+        The number of servers of the ranks, for ``"auto"``; by default that of the network
+        (`netsim.gpu_cluster`), or one per rank.
     costs : mapping, optional
-        What ``"auto"`` or ``"fastest"`` knows, in place of what follows from the network. For
-        ``"auto"`` that is the rate of the slowest port of the hosts; among GPUs of servers, that of
-        NVLink on one server, and on several the least of that and all NICs of a server, with the
-        generation of the GPUs. For ``"fastest"`` it is the slowest port, the largest latency of a
-        path, and the overhead.
+        Parameters of ``"auto"`` or ``"fastest"``, instead of those that follow from the network.
+        For ``"auto"``, these are the rate of the slowest port of the hosts. Among GPUs of servers,
+        it is the rate of NVLink on one server; on several servers, it is the smaller one of that
+        and the rate of all NICs of a server; the generation of the GPUs is used as well. For
+        ``"fastest"``, they are the slowest port, the largest latency of a path, and the overhead.
     allocator : str, mapping or Allocator
         As for `netsim.simulate`.
     **options
-        Other options of the pattern, such as ``chunks`` or ``group``, which is by default the ranks
-        of a server, if the network says which servers there are.
+        Other options of the pattern, such as ``chunks`` or ``group``. The default group is the
+        ranks of a server, if the network defines servers.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
     Raises
     ------
     NetsimError
-        As `netsim.simulate` does, and if an option is not possible.
+        As `netsim.simulate` does, and if an option is invalid.
 
     Examples
     --------
@@ -130,9 +130,9 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
 
 
 def sizes_between(first: Quantity, last: Quantity, factor: float = 2.0) -> list[float]:
-    """Return sizes from the first to the last one, each `factor` times the one before.
+    """Return sizes from the first to the last one, each `factor` times the previous one.
 
-    The last one is among them, also where it is less than `factor` times the one before.
+    The last size is always included, even if the last step is smaller.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def _matrix(pattern: Collective) -> NDArray[np.float64] | None:
 
 
 def _sizes(pattern: Collective, given: Iterable[Quantity] | Quantity | None) -> list[float]:
-    """Return the sizes to try; one if they have no meaning."""
+    """Return the sizes to simulate; a single one if sizes have no meaning."""
     if pattern.collective == "barrier":
         return [0.0]
     if (matrix := _matrix(pattern)) is not None:

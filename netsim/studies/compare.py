@@ -367,7 +367,7 @@ def _compared(experiment: Experiment) -> tuple[str, Sequence[PolicyTable]]:
 
 
 def with_known_baseline(experiment: Experiment) -> Experiment:
-    """Return an experiment without its baseline, if that is none of the policies compared."""
+    """Return an experiment without its baseline, if that is not one of the compared policies."""
     kind, tables = _compared(experiment)
     table = experiment.compare
     if table.baseline is not None:

@@ -55,7 +55,7 @@ _TRY = "10s"
 
 
 class Task(Protocol):
-    """Protocol of a run that is sent to a worker."""
+    """Protocol of a run that can be sent to a worker."""
 
     def run(self) -> Result:
         """Run it."""
@@ -117,7 +117,7 @@ def _outcome(task: Task) -> Outcome:
 
 
 def _said(error: BaseException) -> str:
-    """Format the message of an error, also of one whose `str` fails."""
+    """Format the message of an error, even if its `str` fails."""
     return "".join(traceback.format_exception_only(error)).strip().removeprefix("netsim.errors.")
 
 
@@ -304,24 +304,24 @@ def on_slurm(tasks: Sequence[Task], jobs: int, options: Mapping[str, Any], folde
              ) -> Iterator[tuple[int, Outcome]]:
     """Compute all runs in jobs of Slurm; yields as `pooled`.
 
-    The runs of a job that ends early, or is ended, are repeated in a job each.
+    If a job fails or is cancelled, each of its runs is repeated in its own job.
 
     Parameters
     ----------
     jobs : int
-        How many jobs share the runs.
+        The number of jobs that share the runs.
     options : mapping
-        Of `submitit.AutoExecutor.update_parameters`, such as ``timeout_min`` and
-        ``slurm_partition``; and ``cluster``, ``"slurm"`` by default: which of its executors.
+        Options of `submitit.AutoExecutor.update_parameters`, such as ``timeout_min`` and
+        ``slurm_partition``; and ``cluster``, the executor of submitit, ``"slurm"`` by default.
     folder : Path
-        For what is sent, and for logs; all machines must see it.
+        Folder for tasks and logs, which all machines must see.
 
     Raises
     ------
     MissingExtraError
         If submitit is not installed.
     InputError
-        If an option is not possible, or there is no Slurm here.
+        If an option is invalid, or Slurm is not available.
     """
     if find_spec("submitit") is None:
         raise MissingExtraError("submitit", "slurm")
@@ -356,7 +356,7 @@ class _Jobs(Executor):
         return self._threads.submit(job.result)
 
     def cancel(self) -> None:
-        """End the jobs that have not ended."""
+        """Cancel the jobs that have not ended."""
         for job in self._begun:
             if not job.done():
                 job.cancel()

@@ -114,7 +114,7 @@ def refuse_twins(runs: Sequence[SweepRun]) -> None:
     Raises
     ------
     InputError
-        If two are; the message names the first two.
+        If two runs are; the message names the first two.
     """
     keys: dict[str, SweepRun] = {}
     rows: dict[str, SweepRun] = {}
@@ -128,7 +128,7 @@ def refuse_twins(runs: Sequence[SweepRun]) -> None:
 
 
 def _said(run: SweepRun) -> str:
-    """Describe a run by its values."""
+    """Describe a run by its varied values."""
     said = {**run.varied, "seed": run.seed}
     return ", ".join(f"{name} {value}" for name, value in said.items())
 
@@ -154,7 +154,7 @@ def runs_of_experiment(draft: Draft, grid: SweepTable) -> list[SweepRun]:
 
 
 def _free_in_file(draft: Draft, grid: SweepTable) -> list[Any]:
-    """Return the varied schedulers to which a file's options of preemption mean nothing."""
+    """Return the varied schedulers for which a file's options of preemption have no effect."""
     varied = [value for key, values in grid.vary.items()
               if _column(key) == "scheduler" and not isinstance(values, Range)
               for value in values]
@@ -207,7 +207,7 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any], free:
 
 def _origin(identity: Mapping[str, Any], settings: Mapping[str, Any], modules: Sequence[str],
             files: Mapping[str, str]) -> _Origin:
-    """Make an `_Origin`, with the version of the code that some settings use."""
+    """Make an `_Origin`, with the version of the code that the settings use."""
     code, classes = code_version(*modules), main_classes(settings)
     return _Origin({**identity, "code": code, "classes": identity_of(classes)},
                    partial(SentTask, code=code, sources=digest_of_files(*modules), modules=modules,
@@ -244,7 +244,7 @@ def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]
         Values of each varied keyword argument, by label.
     seeds : sequence of int
     points : Points, optional
-        What is drawn from ranges.
+        The points that are drawn from ranges.
 
     Raises
     ------
@@ -280,7 +280,7 @@ def _with_options(fixed: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[s
 
 def _free_of_preemption(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any] | Range]
                         ) -> list[Any]:
-    """Return the labels of schedulers to which options of preemption mean nothing, if given."""
+    """Return the labels of schedulers for which the given options of preemption have no effect."""
     schedulers = vary.get("scheduler", {})
     if isinstance(schedulers, Range):
         return []  # which is refused as a scheduler
@@ -294,7 +294,7 @@ def _free_of_preemption(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any
 
 
 def _tell_who_is_free(free: Sequence[Any]) -> None:
-    """Warn that some schedulers have no use for options of preemption that others have."""
+    """Warn that options of preemption have no effect for some schedulers, but for others."""
     runs = "runs" if len(free) == 1 else "run"
     warnings.warn(NetsimWarning(f"options of preemption are for schedulers of whole jobs; "
                                 f"{', '.join(map(str, free))} {runs} without them"), stacklevel=1)

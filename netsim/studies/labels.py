@@ -88,7 +88,7 @@ def label_in(given: str, labels: Collection[str], what: str = "baseline") -> str
     given : str
     labels : collection of str
     what : str
-        What errors call it.
+        The name of the thing in errors.
 
     Raises
     ------

@@ -74,8 +74,8 @@ def sweep(network: Any, workload: Any, *,
     allocator : as for `netsim.simulate`, or a list or mapping of these
     seed : int or iterable of int
     points : int or Points, optional
-        How many points are drawn from the arguments, and the options of one policy, that are
-        given as a `netsim.Range`, and how. Each combination of the others is simulated at each.
+        The number of points, and the method, for arguments and options of one policy that are given
+        as a `netsim.Range`. Each combination of the other arguments is simulated at each point.
     workers : int
         Number of processes. Policies that a script or a notebook defines are sent to them.
     folder : path-like, optional
@@ -141,7 +141,7 @@ def sweep(network: Any, workload: Any, *,
 
 
 def _units(vary: Mapping[str, Any]) -> dict[str, str]:
-    """Return the units of what is drawn from ranges, where these have units."""
+    """Return the units of values drawn from ranges with units."""
     return {name: values.unit for name, values in vary.items()
             if isinstance(values, Range) and values.unit}
 
@@ -152,7 +152,7 @@ def _with_options_apart(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     Raises
     ------
     InputError
-        If a range is one of several values, which draw no points together.
+        If a range is given beside other values of the same argument.
     """
     for name, value in given.items():
         if isinstance(value, Mapping) and _is_table(name, value):
@@ -216,15 +216,15 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
         An experiment, or the name or file of one; see `load_experiment`.
     vary : mapping of str to sequence, or sequence of such mappings, optional
         Values of keys of the file: ``{"network.capacity": ["10Gbps", "40Gbps"], "allocator":
-        ["parrot", "aalo-lbsf"]}``. By default, ``[sweep.vary]`` of the file. Of several mappings
-        all grids are run, for settings of which not all can be combined; a key that a grid does
-        not vary is ``"-"`` in its rows. A `netsim.Range` of values is one from which `points` are
-        drawn.
+        ["parrot", "aalo-lbsf"]}``. By default, ``[sweep.vary]`` of the file. With several mappings,
+        all their grids are run, which helps if not all settings can be combined; a key that a grid
+        does not vary is ``"-"`` in its rows. `points` are drawn from values given as a
+        `netsim.Range`.
     seeds : int or sequence of int, optional
         The seeds, or their number, counted from that of the experiment. By default, those of the
         file. All combinations get the same workload for a seed, unless the workload has its own.
     points : int or Points, optional
-        How many points are drawn from ranges, and how. By default, as the file says.
+        The number of points drawn from ranges, and the method; by default those of the file.
     workers, folder, resume, dask, slurm, progress
         As for `sweep`.
 
@@ -262,7 +262,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
 
 
 def _with_all_columns(runs: Sequence[SweepRun]) -> list[SweepRun]:
-    """Give the runs of several grids the columns of all."""
+    """Give the runs of several grids the columns of all grids."""
     columns = dict.fromkeys(name for run in runs for name in run.varied)
     return [replace(run, varied={name: run.varied.get(name, _NOT_VARIED) for name in columns})
             for run in runs]
@@ -334,7 +334,7 @@ def prepare(experiment: Experiment | str | Path | Draft,
 
 
 def _base(draft: Draft) -> Experiment:
-    """Make the experiment that is varied, except for what only its variants may fit."""
+    """Make the experiment that is varied, without keys that may only be valid in its variants."""
     base = draft.copy()
     base.keys.pop("preemption", None)  # its scheduler, which may be varied, may be one of chunks
     return base.build()

@@ -227,7 +227,7 @@ class Sweep:
             raise InputError(f"{self.folder}: no run of the sweep is there{failed}")
 
     def with_units(self) -> Sweep:
-        """Write what was drawn from ranges with units as quantities, such as ``"8.83 Gbps"``.
+        """Convert values drawn from ranges with units to quantities, such as ``"8.83 Gbps"``.
 
         Returns
         -------
@@ -320,23 +320,23 @@ class Sweep:
         Parameters
         ----------
         kind : {"bars", "sweep", "cdf", "scatter"}
-            A metric as bars, or as lines over another varied setting than the allocator, with
-            95 % intervals; distributions over all seeds; or a metric as the colour of dots, of
-            points that were drawn from two ranges.
+            A metric as bars, or as lines over a varied setting other than the allocator, with 95 %
+            intervals; distributions over all seeds; or a metric as the colour of dots, for points
+            drawn from two ranges.
         of : str, optional
             The metric; ``"jct"`` or ``"cct"`` for ``"cdf"``.
         x : str, optional
-            Of ``"sweep"`` and ``"scatter"``, the varied setting along the axis; by default the one
-            with the most values, policies excepted.
+            For ``"sweep"`` and ``"scatter"``: the varied setting on the x axis; by default the one
+            with the most values, except policies.
         y : str, optional
-            Of ``"scatter"``, the varied setting up the other axis.
+            For ``"scatter"``: the varied setting on the y axis.
         hue : str, optional
-            The varied setting that colours stand for; by default the policy.
+            The varied setting shown by colours; by default the policy.
         col, row : str, optional
-            Varied settings whose values have a panel each, beside or below each other; by default
-            what else was varied.
+            Varied settings with a panel per value, in columns or rows; by default the other varied
+            settings.
         style : str, optional
-            Of ``"sweep"``, the varied setting that dashes stand for.
+            For ``"sweep"``: the varied setting shown by dashes.
 
         Returns
         -------

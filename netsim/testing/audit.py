@@ -1,6 +1,6 @@
-"""Audit of a run on a cluster: whether what jobs held, made and paid adds up.
+"""Audit of a run on a cluster: checks that what jobs held, made and paid adds up.
 
-It looks only at the record of a run, so that it finds faults of the engine, too.
+It uses only the record of a run, so it also finds faults of the engine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ROUNDING = 1e-9
 
 
 class Asked(NamedTuple):
-    """A decision of a scheduler, and what it did that it must not do.
+    """A decision of a scheduler, and its forbidden side effects.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Record:
     log : list of Asked
         All decisions, in order.
     segments : list of Segment
-        For which jobs held GPUs.
+        The segments in which jobs held GPUs.
     jobs : dict of str to ndarray, shape (jobs,)
         For each job ``first_start``, ``end``, ``preemptions`` and ``restarts``, and what it held:
         ``held_gpu_s``, ``useful_gpu_s``, ``lost_gpu_s`` and ``overhead_gpu_s``.
@@ -75,25 +75,25 @@ class Record:
                        key=lambda each: each.got) for job in range(len(self.case.jobs))]
 
     def waiting(self, now: float) -> list[int]:
-        """Return the jobs that wait after all that happens at an instant."""
+        """Return the jobs that wait after all events of an instant."""
         return [number for number, job in enumerate(self.case.jobs)
                 if job.arrival_s <= now < self.jobs["end"][number]
                 and not any(each.got <= now < each.free for each in self.of_job[number])]
 
     def idle(self, now: float) -> int:
-        """Return how many GPUs are free after all that happens at an instant."""
+        """Return the number of GPUs that are free after all events of an instant."""
         case = self.case
         lost = [loss.server for loss in case.losses if loss.at <= now < loss.until]
         return case.cluster.total - sum(case.gpus[server] for server in lost) - sum(
             len(each.gpus) for each in self.segments if each.got <= now < each.free)
 
     def saves(self, now: float) -> bool:
-        """Whether a job saves its progress after all that happens at an instant."""
+        """Whether a job saves its progress after all events of an instant."""
         return any(each.stop <= now < each.free for each in self.segments)
 
 
 def audit(record: Record) -> Iterator[str]:
-    """Yield what does not add up in a run, in words."""
+    """Yield descriptions of what does not add up in a run."""
     yield from _gpus_held_twice(record)
     for number, job in enumerate(record.case.jobs):
         yield from (f"job {number} {fault}" for fault in (
@@ -201,7 +201,7 @@ def _reason_of_stop(segment: Segment) -> str | None:
 
 
 def _wrong_acts(record: Record) -> Iterator[str]:
-    """Compare what was decided with what happened."""
+    """Compare decisions with what happened."""
     ends = {(each.job, each.stop) for each in record.segments if each.reason == "finish"}
     decided = [(each.now, *start) for each in record.log for start in each.starts]
     happened = [(each.got, each.job, tuple(each.gpus.tolist())) for each in record.segments]
@@ -218,7 +218,7 @@ def _wrong_acts(record: Record) -> Iterator[str]:
 
 
 def _wrong_instants(record: Record) -> Iterator[str]:
-    """Check that there is one decision at each instant at which something happens, and no other."""
+    """Check that there is exactly one decision at each instant with events, and no other."""
     events = np.unique([*(job.arrival_s for job in record.case.jobs),
                         *(each.free for each in record.segments
                           if each.reason == "finish" or each.free > each.stop),

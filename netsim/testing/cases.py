@@ -37,7 +37,7 @@ _INDEPENDENT = (("sent",), ("now",), ("weight",), ("deadline_s",), ("capacity",)
 class Case:
     """A view as plain data: all arguments of `make_view`.
 
-    ``str`` returns the call that makes the view.
+    ``str`` returns the call that builds the view.
     """
 
     network: Topology

@@ -92,7 +92,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class ClusterCase:
-    """Jobs that arrive at a cluster, and what happens to those that lose their GPUs.
+    """Jobs that arrive at a cluster, with the costs of preemption and the losses of servers.
 
     Parameters
     ----------

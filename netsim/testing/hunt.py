@@ -52,7 +52,7 @@ class Promise(NamedTuple, Generic[T]):
     Attributes
     ----------
     broken : str
-        What is said of one that breaks it.
+        The message about a thing that breaks the promise.
     find_fault : callable
         Returns the fault in a trial, or None if the promise is kept.
     """
@@ -66,7 +66,7 @@ Promises = Mapping[str, Promise[T]]
 
 
 def chosen(promises: Promises[T], names: Iterable[str] | None) -> Promises[T]:
-    """Return the promises of some names, in their usual order; all if `names` is None.
+    """Return the promises with the given names, in their usual order; all if `names` is None.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def hunt_accepted(trials: Iterable[R], promises: Promises[R], all_refused: Calla
     trials : iterable of RefusableTrial
     promises : mapping of str to Promise
     all_refused : callable
-        Returns what the message begins with if all are.
+        Returns the beginning of the message if all examples are refused.
 
     Raises
     ------

@@ -64,10 +64,10 @@ def check_scheduler(scheduler: Any, *, placement: Any = None,
     or on jobs that have not arrived.
 
     If it claims to be ``work_conserving``, no job may be left waiting that would fit after its
-    decision, unless another one saves its progress; this is checked with placements that take any
-    free GPUs. What a preemption keeps and costs, and the loss of servers, are part of an example,
-    as is the time of an iteration, which is independent of estimates. Examples that the scheduler
-    refuses, by its ``needs``, ``suits`` or ``begin``, are skipped.
+    decision, unless another job saves its progress; this is checked with placements that take any
+    free GPUs. Examples include preemption with its costs, the loss of servers, and iteration times
+    that are independent of estimates. Examples that the scheduler refuses, by its ``needs``,
+    ``suits`` or ``begin``, are skipped.
 
     Keys of a scheduler by `netsim.schedulers.in_order.InOrder` must not change while jobs wait,
     unless its ``see`` returns these jobs.
@@ -147,7 +147,7 @@ class _Watched:
         return decision
 
     def _out_of_line(self, view: ClusterView) -> tuple[int, ...]:
-        """Return jobs that wait, in an order, by keys that they no longer have."""
+        """Return waiting jobs whose current keys differ from those in the order."""
         with noted(f"on the example\n{self._case}"):
             return tuple(self._scheduler.out_of_line(view)
                          if isinstance(self._scheduler, InOrderRun) else ())
@@ -275,7 +275,7 @@ class _Trial:
                       counts | engine.ledger.accounts(env.now))
 
     def difference(self, case: ClusterCase, until: float, what: str) -> str | None:
-        """Describe the first act before an instant that differs on another example, if one does.
+        """Describe the first action before an instant that differs on another example, if one does.
 
         Raises
         ------
@@ -298,14 +298,14 @@ class _Trial:
 
 
 def _acts(run: Record, until: float) -> list[_Act]:
-    """Return what a scheduler did before an instant."""
+    """Return the actions of a scheduler before an instant."""
     before = until * (1 - _ROUNDING)
     return [(each.now, *act) for each in run.log if each.now < before
             for act in (*((job, None) for job in each.preempted), *each.starts)]
 
 
 def _first_difference(here: Sequence[_Act], there: Sequence[_Act]) -> str | None:
-    """Describe the first act in which two runs differ, if they do."""
+    """Describe the first action in which two runs differ, if they do."""
     return next((_in_words(other) if one is None else f"{_in_words(other)}, not {_in_words(one)}"
                  for one, other in zip_longest(here, there) if one != other), None)
 

@@ -64,7 +64,7 @@ class Trial:
 
     @cached_property
     def allocator(self) -> Allocator:
-        """An instance to read declarations from."""
+        """An instance from which declarations are read."""
         return make_allocator(self.policy)
 
     @cached_property

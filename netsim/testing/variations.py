@@ -96,6 +96,6 @@ def more_unsent(case: Case, factors: Sequence[float]) -> Case:
 
 
 def more_ahead(case: Case, seconds: float) -> Case:
-    """Give each job more to emit later, the first job most."""
+    """Give each job more coflows to send later, the first job most."""
     return replace(case, ahead_s=tuple(ahead + seconds / (1 + job)
                                        for job, ahead in enumerate(case.ahead_s)))
