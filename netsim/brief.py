@@ -61,7 +61,7 @@ def shown(text: str, columns: Any, total: int | None = None) -> str:
     columns : mapping of str to sequence, or DataFrame
         Columns without any value are left out.
     total : int, optional
-        How many rows there are, if these are only the first.
+        The total number of rows, if these are only the first.
 
     Examples
     --------

@@ -68,7 +68,7 @@ def check_name(value: Any, what: str) -> None:
 
 
 def node_name(node: Any) -> Any:
-    """Return the name of a node that is a tuple, as networks have it; others as they are.
+    """Return the name that networks give to a node that is a tuple; return others unchanged.
 
     Examples
     --------

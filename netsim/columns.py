@@ -124,7 +124,7 @@ class Flows:
         ----------
         flows : iterable of tuple
         number_of : callable, optional
-            Gives the numbers of sources and destinations that are names.
+            Function that returns the numbers of sources and destinations given by name.
 
         Raises
         ------
@@ -156,7 +156,8 @@ def frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
     Raises
     ------
     InputError
-        If it is none, or holds fractions where `dtype` is int64; the message begins with `name`.
+        If it is not a list of numbers, or holds fractions although `dtype` is int64; the message
+        begins with `name`.
     """
     try:
         given = np.asarray(values)
@@ -184,12 +185,12 @@ class Columns(NamedTuple):
         Number of flows of each job, at least 1.
     id, arrival_s : ndarray, shape (jobs,)
     coflow_id : ndarray of int, shape (jobs,)
-        The ids of the coflows, -1 for those without one of their own.
+        The given ids of coflows; -1 for coflows without one.
     names : tuple of str
         The names of the jobs; empty if they have none.
     hosts : tuple of str or int
-        The host that each number in `src` and `dst` stands for, if some hosts are given by name;
-        else empty, and numbers are those of hosts.
+        If some hosts are given by name: the host for each number in `src` and `dst`. Otherwise
+        empty, and the numbers are those of hosts.
     """
 
     src: Ints
@@ -207,14 +208,14 @@ class Columns(NamedTuple):
         return self.of(np.lexsort((self.id, self.arrival_s)))
 
     def of(self, which: Ints) -> Columns:
-        """Return some of the jobs, in the order in which they are given."""
+        """Return some of the jobs, in the given order."""
         flows = self.flows_of(which)
         return Columns(self.src[flows], self.dst[flows], self.nbytes[flows], self.counts[which],
                        self.id[which], self.arrival_s[which], self.coflow_id[which],
                        tuple(self.names[k] for k in which) if self.names else (), self.hosts)
 
     def flows_of(self, which: Ints) -> Ints:
-        """Return the places of the flows of some jobs, job after job."""
+        """Return the indices of the flows of some jobs, job after job."""
         counts = self.counts[which]
         first = (np.cumsum(self.counts) - self.counts)[which]
         before = np.cumsum(counts) - counts
@@ -225,21 +226,21 @@ def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str
                  ) -> tuple[tuple[Ints, Ints, Floats, Floats], tuple[str | int, ...]]:
     """Check the sources, destinations, sizes and starts of flows, and convert them to arrays.
 
-    If some hosts are given by name, numbers are those of a list of hosts, which is returned beside
-    the arrays; see `Columns.hosts`.
+    If some hosts are given by name, numbers are indices into a list of hosts, which is returned as
+    well; see `Columns.hosts`.
 
     Parameters
     ----------
     named : sequence of (str, array_like)
-        These four, in this order, with the names by which errors call them. A single value, also
-        with a unit, is that of all flows.
+        These four, in this order, with their names in errors. A single value, possibly with a unit,
+        applies to all flows.
     owner : str
-        What they belong to, for errors.
+        The owner of the flows, for errors.
 
     Raises
     ------
     InputError
-        If a value is none that a flow can have, with its row; or if their lengths differ.
+        If a value is invalid, with its row; or if lengths differ.
     """
     (src, sources), (dst, destinations), (nbytes, sizes), (start, starts) = named
     names = f"{owner}: {src}", f"{owner}: {dst}"
@@ -264,7 +265,7 @@ def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str
 
 
 def _holds_names(hosts: Any) -> bool:
-    """Whether a name, or a tuple that is one, is among some hosts, or is the only one."""
+    """Whether a host is given by a name, or by a tuple that is one; `hosts` may be one host."""
     if _is_one(hosts):
         return isinstance(hosts, str)
     kind = getattr(getattr(hosts, "dtype", None), "kind", "O")
@@ -272,7 +273,7 @@ def _holds_names(hosts: Any) -> bool:
 
 
 def _places(given: Any, known: dict[str | int, int], what: str) -> Any:
-    """Replace hosts, by name or number, by their places among the known ones, and add new ones."""
+    """Replace hosts, by name or number, by their indices in the list of known ones; extend it."""
     one = _is_one(given)
     hosts = [node_name(plain(each)) for each in ([given] if one else given)]
     for row, host in enumerate(hosts):
@@ -308,7 +309,7 @@ def _quantities(values: ArrayLike, what: str, parse: Any, most: float, unit: str
 
 
 def _is_one(values: Any) -> bool:
-    """Whether a value is that of all flows."""
+    """Whether a single value is given for all flows."""
     return isinstance(values, str) or not isinstance(values, Iterable)
 
 
@@ -331,7 +332,7 @@ def _numbers(values: Any, what: str, of: str) -> NDArray[Any]:
 
 
 def _refuse_first(given: NDArray[Any], good: NDArray[np.bool_], what: str, allowed: str) -> None:
-    """Raise an error about the first value that is not good, if there is one."""
+    """Raise an error about the first invalid value, if there is one."""
     if not good.all():
         row = int(np.argmin(good))
         raise RowError(f"{what} of row {row} must be {allowed}, not {given[row].item()!r}", row)
@@ -342,12 +343,12 @@ def _refuse_first(given: NDArray[Any], good: NDArray[np.bool_], what: str, allow
 
 def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
                  ) -> dict[str, str | None]:
-    """Check that a table has the columns that are wanted; find that of bytes if none is named.
+    """Check that a table has the wanted columns; find the column of bytes if none is given.
 
     Raises
     ------
     InputError
-        If it has not; the message lists those that there are.
+        If a column is missing; the message lists the existing ones.
     """
     names = dict(wanted)
     if not (hasattr(df, "columns") and hasattr(df, "iloc")):
@@ -366,14 +367,14 @@ def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
 
 
 class GroupedFlows(NamedTuple):
-    """Flows of a table by coflow, and coflows by job; both in order of their first rows.
+    """The flows of a table by coflow, and coflows by job; both in order of their first rows.
 
     Attributes
     ----------
     rows : ndarray of int, shape (flows,)
         The rows, coflow after coflow.
     counts : ndarray of int, shape (coflows,)
-        How many of them each coflow has.
+        Number of flows of each coflow.
     start_s : ndarray of float, shape (coflows,)
     coflow_id : ndarray of int, shape (coflows,)
         The coflows' labels if they are numbers; else -1.
@@ -384,7 +385,7 @@ class GroupedFlows(NamedTuple):
     id : ndarray of int, shape (jobs,)
         The jobs' labels if they are numbers, else their indices.
     names : tuple of str
-        The jobs' labels if they are no numbers; else empty.
+        The jobs' labels if they are not numbers; else empty.
     """
 
     rows: Ints
@@ -401,7 +402,8 @@ def grouped(df: pd.DataFrame, names: Mapping[str, str | None], start_s: Floats, 
             ) -> GroupedFlows:
     """Group the rows of a table by its columns of coflows and jobs.
 
-    Without the former, each row is a coflow; without the latter, each coflow is a job.
+    Without a column of coflows, each row is a coflow. Without a column of jobs, each coflow is a
+    job.
 
     Raises
     ------
@@ -447,7 +449,7 @@ def _labels(df: pd.DataFrame, name: str | None, owner: str) -> tuple[Ints, Any]:
 
 
 def _ids(labels: NDArray[Any], name: str | None, owner: str) -> Ints | None:
-    """Return labels that are numbers as ids, and None for others."""
+    """Return labels that are numbers as ids; None for others."""
     if not all(map(is_number, map(plain, labels.tolist()))):
         return None
     numbers = labels.astype(np.float64)
@@ -459,7 +461,7 @@ def _ids(labels: NDArray[Any], name: str | None, owner: str) -> Ints | None:
 
 
 def _differing(values: NDArray[Any], coflow: Ints, first: Ints) -> Iterator[tuple[int, int]]:
-    """Yield each row whose value is not that of its coflow's first row, and that row."""
+    """Yield each row with another value than its coflow's first row, and that row."""
     known = first[coflow]
     for row in np.flatnonzero(values != values[known]).tolist():
         yield row, int(known[row])

@@ -49,9 +49,9 @@ def in_place(kernel: Callable[..., Any]) -> Any:
 
 
 def inlined(kernel: Callable[..., Any]) -> Any:
-    """Make a kernel part of those that call it, so that it is not compiled for itself, too.
+    """Compile a kernel only as part of its callers.
 
-    For kernels with one caller, or short ones: Numba compiles what a kernel calls again with each
+    For kernels with one caller, and for short ones: Numba compiles a called kernel again with each
     of its callers.
     """
     return _NJIT(error_model="numpy", inline="always")(kernel)
@@ -129,7 +129,7 @@ def _cached_with_its_callees() -> Iterator[None]:
 
 
 def cache_folder() -> Path:
-    """Return the folder in which this version of netsim keeps what can be made again."""
+    """Return the cache folder of this version of netsim."""
     return Path(_folder(_CONFIG.CACHE_DIR))
 
 

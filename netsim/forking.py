@@ -1,4 +1,4 @@
-"""What copies of a run share, as nothing changes it any more."""
+"""Objects that copies of a run share, because they no longer change."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ T = TypeVar("T")
 
 
 def same(thing: T, _: dict[int, Any]) -> T:
-    """Return a thing itself: as ``__deepcopy__`` of a class whose objects nothing changes."""
+    """Return the object itself; the ``__deepcopy__`` of classes with immutable objects."""
     return thing
 
 
 class Known(dict[Any, Any]):
-    """A dict whose values nothing changes: a copy of it shares them."""
+    """A dict with immutable values, which copies share."""
 
     def __deepcopy__(self, _: dict[int, Any]) -> Known:
         return Known(self)
 
 
 class Rows(list[Any]):
-    """A list of what has been, which nothing changes: a copy of it shares its members."""
+    """A list of immutable past records, which copies share."""
 
     def __deepcopy__(self, _: dict[int, Any]) -> Rows:
         return Rows(self)

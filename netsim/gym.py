@@ -1,4 +1,4 @@
-"""An environment of Gymnasium in which an agent decides what a coflow scheduler decides."""
+"""A Gymnasium environment in which an agent takes the decisions of a coflow scheduler."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Floats = NDArray[np.float64]
 
 
 class _Agent(Allocator):
-    """Answers what the agent has decided, once; else the run stands still until it has."""
+    """Gives the agent's decision as its answer, once; otherwise the run waits for the agent."""
 
     wakes_on: ClassVar[Event] = Event.COFLOW
     #: The run is held at each decision, so none may be made ahead of the clock.
@@ -83,33 +83,34 @@ class _Agent(Allocator):
 class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
     """Runs of a workload in which an agent decides at each coflow event.
 
-    An observation is a dict of arrays with a value per coflow, `COLUMNS`, in the order of the
-    view: by arrival. ``active`` says which are there; the others are 0. ``now`` is the time. What
-    is infinite, as gamma on a failed link, is 1e18.
-    An action has a value per coflow, too. Those beyond the arrays are served last.
+    An observation is a dict of arrays, `COLUMNS`, with one value per coflow in the order of the
+    view, which is by arrival. ``active`` marks the existing coflows; the other entries are 0.
+    ``now`` is the time. Infinite values, such as gamma on a failed link, are replaced by 1e18. An
+    action has one value per coflow, too. Coflows beyond the length of the arrays are served last.
 
     Parameters
     ----------
     network : Topology, Cluster or str
         As for `netsim.Simulation`.
     workload : Workload, str or callable
-        Likewise; or a function of a seed that returns a workload, for other ones in each episode.
+        As for `netsim.Simulation`; or a function that returns a workload for a seed, so that each
+        episode has another workload.
     coflows : int
-        How many coflows an agent sees at most.
+        The largest number of coflows that an agent sees.
     action : {"order", "shares"}
-        What an action says of coflows: keys, the least of which is served first, at MADD rates; or
-        shares of their LP rates, from 0 to 1, which are scaled down if they do not fit; if all are
-        0, they are equal. The space
-        of keys is from -1 to 1, but any numbers do, as only their order counts.
+        The meaning of an action. ``"order"``: keys; coflows are served by increasing key, at MADD
+        rates. The space of keys is from -1 to 1, but any numbers may be given, because only their
+        order counts. ``"shares"``: shares of LP rates from 0 to 1, which are scaled down if they do
+        not fit. If all shares are 0, coflows get equal shares.
     leftover : {"maxmin", "greedy", "none"}
         With an order: how left-over bandwidth is allocated; see `netsim.Allocation`.
     information : {"clairvoyant", "agnostic"}
         Whether sizes are observed.
     reward : callable, optional
-        ``reward(sim, start_s, active)`` returns the reward of a step, from a simulation that stands
-        at the end of it, the time at which it began, and the number of coflows that were active
-        then. By default minus the seconds of all active coflows: their sum over an episode is minus
-        the sum of the coflows' completion times, as these are noticed.
+        ``reward(sim, start_s, active)`` returns the reward of a step. The arguments are the
+        simulation at the end of the step, the time of its beginning, and the number of coflows that
+        were active then. The default is minus the seconds of all active coflows, whose sum over an
+        episode is minus the sum of the coflows' completion times, as noticed.
     until : quantity, optional
         Time at which an episode is cut off.
     **options
@@ -118,12 +119,12 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
     Attributes
     ----------
     sim : Simulation
-        The run of this episode, to look at.
+        The run of this episode, for inspection.
 
     Raises
     ------
     InputError
-        If arguments cannot be simulated.
+        If an argument is invalid.
     MissingExtraError
         When this module is imported, if Gymnasium is not installed.
 
@@ -183,8 +184,8 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
               ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Begin another episode, and run it up to its first decision; see Gymnasium.
 
-        The seed is that of the simulation, and of the workload if it is a function; without one
-        each episode draws its own.
+        The seed is used for the simulation, and for the workload if it is a function. Without a
+        seed, each episode draws its own.
         """
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(2**31))
@@ -202,14 +203,14 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
         return self._seen(), self._info()
 
     def step(self, action: Floats) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-        """Decide, and run up to the next decision; see Gymnasium.
+        """Apply an action, and run up to the next decision; see Gymnasium.
 
         An episode is terminated when all jobs have finished, and truncated at `until`.
 
         Raises
         ------
         InputError
-            If an action has another shape, or is no number.
+            If an action has the wrong shape, or is not a number.
         """
         if not hasattr(self, "sim"):
             raise InputError("call reset before step")
@@ -250,13 +251,13 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
         return {"coflows": self._active, "hidden": max(self._active - self._coflows, 0)}
 
     def _hear(self, event: RunEvent) -> None:
-        """Sum up how long coflows have been active."""
+        """Sum the seconds for which coflows have been active."""
         self._waited_s += self._waiting * (event.at_s - self._since_s)
         self._since_s = event.at_s
         self._waiting += 1 if event.kind == "coflow-valid" else -1
 
     def _seconds_of_coflows(self) -> float:
-        """Return minus the seconds of active coflows since this was last asked."""
+        """Return minus the seconds of active coflows since the last call."""
         now, waited = self.sim.now, self._waited_s + self._waiting * (self.sim.now - self._since_s)
         self._since_s, self._waited_s = now, 0.0
         return -waited

@@ -65,7 +65,7 @@ class History:
 
 
 def joined(earlier: History, later: History) -> History:
-    """Put two histories behind each other; GPU-seconds are known if they are of both."""
+    """Concatenate two histories; GPU-seconds are known if both have them."""
     names = ["group", "user", "iterations"]
     if earlier.gpu_s is not None and later.gpu_s is not None:
         names.append("gpu_s")

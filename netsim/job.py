@@ -47,8 +47,8 @@ class JobSpec:
     arrival_s : float
         When the job arrives, in seconds.
     iterations : int
-        Number of iterations; each starts when the previous one has ended, unless stages say for
-        which they wait.
+        Number of iterations. Each starts when the previous one has ended, unless stages define what
+        they wait for.
     stages : tuple of Stage
         The stages of an iteration, with flows between ranks.
     pattern : str, mapping or object, optional
@@ -60,7 +60,7 @@ class JobSpec:
     nbytes : float
         Bytes passed to the pattern, which defines their meaning.
     compute_s : float
-        Seconds of computation at the begin of each iteration, before its first coflows.
+        Seconds of computation at the start of each iteration, before its first coflows.
     redraw : bool
         Whether the pattern draws new random sizes in each iteration.
     hosts : tuple of int or str, optional
@@ -69,18 +69,18 @@ class JobSpec:
     name : str
         A label, such as the model's name.
     estimate_s : float, optional
-        The job's duration in seconds as schedulers estimate it.
+        The job's duration in seconds, as estimated by schedulers.
     group, user : int, optional
         The group of recurring jobs to which the job belongs, and the user who submitted it;
         predictors use both.
     model : ParallelModel, optional
         The model that is trained, with a rank for each slice of each replica, stage by stage.
     operations : Operations or Programs, optional
-        What ranks compute and send, as columns, or class by class of ranks that are alike; see
+        The computations and coflows of ranks, as columns, or by class of identical ranks; see
         `netsim.operations.Operations` and `netsim.programs.Programs`.
     state_bytes : float, optional
-        Bytes that the job moves if it is preempted and comes back on other servers; by default
-        what the run says.
+        Bytes that the job moves if it is preempted and restarts on other servers; by default those
+        of the run's preemption options.
     """
 
     id: int
@@ -161,7 +161,7 @@ class JobSpec:
                              f"which {self.iterations} iterations would repeat; leave it out")
 
     def _check_ranked(self, owner: str) -> None:
-        """Check stages that say on which ranks they compute, or what they wait for before."""
+        """Check stages with ranks that compute, or with `after_previous`."""
         if not (is_ranked(self.stages) or self.operations is not None):
             return
         if self.compute_s:
@@ -192,16 +192,16 @@ class JobSpec:
 
     @property
     def by_name(self) -> bool:
-        """Whether the job names some of its hosts, whose numbers only a network knows."""
+        """Whether some hosts are given by name, so that only a network knows their numbers."""
         return any(isinstance(host, str) for host in self.hosts or ())
 
     def check_flows_only(self) -> None:
-        """Check that the job is no more than flows that start at given times.
+        """Check that the job only consists of flows that start at given times.
 
         Raises
         ------
         InputError
-            If it is, with the reason.
+            If there is more to the job, with the reason.
         """
         reasons = {
             "has no explicit stages": not self.stages, "has no hosts": self.hosts is None,
@@ -240,9 +240,9 @@ def _interned(hosts: tuple[int | str, ...]) -> tuple[int | str, ...]:
 
 
 class JobColumns(Sequence[JobSpec]):
-    """Jobs of one coflow each, as columns; a `JobSpec` is made when somebody asks for it.
+    """Jobs of one coflow each, as columns; a `JobSpec` is made when it is accessed.
 
-    Rank r of each job runs on host r, or on that of its number in the names of `columns`.
+    Rank r of each job runs on host r, or on the host with this index in `columns.hosts`.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class JobColumns(Sequence[JobSpec]):
     Attributes
     ----------
     hosts : int
-        Number of hosts that the jobs need: the largest one's number plus 1, or that of names.
+        Number of hosts that the jobs need: the largest number plus 1, or the number of names.
     """
 
     #: The name of the stage of each job.
@@ -289,7 +289,7 @@ class JobColumns(Sequence[JobSpec]):
         return type(self), (self.columns,)
 
     def _job(self, k: int) -> JobSpec:
-        """Return a job, always the same."""
+        """Return a job; the same object at each call."""
         if k not in self._made:
             columns, name = self.columns, self.columns.names[k] if self.columns.names else ""
             sent = slice(self._first[k], self._first[k] + columns.counts[k])
@@ -320,13 +320,13 @@ def first_hosts(count: int) -> tuple[int | str, ...]:
 
 
 def column(jobs: Sequence[Any], name: str) -> Sequence[Any]:
-    """Return an attribute of all jobs, without making those that are held as columns.
+    """Return an attribute of all jobs, without making objects of jobs stored as columns.
 
     Parameters
     ----------
     jobs : sequence of JobSpec or EdgeJob
     name : {"id", "arrival_s", "name", "ranks", "iterations"}
-        Of jobs that are objects, any attribute.
+        For jobs that are objects, any attribute.
     """
     if isinstance(jobs, JobColumns):
         return jobs.column(name)
@@ -334,6 +334,6 @@ def column(jobs: Sequence[Any], name: str) -> Sequence[Any]:
 
 
 def delays_stages(jobs: Sequence[Any]) -> bool:
-    """Whether a stage of a job has an overhead of its own; those that patterns make are unknown."""
+    """Whether a stage of a job has its own overhead; stages of patterns are not known."""
     return not isinstance(jobs, JobColumns) and any(
         stage.overhead_s for job in jobs for stage in job.stages)

@@ -1,8 +1,8 @@
-"""What the ranks of a job compute and send in an iteration, as columns.
+"""The operations of a job's ranks in an iteration, as columns.
 
 An *operation* is a computation on a rank, a coflow, or a point at which others meet. It begins when
-those that it waits for are complete, in its own iteration and in the one before, so that iterations
-are one graph without a begin and an end of each.
+the operations that it waits for are complete, in its own iteration and in the previous one. So all
+iterations form one graph, without a common start and end of each.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class Communication(NamedTuple):
     kind : str
         One of `COMMUNICATIONS`.
     members : tuple of int
-        The group's ranks in order, of those with a root the root first; of a send, who sends and
-        who receives.
+        The group's ranks in order, with the root first if there is one; for a send, the sender and
+        the receiver.
     payload : int
-        Bytes of the larger one of a rank's two buffers: of an all-gather what it has afterwards, of
-        a reduce-scatter what it had before.
+        Bytes of the larger one of a rank's two buffers: the output of an all-gather, the input of a
+        reduce-scatter.
     group : str
-        What the group is called: its kind of parallelism, such as ``"tp"``, or its name in a trace.
+        Label of the group: its kind of parallelism, such as ``"tp"``, or its name in a trace.
     rings : int
-        Of an all-reduce, an all-gather or a reduce-scatter, how many rings there are, each with a
-        part of the payload. Members are in runs of so many, such as the ranks on a server: ring k
-        goes over each run from the member after its k-th, and leaves it from the k-th.
+        For an all-reduce, an all-gather or a reduce-scatter: the number of rings, each with a part
+        of the payload. Members are in runs of this length, such as the ranks on a server. Ring k
+        passes through each run from the member after the k-th, and leaves it from the k-th.
     """
 
     kind: str
@@ -68,12 +68,12 @@ class Sending(NamedTuple):
     flows : Flows
         Between ranks.
     steps : tuple of (ndarray of int, int)
-        The steps of a collective for which it stands; see `netsim.Stage`.
+        The steps of a collective that it merges; see `netsim.Stage`.
     weight : float
     deadline_s, overhead_s : float or None
         See `netsim.Stage`.
     communication : Communication or None
-        The collective, or the message, that the flows are; None if it is not known.
+        The collective or the message; None if not known.
     """
 
     flows: Flows
@@ -86,10 +86,10 @@ class Sending(NamedTuple):
     @classmethod
     def of(cls, kind: str, members: Sequence[int], payload: int, group: str = "",
            rings: int = 1) -> Sending:
-        """Return what a collective or a message transfers, with the bytes of all of its steps.
+        """Return the transfer of a collective or a message, with the bytes of all of its steps.
 
-        All-reduce, all-gather and reduce-scatter go round a ring, broadcast and reduce along a
-        chain from or to the root, the others straight from rank to rank.
+        All-reduce, all-gather and reduce-scatter use a ring; broadcast and reduce use a chain from
+        or to the root; the others send directly from rank to rank.
 
         Parameters
         ----------
@@ -101,8 +101,8 @@ class Sending(NamedTuple):
         UnknownNameError
             If there is no such kind.
         InputError
-            If there are several rings of what goes round none, or of members in runs of other
-            lengths.
+            If there are several rings for a collective that uses none, or members are in runs of
+            other lengths.
 
         Examples
         --------
@@ -119,7 +119,7 @@ class Sending(NamedTuple):
             kind, tuple(at.tolist()), payload, group, rings))
 
     def scaled(self, factor: float) -> Sending:
-        """Return the coflow with a factor of its bytes."""
+        """Return the coflow with its bytes multiplied by a factor."""
         flows, made = self.flows, self.communication
         if made is not None:
             made = made._replace(payload=round(made.payload * factor))
@@ -132,14 +132,14 @@ _RINGS = ("all-reduce", "all-gather", "reduce-scatter")
 
 
 def transfer(kind: str, at: Ints, rings: int = 1) -> tuple[Ints, Ints, int, int]:
-    """Return who sends to whom, how many parts of the payload in all, and in how many steps.
+    """Return who sends to whom, the parts of the payload sent in all, and the number of steps.
 
-    There are as many parts as ranks, and as many of them as rings.
+    There are as many parts as ranks times rings.
 
     Raises
     ------
     InputError
-        If there cannot be so many rings.
+        If this number of rings is impossible.
     """
     others = len(at) - 1
     if rings != 1 and (kind not in _RINGS or rings < 1 or len(at) % rings):
@@ -208,7 +208,7 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operations:
-    """What the ranks of a job compute and send in an iteration.
+    """The operations of a job's ranks in an iteration.
 
     Attributes
     ----------
@@ -217,31 +217,31 @@ class Operations:
     compute_s : ndarray of float, shape (operations,)
         Seconds of computation.
     sends : ndarray of int, shape (operations,)
-        Which of `sendings` is emitted after the computation; -1 for none.
+        Index in `sendings` of the coflow sent after the computation; -1 for none.
     stream, name : ndarray of int, shape (operations,)
-        Place of the stream in `streams`, and of the name in `names`. Computations of a stream on
-        the same rank take turns, in the order in which they could begin; those of other streams run
-        beside them.
+        Index of the stream in `streams`, and of the name in `names`. Computations of a stream on
+        the same rank take turns, in the order in which they could begin. Different streams run in
+        parallel.
     after, after_previous : Relation
-        For each operation, those that it waits for in its iteration, and in the one before. One
-        without the former must have some of the latter.
+        For each operation, the operations that it waits for in its iteration, and in the previous
+        one. An operation must wait for at least one.
     sendings : tuple of Sending
     streams, names : tuple of str
     ranks : int
         Number of ranks.
     until : ndarray of int, optional, shape (operations,)
-        For each computation, the operation at whose end another one has its turn on the stream: by
-        default itself. A rank that waits in a collective, on a stream that it has for that, has an
-        operation there of no seconds, which the collective comes after, until the collective.
+        For each computation, the operation at whose end the stream is free again; by default the
+        computation itself. A rank that occupies a stream while it waits in a collective has an
+        operation of 0 seconds there before the collective, with the collective as its `until`.
     turns : {"ready", "number"}
-        Which computation is the next on a stream: the one that could begin first, or the first
-        of those that can.
+        The next computation on a stream: the one that was ready first, or, among those that are
+        ready, the first in order.
 
     Raises
     ------
     InputError
         If columns differ in length, a rank or a reference does not exist, operations of an
-        iteration wait for each other in a circle, or one waits for nothing.
+        iteration wait for each other in a circle, or an operation waits for nothing.
     """
 
     rank: Ints
@@ -290,7 +290,7 @@ class Operations:
         object.__setattr__(self, "sequence", self._in_order())
 
     def _in_order(self) -> Ints:
-        """Return the operations in an order in which all come after those they wait for."""
+        """Return the operations in topological order."""
         left, children = self.after.counts.tolist(), self.after.inverse().lists()
         order = [k for k, count in enumerate(left) if not count]
         for k in order:  # the list grows in the loop
@@ -309,7 +309,7 @@ class Operations:
 
     @property
     def holders(self) -> dict[int, list[int]]:
-        """For operations at whose end turns of others end, which these are."""
+        """For operations whose end also ends the turns of others, these others."""
         found: dict[int, list[int]] = {}
         if self.until is not None:
             for k in np.flatnonzero(self.until != np.arange(len(self))).tolist():
@@ -317,7 +317,7 @@ class Operations:
         return found
 
     def slowed(self, factors: Floats) -> Operations:
-        """Return the operations where the computation of each rank takes a factor longer.
+        """Return the operations with the computation of each rank multiplied by its factor.
 
         Parameters
         ----------
@@ -330,7 +330,7 @@ class Operations:
         return other
 
     def scaled(self, nbytes: float, compute: float) -> Operations:
-        """Return the operations with factors of all bytes and of all seconds of computation."""
+        """Return the operations with all bytes and all computation multiplied by factors."""
         other = self.slowed(np.full(self.ranks, compute))
         sendings = tuple(each.scaled(nbytes) for each in self.sendings)
         object.__setattr__(other, "sendings", sendings)
@@ -344,12 +344,12 @@ class Operations:
     def make(cls, rows: Sequence[tuple[int, float, int, str, str]],
              after: Iterable[tuple[int, int]], after_previous: Iterable[tuple[int, int]],
              sendings: Sequence[Sending], ranks: int) -> Operations:
-        """Make operations of rows ``(rank, seconds, sending, stream, name)``.
+        """Make operations from rows ``(rank, seconds, sending, stream, name)``.
 
         Parameters
         ----------
         rows : sequence of tuple
-            -1 for no rank and for no sending.
+            Rows, with -1 for no rank and for no sending.
         after, after_previous : iterable of (int, int)
             Pairs of an operation and one that it waits for.
         sendings : sequence of Sending

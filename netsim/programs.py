@@ -1,4 +1,4 @@
-"""What ranks do that are alike: a program for each class of them, and who communicates with whom.
+"""The programs of identical ranks: one program per class of ranks, and the groups of ranks.
 
 The operations of all ranks follow from it, and those of one rank of each class.
 """
@@ -30,7 +30,7 @@ _MANY, _EACH = 5_000_000, 850
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Coflows of groups of ranks, each of which does the same in its own group.
+    """Coflows of groups of ranks that all do the same, each in its own group.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Family:
         See `netsim.operations.Communication`.
     members : ndarray of int, shape (groups, ranks of a group)
     factor : float
-        Of all bytes, for scaled jobs.
+        Factor of all bytes, for scaled jobs.
     """
 
     kind: str
@@ -63,28 +63,28 @@ class Family:
                      np.full(len(src) * self.groups, nbytes))
 
     def sending(self, group: int) -> Sending:
-        """Return what a group sends."""
+        """Return the sending of a group."""
         made = Sending.of(self.kind, self.members[group].tolist(), self.payload, self.group,
                           self.rings)
         return made if self.factor == 1 else made.scaled(self.factor)
 
 
 class Row(NamedTuple):
-    """A step of the program of a class, of which each rank, or each group, has an operation.
+    """A step in the program of a class; each rank, or each group, has one operation of it.
 
     Attributes
     ----------
     name, stream : str
     ranks : ndarray of int or None
-        The ranks that compute; None of a communication.
+        The ranks that compute; None for a communication.
     seconds : float
-        Of a computation, or of a delay, on no rank.
+        Duration of a computation, or of a delay on no rank.
     family : int
-        Which of `Programs.families` is sent, an operation per group; -1 for none.
+        Index in `Programs.families` of what is sent, with an operation per group; -1 for none.
     size : int
         Number of operations.
     of_rank : ndarray of int, shape (ranks of the class,)
-        Which of them is that of each rank.
+        For each rank, the index of its operation.
     """
 
     name: str
@@ -98,16 +98,16 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Programs:
-    """The operations of an iteration of a job, class by class of ranks that are alike.
+    """The operations of an iteration of a job, by class of identical ranks.
 
-    All classes have as many ranks.
+    All classes have equally many ranks.
 
     Attributes
     ----------
     rows : tuple of Row
     after, after_previous : tuple of (int, int)
-        Pairs of a row and one that it waits for: the operation of the k-th rank of its class waits
-        for that of the k-th rank of the other's.
+        Pairs of a row and a row that it waits for. The operation of the k-th rank of its class
+        waits for that of the k-th rank of the other class.
     families : tuple of Family
     ranks : int
         Number of all ranks.
@@ -128,7 +128,7 @@ class Programs:
         return Programs, (self.rows, self.after, self.after_previous, self.families, self.ranks)
 
     def scaled(self, nbytes: float, compute: float) -> Programs:
-        """Return the programs with factors of all bytes and of all seconds of computation."""
+        """Return the programs with all bytes and all computation multiplied by factors."""
         return replace(
             self, rows=tuple(row if row.ranks is None else row._replace(
                 seconds=row.seconds * compute) for row in self.rows),
@@ -141,12 +141,12 @@ class Programs:
 
     @cached_property
     def first(self) -> Ints:
-        """Place of the first operation of each row among those of `whole`."""
+        """Index in `whole` of the first operation of each row."""
         return np.cumsum(self.counts) - self.counts
 
     @cached_property
     def first_sending(self) -> Ints:
-        """Place of the first coflow of each family among the sendings of `whole`."""
+        """Index of the first coflow of each family among the sendings of `whole`."""
         groups = np.array([family.groups for family in self.families], np.int64)
         return np.cumsum(groups) - groups
 
@@ -157,7 +157,7 @@ class Programs:
         Warns
         -----
         NetsimWarning
-            If they are so many that they need gigabytes.
+            If there are so many that they need gigabytes.
         """
         if len(self) > _MANY:
             warnings.warn(NetsimWarning(
@@ -176,7 +176,7 @@ class Programs:
                                 sendings)
 
     def _of_all(self, pairs: Sequence[tuple[int, int]]) -> Relation:
-        """Return the relation of operations, of one of rows."""
+        """Return the relation of operations that follows from one of rows."""
         operation, other = (np.concatenate([np.empty(0, np.int64), *(
             self.first[pair[side]] + self.rows[pair[side]].of_rank for pair in pairs)])
             for side in (0, 1))
@@ -197,7 +197,7 @@ class Programs:
 
     def _operations(self, counts: Ints, rank: Ints, sends: Ints, after: Relation,
                     after_previous: Relation, sendings: tuple[Sending, ...]) -> Operations:
-        """Make operations, so many of each row."""
+        """Make operations, with the given number for each row."""
         streams, stream = _numbered(row.stream for row in self.rows)
         names, name = _numbered(row.name for row in self.rows)
         return Operations(rank, np.repeat([row.seconds for row in self.rows], counts), sends,

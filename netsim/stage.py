@@ -51,19 +51,19 @@ class Stage:
         Whether the stage represents traffic inside servers, in parallel with a job's coflows. It
         sends nothing over the network, and is not counted when coflows are numbered.
     steps : tuple of (ndarray of int, int)
-        The steps of a collective for which the coflow stands, if it has the bytes of several: for
-        each kind of step the flows over which it sends, by their places, and how many steps are of
-        this kind. Empty if the coflow is one step. Its overhead is that of all of them, see
+        The steps of a collective, if the coflow merges several: for each kind of step, the indices
+        of its flows, and the number of steps of this kind. Empty if the coflow is a single step.
+        The overhead of the coflow includes that of all steps, see
         `netsim.network.Wire.overhead_of`.
     overhead_s : float or None
-        Seconds of software and launch between the stage being valid and its first byte, in which
-        it takes no bandwidth; None for the network's. Stages without flows over links have none.
+        Seconds of software and launch between the stage being valid and its first byte, without use
+        of bandwidth; None for the network's value. Stages without flows over links have none.
     ranks : tuple of int
-        The ranks that compute for `compute_s`, each in its turn, before the coflow becomes valid.
-        Empty if the computation is on no rank in particular.
+        The ranks that each compute for `compute_s`, when it is their turn, before the coflow
+        becomes valid. Empty if the computation belongs to no particular rank.
     stream : str
         Computations on the same stream of a rank take turns, in the order in which they could
-        begin, then that of stages; different streams run side by side.
+        begin, then in the order of stages. Different streams run in parallel.
     after_previous : tuple of str
         Stages of the previous iteration that must complete before this one starts. A stage with
         neither `after` nor this waits for the whole previous iteration.
@@ -128,7 +128,7 @@ class Stage:
             object.__setattr__(self, field_name, value)
 
     def again(self, name: str, after: tuple[str, ...]) -> Stage:
-        """Return the same stage by another name, after other stages, which are not checked."""
+        """Return the same stage with another name and other, unchecked predecessors."""
         other = object.__new__(Stage)
         for field_name in self.__slots__:
             object.__setattr__(other, field_name, getattr(self, field_name))
@@ -137,7 +137,7 @@ class Stage:
         return other
 
     def scaled(self, time: float, nbytes: float, compute: float) -> Stage:
-        """Return the same stage with factors of its release, its bytes and its computation."""
+        """Return the same stage with its release, bytes and computation multiplied by factors."""
         other = self.again(self.name, self.after)
         flows = self.flows
         if flows is not None:
@@ -158,5 +158,5 @@ def _ranks(given: Iterable[int], what: str) -> tuple[int, ...]:
 
 
 def is_ranked(stages: Iterable[Stage]) -> bool:
-    """Whether stages say on which ranks they compute, or which of the last iteration they await."""
+    """Whether stages have ranks that compute, or `after_previous`."""
     return any(stage.ranks or stage.after_previous for stage in stages)

@@ -28,12 +28,12 @@ def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
 
 
 def seed_of(seed: int, purpose: str, *key: int) -> int:
-    """Return a seed for something that has streams of its own, below 2^32; as `stream` otherwise.
+    """Return a seed below 2^32 for something with its own streams; otherwise as `stream`.
 
     Parameters
     ----------
     seed, purpose, *key
-        As of `stream`.
+        As for `stream`.
     """
     return int(_root(seed, purpose, *key).generate_state(1)[0])
 

@@ -101,7 +101,7 @@ def merge_equal(keys: ArrayLike) -> NDArray[np.float64]:
 
 
 def _merge(values: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return `values` themselves if no run has several, else as `merge_equal` says."""
+    """Return `values` themselves if no run has several entries, else as `merge_equal`."""
     low, high = values[order][:-1], values[order][1:]
     with np.errstate(invalid="ignore", over="ignore"):  # inf - inf; 1e308 + 1e308
         scale = np.minimum(np.abs(low), np.abs(high))

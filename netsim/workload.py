@@ -1,8 +1,8 @@
-"""The input of a simulation, as immutable data: jobs, of stages, of flows.
+"""The input of a simulation, as immutable data: jobs of stages, and stages of flows.
 
 A job is a DAG of *stages* that repeats for a number of iterations. A stage computes for some time
-and then emits one *coflow*: a set of flows that the job needs finished together. Flows are between
-*ranks*, the processes of the job; a placement gives the host on which each rank runs.
+and then sends one *coflow*: a set of flows that the job needs finished together. Flows are between
+*ranks*, the processes of the job. A placement gives the host on which each rank runs.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Workload:
     Attributes
     ----------
     jobs : tuple of JobSpec
-        The jobs, sorted by (arrival, id). Of `from_arrays`, and of `from_frame` where each job has
-        one coflow, a sequence that makes jobs when they are asked for.
+        The jobs, sorted by (arrival, id). In a workload of `from_arrays`, or of `from_frame` with
+        one coflow per job, a sequence that makes jobs when they are accessed.
     name : str
         A label for results.
     seed : int
@@ -101,14 +101,14 @@ class Workload:
         Parameters
         ----------
         src, dst : array_like of int or str
-            Hosts, by number, or by name on the network that the workload will run on; the source
-            and the destination of each flow.
+            The source and the destination of each flow: hosts, by number, or by name on the network
+            that the workload will run on.
         nbytes : array_like of float
             Sizes in bytes.
         at_s : array_like of float
             When each flow starts, in seconds; in any order.
         name, seed
-            As of other workloads.
+            As for `Workload`.
 
         Returns
         -------
@@ -117,11 +117,11 @@ class Workload:
         Raises
         ------
         InputError
-            If there are no flows, lengths differ, or a value is none that a flow can have.
+            If there are no flows, lengths differ, or a value is invalid.
 
         Notes
         -----
-        A single value, such as ``"10MB"``, is that of all flows. Rank r of each job runs on host r,
+        A single value, such as ``"10MB"``, applies to all flows. Rank r of each job runs on host r,
         and its stage is named ``"coflow"``.
 
         Examples
@@ -147,7 +147,7 @@ class Workload:
                    nbytes: str | None = None, start: str | None = "start_s",
                    coflow: str | None = None, job: str | None = None, name: str = "workload",
                    seed: int = 0) -> Self:
-        """Make a workload of a table with a row for each flow.
+        """Make a workload from a table with one row per flow.
 
         Parameters
         ----------
@@ -159,14 +159,13 @@ class Workload:
         start : str or None
             Name of the column of starts in seconds; if None, all flows start at 0.
         coflow : str, optional
-            Name of the column that says to which coflow a flow belongs; all flows of a coflow have
-            the same start. If None, each flow is a coflow.
+            Name of the column with the coflow of each flow; all flows of a coflow must have the
+            same start. If None, each flow is a coflow.
         job : str, optional
-            Name of the column that says to which job a coflow belongs. A job arrives at the start
-            of its first coflow, and is done when all have been sent. If None, each coflow is
-            a job.
+            Name of the column with the job of each coflow. A job arrives at the start of its first
+            coflow, and is done when all its coflows have been sent. If None, each coflow is a job.
         name, seed
-            As of other workloads.
+            As for `Workload`.
 
         Returns
         -------
@@ -175,16 +174,16 @@ class Workload:
         Raises
         ------
         InputError
-            If a column is not there, a value is none that a flow can have, or the flows of a coflow
-            have several starts or jobs.
+            If a column is missing, a value is invalid, or the flows of a coflow have several starts
+            or jobs.
 
         Notes
         -----
         Labels of coflows and jobs that are whole numbers are their ids; a job has the id of its
         coflow if there is only a column of coflows. Other labels become the names of jobs, which
-        are numbered in order of their first rows. Where each job has one coflow, the workload stays
-        columns, as that of `from_arrays`; other jobs have a stage for each coflow, with its label
-        as its name.
+        are numbered in order of their first rows. If each job has one coflow, the workload is
+        stored as columns, as with `from_arrays`. Otherwise jobs have a stage for each coflow, named
+        after its label.
 
         Examples
         --------
@@ -220,7 +219,7 @@ class Workload:
     def __getitem__(self, which: slice) -> Self: ...
 
     def __getitem__(self, which: int | slice) -> JobSpec | Self:
-        """Return a job, or the workload of some jobs, by their places in order of (arrival, id)."""
+        """Return a job, or the workload of some jobs, by their index in order of (arrival, id)."""
         if isinstance(which, slice):
             return self._of(np.arange(len(self))[which])
         return self.jobs[which]
@@ -231,7 +230,7 @@ class Workload:
         Raises
         ------
         InputError
-            If a job of one has the id of one of the other; see `renumber`.
+            If both contain a job with the same id; see `renumber`.
         """
         if not isinstance(other, Workload):
             return NotImplemented
@@ -255,12 +254,12 @@ class Workload:
             "id", "name", "arrival_s", "ranks", "iterations", "compute_s")}, len(self))
 
     def filter(self, keep: Callable[[JobSpec], Any]) -> Self:
-        """Return the workload of the jobs for which a function returns something true.
+        """Return the workload of the jobs for which a function returns a true value.
 
         Raises
         ------
         InputError
-            If there is none.
+            If there is no such job.
 
         Examples
         --------
@@ -271,7 +270,7 @@ class Workload:
         return self._of(np.flatnonzero([bool(keep(job)) for job in self.jobs]))
 
     def _of(self, places: NDArray[np.int64]) -> Self:
-        """Return the workload of the jobs at some places."""
+        """Return the workload of the jobs with the given indices."""
         if not len(places):
             raise InputError(f"workload {self.name!r}: no job is left of {len(self):,}")
         jobs = self.jobs
@@ -283,7 +282,7 @@ class Workload:
     def renumber(self, first: int = 0) -> Self:
         """Return the same jobs with ids that count from `first`, in order of (arrival, id).
 
-        Sizes that patterns draw depend on the id, and so change.
+        Sizes that patterns draw depend on the id, so they change.
         """
         check_whole(first, "first", most=MOST_ID - len(self))
         jobs = self.jobs
@@ -294,22 +293,23 @@ class Workload:
 
     @plain_numbers
     def scale(self, *, time: float = 1.0, nbytes: float = 1.0, compute: float = 1.0) -> Self:
-        """Return the same jobs with other arrivals, sizes and computation.
+        """Return the same jobs with arrivals, sizes and computation multiplied by factors.
 
         Parameters
         ----------
         time : float
-            Factor of arrivals, and of times of release; 0.5 makes jobs arrive twice as densely.
+            Factor of arrivals and release times; with 0.5, jobs arrive twice as densely.
         nbytes : float
-            Factor of the bytes of flows and patterns. Sizes that are options of a pattern stay.
+            Factor of the bytes of flows and patterns. Sizes that are options of a pattern do not
+            change.
         compute : float
             Factor of all seconds of computation.
 
         Raises
         ------
         InputError
-            If a factor is not finite and at least 0, or bytes or computation are to change of a
-            job that trains a model, from which they follow.
+            If a factor is not finite or is negative; or if `nbytes` or `compute` is not 1 for a job
+            that trains a model, which determines both.
 
         Examples
         --------
@@ -328,9 +328,9 @@ class Workload:
 
     @plain_numbers
     def shift(self, time: Quantity = 0.0, *, ids: int = 0) -> Self:
-        """Return the same jobs, which arrive later, with larger ids.
+        """Return the same jobs with later arrivals and larger ids.
 
-        Sizes that patterns draw depend on the id, and so change with it.
+        Sizes that patterns draw depend on the id, so they change with it.
 
         Parameters
         ----------
@@ -360,7 +360,7 @@ class Workload:
                                    for job in jobs])
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table with a row per flow, which `from_frame` and the format ``flows`` read.
+        """Return a table with one row per flow, which `from_frame` and the format ``flows`` read.
 
         Returns
         -------
@@ -371,8 +371,8 @@ class Workload:
         Raises
         ------
         InputError
-            If a job is more than flows that start at given times: if it computes, repeats, has
-            stages that wait for others, draws from a pattern, or has no hosts.
+            If a job does not only consist of flows that start at given times: if it computes,
+            repeats, has stages that wait for others, draws from a pattern, or has no hosts.
 
         Notes
         -----
@@ -405,9 +405,9 @@ class Workload:
 
 def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows, hosts: tuple[str | int, ...]
              ) -> Sequence[JobSpec]:
-    """Make the jobs of flows that are grouped: columns if each has one coflow, else objects.
+    """Make the jobs of grouped flows: columns if each job has one coflow, else objects.
 
-    The hosts are those that numbers in the flows stand for, if they have names.
+    `hosts` are the hosts behind the numbers in the flows, if they have names.
     """
     src, dst, nbytes = (each[groups.rows] for each in flows)
     if len(groups.id) == len(groups.job):

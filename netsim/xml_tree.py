@@ -23,7 +23,7 @@ _MOST_DEPTH = 1000
 
 @dataclass
 class Element:
-    """An element: its name, its attributes, what is in it, and where it is.
+    """An element: its name, attributes, children and position.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def refuse(self, message: str) -> NoReturn:
-        """Raise an error of this element.
+        """Raise an error with the position of this element.
 
         Raises
         ------
@@ -51,11 +51,11 @@ class Element:
         raise TraceError(message, self.path, self.line)
 
     def named(self, *names: str) -> Iterator[Element]:
-        """Yield the children of some names."""
+        """Yield the children with the given names."""
         return (child for child in self.children if child.name in names)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return an attribute, which must be there if it has no default."""
+        """Return an attribute, which must exist unless there is a default."""
         value = self.attributes.get(name, default)
         if value is None:
             self.refuse(f"<{self.name}> has no attribute {name!r}")

@@ -20,15 +20,13 @@ __all__ = ["ALGORITHMS", "COLLECTIVES", "Algorithm", "algorithms_of", "check_alg
 
 @dataclass(frozen=True)
 class Algorithm:
-    """How one algorithm of a collective makes its messages.
+    """How an algorithm of a collective makes its messages.
 
     Attributes
     ----------
     phases : callable
         Function of the number of ranks and the options that returns the rounds of each phase.
-    cuts : callable
-        Likewise, for `Schedule.cuts`.
-    options : tuple of str
+    cuts : callable Likewise, for `Schedule.cuts`. options : tuple of str
         The options that it takes.
     copies : callable
         Likewise, for `Schedule.copies`.
@@ -59,7 +57,7 @@ def _one_phase(make: Callable[[int], list[Round]]) -> Algorithm:
 
 def _folded(make: Callable[[int], list[Round]], cuts: Callable[..., tuple[int, ...]] = _by_rank
             ) -> Algorithm:
-    """Return an algorithm with phases of their own for a fold and its reversal."""
+    """Return an algorithm with separate phases for a fold and its reversal."""
     return Algorithm(lambda n, _: _fold_apart(n, make(n)), cuts)
 
 
@@ -152,18 +150,19 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
     collective : str
         One of `COLLECTIVES`.
     ranks : int
-        How many, n, at positions 0 to n - 1.
+        Number of ranks, n, at positions 0 to n - 1.
     algorithm : str, optional
-        One of those of the collective; by default the first in `ALGORITHMS`. Or a file, ``.xml``,
-        with a program of MSCCL, see `read_msccl`; a relative path is one from the current folder.
+        An algorithm of the collective; by default the first one in `ALGORITHMS`. Or a file,
+        ``.xml``, with a program of MSCCL, see `read_msccl`; a relative path starts at the current
+        folder.
     chunks : int
-        Into how many chunks trees and chains cut what they send.
+        Number of chunks into which trees and chains divide the data.
     root : int
-        The position at which a broadcast begins, or a reduction ends.
+        The position of the root of a broadcast or a reduction.
     group : int, optional
-        How many consecutive positions are a group of ``hierarchical``; must divide `ranks`.
+        Number of consecutive positions in a group of ``hierarchical``; must divide `ranks`.
     inner, outer : {"ring", "direct"}
-        What ``hierarchical`` does inside groups and across them.
+        The algorithms of ``hierarchical`` inside groups and across them.
     order : sequence of int, optional
         The rank at each position; by default position p is rank p.
     pairs : sequence of (int, int), optional
@@ -174,7 +173,7 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
     UnknownNameError
         If there is no such collective or algorithm.
     InputError
-        If an option is not possible, or the algorithm does not take it.
+        If an option is invalid, or the algorithm does not take it.
 
     Examples
     --------
@@ -203,14 +202,14 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
 
 
 def check_algorithm(collective: str, algorithm: str, given: dict[str, Any]) -> Algorithm:
-    """Check the name of an algorithm, and that it takes the options that are not the usual ones.
+    """Check the name of an algorithm, and that it takes the given options.
 
     Raises
     ------
     UnknownNameError
         If there is no such collective or algorithm.
     TraceError
-        If it is a file that cannot be read, is wrong, or is of another collective.
+        If it is a file that cannot be read, is invalid, or describes another collective.
     InputError
         If the algorithm does not take an option.
     """
@@ -244,9 +243,9 @@ def _program(collective: str, algorithm: str, ranks: int, order: Sequence[int] |
 
 
 def _rows(algorithm: str, ranks: int, given: dict[str, Any]) -> int:
-    """Return an upper bound of the messages that arrays hold, where steps that are alike are one.
+    """Return an upper bound of the rows in the arrays of messages; equal steps share rows.
 
-    That is known before any is made.
+    It is known before any message is made.
     """
     if given["pairs"] is not None:
         return len(given["pairs"])
@@ -267,7 +266,7 @@ def _check(owner: str, options: Sequence[str], ranks: int, given: dict[str, Any]
     Raises
     ------
     InputError or UnknownNameError
-        If one is not possible with this number of ranks.
+        If an option is invalid for this number of ranks.
     """
     if "root" in options:
         check_whole(given["root"], f"{owner}: root", 0, ranks - 1)
@@ -294,7 +293,7 @@ def frozen_pairs(pairs: Any, what: str) -> tuple[tuple[int, int], ...]:
     Raises
     ------
     InputError
-        If they are no list of pairs of whole numbers, or there is none.
+        If the argument is not a list of pairs of whole numbers, or is empty.
     """
     try:
         found = tuple((src, dst) for src, dst in pairs)
@@ -317,7 +316,7 @@ def _frozen_order(order: Any, ranks: int, what: str) -> tuple[int, ...]:
 @lru_cache(maxsize=64)
 def _made(collective: str, algorithm: str, ranks: int, options: tuple[tuple[str, Any], ...],
           order: tuple[int, ...] | None) -> Schedule:
-    """Make a schedule; cached, as jobs ask for the same ones over and over."""
+    """Make a schedule; cached, because jobs ask for the same ones repeatedly."""
     how, given = ALGORITHMS[collective][algorithm], dict(options)
     if ranks == 1:
         return Schedule(collective, algorithm, 1, (), (), (), 1, order)

@@ -21,8 +21,7 @@ class Bandwidths(NamedTuple):
     algbw : float
         The size over the time.
     busbw : float
-        What the fullest port would have to carry on average, whatever the algorithm: at most the
-        rate of the ports.
+        The rate that the fullest port needs under any algorithm, so at most the rate of the ports.
     """
 
     algbw: float
@@ -49,12 +48,12 @@ def bandwidths(collective: str, ranks: int, nbytes: float, time_s: float, *,
     nbytes : float
         The size, as in `netsim.collectives.schedule`; payload, without headers.
     time_s : float
-        How long it took.
+        Duration of the collective.
     matrix : ndarray of float, shape (ranks, ranks), optional
-        What each rank sends to each other one, in bytes. The size is then the largest row; for
-        busbw, it is the largest row or column without the diagonal.
+        Bytes that each rank sends to each other rank. The size is then the largest row; for busbw,
+        it is the largest row or column without the diagonal.
     pairs : sequence, optional
-        Given for a send-recv of pairs of one's own, which has no bandwidths.
+        Given for a send-recv with user-defined pairs, which has no bandwidths.
 
     Returns
     -------

@@ -1,13 +1,13 @@
-"""Which algorithm an all-reduce takes: by the cost model of NCCL, or by the network alone.
+"""The choice of an algorithm for a collective: by NCCL's cost model, or by the network alone.
 
 `predicted` is the model of NCCL 2.x (``src/graph/tuning.cc``, commit b6475625), without its search
 of the topology, CollNet, NVLS and plug-ins of users. For each of two algorithms and three protocols
 it predicts
 
-    time = latency + size / bandwidth
+time = latency + size / bandwidth
 
-and the least one wins. Its tables hold measured constants of GPU generations; times are in
-microseconds and rates in GB/s there.
+and the smallest time wins. Its tables hold measured constants of GPU generations, with times in
+microseconds and rates in GB/s.
 """
 
 from __future__ import annotations
@@ -70,15 +70,16 @@ _CORRECTION = (
 
 @dataclass(frozen=True)
 class Choice:
-    """The algorithm of a collective, and why.
+    """The algorithm of a collective, and the reason for it.
 
     Attributes
     ----------
     algorithm : str
     protocol : str
-        NCCL's, which is reported and changes nothing in a run; empty if the network alone decides.
+        NCCL's protocol, which is reported but has no effect on a run; empty if the network alone
+        decides.
     times_s : mapping of str to float
-        The predicted time of each candidate, in seconds; of ``auto``, by ``"algorithm/protocol"``.
+        The predicted time of each candidate, in seconds; for ``auto``, by ``"algorithm/protocol"``.
     """
 
     algorithm: str
@@ -108,15 +109,15 @@ class Choice:
 @plain_numbers
 @dataclass(frozen=True)
 class NcclCosts:
-    """What NCCL's model knows of a machine.
+    """The parameters of a machine in NCCL's model.
 
     Parameters
     ----------
     rate : quantity
-        The bus rate, in bytes per second: of the NVLink (or PCIe) port of a GPU on one server; else
-        the least of that and the sum of the NICs of a server.
+        The bus rate, in bytes per second: on one server, the rate of a GPU's NVLink (or PCIe) port;
+        on several, the smaller one of that and the sum of a server's NICs.
     servers : int
-        Over how many servers the ranks are spread.
+        Number of servers of the ranks.
     generation : {"hopper", "ampere", "volta"}
     cpu : {"intel", "amd"}
     inside : {"nvlink", "pcie"}
@@ -129,7 +130,7 @@ class NcclCosts:
     Raises
     ------
     InputError
-        If an option is not possible.
+        If an option is invalid.
     """
 
     rate: Quantity
@@ -155,14 +156,14 @@ class NcclCosts:
 @plain_numbers
 @dataclass(frozen=True)
 class SwitchCosts:
-    """A switch that does not block: the rate of its ports, the latency of paths, the overhead.
+    """Parameters of a non-blocking switch: rate of its ports, latency of paths, overhead of steps.
 
     Parameters
     ----------
     rate : quantity
         Bytes per second.
     latency, overhead : quantity
-        Of every path, and of every step; seconds.
+        Latency of every path, and overhead of every step, in seconds.
     """
 
     rate: Quantity
@@ -178,9 +179,9 @@ class SwitchCosts:
 def auto(collective: str, ranks: int, nbytes: float, costs: NcclCosts) -> Choice:
     """Choose the algorithm of a collective as NCCL's published cost model does.
 
-    An all-reduce takes a ring or a double tree, whichever the model predicts to be faster with its
-    best protocol; of equal ones the tree, and LL before LL128 before Simple. Others take the only
-    algorithm that the model has for them.
+    An all-reduce takes a ring or a double tree, whichever is faster with its best protocol
+    according to the model. In a tie, the tree wins, and LL before LL128 before Simple. Other
+    collectives take the only algorithm that the model has for them.
 
     Parameters
     ----------
@@ -230,7 +231,7 @@ def _channels(costs: NcclCosts) -> int:
 
 
 def _ring_rate(protocol: int, n: int, _: float, costs: NcclCosts) -> float:
-    """Return GB/s of a ring: its bus rate over the times that each byte crosses a port."""
+    """Return GB/s of a ring: its bus rate over the number of times each byte crosses a port."""
     wide, spread = float(costs.rate) / 1e9, min(costs.servers, 3) - 1
     per_channel = _GENERATIONS[costs.generation].ring_ll128[spread]
     bus = (min(_most_ll(costs), wide / 4),
@@ -240,7 +241,7 @@ def _ring_rate(protocol: int, n: int, _: float, costs: NcclCosts) -> float:
 
 
 def _tree_rate(protocol: int, _: int, nbytes: float, costs: NcclCosts) -> float:
-    """Return GB/s of a double tree, corrected by what trees of this size really get."""
+    """Return GB/s of a double tree, with NCCL's correction for its size."""
     of, spread, channels = (_GENERATIONS[costs.generation], min(costs.servers, 3) - 1,
                             _channels(costs))
     most = min(0.92 * float(costs.rate) / 1e9, channels * of.tree[spread])
@@ -260,7 +261,7 @@ def _between(algorithm: str, protocol: int, costs: NcclCosts) -> float:
 
 
 def _ring_wait(protocol: int, n: int, nbytes: float, costs: NcclCosts) -> float:
-    """Return the microseconds of 2(n - 1) hops, of which 2 per server cross the network."""
+    """Return the microseconds of 2(n - 1) hops; 2 hops per server cross the network."""
     hop, crossing, least = _PER_HOP[costs.inside][_RING][protocol], 0, 0.0
     if costs.servers > 1:
         crossing = 2 * costs.servers
@@ -286,10 +287,10 @@ _CANDIDATES = ("ring", "double-tree", "halving-doubling")
 def fastest(collective: str, ranks: int, nbytes: float, costs: SwitchCosts) -> Choice:
     """Choose the algorithm that takes the least time in steps on an idle switch.
 
-    Of an all-reduce: among ring, double tree and halving-doubling, with one chunk, the first of
-    equal ones. ``direct`` is not among them: as overheads pass in parallel and many senders to one
-    port cost nothing, it would always win, which says something of the model, not of networks.
-    Others take the same as with `auto`.
+    For an all-reduce, the candidates are ring, double tree and halving-doubling, with one chunk;
+    the first one wins a tie. ``direct`` is not a candidate: it would always win, because the model
+    has parallel overheads and no cost for many senders to one port. Other collectives take the same
+    algorithm as with `auto`.
 
     Examples
     --------
@@ -317,7 +318,7 @@ def costs_of(kind: type[Any], given: Mapping[str, Any] | Any, what: str) -> Any:
     Raises
     ------
     InputError
-        If they are no mapping, or an option is wrong.
+        If the argument is not a mapping, or an option is invalid.
     """
     if isinstance(given, kind):
         return given

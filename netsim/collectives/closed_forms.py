@@ -61,7 +61,8 @@ Floats = NDArray[np.float64]
 class _Given(NamedTuple):
     """The numbers in a formula.
 
-    `block` is the largest of n parts; `messages` are those of the fullest port of a send-recv.
+    `block` is the largest of n parts; `messages` is the number of messages at the fullest port of a
+    send-recv.
     """
 
     n: int
@@ -104,7 +105,7 @@ def closed_form_s(collective: str, algorithm: str, ranks: int, nbytes: float, ra
     nbytes : float
         The size, as in `netsim.collectives.schedule`; not used with a matrix.
     rate : float
-        Of each port, in bytes per second.
+        Rate of each port, in bytes per second.
     latency, overhead : float
         Seconds.
     chunks, unit, group, inner, outer, matrix, pairs
@@ -113,7 +114,8 @@ def closed_form_s(collective: str, algorithm: str, ranks: int, nbytes: float, ra
     Returns
     -------
     float or None
-        Seconds; None if there is no formula for this case. `stepwise_s` counts these.
+        Seconds; None if there is no formula for this case. `stepwise_s` computes the time from the
+        messages.
     """
     if ranks == 1:
         return 0.0
@@ -138,7 +140,7 @@ def _direct(g: _Given) -> _Found:
 
 
 def _twice(formula: Callable[[_Given], _Found]) -> Callable[[_Given], _Found]:
-    """Return the formula of a reduce-scatter that an equal all-gather follows."""
+    """Return the formula of a reduce-scatter followed by an equal all-gather."""
     def both(g: _Given) -> _Found:
         found = formula(g)
         return None if found is None else (2 * found[0], 2 * found[1])

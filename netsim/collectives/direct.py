@@ -1,4 +1,4 @@
-"""Direct exchanges: each position sends to the one that needs it."""
+"""Direct exchanges: each position sends straight to the position that needs the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["all_gather", "all_to_all", "pairwise", "reduce_scatter", "send_recv"
 
 
 def _others(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return all pairs of positions, those of a position with itself left out."""
+    """Return all pairs of different positions."""
     src, dst = np.divmod(np.arange(n * n), n)
     apart = src != dst
     return src[apart], dst[apart]

@@ -17,9 +17,9 @@ _WAYS = {"ring": rings, "direct": direct}
 def all_reduce(n: int, group: int, inner: str, outer: str) -> list[list[Round]]:
     """Make three phases: reduce-scatter inside groups, all-reduce across, all-gather inside.
 
-    Part l of the data belongs to the position of index l in each group, and is cut further into
-    one piece per group: piece l G + a, where G is the number of groups. Phases without steps are
-    left out.
+    Part l of the data belongs to the position with index l in each group, and is divided into one
+    piece per group: piece l G + a, where G is the number of groups. Phases without steps are left
+    out.
     """
     inside, across = _WAYS[inner], _WAYS[outer]
     groups = n // group
@@ -34,7 +34,7 @@ def all_reduce(n: int, group: int, inner: str, outer: str) -> list[list[Round]]:
 
 
 def _inside(each: Round, n: int, group: int) -> Round:
-    """Let all groups do at once what one does with its parts."""
+    """Let all groups do what one group does with its parts, at the same time."""
     groups = n // group
     begin = group * np.repeat(np.arange(groups), len(each.src))
     return replace(
@@ -44,7 +44,7 @@ def _inside(each: Round, n: int, group: int) -> Round:
 
 
 def _across(each: Round, n: int, group: int) -> Round:
-    """Let the positions of each index do at once what a position per group does with its piece."""
+    """Let the positions of each index exchange their pieces across groups, at the same time."""
     groups = n // group
     index = np.tile(np.arange(group), len(each.src))
     src, dst, first, count = (np.repeat(array, group)

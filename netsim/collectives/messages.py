@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Steps that are alike: the same messages several times, of pieces that move on.
+    """Several equal steps: the same messages, with pieces that move on from step to step.
 
     Piece k of message m in repetition t is ``base[m] + (first[m] + t shift + k) mod wrap``.
 
@@ -32,15 +32,15 @@ class Round:
     first, count : ndarray of int, shape (messages,)
         The first piece, and the number of pieces.
     wrap : int
-        The number of pieces after which they begin at the first again.
+        The number of pieces after which numbering starts again.
     times : int
-        How many steps there are.
+        The number of steps.
     shift : int
-        By how many pieces each step is ahead of the one before.
+        By how many pieces each step is ahead of the previous one.
     base : ndarray of int, shape (messages,), or int
-        Where the pieces begin.
+        The number of the first piece.
     adds : ndarray of bool, shape (messages,), or bool
-        Whether the receiver adds what it gets; otherwise it replaces what it has.
+        Whether the receiver adds the data to its own; otherwise it replaces its own.
     tree : ndarray of int, shape (messages,), or int
         The tree to which a message belongs, if there are several.
     """
@@ -93,7 +93,7 @@ class Messages(NamedTuple):
     pieces : list of list of int
         The pieces of each message, in ascending order.
     adds : ndarray of bool, shape (messages,)
-        Whether the receiver adds what it gets.
+        Whether the receiver adds the data to its own.
     tree : ndarray of int, shape (messages,)
     """
 
@@ -107,17 +107,17 @@ class Messages(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """What a phase sends over each directed edge, in order of sender and receiver.
+    """The bytes that a phase sends over each directed edge, in order of sender and receiver.
 
     Attributes
     ----------
     src, dst : ndarray of int, shape (edges,)
         Ranks.
     pieces : ndarray of int, shape (edges,)
-        How many pieces are sent over each.
+        Number of pieces sent over each edge.
     steps : tuple of (ndarray of int, int)
-        The steps for which the phase stands: the edges that are used, and in how many steps they
-        are. See `netsim.network.Wire.overhead_of`.
+        The steps that the phase merges: the edges in use, and the number of steps that use them.
+        See `netsim.network.Wire.overhead_of`.
     """
 
     src: Ints
@@ -128,7 +128,7 @@ class Edges(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The messages of a collective among some ranks, whatever their sizes.
+    """The messages of a collective among some ranks, for any size.
 
     Attributes
     ----------
@@ -139,16 +139,16 @@ class Schedule:
     phase_lengths : tuple of int
         The number of rounds of each phase.
     cuts : tuple of int
-        Into how many parts the data is cut, into how many each part is, and so on.
+        The number of parts of the data, the number of parts of each part, and so on.
     copies : int
-        How often the pieces are there, if each rank has its own.
+        The number of copies of the pieces, if each rank has its own.
     order : tuple of int, optional
         The rank at each position; position p is rank p if not given.
     in_turn : bool
-        Whether each rank ends one step before it begins the next, even if no piece asks for it.
+        Whether each rank ends a step before it begins the next one, even if no piece requires that.
     after : tuple of tuple of int, optional
-        For each message, in the order of `messages`, those that it waits for, if the algorithm says
-        so itself; else `netsim.collectives.waits` does.
+        For each message, in the order of `messages`, the messages that it waits for, if the
+        algorithm defines these. By default they follow from `netsim.collectives.waits`.
     """
 
     collective: str
@@ -169,7 +169,7 @@ class Schedule:
 
     @property
     def pieces(self) -> int:
-        """Number of pieces into which the data is cut."""
+        """Number of pieces into which the data is divided."""
         return int(np.prod(self.cuts, dtype=np.int64)) * self.copies
 
     @property
@@ -193,9 +193,9 @@ class Schedule:
         nbytes : float
             The size of the collective, as `netsim.collectives.schedule` says.
         unit : float, optional
-            The size of an element, which is not cut, in bytes.
+            The size of an element in bytes; elements are not divided.
         matrix : ndarray of float, shape (ranks, ranks), optional
-            Bytes that each position has for each other one, of an all-to-all.
+            For an all-to-all: bytes that each position sends to each other one.
 
         Raises
         ------

@@ -35,28 +35,28 @@ _BUFFERS = "ios"
 
 
 def is_program(algorithm: str) -> bool:
-    """Whether the name of an algorithm is that of a file."""
+    """Whether the name of an algorithm is the name of a file."""
     return algorithm.endswith(".xml")
 
 
 @dataclass(frozen=True, eq=False)
 class Program(Schedule):
-    """A program of MSCCL: its messages, each of which waits for others; see `read_msccl`.
+    """A program of MSCCL: messages that wait for other messages; see `read_msccl`.
 
-    Step s has the messages with a chain of s others that they wait for. Pieces are chunks of the
-    sender's buffers, of the input first, then of the output and of the scratch buffer.
+    Step s consists of the messages that wait for a chain of s others. Pieces are chunks of the
+    sender's buffers: first the input, then the output, then the scratch buffer.
 
     Attributes
     ----------
     listing : Listing
-        What the file says.
+        The contents of the file.
     """
 
     listing: Listing | None = None
 
     def sizes(self, nbytes: float, unit: float | None = None,
               matrix: NDArray[np.float64] | None = None) -> Sizes:
-        """Return the sizes of chunks: whole units, or bytes, so that the last one is padded.
+        """Return the sizes of chunks: whole units, or bytes, with the last chunk padded.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Program(Schedule):
 
 
 def read_msccl(path: str | Path, *, verify: bool | None = None) -> Program:
-    """Read a program of MSCCL (XML), and check that it runs and does what it says.
+    """Read a program of MSCCL (XML); check that it can run and gives the right result.
 
     Parameters
     ----------
@@ -96,14 +96,14 @@ def read_msccl(path: str | Path, *, verify: bool | None = None) -> Program:
     Returns
     -------
     Program
-        Whose ranks are the GPUs of the file. A message is of all chunks of a step, and a step that
-        sends is done when its message has arrived; copies and additions take no time.
+        The program, with the GPUs of the file as ranks. A message has all chunks of a step, and a
+        step that sends is done when its message has arrived. Copies and additions take no time.
 
     Raises
     ------
     TraceError
         If the file cannot be read or is invalid, sends and receives do not match, steps wait for
-        each other, read what nobody has written, or results are wrong; with the line, GPU, thread
+        each other, a step reads unwritten data, or results are wrong; with the line, GPU, thread
         block and step.
     """
     check_path(path, "path")
@@ -112,7 +112,7 @@ def read_msccl(path: str | Path, *, verify: bool | None = None) -> Program:
 
 @lru_cache(maxsize=8)
 def _program(data: bytes, path: Path, verify: bool | None) -> Program:
-    """Make a program of the bytes of a file; cached, as jobs ask for the same over and over."""
+    """Make a program from the bytes of a file; cached, as jobs ask for the same one repeatedly."""
     listing = parse_listing(data, path)
     partner = matched(listing)
     order = order_of(listing, partner)
@@ -147,7 +147,7 @@ def _scheduled(listing: Listing, messages: list[Message]) -> Program:
 
 
 def _first_piece(listing: Listing, message: Message) -> int:
-    """Return the number of the first chunk that a message is of."""
+    """Return the number of the first chunk of a message."""
     step = message.sent
     buffer, chunk = step.source if step.reads else step.target
     before = _BUFFERS[:_BUFFERS.index(buffer)]
@@ -160,7 +160,7 @@ def program_for(collective: str, path: str) -> Program:
     Raises
     ------
     TraceError
-        As `read_msccl` does, or if the program is of another collective.
+        As `read_msccl` does, or if the program describes another collective.
     """
     made = read_msccl(path)
     if made.collective != collective:

@@ -34,14 +34,14 @@ class Step:
     Attributes
     ----------
     gpu, block, number : int
-        Where it is.
+        Position of the step.
     type : str
         As in the file: ``"s"``, ``"r"``, ``"cpy"``, ``"re"``, ``"nop"``, ``"rrc"``, ``"rcs"``,
         ``"rrs"`` or ``"rrcs"``.
     source, target : (str, int)
         Buffers, ``"i"``, ``"o"`` or ``"s"``, and the first chunk there.
     count : int
-        How many chunks.
+        Number of chunks.
     after : (int, int) or None
         The thread block and the step of the same GPU that it waits for.
     line : int
@@ -79,13 +79,13 @@ class Step:
 
     @property
     def where(self) -> str:
-        """Where it is, in words."""
+        """The position of the step, in words."""
         return f"gpu {self.gpu} tb {self.block} step {self.number}"
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A thread block: whom it sends to and receives from (-1: nobody), its channel and steps."""
+    """A thread block: its peers to send to and receive from (-1: none), its channel and steps."""
 
     gpu: int
     number: int
@@ -97,7 +97,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """A program as listed.
+    """A program as listed in its file.
 
     Attributes
     ----------
@@ -107,10 +107,10 @@ class Listing:
         ``"all-reduce"``, ``"all-gather"``, ``"reduce-scatter"`` or ``"all-to-all"``.
     gpus : int
     chunks : int
-        Into how many chunks the larger buffer of a rank is cut.
+        Number of chunks of the larger buffer of a rank.
     in_place : bool
     min_bytes, max_bytes : int
-        The sizes that it is meant for, the second one excluded.
+        The range of sizes that it is meant for, without the second one.
     scratch : tuple of int
         Chunks of the scratch buffer of each GPU.
     blocks : mapping of (int, int) to Block
@@ -135,14 +135,14 @@ class Listing:
         return [step for block in self.blocks.values() for step in block.steps]
 
     def size_of(self, gpu: int, buffer: str) -> int:
-        """Return how many chunks a buffer has."""
+        """Return the number of chunks of a buffer."""
         if buffer == "s":
             return self.scratch[gpu]
         small = {"all-gather": "i", "reduce-scatter": "o"}.get(self.collective)
         return self.chunks // self.gpus if buffer == small else self.chunks
 
     def refuse(self, message: str, step: Step | None = None) -> NoReturn:
-        """Raise an error, of a step if one is given.
+        """Raise an error, with the position of a step if one is given.
 
         Raises
         ------
@@ -154,12 +154,12 @@ class Listing:
 
 
 def parse_listing(data: bytes, path: Path) -> Listing:
-    """Parse the XML of a program, and check what each element says.
+    """Parse the XML of a program, and check its elements.
 
     Raises
     ------
     TraceError
-        If it is not XML of this kind, or an attribute is missing or impossible; with the line.
+        If it is not such XML, or an attribute is missing or invalid; with the line.
     """
     root = parse_xml(data, path)
     if root.name != "algo":
@@ -245,7 +245,7 @@ def _end(element: Element, side: str, where: str) -> tuple[str, int]:
 
 
 def _check_step(listing: Listing, step: Step) -> None:
-    """Check peers, chunks and what it waits for."""
+    """Check the peers, the chunks and the dependency of a step."""
     block = listing.blocks[step.gpu, step.block]
     for does, key, peer in ((step.sends, "send", block.send), (step.receives, "recv", block.recv)):
         if does and peer < 0:

@@ -1,4 +1,4 @@
-"""Programs of MSCCL in the order in which they can run: messages, waits, deadlocks and results."""
+"""Running programs of MSCCL: the order of steps, messages, waits, deadlocks and results."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def order_of(listing: Listing, partner: Mapping[Step, Step], *, last_first: bool
              ) -> list[Step]:
     """Return all steps in an order in which they can run.
 
-    A step waits for the one before it in its thread block, for the one that it names, and, if it
-    receives, for the one that sends. Of those that can run, the one that could first does, or the
-    one that could last.
+    A step waits for the previous step of its thread block, for the step that it names, and, if it
+    receives, for the step that sends. Among the steps that can run, the one that became ready first
+    runs, or the one that became ready last.
 
     Raises
     ------
     TraceError
-        If some wait for each other: a deadlock.
+        If steps wait for each other: a deadlock.
     """
     onward: defaultdict[Step, list[Step]] = defaultdict(list)
     waits: dict[Step, int] = {}
@@ -106,7 +106,7 @@ def order_of(listing: Listing, partner: Mapping[Step, Step], *, last_first: bool
 
 
 def _circle(listing: Listing, sender: Mapping[Step, Step], stuck: Sequence[Step]) -> list[Step]:
-    """Return steps each of which waits for the next, and the last for the first."""
+    """Return a circle of steps, each of which waits for the next."""
     place: dict[Step, int] = {}
     left, step = set(stuck), stuck[0]
     while step not in place:
@@ -131,11 +131,12 @@ def _needed(listing: Listing, step: Step, sender: Mapping[Step, Step]) -> list[S
 
 def sent_messages(listing: Listing, order: Sequence[Step], partner: Mapping[Step, Step]
                   ) -> list[Message]:
-    """Return the messages, each with those that it waits for before it.
+    """Return the messages, each with the earlier messages that it waits for.
 
-    A step that sends is done when its message has arrived, one that receives when that has and it
-    is its turn, and others at once. Thus a message waits for others only. Messages of one thread
-    block arrive one after the other, so that of several the last one is enough.
+    A step that sends is done when its message has arrived. A step that receives is done when the
+    message has arrived and it is its turn. Other steps are done at once. So messages only wait for
+    messages. Messages of one thread block arrive one after the other, so among several of them it
+    is enough to wait for the last.
     """
     sender = {received: sent for sent, received in partner.items()}
     ends: dict[Step, dict[tuple[int, int], int]] = {}  # by thread block, the last message
@@ -155,12 +156,12 @@ def sent_messages(listing: Listing, order: Sequence[Step], partner: Mapping[Step
 
 
 def check_results(listing: Listing, order: Sequence[Step], partner: Mapping[Step, Step]) -> None:
-    """Run a program on symbols, and check that each rank has what the collective says.
+    """Run a program on symbols, and check that each rank gets the right result.
 
     Raises
     ------
     TraceError
-        If a step reads what nobody has written, or a chunk is wrong in the end.
+        If a step reads unwritten data, or a chunk is wrong at the end.
     """
     buffers = [_Buffers(listing, gpu) for gpu in range(listing.gpus)]
     sender = {received: sent for sent, received in partner.items()}
@@ -194,7 +195,7 @@ class _Buffers:
             self._cells[self._at("i", chunk)] = {(gpu, chunk): 1}
 
     def _at(self, buffer: str, chunk: int) -> tuple[str, int]:
-        """Return where a chunk is, in place or not."""
+        """Return the place of a chunk, in place or not."""
         listing = self._listing
         if not listing.in_place or buffer == "s":
             return buffer, chunk
@@ -245,7 +246,7 @@ def _expected(listing: Listing, gpu: int) -> Iterator[Value]:
 
 
 def _said(value: Value | None) -> str:
-    """Return what is in a chunk, in words."""
+    """Describe the contents of a chunk."""
     if value is None:
         return "nothing"
     listed = [f"{f'{times} times ' if times > 1 else ''}chunk {chunk} of gpu {rank}"

@@ -1,4 +1,4 @@
-"""How the bytes of a collective are cut into parts, and parts into chunks."""
+"""Dividing the bytes of a collective into parts, and parts into chunks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Floats = NDArray[np.float64]
 
 
 def split(nbytes: float, count: int, unit: float | None = None) -> Floats:
-    """Cut bytes into parts.
+    """Divide bytes into parts.
 
     Parameters
     ----------
     nbytes : float
         A multiple of `unit`, if that is given.
     count : int
-        How many parts, at least 1.
+        Number of parts, at least 1.
     unit : float, optional
-        The size of an element, in bytes, which is not cut; by default parts are equal, as sizes
-        are real numbers.
+        The size of an element in bytes; elements are not divided. By default, all parts are equal,
+        because sizes are real numbers.
 
     Returns
     -------
@@ -51,12 +51,12 @@ def split(nbytes: float, count: int, unit: float | None = None) -> Floats:
 
 
 def whole_units(nbytes: float, unit: float) -> int:
-    """Return how many elements there are.
+    """Return the number of elements.
 
     Raises
     ------
     InputError
-        If it is no whole number, or the unit is not positive.
+        If it is not a whole number, or the unit is not positive.
     """
     if not unit > 0:
         raise InputError(f"unit must be greater than 0 bytes, not {unit!r}")
@@ -70,14 +70,14 @@ def whole_units(nbytes: float, unit: float) -> int:
 class Sizes:
     """The sizes of the pieces of a collective.
 
-    Equal pieces are not listed, so that k of them are ``nbytes * k / divisor`` bytes, rounded once.
+    Equal pieces are not listed: k of them have ``nbytes * k / divisor`` bytes, rounded once.
 
     Attributes
     ----------
     nbytes : float
         The size of the collective.
     divisor : int
-        How many equal pieces make up `nbytes`.
+        Number of equal pieces that make up `nbytes`.
     listed : ndarray of float, shape (pieces,), optional
         The size of each piece, if they are not equal.
     """
@@ -93,7 +93,7 @@ class Sizes:
         Parameters
         ----------
         count : ndarray of int, shape (messages,)
-            How many pieces each has.
+            Number of pieces of each message.
         first : ndarray of int, shape (messages,)
             Piece k of a message is ``base + (first + k) % wrap``. Not needed if pieces are equal.
         """

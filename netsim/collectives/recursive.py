@@ -1,8 +1,8 @@
 """Recursive halving and doubling, and dissemination.
 
-If the number of positions is no power of two, a step before folds the odd ones among the first 2r
-into their neighbours, so that p positions survive, the largest power of two; a step at the end
-gives back to the others what is theirs.
+If the number of positions is not a power of two, let p be the largest power of two below it. A
+first step folds the odd positions among the first 2r into their neighbours, so that p positions
+survive. A last step returns their data to the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 
 class _Survivors(NamedTuple):
-    """The positions among which a power of two exchange, and what they own.
+    """The surviving positions, a power of two in number, and the blocks that they own.
 
     Survivor v owns the blocks from ``first[v]`` to ``first[v + 1]``.
     """
@@ -97,7 +97,7 @@ def _doubling(position: Ints, first: Ints, wrap: int) -> list[Round]:
 
 
 def dissemination(n: int) -> list[Round]:
-    """Barrier: in step s, i tells i + 2^s of all of whom it knows, the 2^s up to itself."""
+    """Barrier: in step s, i tells i + 2^s about all positions it knows, the 2^s up to itself."""
     at, rounds, h = np.arange(n), [], 1
     while h < n:
         rounds.append(one_step(at, (at + h) % n, at - h + 1, h, n))

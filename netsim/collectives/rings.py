@@ -28,8 +28,8 @@ def chain(n: int, chunks: int, root: int, adds: bool) -> list[Round]:
     """Send chunks along a chain, each position as soon as it has one.
 
     A broadcast goes up from the root: root + x sends chunk c to root + x + 1 in step x + c. A
-    reduction comes down to it: root - x sends chunk c to root - x + 1 in step n - 1 - x + c, for
-    x from n - 1 to 1. Both are the same but for where the chain begins, and what receivers do.
+    reduction comes down to it: root - x sends chunk c to root - x + 1 in step n - 1 - x + c, for x
+    from n - 1 to 1. Both differ only in where the chain begins, and in what receivers do.
     """
     begin = root + 1 if adds else root
     made = []

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 def stepwise_s(schedule: Schedule, sizes: Sizes, rate: float, latency: float = 0.0,
                overhead: float = 0.0) -> float:
-    """Compute the time of a collective in steps, alone on a switch that does not block.
+    """Compute the time of a collective in steps, alone on a non-blocking switch.
 
     A step takes the overhead, then as long as its fullest port sends or receives, and then the
     latency of a path. With G_s the bytes of the fullest port in step s, and sigma steps:
@@ -29,11 +29,11 @@ def stepwise_s(schedule: Schedule, sizes: Sizes, rate: float, latency: float = 0
     ----------
     schedule : Schedule
     sizes : Sizes
-        Those of its pieces.
+        The sizes of its pieces.
     rate : float
-        Of each port, in either direction; bytes per second.
+        Rate of each port in each direction, in bytes per second.
     latency, overhead : float
-        Of every path, and of every step, in seconds.
+        Latency of every path, and overhead of every step, in seconds.
 
     Returns
     -------
@@ -46,17 +46,17 @@ def stepwise_s(schedule: Schedule, sizes: Sizes, rate: float, latency: float = 0
 
 def aggregated_s(schedule: Schedule, sizes: Sizes, rate: float, latency: float = 0.0,
                  overhead: float = 0.0) -> float:
-    """Compute the time with one coflow per phase in place of its steps, as `stepwise_s`.
+    """Compute the time as `stepwise_s`, with one coflow per phase instead of its steps.
 
-    A phase takes as long as the port that sends or receives most in all of its steps together:
+    A phase takes as long as the port that sends or receives most over all of its steps:
 
         T = sigma (latency + overhead) + sum over phases of max over ports of (its bytes) / rate
 
-    That is with the rates that end each phase as early as its fullest port allows. Max-min fairness
-    may take longer where flows of a phase have unlike sizes, as in a double tree.
+    This assumes rates that end each phase as early as its fullest port allows. Max-min fairness may
+    take longer if flows of a phase have different sizes, as in a double tree.
 
-    It is at most that of the steps, as the largest sum is at most the sum of the largest; and equal
-    to it if and only if in each phase one port is the fullest one in every step.
+    The time is at most that of the steps, because the largest sum is at most the sum of the largest
+    values. The two are equal if and only if, in each phase, one port is the fullest in every step.
     """
     fullest = 0.0
     for phase, edges in enumerate(schedule.edges):
@@ -66,9 +66,9 @@ def aggregated_s(schedule: Schedule, sizes: Sizes, rate: float, latency: float =
 
 
 def port_bytes(schedule: Schedule, sizes: Sizes) -> Iterator[tuple[float, int]]:
-    """Yield the bytes of the fullest port of a step, and for how many steps on end.
+    """Yield the bytes of the fullest port of a step, and the number of such steps in a row.
 
-    A port is one direction of a position: what it sends, or what it receives.
+    A port is one direction of a position: sending or receiving.
     """
     for each in schedule.rounds:
         if each.alike(sizes):

@@ -65,7 +65,7 @@ def _down(n: int, step: int, chunks: int) -> tuple[Ints, Ints, Ints]:
 
 
 def broadcast(n: int, chunks: int, root: int) -> list[Round]:
-    """Send chunks down the tree, from the root to all children at once."""
+    """Send chunks down the tree, from the root to all children at the same time."""
     _, depth = in_order_tree(n)
     return [one_step((src + root) % n, (dst + root) % n, chunk, 1, chunks)
             for step in range(int(depth.max()) + chunks - 1)
@@ -73,7 +73,7 @@ def broadcast(n: int, chunks: int, root: int) -> list[Round]:
 
 
 def reduce(n: int, chunks: int, root: int) -> list[Round]:
-    """Send chunks up the tree; each parent adds what its children have."""
+    """Send chunks up the tree; each parent adds the data of its children."""
     _, depth = in_order_tree(n)
     return [one_step((src + root) % n, (dst + root) % n, chunk, 1, chunks, True)
             for step in range(int(depth.max()) + chunks - 1)
@@ -81,22 +81,22 @@ def reduce(n: int, chunks: int, root: int) -> list[Round]:
 
 
 def all_reduce(n: int, chunks: int) -> list[Round]:
-    """Send chunks up the tree, and from the root down at once."""
+    """Send chunks up the tree, and from the root down again as soon as they arrive."""
     return _all_reduce(n, chunks, [np.arange(n)])
 
 
 def double_all_reduce(n: int, chunks: int) -> list[Round]:
     """Do the same on two trees, each with half of the bytes.
 
-    The second tree is the first with other labels, so that leaves of the one are inner nodes of
-    the other: x becomes n - 1 - x if n is even, and x + 1 modulo n if it is odd.
+    The second tree is the first with other labels, so leaves of one are inner nodes of the other: x
+    becomes n - 1 - x if n is even, and x + 1 modulo n if it is odd.
     """
     x = np.arange(n)
     return _all_reduce(n, chunks, [x, (x + 1) % n if n % 2 else n - 1 - x])
 
 
 def _all_reduce(n: int, chunks: int, labels: list[Ints]) -> list[Round]:
-    """Make the steps of all trees at once; ``labels[t][x]`` is the position of x in tree t."""
+    """Make the steps of all trees together; ``labels[t][x]`` is the position of x in tree t."""
     deepest = int(in_order_tree(n)[1].max())
     made = []
     for step in range(2 * deepest + chunks - 1):

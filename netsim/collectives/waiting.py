@@ -1,4 +1,4 @@
-"""Which messages a message waits for, if each is sent as soon as it can be."""
+"""The messages that a message waits for, if each is sent as early as possible."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ _Held = tuple[int, int]
 def waits(messages: Messages, in_turn: bool = False) -> list[list[int]]:
     """Return the messages whose arrival each message waits for.
 
-    It waits (1) for each of its pieces, for the messages of earlier steps that brought it to the
-    sender since the sender last sent it; if there are none, for those that its last sending waited
-    for; and (2) for the last message of an earlier step over the same edge, of the same tree.
+    It waits for two kinds of messages. (1) For each of its pieces: the messages of earlier steps
+    that brought the piece to the sender since the sender last sent it; if there are none, those
+    that its last sending waited for. (2) The last message of an earlier step over the same edge and
+    tree.
 
     Parameters
     ----------
     messages : Messages
     in_turn : bool
-        Whether it also waits for (3) what its sender sent and received in the step before.
+        Whether it also waits for (3) the messages that its sender sent and received in the previous
+        step.
 
     Returns
     -------

@@ -51,7 +51,7 @@ def json_problem(error: Exception, text: str) -> Problem:
 
 
 def _deepest(text: str) -> tuple[int, int]:
-    """Return how many brackets are open where most are, and where that is first."""
+    """Return the greatest depth of open brackets, and where it is first reached."""
     depth = most = place = 0
     for match in _TOKEN.finditer(text):
         if match[0] in ("[", "{"):
@@ -132,8 +132,8 @@ class Checker:
     document : dict
         The instance; its key ``hosts`` bounds src and dst.
     by_name : bool
-        Whether some hosts are given by name. Then the ranks of jobs are the hosts of the file in
-        the order in which they come; else rank k is on host k.
+        Whether some hosts are given by name. Then ranks of jobs are the hosts of the file in the
+        order in which they occur; otherwise rank k is on host k.
 
     Attributes
     ----------
@@ -238,7 +238,7 @@ class Checker:
         return Flows.of(rows)
 
     def host(self, value: object, where: str) -> int:
-        """Check that a value is a host; return the rank that it has."""
+        """Check that a value is a host; return its rank."""
         if isinstance(value, str):
             self.found_name = True
             host: str | int = self.text(value, where)

@@ -1,4 +1,4 @@
-"""Flows of one's own in a table (CSV or Parquet), a row for each."""
+"""A user's flows in a table (CSV or Parquet), one row per flow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _USUAL = (("nbytes", "nbytes"), ("nbytes", "bytes"), ("start", "start_s"), ("cof
 def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
                nbytes: str | None = None, start: str | None = None, coflow: str | None = None,
                job: str | None = None, seed: int = 0) -> Workload:
-    """Read a table of flows (CSV, Parquet): hosts, bytes, and, if it has them, starts and coflows.
+    """Read a table of flows (CSV, Parquet): hosts, bytes and, if present, starts and coflows.
 
     The first line of a CSV file has the names of the columns. Columns that are not named are
     ignored.
@@ -56,8 +56,7 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     Raises
     ------
     TraceError
-        If the file cannot be read, a column is not there, or a value is none that a flow can have,
-        with its line.
+        If the file cannot be read, a column is missing, or a value is invalid, with its line.
     MissingExtraError
         If a Parquet file is given, and pyarrow is not installed.
     """
@@ -79,7 +78,7 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
 
 
 def _parsed(table: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Convert columns of texts, as a column with one unit or typo is, to numbers.
+    """Convert columns of text, which may have one unit or typo, to numbers.
 
     Raises
     ------
@@ -113,13 +112,13 @@ def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float])
 
 
 def _host(value: Any) -> Any:
-    """Return a host of a column of texts: its name, or its number."""
+    """Return a host from a column of texts: its name, or its number."""
     text = value.strip() if isinstance(value, str) else value
     return int(text) if isinstance(text, str) and text.isdecimal() else text
 
 
 def _line(error: InputError, text: str | None, table: pd.DataFrame) -> int | None:
-    """Return the line that an error is about, if each row of the table is a line of the text."""
+    """Return the line of an error, if each row of the table is a line of the text."""
     if text is None or not isinstance(error, RowError):
         return None
     return error.row + 2 if len(split_lines(text.rstrip())) == len(table) + 1 else None
@@ -141,7 +140,7 @@ def _csv(text: str, path: Path) -> pd.DataFrame:
     Raises
     ------
     TraceProblemsError
-        If it is no table, as where a line has more columns than the header.
+        If it is not a table, for example if a line has more columns than the header.
     """
     import pandas as pd
 
@@ -161,7 +160,7 @@ def _parquet(path: Path) -> pd.DataFrame:
     MissingExtraError
         If pyarrow is not installed.
     TraceError
-        If it is no Parquet file.
+        If it is not a Parquet file.
     """
     from netsim.results.parquet import read_parquet
 

@@ -25,7 +25,7 @@ _MOST_NODE = 9_999_999
 
 
 def has_count_of_flows(path: str | Path) -> bool:
-    """Whether a file has a number alone, and then a flow; False if it cannot be read."""
+    """Whether a file begins with a number alone, followed by a flow; False if it cannot be read."""
     try:
         with open_text(path) as file:
             count, flow = file.readline(100), file.readline(1000)
@@ -46,9 +46,9 @@ def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, see
     ----------
     path : path-like
     topology : path-like, optional
-        The topology file, in whose numbers of nodes the flows are written, if relative from the
-        folder of `path`; see `netsim.network.hpcc.hpcc`. Not needed if hosts come before switches
-        there, as numbers of nodes are those of hosts then.
+        The topology file with the numbers of nodes that flows refer to; a relative path starts at
+        the folder of `path`. See `netsim.network.hpcc.hpcc`. Not needed if hosts come before
+        switches in that file, because numbers of nodes are then numbers of hosts.
     seed : int
         The workload's seed.
 
@@ -61,7 +61,7 @@ def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, see
     Warns
     -----
     NetsimWarning
-        If the flows are not in order of their starts, or lines like flows follow those announced.
+        If the flows are not in order of their starts, or the file has more flows than announced.
     """
     check_path(path, "path")
     path = require_file(path)

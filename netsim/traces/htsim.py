@@ -51,7 +51,7 @@ class _Connection:
 
 @dataclass
 class _Trigger:
-    """A trigger: its kind, how many must fire it (0 if not said), and who fires and waits."""
+    """A trigger: its kind, how many must fire it (0 if not given), who fires it and who waits."""
 
     line: Line
     kind: str
@@ -62,7 +62,7 @@ class _Trigger:
 
 @dataclass
 class _Matrix:
-    """What a file says."""
+    """The contents of a file."""
 
     nodes: int
     connections: list[_Connection] = field(default_factory=list)
@@ -73,11 +73,11 @@ class _Matrix:
 def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
     """Read a connection matrix of htsim (``.cm``).
 
-    A connection without triggers is a job of one flow. Those that wait for each other are one job,
-    with a stage per connection: a oneshot trigger starts its connections when the one that fires it
-    has arrived, a barrier when all have; the k-th connection that fires a multishot trigger starts
-    the k-th one that waits for it. Rank r runs on host r. Jobs have the ``id`` of their (first)
-    connection, if all have one; else they are numbered.
+    A connection without triggers is a job of one flow. Connections that wait for each other form
+    one job, with a stage per connection. A oneshot trigger starts its connections when the one that
+    fires it has arrived, a barrier when all have arrived. The k-th connection that fires a
+    multishot trigger starts the k-th one that waits for it. Rank r runs on host r. Jobs have the
+    ``id`` of their (first) connection, if all have one; else they are numbered.
 
     Messages and priorities (``msg``, ``prio``) are ignored. For ``failure`` lines, see
     `read_htsim_failures`.
@@ -98,8 +98,8 @@ def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
     Warns
     -----
     NetsimWarning
-        If several connections fire a multishot trigger: in htsim their order in time counts, here
-        that in the file. If there are failures.
+        If several connections fire a multishot trigger: htsim uses their order in time, netsim
+        their order in the file. Also if there are failures.
     """
     check_path(path, "path")
     try:
@@ -118,20 +118,20 @@ def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
 def read_htsim_failures(path: str | Path, network: Topology) -> list[dict[str, Any]]:
     """Return the failed links of a connection matrix of htsim as events of a run.
 
-    Link l of a switch is its l-th one towards the core, or of a core switch down; it fails in both
-    directions, from the beginning.
+    Link l of a switch is its l-th link towards the core, or, for a core switch, its l-th link down.
+    It fails in both directions, from the beginning.
 
     Parameters
     ----------
     path : path-like
         The ``.cm`` file.
     network : Topology
-        The network, made of a ``.topo`` file.
+        The network, made from a ``.topo`` file.
 
     Returns
     -------
     list of dict
-        For `events` of `netsim.simulate`.
+        Events for `netsim.simulate`.
 
     Raises
     ------

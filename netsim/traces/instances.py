@@ -38,11 +38,11 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
 
     A ``deadline_s`` counts from the instant at which the coflow becomes valid; without it, the
     coflow has no deadline. ``overhead_s`` are the seconds of software before its first byte; by
-    default those of the network. A coflow that stands for the steps of a collective says them in
-    ``steps: [{flows, times}]``: for each kind of step the flows that it has, by their places among
-    those of the stage, and how often it occurs; see `netsim.Stage`. ``computes_on`` lists the hosts
-    whose ranks compute, each in its turn on the ``stream``; ``after_previous`` names stages of the
-    iteration before.
+    default those of the network. A coflow that merges the steps of a collective lists them in
+    ``steps: [{flows, times}]``: for each kind of step, its flows, by their index in the stage, and
+    the number of such steps; see `netsim.Stage`. ``computes_on`` lists the hosts whose ranks
+    compute, taking turns on the ``stream``; ``after_previous`` names stages of the previous
+    iteration.
 
     Flows are between hosts, given by number, or by name on the network that the jobs will run on.
     Of the other keys of the file,
@@ -164,7 +164,7 @@ def _ranks(check: Checker, stage: dict[str, Any], where: str) -> list[int]:
 
 def _steps(check: Checker, stage: dict[str, Any], where: str
            ) -> tuple[tuple[NDArray[np.int64], int], ...]:
-    """Read the steps of a collective for which a coflow stands."""
+    """Read the steps of a collective that a coflow merges."""
     flows, found = stage.get("flows"), []
     last = len(flows) - 1 if isinstance(flows, list) else -1
     for k, entry in enumerate(check.items(stage.get("steps", []), f"{where}.steps")):

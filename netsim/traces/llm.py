@@ -33,7 +33,7 @@ def llm(*, model: str | Mapping[str, Any], iterations: int = 1,
     Raises
     ------
     InputError
-        If a value is not possible or does not go with others.
+        If a value is invalid or contradicts another.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Tables of times that others measured or simulated packet by packet, to compare netsim with.
+"""Tables of times measured or simulated packet by packet by others, to compare netsim with.
 
-Each reader takes what its publisher ships; `netsim data list` says where that is.
+Each reader takes the files of the publisher; `netsim data list` says where to get them.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class M3Scenario(NamedTuple):
     nbytes : ndarray of float
         Its payload.
     observed : ndarray of int
-        Flows that the times are of.
+        The flows with times.
     maxmin_s : ndarray of float
-        Under max-min sharing, without latency.
+        Times under max-min sharing, without latency.
     alone_s : ndarray of float
-        In an empty network, with latency.
+        Times in an empty network, with latency.
     packets_s : ndarray of float
-        In ns-3.
+        Times in ns-3.
     """
 
     control: str
@@ -161,12 +161,12 @@ def _scenario(path: Path, control: str, arrays: dict[str, NDArray[np.generic]]) 
 
 
 class HtsimRun(NamedTuple):
-    """A run of htsim as its scripts print it.
+    """A run of htsim, as printed by its scripts.
 
     Attributes
     ----------
     title : str
-        What the script says of it.
+        Title of the run.
     last_s : float
         The time of the last flow.
     resent : float
@@ -184,12 +184,12 @@ _SUMMARY = re.compile(r"Summary: New: (\d+) Rtx: (\d+) .*")
 
 
 def read_htsim_results(path: str | Path) -> list[HtsimRun]:
-    """Read what the scripts of htsim print: for each run a title, times and counts of packets.
+    """Read the output of htsim's scripts: for each run a title, times and counts of packets.
 
     Raises
     ------
     TraceError
-        If the file cannot be read, has no runs, or one of them has no time or no summary.
+        If the file cannot be read or has no runs, or if a run lacks its time or summary.
     """
     path = require_file(path)
     blocks: list[list[Line]] = []
@@ -265,7 +265,7 @@ def _rows_of_vidur(path: Path) -> Iterator[tuple[float, ...]]:
 
 
 def find_file(folder: str | Path, *names: str) -> Path:
-    """Return the first file of some names in a folder, or below it.
+    """Return the first file with one of the given names, in a folder or below it.
 
     Raises
     ------

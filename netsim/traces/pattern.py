@@ -29,7 +29,7 @@ def pattern_job(*, pattern: str | Mapping[str, Any], ranks: int, nbytes: Quantit
     iterations : int
         Number of iterations.
     compute : quantity
-        Time of computation at the begin of each iteration.
+        Time of computation at the start of each iteration.
     hosts : sequence of int or str, optional
         The host of each rank; chosen by the simulation if None.
     seed : int
@@ -38,7 +38,7 @@ def pattern_job(*, pattern: str | Mapping[str, Any], ranks: int, nbytes: Quantit
     Raises
     ------
     InputError
-        If a value is not possible.
+        If a value is invalid.
 
     Examples
     --------

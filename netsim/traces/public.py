@@ -37,13 +37,13 @@ class PublicTrace:
     summary : str
         One-line description.
     url : str
-        Address of the file; the last part is the file's name. Of a set of files, the address of
+        Address of the file; the last part is the file's name. For a set of files, the address of
         their folder.
     licence : str
         The licence that its publisher states, or ``"not stated"``.
     sha256 : str
-        Digest of the version that netsim is tested with. Of a set, the digest of what ``sha256sum``
-        prints for its files, in their order.
+        Digest of the version that netsim is tested with. For a set, the digest of the output of
+        ``sha256sum`` for its files, in their order.
     files : tuple of str
         The paths of a set of files, relative to `url`; empty if it is one file.
     """
@@ -56,7 +56,7 @@ class PublicTrace:
 
     @property
     def file(self) -> str:
-        """The file's name; of a set, how many files it has."""
+        """The file's name; for a set, the number of its files."""
         return f"{len(self.files)} files" if self.files else self.url.rpartition("/")[2]
 
 
@@ -153,7 +153,7 @@ def fetch(name: str, folder: str | Path | None = None, *, source: str | None = N
 
 
 def _fetch_set(trace: PublicTrace, folder: str | Path, source: str | None) -> Path:
-    """Download all files of a set before any is written, as only all of them have a digest."""
+    """Download all files of a set before writing any, because the digest covers all of them."""
     target = Path(os.path.abspath(folder))
     found = [_digest_of(target / file) for file in trace.files]
     if _digest_of_set(trace.files, found) == trace.sha256:

@@ -37,8 +37,8 @@ def write_instance(
     iterations, computation, stages without flows, steps of collectives, or names of jobs.
 
     Flows are written between hosts, and a job's ``compute_s`` is added to its first stages.
-    Everything else reads back unchanged, but for rounding of release times, which are written as
-    instants.
+    Everything else reads back unchanged, except for the rounding of release times, which are
+    written as instants.
 
     Parameters
     ----------

@@ -54,12 +54,12 @@ class TraceWorkload(Workload):
 class ClusterConstruction:
     """How jobs of a GPU cluster's trace become jobs that train models (A-SRPT).
 
-    Traces tell the number of GPUs of a job and its duration, but not the model that it trains.
-    Each group of jobs gets a model of the catalogue, drawn from those that run on its number of
-    GPUs, so that all jobs of a group train the same model. A job has max(1, duration/alpha~_min)
-    iterations, rounded to the nearest whole number, as jobs repeat whole iterations. alpha~_min is
-    the time of an iteration on as few servers as possible, mapped by Heavy-Edge. What schedulers
-    estimate of its running time is that of its iterations, each in alpha~_min.
+    Traces tell the number of GPUs of a job and its duration, but not the model that it trains. Each
+    group of jobs gets a model of the catalogue, drawn from those that run on its number of GPUs, so
+    that all jobs of a group train the same model. A job has max(1, duration/alpha~_min) iterations,
+    rounded to the nearest whole number, as jobs repeat whole iterations. alpha~_min is the time of
+    an iteration on as few servers as possible, mapped by Heavy-Edge. Schedulers estimate its
+    running time as that of its iterations, each taking alpha~_min.
 
     Attributes
     ----------
@@ -86,8 +86,8 @@ class ClusterConstruction:
         about as long and is simulated in fewer steps. The number of iterations is rounded. Not for
         workloads with a history, which counts iterations as they are.
     models : sequence of str, optional
-        Names of the catalogue's models to draw from; all by default. Of each job, those are left
-        out that need more GPUs than it has.
+        Names of the catalogue's models to draw from; all by default. Models that need more GPUs
+        than a job has are left out for it.
 
     Raises
     ------

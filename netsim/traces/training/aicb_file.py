@@ -1,4 +1,4 @@
-"""Workload files of AICB (``.csv``): what each rank communicates, a row after the other."""
+"""Workload files of AICB (``.csv``): the communication of ranks, row by row."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class AicbRow(NamedTuple):
     nbytes : int
         The larger one of a rank's two buffers.
     stage : str
-        What it belongs to, such as ``"init"``.
+        The phase of training, such as ``"init"``.
     peer : int
-        Of a message, how many stages of the pipeline further the other end is; otherwise 0.
+        For a message: by how many pipeline stages the other end is ahead; otherwise 0.
     line : int
-        Where it stands in the file.
+        Line in the file.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class AicbRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AicbFile:
-    """What a workload file of AICB says.
+    """The contents of a workload file of AICB.
 
     Attributes
     ----------
@@ -83,9 +83,9 @@ class AicbFile:
     ranks : int
         Number of ranks.
     stages : tuple of tuple of AicbRow
-        What each rank of each stage of the pipeline does; of one stage, what all ranks do.
+        The rows of each rank of each pipeline stage; with a single stage, the rows of all ranks.
     sizes : dict of str to int
-        Ranks of the groups that occur.
+        Number of ranks of each group that occurs.
     """
 
     path: Path
@@ -95,9 +95,9 @@ class AicbFile:
     __repr__ = brief
 
     def rows(self, stage: int = 0, *, skip_init: bool = False) -> tuple[AicbRow, ...]:
-        """Return the rows of a stage, perhaps without those of an initialization.
+        """Return the rows of a stage, optionally without those of an initialization.
 
-        They are those up to the first end of an epoch, if there is an ``init`` among them.
+        The initialization extends to the first end of an epoch, if it contains an ``init``.
         """
         rows = self.stages[stage]
         ends = [at for at, row in enumerate(rows) if row.kind == "epoch-end"]
@@ -112,7 +112,7 @@ def read_aicb_file(path: str | Path) -> AicbFile:
     Raises
     ------
     TraceProblemsError
-        If it cannot be read, or has what only some ranks do, with the line.
+        If it cannot be read, or has rows for some ranks only, with the line.
     """
     return _Reader(Path(path)).file()
 
@@ -126,7 +126,7 @@ class _Reader:
         self._rows = 0
 
     def file(self) -> AicbFile:
-        """Return what the file says."""
+        """Return the contents of the file."""
         lines = split_lines(read_text(self._path))
         begins = [at for at, line in enumerate(lines) if line.startswith("[")]
         if begins[:1] != [0]:
@@ -143,7 +143,7 @@ class _Reader:
                         {group: size for group, (size, _) in self._sizes.items()})
 
     def _alike(self, line: str) -> int:
-        """Return the number of ranks, all of which do the same."""
+        """Return the number of ranks of a file in which all ranks do the same."""
         title = _RANKS.fullmatch(line.strip())
         ranks = int(title[1]) + 1 if title else 0
         if not 0 < ranks <= _MOST_RANKS:
@@ -153,7 +153,7 @@ class _Reader:
         return ranks
 
     def _stages(self, begins: Sequence[int], titles: Sequence[re.Match[str] | None]) -> int:
-        """Return the number of ranks of all stages of the pipeline."""
+        """Return the number of ranks of all pipeline stages."""
         ranks = each = 0
         for stage, (at, title) in enumerate(zip(begins, titles, strict=True)):
             found = [int(text) for text in re.findall("rank([0-9]+)", title[2])] if title else []
@@ -185,7 +185,7 @@ class _Reader:
         return TraceProblemsError([Problem(line, problem)], self._path)
 
     def _row(self, number: int, line: str, ranks: int, staged: bool) -> tuple[AicbRow, int]:
-        """Return what a line says, and how many times."""
+        """Return the row of a line, and its number of repetitions."""
         try:
             cells = next(csv.reader([line], strict=True))
         except csv.Error as error:
@@ -209,7 +209,7 @@ class _Reader:
         return AicbRow(kind, group, nbytes, cells[4]), count
 
     def _message(self, number: int, kind: str, cells: Sequence[str]) -> AicbRow:
-        """Return a message to or from the same place in another stage."""
+        """Return a message to or from the same position in another stage."""
         peers = _PEERS[kind]
         if cells[7] not in peers:
             raise self._refuse(number, f"additional: a message must be one of {', '.join(peers)}, "

@@ -1,4 +1,4 @@
-"""What ranks do as a workload of AICB says it for each stage of a pipeline."""
+"""The operations of ranks in a workload of AICB with several pipeline stages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _REPLICAS = {"dp": "dp-cp", "ep": "ep", "dp-ep": "edp"}
 
 
 def stage_traces(file: AicbFile, sizes: GroupSizes, *, skip_init: bool) -> Iterator[RankTrace]:
-    """Yield what each rank does: its stage's rows, one after the other.
+    """Yield the trace of each rank: the rows of its stage, one after the other.
 
-    A message goes to the rank at the same place in the next stage, or in the one before. Messages
-    next to each other begin together, as AICB issues them, since ranks that receive before they
-    send would wait for each other otherwise.
+    A message goes to the rank in the same position of the next or the previous stage. Adjacent
+    messages begin together, as AICB issues them. Otherwise ranks that receive before they send
+    would wait for each other.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def _node(layout: Layout, rank: int, number: int, row: AicbRow, after: tuple[int
 
 
 def _members(layout: Layout, group: str, rank: int) -> tuple[int, ...]:
-    """Return the group of a kind that a rank is in."""
+    """Return the group of a rank, of a given kind."""
     t, j, stage = layout.place(rank)
     if group == "all":
         return tuple(range(layout.ranks))

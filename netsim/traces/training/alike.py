@@ -1,4 +1,4 @@
-"""Jobs all of whose ranks do the same, each in its own groups, as traces of one rank say it."""
+"""Jobs in which all ranks do the same, each in its own groups, from traces of one rank."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _KINDS = {"tp": "tp", "dp": "dp", "ep": "ep", "dp-ep": "edp"}
 
 
 class AlikeRanks:
-    """Makes what all ranks do from what one of them does, step by step.
+    """Makes the operations of all ranks from those of one rank, step by step.
 
     Parameters
     ----------
     sizes : GroupSizes
     gpus_per_server : int
-        A collective of a group with p ranks on each of several servers is p rings, each of which
-        leaves a server from another rank.
+        A collective of a group with p ranks on each of several servers consists of p rings, each of
+        which leaves a server from another rank.
     """
 
     def __init__(self, sizes: GroupSizes, gpus_per_server: int) -> None:
@@ -50,7 +50,7 @@ class AlikeRanks:
         self._behind: list[int] = []
 
     def compute(self, name: str, ns: int) -> None:
-        """Compute for some nanoseconds; nothing if they are none."""
+        """Add a computation of some nanoseconds; nothing for 0."""
         if ns:
             behind = () if self._computed < 0 else (self._computed,)
             self._computed = self._add(name, "compute", self._ranks, ns / 1e9, -1, self._ranks,
@@ -58,13 +58,13 @@ class AlikeRanks:
             self._front = (self._computed,)
 
     def wait(self, name: str, seconds: float, group: str = "all", *, blocks: bool = True) -> None:
-        """Let the ranks of each group meet, and then all of them wait for some time."""
+        """Let the ranks of each group meet, and then wait for some time."""
         _, of_rank = self._groups_of(group)
         self._go_on(self._add(name, group, None, seconds, -1, of_rank, self._front), blocks)
 
     def collective(self, name: str, kind: str, group: str, nbytes: int, *, factor: float = 1.0,
                    late_ns: int = 0, blocks: bool = True) -> None:
-        """Let the ranks of each group do a collective.
+        """Add a collective in each group.
 
         Parameters
         ----------
@@ -73,11 +73,11 @@ class AlikeRanks:
         nbytes : int
             The larger buffer.
         factor : float
-            Of bytes on the wire.
+            Factor of bytes on the wire.
         late_ns : int
-            By how much it ends later than its last byte.
+            Delay of its end after its last byte.
         blocks : bool
-            Whether ranks wait for it; otherwise only the end of the iteration does.
+            Whether ranks wait for its end; otherwise only the end of the iteration does.
         """
         groups, of_rank = self._groups_of(group)
         if groups.shape[1] == 1 or not nbytes:
@@ -91,7 +91,7 @@ class AlikeRanks:
         self._go_on(row, blocks)
 
     def send(self, name: str, stages: int, nbytes: int) -> None:
-        """Let each rank send to the one so many stages further; the end of the iteration waits."""
+        """Let each rank send to the rank some stages ahead; only the end of an iteration waits."""
         ranks, stages_of = self._ranks, len(self._grid.dense)
         other = (ranks + stages * (len(ranks) // stages_of)) % len(ranks)
         family = self._family(Family("send", np.stack((ranks, other), axis=1), nbytes,
@@ -99,7 +99,7 @@ class AlikeRanks:
         self._go_on(self._add(name, "pp", None, 0.0, family, ranks, self._front), False)
 
     def programs(self) -> Programs:
-        """Return what all ranks do; an iteration ends on a rank when all that it began is done."""
+        """Return all operations; a rank ends an iteration when all that it has begun is done."""
         end = self._add("end", "end", None, 0.0, -1, self._ranks, (*self._front, *self._behind))
         return Programs(tuple(self._rows), tuple(dict.fromkeys(self._after)),
                         tuple((first, end) for first in self._firsts), tuple(self._made),
@@ -125,7 +125,7 @@ class AlikeRanks:
             self._behind.append(row)
 
     def _groups_of(self, group: str) -> tuple[Ints, Ints]:
-        """Return the groups of a kind, and that of each rank."""
+        """Return the groups of a kind, and the group of each rank."""
         if group not in self._groups:
             groups = self._of_kind(group)
             of_rank = np.arange(len(self._ranks))
@@ -146,7 +146,7 @@ class AlikeRanks:
         return self._rings[group]
 
     def _family(self, family: Family) -> int:
-        """Return the place of what groups send; the same for all that is alike."""
+        """Return the index of a group's sending; equal ones share it."""
         key = family.kind, family.group, family.payload, family.factor
         if key not in self._families:
             self._families[key] = len(self._made)
@@ -155,7 +155,7 @@ class AlikeRanks:
 
 
 def _rings(groups: Ints, gpus: int) -> int:
-    """Return how many ranks of a group are on a server; 1 if servers have different numbers."""
+    """Return the number of a group's ranks on each server; 1 if these numbers differ."""
     servers = groups // gpus
     own = int((servers[0] == servers[0, 0]).sum())
     if groups.shape[1] % own:

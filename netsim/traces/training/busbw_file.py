@@ -1,4 +1,4 @@
-"""Bandwidths of collectives as SimAI's ``busbw.yaml`` lists them."""
+"""Bandwidths of collectives from SimAI's ``busbw.yaml``."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _MOST = 1e9
 
 
 def read_busbw(path: Path) -> dict[tuple[str, str], float]:
-    """Read bandwidths: the group and the kind of a collective, and bytes per second.
+    """Read bandwidths in bytes per second, by the group and the kind of a collective.
 
-    After a line with a name, if there is one, come blocks, ``TP:``, of lines such as ``allreduce,:
-    300``, in 2^30 bytes per second, or ``null`` for what is not known.
+    After an optional line with a name, the file has blocks, such as ``TP:``, of lines such as
+    ``allreduce,: 300``, in 2^30 bytes per second, or ``null`` for an unknown value.
 
     Raises
     ------

@@ -56,7 +56,7 @@ class Group(NamedTuple):
     ----------
     members : tuple of int
     name, label : str
-        The name, which no other group has, and what it is called.
+        The unique name, and the label.
     """
 
     members: tuple[int, ...]
@@ -71,43 +71,43 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
                 layout: Mapping[str, int] | None = None, scale: Mapping[str, int] | None = None,
                 keep: str = "buffer", iterations: int = 1, hosts: Sequence[int] | None = None,
                 seed: int = 0) -> Workload:
-    """Read execution traces of Chakra: one job, from a file per rank.
+    """Read execution traces of Chakra as one job, from a file per rank.
 
     Parameters
     ----------
     path : path-like
-        A file ``PREFIX.RANK.et``, or ``.json``; those of the other ranks, from 0 without gaps,
-        stand beside it. A file without a rank is that of a job of one rank.
+        A file ``PREFIX.RANK.et``, or ``.json``. The files of the other ranks, from 0 without gaps,
+        must be in the same folder. A file without a rank describes a job of one rank.
     groups : path-like, optional
-        A JSON file with the ranks of each group, ``{"1": [0, 1], ...}``, if relative from the
-        folder of `path`; by default the traces say them.
+        A JSON file with the ranks of each group, ``{"1": [0, 1], ...}``; a relative path starts at
+        the folder of `path`. By default, groups are read from the traces.
     deps : {"data", "data+ctrl"}
-        Which dependencies count.
+        The dependencies to use.
     comm_slots : {1, "none"}, optional
-        Whether collectives and sends of a rank take turns; by default they do, if the file does not
-        say that it is one of netsim's, in which they need not.
+        Whether the collectives and sends of a rank take turns (1) or not (``"none"``). By default
+        1, but ``"none"`` for files written by netsim.
     replay : bool
         Whether communications take the recorded time, without a network.
     strict : bool
-        Whether collectives without a type or a size, in JSON, are errors, and so sizes of 0 of
-        whatever is not a barrier; otherwise the former take the recorded time, the latter none.
+        Whether it is an error if a collective in JSON has no type or size, or if anything but a
+        barrier has size 0. Otherwise the former take the recorded time, and the latter no time.
     peak_flops : float, optional
-        Operations per second. With it and `memory_rate`, computations that say their operations and
-        bytes take what the roofline gives, not the recorded time.
+        Operations per second. With this and `memory_rate`, computations with known operations and
+        bytes take the time of the roofline model instead of the recorded time.
     memory_rate : rate, optional
         Bytes per second of the memory, also for loads and stores without a recorded time.
     layout : mapping of str to int, optional
-        How many ranks the job has in groups of each kind, of ``"tp"``, ``"cp"``, ``"ep"``, ``"dp"``
-        and ``"pp"``: ranks without a file do as one that differs from them only in its data. Ranks
-        are numbered as by `netsim.llm_job`.
+        Number of ranks in groups of each kind: ``"tp"``, ``"cp"``, ``"ep"``, ``"dp"`` and ``"pp"``.
+        Ranks without a file then do the same as a rank that differs from them only in its data.
+        Ranks are numbered as by `netsim.llm_job`.
     scale : mapping of str to int, optional
-        With a layout, factors of the ranks of groups: ``"dp"``, with as many more ranks, each with
-        the batch that it has, and ``"ep"``, with as many experts per rank as there are.
+        With a layout: factors by which groups grow. ``"dp"`` adds ranks with the same batch per
+        rank; ``"ep"`` keeps the number of experts per rank.
     keep : {"buffer", "input"}
-        Whether a rank in a group that grows keeps the larger one of its two buffers, or what it
-        puts in.
+        Whether a rank in a growing group keeps the size of the larger one of its two buffers, or
+        the size of its input.
     iterations : int
-        How often the job repeats what is in the trace.
+        How often the job repeats the trace.
     hosts : sequence of int, optional
         The host of each rank; by default rank r runs on host r.
     seed : int
@@ -116,15 +116,15 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
     Raises
     ------
     TraceProblemsError
-        If a file cannot be read, is damaged, or ranks do not agree, with the rank and the node.
+        If a file cannot be read or is damaged, or traces of ranks contradict each other, with the
+        rank and the node.
     InputError
-        If an option is not possible.
+        If an option is invalid.
 
     Warns
     -----
     NetsimWarning
-        If collectives have no type or size, or if nodes depend on others that are not there, by
-        dependencies of control.
+        If collectives have no type or size, or if control dependencies refer to missing nodes.
     """
     check_path(path, "path")
     options = _Options.of(deps, comm_slots, replay, strict, peak_flops, memory_rate)
@@ -156,7 +156,7 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """How nodes become what a rank does; see `read_chakra`."""
+    """Options for converting nodes; see `read_chakra`."""
 
     deps: str
     comm_slots: int | str | None
@@ -188,7 +188,7 @@ class _Options:
 
 
 def _files(path: Path, scaling: Scaling | None) -> dict[int, Path]:
-    """Return the files of all ranks that have one, in order."""
+    """Return the files of all ranks with a file, in order."""
     own = _FILE.fullmatch(path.name)
     if own is None:
         return {0: path}
@@ -221,7 +221,7 @@ def _group_file(path: Path, ranks: int) -> dict[str, Group]:
 
 
 def _members(given: object, ranks: int, what: str, path: Path) -> tuple[int, ...]:
-    """Check the ranks of a group; an empty list is all of them."""
+    """Check the ranks of a group; an empty list means all ranks."""
     if not isinstance(given, list) or not all(type(each) is int for each in given):
         raise TraceError(f"{what} must be a list of ranks, not {reprlib.repr(given)}", path)
     for each in given:
@@ -247,7 +247,7 @@ def _groups_of(file: ChakraFile, rank: int, ranks: int) -> dict[str, Group]:
 
 
 def _listed(text: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the groups of a text that is JSON; other metadata has none."""
+    """Yield the groups from a text that is JSON; other metadata has none."""
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError):
@@ -261,7 +261,7 @@ def _listed(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 class _Rank:
-    """One rank's nodes as what it does."""
+    """Converts the nodes of one rank."""
 
     def __init__(self, rank: int, file: ChakraFile, ranks: int, groups: dict[str, Group] | None,
                  options: _Options) -> None:
@@ -274,7 +274,7 @@ class _Rank:
         self._untyped = 0
 
     def trace(self) -> RankTrace:
-        """Return what the rank does."""
+        """Return the trace of the rank."""
         known = {node.id for node in self._file.nodes}
         lost = 0
         made = []
@@ -315,7 +315,7 @@ class _Rank:
         return self._collective(node, after) if kind == "coll" else self._message(node, after)
 
     def _is_untyped(self, node: ChakraNode) -> bool:
-        """Whether a collective has no type or no size, which is allowed in JSON."""
+        """Whether a collective lacks its type or size, which is allowed in JSON."""
         missing = [name for name in ("comm_type", "comm_size")
                    if node.attributes.get(name) is None]
         if node.whole("comm_type") == COLLECTIVES.index("barrier"):
@@ -398,5 +398,5 @@ class _Rank:
 
 
 def _recorded(node: ChakraNode, least: int) -> float:
-    """Return the recorded seconds, or so many nanoseconds if there are none."""
+    """Return the recorded seconds, or `least` nanoseconds if none are recorded."""
     return max(node.duration_micros * 1000, least) / 1e9

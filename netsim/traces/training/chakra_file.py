@@ -1,4 +1,4 @@
-"""One execution trace of Chakra: its nodes as they stand in a ``.et`` file."""
+"""One execution trace of Chakra: its nodes in a ``.et`` file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Attribute(NamedTuple):
     Attributes
     ----------
     form : str
-        Such as ``"int64"``, ``"bool"`` or ``"string_list"``; ``""`` if it has no value.
+        The type, such as ``"int64"``, ``"bool"`` or ``"string_list"``; ``""`` without a value.
     value : object
     """
 
@@ -57,7 +57,7 @@ class Attribute(NamedTuple):
 
 
 class InputOutput(NamedTuple):
-    """What goes into a node, or comes out of it, as texts.
+    """Inputs or outputs of a node, as texts.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class ChakraNode:
     id : int
     name : str
     type : int
-        A place in `NODE_TYPES`.
+        An index into `NODE_TYPES`.
     ctrl_deps, data_deps : tuple of int
         Ids of the nodes that it depends on.
     start_micros, duration_micros : int
@@ -103,9 +103,9 @@ class ChakraNode:
 
     @property
     def kind(self) -> str:
-        """What it does: ``"skip"``, ``"cpu"``, ``"comp"``, ``"mem"``, ``"coll"``, ...
+        """The kind of the node: ``"skip"``, ``"cpu"``, ``"comp"``, ``"mem"``, ``"coll"``, ...
 
-        Also ``"send"`` and ``"recv"``. The host's call of a collective is one of the CPU.
+        Also ``"send"`` and ``"recv"``. The host's call of a collective is a ``"cpu"`` node.
         """
         given = self.attributes.get("is_cpu_op")
         if self.type < 2:
@@ -139,7 +139,7 @@ class ChakraFile:
     path : Path
     version : str
     attributes : mapping
-        Of the metadata: to `Attribute` in ``.et``, to any value in JSON.
+        Metadata: to `Attribute` in ``.et``, to any value in JSON.
     nodes : tuple of ChakraNode
         In the order of the file.
     is_json : bool
@@ -156,8 +156,8 @@ class ChakraFile:
 def read_chakra_file(path: str | Path) -> ChakraFile:
     """Read one execution trace of Chakra: a ``.et`` file.
 
-    It is decoded without a schema: fields may stand in any order, those that are unknown are
-    skipped, and numbers may be packed or not.
+    It is decoded without a schema: fields may be in any order, unknown fields are skipped, and
+    numbers may be packed or not.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def read_chakra_file(path: str | Path) -> ChakraFile:
     Raises
     ------
     TraceError
-        If it cannot be read, is damaged, with the message and the byte, or is of an older schema.
+        If it cannot be read, has an older schema, or is damaged, with the message and the byte.
     """
     path = Path(path)
     try:
@@ -299,7 +299,7 @@ def _value(data: bytes, given: Field, form: str) -> Any:
 
 
 def _number(bits: int, form: str) -> float | int | bool:
-    """Return the number that the bits of a field are."""
+    """Return the number encoded in the bits of a field."""
     if form == "bool":
         return bool(bits)
     if form in ("double", "float"):

@@ -64,7 +64,7 @@ def read_chakra_json(path: Path) -> ChakraFile:
 
 
 def _documents(text: str, path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a file, which stand one after another."""
+    """Yield the objects of a file, one after another."""
     decoder, at = json.JSONDecoder(), 0
     while at < len(text):
         if text[at].isspace():
@@ -85,7 +85,7 @@ def _plain(key: str) -> str:
 
 
 class _Entry:
-    """A JSON object that is a node, and where it stands."""
+    """A JSON object that is a node, with its position."""
 
     def __init__(self, given: object, where: str, path: Path) -> None:
         self._where, self._path = where, path
@@ -97,7 +97,7 @@ class _Entry:
         raise TraceError(f"{self._where}: {problem}", self._path)
 
     def _whole(self, value: object, what: str) -> int:
-        """Return a whole number, which may be written as a text."""
+        """Return a whole number, which may be written as text."""
         if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= 20:
             value = int(value)
         if isinstance(value, float) and value.is_integer():
@@ -138,7 +138,7 @@ class _Entry:
         return NODE_TYPES.index(name.removesuffix("_NODE"))
 
     def of_graph(self) -> ChakraNode:
-        """Return the node of an entry of the one object."""
+        """Return the node of an entry in a single object."""
         for key in ("Id", "NodeType"):
             if key not in self._given:
                 self._refuse(f"{key} is missing")

@@ -1,4 +1,4 @@
-"""Write what the ranks of a job do as execution traces of Chakra, for `read_chakra`."""
+"""Writes the operations of a job's ranks as execution traces of Chakra, for `read_chakra`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def write_chakra(workload: Workload | JobSpec, path: str | Path, *,
                  network: Mapping[str, Any] | None = None) -> list[Path]:
     """Write a job whose ranks compute as execution traces of Chakra, a file per rank.
 
-    All iterations are written, one after the other; read back, they are one. Times are in whole
-    microseconds there; an attribute has them to the last bit.
+    All iterations are written one after the other; read back, they form a single iteration.
+    Chakra's times are whole microseconds; an additional attribute has the exact time.
 
     Parameters
     ----------
     workload : Workload or JobSpec
-        One job with operations, such as `netsim.llm_job` makes and readers of traces do.
+        One job with operations, as made by `netsim.llm_job` or by a reader of traces.
     path : path-like
         ``PREFIX.et``; the files are ``PREFIX.0.et``, ``PREFIX.1.et``, ...
     network : mapping, optional
-        Ignored: the format has none.
+        Ignored: the format contains no network.
 
     Returns
     -------
@@ -73,8 +73,8 @@ def write_chakra(workload: Workload | JobSpec, path: str | Path, *,
 class _Writing:
     """The nodes of all ranks, from the operations of a job.
 
-    Operation k of an iteration is on each of the ranks that take part in it: the one that computes,
-    those that communicate, and of a point all whose operations it stands between.
+    Operation k of an iteration has a node on each rank that takes part in it: the rank that
+    computes, the ranks that communicate, or the ranks whose operations a point connects.
     """
 
     def __init__(self, operations: Operations, iterations: int) -> None:
@@ -117,7 +117,7 @@ class _Writing:
         return None if sends < 0 else self._made.sendings[sends].communication
 
     def _taking_part(self) -> list[tuple[int, ...]]:
-        """Return the ranks that have a node of each operation."""
+        """Return the ranks with a node of each operation."""
         made, count = self._made, len(self._made)
         ranks: list[set[int]] = [set() for _ in range(count)]
         for k in range(count):
@@ -145,7 +145,7 @@ class _Writing:
     # --- nodes ----------------------------------------------------------------------------------
 
     def _id(self, iteration: int, k: int) -> int:
-        """Return the id of the first node of an operation; 0 is that of the groups."""
+        """Return the id of the first node of an operation; 0 is the node with the groups."""
         return 1 + _PER_OPERATION * (iteration * len(self._made) + self._place[k])
 
     def _last_id(self, iteration: int, k: int) -> int:
@@ -181,7 +181,7 @@ class _Writing:
 
     def _check_awaited(self, k: int, awaited: dict[int, list[int]],
                        parents: list[tuple[int, int]]) -> None:
-        """Refuse a wait for something in which none of an operation's own ranks takes part.
+        """Refuse a wait for an operation in which none of the waiting operation's ranks takes part.
 
         A message begins when its sender does.
         """

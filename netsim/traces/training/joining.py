@@ -1,4 +1,4 @@
-"""Join what ranks do to the operations of a job: match their collectives and their messages."""
+"""Joins the traces of ranks to the operations of a job, by matching collectives and messages."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ _MOST_LINES = 4
 
 
 def join(traces: Sequence[RankTrace]) -> Operations:
-    """Make the operations of a job from what all of its ranks do.
+    """Make the operations of a job from the traces of all ranks.
 
-    The k-th collective of a group on one of its ranks is the k-th on all of them; it begins when
-    all have come to it. The k-th message of a rank to another with a tag is the k-th that the other
-    receives. A message begins when its sender does, and is complete for the receiver when it is,
-    and the receiver has come to it.
+    The k-th collective of a group on one rank is the k-th on all of its ranks; it begins when all
+    ranks have reached it. The k-th message of a rank to another with a given tag is the k-th that
+    the other receives. A message begins when its sender does. It is complete for the receiver when
+    all bytes have arrived and the receiver has reached it.
 
-    A rank with a stream for communication has it from when it comes to a collective until this is
-    complete, and while it sends.
+    A rank with a stream for communication occupies it from reaching a collective until the
+    collective is complete, and while it sends.
 
     Parameters
     ----------
     traces : sequence of RankTrace
-        Of rank 0, 1, ...
+        Traces of ranks 0, 1, ...
 
     Raises
     ------
     TraceError
-        If ranks do not agree, or wait for each other in a circle.
+        If traces of ranks contradict each other, or ranks wait for each other in a circle.
     """
     return _Joining(traces).operations()
 
 
 class _Met(NamedTuple):
-    """A node of a rank that others meet, and the operation that stands for its begin, if any."""
+    """A node that matches nodes of other ranks, and the operation for its start, if any."""
 
     node: RankNode
     begin: int
 
 
 class _Joining:
-    """Gives each node of each rank its operations; those that ranks share are made last.
+    """Gives each node of each rank its operations; operations that ranks share are made last.
 
-    `_begins` and `_ends` have, by rank and id, the operation that waits for what the node does, and
-    the one that others wait for.
+    By rank and id, `_begins` has the operation that waits for the node's predecessors, and `_ends`
+    the operation that its successors wait for.
     """
 
     def __init__(self, traces: Sequence[RankTrace]) -> None:
@@ -104,7 +104,7 @@ class _Joining:
         return len(self._rows) - 1
 
     def _place(self, rank: int, node: RankNode) -> None:
-        """Make the operations of a node that are its rank's own."""
+        """Make the operations of a node that belong to its rank alone."""
         begins, ends = self._begins[rank], self._ends[rank]
         takes_turns = rank if node.stream else -1
         if node.kind in ("compute", "point", "recv"):
@@ -127,7 +127,7 @@ class _Joining:
         return self._sendings.setdefault(key, len(self._sendings))
 
     def _share(self, rank: int, met: _Met, shared: int) -> None:
-        """Let the node of a rank be a part of an operation that ranks share."""
+        """Make the node of a rank part of an operation that ranks share."""
         self._ends[rank][met.node.id] = shared
         if met.begin < 0:
             self._begins[rank][met.node.id] = shared
@@ -159,7 +159,7 @@ class _Joining:
                 self._share(other, met, shared)
 
     def _last(self, rank: int, group: str, of_rank: dict[int, list[_Met]]) -> str:
-        """Say where a rank that does not reach a collective was last with this group."""
+        """Describe the last collective that a rank reached in this group."""
         if rank >= len(self._traces):
             return ", of which there is no trace"
         if met := of_rank.get(rank):
@@ -173,7 +173,7 @@ class _Joining:
     # --- messages -----------------------------------------------------------------------------
 
     def _deliver(self, ends: tuple[int, int, int]) -> None:
-        """Make the messages of a rank to another with a tag."""
+        """Make the messages from a rank to another with a given tag."""
         src, dst, tag = ends
         sent, received = self._sends.get(ends, []), self._receives.get(ends, [])
         for k in range(max(len(sent), len(received))):
@@ -205,7 +205,7 @@ class _Joining:
         return np.flatnonzero(~waits).tolist(), np.flatnonzero(~awaited).tolist()
 
     def _circle(self) -> list[str]:
-        """Say which nodes wait for which in a circle, a line for each."""
+        """Describe a circle of nodes that wait for each other, one per line."""
         parents: dict[int, list[int]] = {}
         for operation, other in self._after:
             parents.setdefault(operation, []).append(other)
@@ -248,7 +248,7 @@ class _Joining:
 
 
 def _shortened(said: Iterable[tuple[int, str]]) -> Iterator[str]:
-    """Yield what ranks wait for, of a rank that waits for itself many times the two ends."""
+    """Yield descriptions of waits; of long runs on one rank, only the first and the last."""
     for rank, group in groupby(said, key=itemgetter(0)):
         lines = [line for _, line in group]
         yield lines[0]

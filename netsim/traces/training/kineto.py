@@ -1,4 +1,4 @@
-"""Profiles of PyTorch, as jobs: what GPUs compute, what they wait for, and kernels of NCCL."""
+"""Profiles of PyTorch as jobs: computation and waits of GPUs, and kernels of NCCL."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
                 layout: Mapping[str, int] | None = None, scale: Mapping[str, int] | None = None,
                 keep: str = "buffer",
                 iterations: int = 1, hosts: Sequence[int] | None = None, seed: int = 0) -> Workload:
-    """Read profiles of PyTorch, as Kineto writes them: one job, from a file per rank.
+    """Read profiles of PyTorch, as Kineto writes them, as one job, from a file per rank.
 
-    Kernels and copies on the GPU become computations, kernels of NCCL collectives, which take what
-    the network gives. What each has waited for is found as far as the profile shows it; the rest of
-    the time before it begins is a delay that stays.
+    Kernels and copies on the GPU become computations. Kernels of NCCL become collectives, which
+    take as long as the network needs. The waits of each event are derived as far as the profile
+    shows them; the rest of the time before its start remains a fixed delay.
 
     Parameters
     ----------
     path : path-like
         JSON, perhaps compressed by gzip.
     others : sequence of path-like
-        The files of the other ranks, if relative from the folder of `path`.
+        The files of the other ranks; relative paths start at the folder of `path`.
     copies : bool
-        Whether ranks without a file do as the given one with the next smaller number does;
-        otherwise each must have one.
+        Whether a rank without a file does the same as the given rank with the next smaller number;
+        otherwise each rank must have a file.
     cpu : {"recorded", "free"}
-        Whether the host launches when it did, or all at once, without delays: bounds of what
-        another network or host gives.
+        Whether the host launches at the recorded times, or everything at once without delays. The
+        two are bounds for another network or host.
     replay : bool
         Whether kernels of NCCL take the recorded time, without a network.
     step : int, optional
-        Only what was launched in this step of the profiler, as in ``ProfilerStep#4``.
+        Read only events launched in this step of the profiler, as in ``ProfilerStep#4``.
     layout : mapping of str to int, optional
-        How many ranks the job has in groups of each kind, of ``"tp"``, ``"cp"``, ``"ep"``, ``"dp"``
-        and ``"pp"``: ranks without a file do as one that differs from them only in its data. Ranks
-        are numbered as by `netsim.llm_job`.
+        Number of ranks in groups of each kind: ``"tp"``, ``"cp"``, ``"ep"``, ``"dp"`` and ``"pp"``.
+        Ranks without a file then do the same as a rank that differs from them only in its data.
+        Ranks are numbered as by `netsim.llm_job`.
     scale : mapping of str to int, optional
-        With a layout, factors of the ranks of groups: ``"dp"``, with as many more ranks, each with
-        the batch that it has, and ``"ep"``, with as many experts per rank as there are.
+        With a layout: factors by which groups grow. ``"dp"`` adds ranks with the same batch per
+        rank; ``"ep"`` keeps the number of experts per rank.
     keep : {"buffer", "input"}
-        Whether a rank in a group that grows keeps the larger one of its two buffers, or what it
-        puts in.
+        Whether a rank in a growing group keeps the size of the larger one of its two buffers, or
+        the size of its input.
     iterations : int
-        How often the job repeats what is in the profile.
+        How often the job repeats the profile.
     hosts : sequence of int, optional
         The host of each rank; by default rank r runs on host r.
     seed : int
@@ -75,16 +75,16 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
     Raises
     ------
     TraceProblemsError
-        If a file cannot be read, has no events on a GPU, or ranks do not agree, with the rank and
-        the event.
+        If a file cannot be read or has no events on a GPU, or profiles of ranks contradict each
+        other, with the rank and the event.
     InputError
-        If an option is not possible.
+        If an option is invalid.
 
     Warns
     -----
     NetsimWarning
-        If events have no launch before their start, events of a stream overlap, or kernels of NCCL
-        do not say what they transfer; these take the recorded time.
+        If events have no launch before their start, or events of a stream overlap; or if kernels of
+        NCCL do not say what they transfer, so that they take the recorded time.
     """
     check_path(path, "path")
     if cpu not in ("recorded", "free"):
@@ -124,7 +124,7 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
 
 
 def _by_rank(traces: list[KinetoTrace]) -> list[KinetoTrace]:
-    """Return traces in order of their ranks, which must be those of one job."""
+    """Return traces in order of their ranks, which must belong to one job."""
     listed = sorted(traces, key=lambda trace: trace.rank)
     for one, other in pairwise(listed):
         if one.rank == other.rank:
@@ -136,7 +136,7 @@ def _by_rank(traces: list[KinetoTrace]) -> list[KinetoTrace]:
 
 
 def _complete(made: list[RankTrace], ranks: int, copies: bool) -> Iterator[RankTrace]:
-    """Yield the traces of all ranks; those that are missing are copies."""
+    """Yield the traces of all ranks; missing ones are copies."""
     if ranks > _MOST_RANKS:
         raise TraceError(f"is of a job of {ranks:,} ranks; netsim reads up to {_MOST_RANKS:,}",
                          made[0].path)
@@ -158,7 +158,7 @@ def _complete(made: list[RankTrace], ranks: int, copies: bool) -> Iterator[RankT
 
 
 class _Rank:
-    """One rank's profile as what it does.
+    """Converts the profile of one rank.
 
     Event k has three nodes: its launch, 3 k; the delay before it, 3 k + 1; and itself, 3 k + 2.
     """
@@ -185,7 +185,7 @@ class _Rank:
         return events
 
     def trace(self) -> RankTrace:
-        """Return what the rank does."""
+        """Return the trace of the rank."""
         graph, nccl = self._graph, NcclKernels(self._trace)
         nodes: list[RankNode] = []
         for k, event in enumerate(graph.events):
@@ -212,7 +212,7 @@ class _Rank:
         return 3 * len(self._graph.events) + 2 * sync
 
     def _host(self, base: int) -> tuple[int, ...]:
-        """Return what the host comes after: the end of a synchronization, or nothing."""
+        """Return the end of the synchronization that the host continues after, if there is one."""
         return () if base < 0 else (self._sync_id(base) + 1,)
 
     def _before(self, k: int, after: list[int]) -> Iterator[RankNode]:
@@ -225,7 +225,7 @@ class _Rank:
         yield RankNode(3 * k + 1, "delay", "compute", tuple(after), self._graph.gap[k] / 1e9)
 
     def _syncs(self) -> Iterator[RankNode]:
-        """Yield what the host waits for, and launches something after."""
+        """Yield the synchronizations after which the host launches something."""
         awaited = {launch[0] for launch in self._graph.launch if launch is not None}
         for number in reversed(range(len(self._graph.syncs))):
             if number not in awaited:

@@ -1,4 +1,4 @@
-"""The events of one profile of PyTorch, as Kineto writes them."""
+"""The events of one profile of PyTorch, as written by Kineto."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class KinetoEvent(NamedTuple):
     Attributes
     ----------
     place : int
-        Where it stands in the file, from 0.
+        Position in the file, from 0.
     name : str
     kind : {"kernel", "memcpy", "memset", "call", "record", "step"}
-        On the GPU, or a call of CUDA, or what PyTorch says of a collective, or a step of the
+        An event on the GPU, a call of CUDA, PyTorch's record of a collective, or a step of the
         profiler.
     start_ns, end_ns : int
     lane : object
-        The stream of what is on the GPU, otherwise the process and the thread.
+        The stream of an event on the GPU; otherwise the process and the thread.
     correlation : int or None
-        Of a launch, and of what it has launched.
+        The number that a launch and the launched event share.
     args : mapping
     """
 
@@ -78,9 +78,9 @@ class KinetoMeasures(NamedTuple):
     Attributes
     ----------
     span : int
-        From the first event on the GPU to the last.
+        Time from the first event on the GPU to the last.
     compute, comm, busy : int
-        In which something computed or was copied, a kernel of NCCL ran, or any of them.
+        Time with computation or copies, time with kernels of NCCL, and time with any of these.
     """
 
     span: int
@@ -95,12 +95,12 @@ class KinetoMeasures(NamedTuple):
 
     @property
     def exposed(self) -> int:
-        """In which only kernels of NCCL ran."""
+        """Time in which only kernels of NCCL ran."""
         return self.busy - self.compute
 
     @property
     def hidden(self) -> int:
-        """In which a kernel of NCCL ran beside others."""
+        """Time in which a kernel of NCCL ran beside others."""
         return self.compute + self.comm - self.busy
 
 
@@ -113,13 +113,13 @@ class KinetoTrace:
     path : Path
     rank : int
     ranks : int
-        The size of the world; 1 if the file does not say it.
+        The size of the world; 1 if the file has none.
     groups : mapping of str to list of int
         The ranks of process groups, by name.
     gpu, calls, records, steps : tuple of KinetoEvent
         In order of the file.
     events : int
-        How many events of all kinds there are.
+        Number of events of all kinds.
     """
 
     path: Path
@@ -161,7 +161,7 @@ def read_kineto_file(path: str | Path) -> KinetoTrace:
     Raises
     ------
     TraceError
-        If it cannot be read, is not such JSON, or has no events on the GPU.
+        If it cannot be read, is not a profile in JSON, or has no events on the GPU.
     """
     path = Path(path)
     document = _document(path)
@@ -197,7 +197,7 @@ def _document(path: Path) -> Any:
 
 
 def _unpacked(data: bytes, path: Path) -> bytes:
-    """Return what gzip has compressed, up to a limit."""
+    """Return decompressed gzip data, up to a limit."""
     unpacking, made = zlib.decompressobj(zlib.MAX_WBITS | 16), bytearray()
     for at in range(0, len(data), _BLOCK):
         block = data[at:at + _BLOCK]
@@ -214,7 +214,7 @@ def _unpacked(data: bytes, path: Path) -> bytes:
 
 
 class Parts:
-    """The events of a file that count, by what they are."""
+    """The relevant events of a file, by kind."""
 
     def __init__(self, path: Path) -> None:
         self.of: dict[str, list[KinetoEvent]] = {"gpu": [], "calls": [], "records": [],
@@ -222,7 +222,7 @@ class Parts:
         self._path = path
 
     def add(self, index: int, event: object) -> None:
-        """Add an event, if it is of a kind that is read."""
+        """Add an event if its kind is relevant."""
         if not isinstance(event, Mapping):
             raise TraceError(f"event {index} must be an object, not {event!r}", self._path)
         if event.get("ph") != "X":

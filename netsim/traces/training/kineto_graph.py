@@ -1,4 +1,4 @@
-"""What waited for what on a GPU, as far as a profile shows it."""
+"""Dependencies between events on a GPU, as far as a profile shows them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _EXPLAINED_NS = 10_000
 
 
 class Synchronization(NamedTuple):
-    """A call that has blocked the host until an event on the GPU ended.
+    """A call that blocked the host until an event on the GPU ended.
 
     Attributes
     ----------
     base : int
-        The one before, after which time is counted; -1 for the begin.
+        The previous synchronization, from which time is counted; -1 for the begin.
     begin_ns : int
-        When it is called, after the base.
+        Time of the call after the base.
     event : int
-        What it waits for.
+        The event that it waits for.
     rest_ns : int
-        From the end of both to its own.
+        Time from the end of both to its own end.
     end_ns : int
         When it ended, in the profile.
     """
@@ -43,25 +43,25 @@ class Synchronization(NamedTuple):
 
 @dataclass(slots=True)
 class KinetoGraph:
-    """The events on a GPU in order of their launches, and what each has waited for.
+    """The events on a GPU in order of their launches, with their dependencies.
 
     Attributes
     ----------
     events : list of KinetoEvent
     after : list of list of int
-        Events that each comes after.
+        For each event, the events that it waits for.
     launch : list of (int, int) or None
-        The synchronization after which the host has launched each, -1 for the begin, and how many
-        nanoseconds later; None if the launch is not known.
+        For each event, the synchronization after which the host launched it (-1 for the begin), and
+        the nanoseconds between; None if the launch is not known.
     gap : list of int
-        From the end of all that to the recorded start, in nanoseconds.
+        Nanoseconds from the end of all these to the recorded start.
     syncs : list of Synchronization
     begin_ns : int
         The first launch, or the first event on the GPU.
     edges, dropped : Counter
-        By kind, what events wait for, and what the profile contradicts.
+        Dependencies by kind: those in use, and those that the profile contradicts.
     launch_bound : int
-        Number of events that have waited for their launch longer than for other events.
+        Number of events that waited longer for their launch than for other events.
     alone : set of int
         Events that run beside others of their stream.
     """
@@ -83,9 +83,9 @@ class KinetoGraph:
         Parameters
         ----------
         free : bool
-            Whether the host launches all at once, and there are no gaps.
+            Whether the host launches everything at once, without gaps.
         nccl : bool
-            Whether kernels of NCCL take the recorded time; otherwise they take none.
+            Whether kernels of NCCL take the recorded time; otherwise they take no time.
         """
         ends: list[int] = []
         host = [0]  # the end of each synchronization; the last one is the begin
@@ -105,13 +105,13 @@ class KinetoGraph:
 
 
 def graph_of(trace: KinetoTrace, events: Sequence[KinetoEvent]) -> KinetoGraph:
-    """Find what events on the GPU have waited for.
+    """Find the dependencies of events on the GPU.
 
     Parameters
     ----------
     trace : KinetoTrace
     events : sequence of KinetoEvent
-        Of it, those that count.
+        The events of the trace to use.
     """
     calls = {call.correlation: call for call in trace.calls if call.correlation is not None}
     launched = {event.place: None if event.correlation is None else calls.get(event.correlation)
@@ -131,7 +131,7 @@ def graph_of(trace: KinetoTrace, events: Sequence[KinetoEvent]) -> KinetoGraph:
 
 
 class _Making:
-    """A graph that is being made; `launch_ns` has the launch of each event, or its start."""
+    """A graph under construction; `launch_ns` has the launch of each event, or its start."""
 
     def __init__(self, graph: KinetoGraph, launch_ns: list[int]) -> None:
         self.graph, self._launch_ns = graph, launch_ns
@@ -195,7 +195,7 @@ class _Making:
         insort(self._ended, (event.end_ns, k))
 
     def _wait(self, after: list[int], event: KinetoEvent, other: int, kind: str) -> bool:
-        """Let an event wait for another, unless the profile contradicts that."""
+        """Make an event wait for another, unless the profile contradicts that."""
         agrees = self.graph.events[other].end_ns <= event.start_ns
         (self.graph.edges if agrees else self.graph.dropped)[kind] += 1
         if agrees:
@@ -203,7 +203,7 @@ class _Making:
         return agrees
 
     def _ended_before(self, k: int) -> int:
-        """Return the event of another stream that ended last shortly before one; -1 for none."""
+        """Return the last event of another stream that ended shortly before this one, or -1."""
         event, events = self.graph.events[k], self.graph.events
         for place in reversed(range(bisect_right(self._ended, (event.start_ns, k)))):
             end_ns, other = self._ended[place]

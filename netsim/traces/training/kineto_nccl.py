@@ -1,4 +1,4 @@
-"""Which collective a kernel of NCCL is, of which ranks and how large, as a profile says it."""
+"""Identifies the collectives of NCCL kernels from a profile: kind, ranks and size."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _LARGEST = 2**60
 
 
 class NcclKernel(NamedTuple):
-    """What a kernel of NCCL transfers.
+    """The transfer of a kernel of NCCL.
 
     Attributes
     ----------
     kind : str
-        Of `netsim.operations.COMMUNICATIONS`, or ``"recv"`` or ``"barrier"``.
+        One of `netsim.operations.COMMUNICATIONS`, or ``"recv"`` or ``"barrier"``.
     group, label : str
-        The name of the process group, and what it is called.
+        The name and the label of the process group.
     members : tuple of int
     dtype : str
     input_bytes, payload : int
-        What the rank puts in, and the larger one of its buffers.
+        Sizes of the rank's input, and of the larger one of its buffers.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class NcclKernel(NamedTuple):
 
 
 class NcclKernels:
-    """Finds out what the kernels of NCCL of a profile are.
+    """Identifies the NCCL kernels of a profile.
 
     Parameters
     ----------
@@ -66,12 +66,12 @@ class NcclKernels:
             self._records.setdefault(record.lane, []).append(record)
 
     def of(self, event: KinetoEvent) -> NcclKernel | None:
-        """Return what a kernel is; None if the profile does not say it.
+        """Return the transfer of a kernel; None if the profile does not define it.
 
         Raises
         ------
         TraceError
-            If what it says is not possible.
+            If the profile is contradictory.
         """
         args = event.args if _KEY in event.args else self._recorded(event)
         name = str(args.get(_KEY, "")).replace("_", "").lower()
@@ -95,7 +95,7 @@ class NcclKernels:
         raise TraceError(f"rank {self._trace.rank}: {event}: {problem}", self._trace.path)
 
     def _recorded(self, event: KinetoEvent) -> Mapping[str, Any]:
-        """Return what PyTorch says of the collective around the launch of a kernel."""
+        """Return PyTorch's record of the collective around the launch of a kernel."""
         call = self._calls.get(event.correlation)
         records = [] if call is None else self._records.get(call.lane, [])
         place = 0 if call is None else bisect_right(

@@ -1,7 +1,7 @@
-"""The wire format of protocol buffers: what fields a message has, without knowing what they mean.
+"""The wire format of protocol buffers: the fields of a message, without their meaning.
 
-A field is a key, ``number << 3 | wire type``, and a value. No schema is compiled, so that files of
-any version can be read as far as they can be understood.
+A field is a key, ``number << 3 | wire type``, and a value. No schema is compiled, so files of any
+version can be read as far as they can be understood.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONGEST = 10
 
 
 class BrokenMessage(ValueError):
-    """Bytes that are not what the wire format allows.
+    """Bytes that the wire format does not allow.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class Field(NamedTuple):
     number, wire : int
         The number of the field, and its wire type.
     value : int
-        Of a varint its 64 bits, of four or eight bytes these as a number.
+        The 64 bits of a varint, or four or eight bytes as a number.
     begin, end : int
-        Where a value of some length stands in the file.
+        Position in the file of a value with a length.
     at : int
-        Where its key stands.
+        Position of its key.
     """
 
     number: int
@@ -78,7 +78,7 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def length_delimited(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each message of a file in which each follows its length.
+    """Yield begin and end of each message of a file in which each message follows its length.
 
     Raises
     ------
@@ -96,12 +96,12 @@ def length_delimited(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def fields_of(data: bytes, begin: int, end: int) -> Iterator[Field]:
-    """Yield the fields of a message that stands between two bytes of a file.
+    """Yield the fields of a message between two bytes of a file.
 
     Raises
     ------
     BrokenMessage
-        If it is no message.
+        If it is not a message.
     """
     at = begin
     while at < end:
@@ -130,7 +130,7 @@ def fields_of(data: bytes, begin: int, end: int) -> Iterator[Field]:
 
 
 def numbers_of(data: bytes, field: Field, wire: int) -> Iterator[int]:
-    """Yield the numbers of a repeated field, which is packed or one of them.
+    """Yield the numbers of a repeated field, packed or not.
 
     Parameters
     ----------
@@ -156,18 +156,18 @@ def numbers_of(data: bytes, field: Field, wire: int) -> Iterator[int]:
 
 
 def signed(value: int, bits: int) -> int:
-    """Return the number whose two's complement has these bits."""
+    """Return the number with these bits in two's complement."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def zigzag(value: int) -> int:
-    """Return the number of which a varint is the zigzag form: 0, -1, 1, -2, ..."""
+    """Decode the zigzag form of a varint: 0, -1, 1, -2, ..."""
     return (value >> 1) ^ -(value & 1)
 
 
 def pack(value: int) -> bytes:
-    """Return a number as a varint, a negative one in two's complement of 64 bits."""
+    """Encode a number as a varint, negative ones in two's complement of 64 bits."""
     value &= 0xFFFF_FFFF_FFFF_FFFF
     made = bytearray()
     while value >= 0x80:
@@ -178,9 +178,9 @@ def pack(value: int) -> bytes:
 
 
 def encode(fields: Iterable[tuple[int, int | float | str | bytes]]) -> bytes:
-    """Return a message of fields ``(number, value)``.
+    """Encode a message of fields ``(number, value)``.
 
-    Whole numbers are varints, floats eight bytes, texts and messages have a length.
+    Whole numbers become varints, and floats eight bytes; texts and messages have a length.
     """
     made = bytearray()
     for number, value in fields:

@@ -1,4 +1,4 @@
-"""What one rank does, as its trace says it, before it has met the other ranks."""
+"""The operations of one rank, from its trace, before they are matched with other ranks."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ _MOST_NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class RankNode:
-    """Something that a rank does.
+    """An operation of a rank.
 
     Attributes
     ----------
     id : int
-        Unique on its rank. Nodes on a stream that could begin go by rising ids, and so does the
-        matching of communications across ranks.
+        Unique on its rank. Nodes of a stream that could begin run in order of ids, and
+        communications are matched across ranks in that order.
     name : str
     kind : {"compute", "point", "collective", "send", "recv"}
         A point takes no time.
     after : tuple of int
-        Ids of nodes of the same rank that must be complete before.
+        Ids of nodes of the same rank that must be complete before this one begins.
     seconds : float
-        Of a computation.
+        Duration of a computation.
     stream : str
-        What it takes turns on, with other nodes of its rank; ``""`` for nothing.
+        The stream on which it takes turns with other nodes of its rank; ``""`` for none.
     collective : str
-        Which one: of `netsim.operations.COMMUNICATIONS`, or ``"barrier"``.
+        One of `netsim.operations.COMMUNICATIONS`, or ``"barrier"``.
     members : tuple of int
-        The ranks of a collective; who sends and who receives a message.
+        The ranks of a collective; the sender and the receiver of a message.
     payload : int
         Bytes of the larger buffer of a rank, or of the message.
     group, label : str
-        The name of a collective's group, which no other has, and what it is called.
+        The unique name of a collective's group, and its label.
     tag : int
-        Of a message.
+        Tag of a message.
     where : str
-        What a message of an error calls it, if not by its id.
+        The name in errors; by default the id.
     """
 
     id: int
@@ -68,7 +68,7 @@ class RankNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankTrace:
-    """All that a rank does.
+    """The operations of one rank.
 
     Attributes
     ----------
@@ -86,13 +86,12 @@ class RankTrace:
 
     @classmethod
     def of(cls, rank: int, path: Path, nodes: Iterable[RankNode]) -> RankTrace:
-        """Make the trace of a rank of nodes in any order.
+        """Make the trace of a rank from nodes in any order.
 
         Raises
         ------
         TraceError
-            If an id occurs twice, or nodes depend on one that is not there or on each other in a
-            circle.
+            If an id occurs twice, or a node depends on a missing one, or on itself in a circle.
         """
         made = cls(rank, path, tuple(sorted(nodes, key=lambda node: node.id)))
         made._check()
@@ -141,7 +140,7 @@ def _circle(nodes: dict[int, RankNode]) -> list[int]:
 
 
 def listed(numbers: Iterable[int]) -> str:
-    """Return some numbers as a text, the first ones if there are many."""
+    """Format numbers as text; of many, only the first ones."""
     given = list(numbers)
     more = f" and {len(given) - _MOST_NAMED} more" if len(given) > _MOST_NAMED else ""
     return ", ".join(map(str, given[:_MOST_NAMED])) + more

@@ -1,4 +1,4 @@
-"""Make what many ranks do of what a few do: replicas are copies, and their groups grow."""
+"""Makes the traces of many ranks from those of a few: replicas are copies, and groups grow."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _SIZES = ("tp", "cp", "ep", "dp", "pp")
 
 
 def growth(scale: Mapping[str, int] | None) -> dict[str, int]:
-    """Check by which factors groups grow.
+    """Check the factors by which groups grow.
 
     Raises
     ------
     InputError
-        If they are no factors, or of groups with which other things would grow, too.
+        If they are not factors, or belong to groups that cannot grow alone.
     """
     factors = _table({} if scale is None else scale, "scale")
     for group, factor in factors.items():
@@ -46,7 +46,7 @@ def growth(scale: Mapping[str, int] | None) -> dict[str, int]:
 
 
 def check_nodes(nodes: int, ranks: int, path: Path) -> None:
-    """Refuse what would take too much memory.
+    """Raise an error if the nodes would need too much memory.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def check_nodes(nodes: int, ranks: int, path: Path) -> None:
 
 
 def check_keep(keep: object) -> None:
-    """Refuse what groups that grow cannot keep.
+    """Check what groups that grow may keep.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def grown_payload(kind: str, payload: int, ranks: int, grown: int, keep: str) ->
     payload : int
         The larger buffer of a rank before.
     ranks, grown : int
-        How many ranks the group had, and has.
+        Number of ranks of the group before and after.
     keep : {"buffer", "input"}
     """
     if ranks == grown:
@@ -98,12 +98,12 @@ def grown_payload(kind: str, payload: int, ranks: int, grown: int, keep: str) ->
 
 
 class Layout(NamedTuple):
-    """Into which groups ranks are divided, numbered as Megatron does: t + tp (j + cp dp P).
+    """The division of ranks into groups, numbered as in Megatron: t + tp (j + cp dp P).
 
     Attributes
     ----------
     tp, cp, ep, dp, pp : int
-        As of `netsim.llm.TrainingSetup`.
+        As for `netsim.llm.TrainingSetup`.
     """
 
     tp: int = 1
@@ -119,7 +119,7 @@ class Layout(NamedTuple):
         Raises
         ------
         InputError
-            If there are others than those of a layout, or they do not go together.
+            If there are sizes of unknown groups, or sizes contradict each other.
         """
         table = _table(sizes, "layout")
         for name, size in table.items():
@@ -142,7 +142,7 @@ class Layout(NamedTuple):
         Raises
         ------
         InputError
-            If a group would grow of which there is no trace, since it has one rank.
+            If a group of one rank would grow, because there is no trace of its communication.
         """
         made = self._replace(**{name: getattr(self, name) * factor
                                 for name, factor in factors.items()})._checked()
@@ -154,7 +154,7 @@ class Layout(NamedTuple):
 
     @property
     def replicas(self) -> int:
-        """How many ranks differ in nothing but their part of the data, and of the experts."""
+        """Number of ranks that differ only in their part of the data and of the experts."""
         return self.dp * self.cp
 
     @property
@@ -167,17 +167,17 @@ class Layout(NamedTuple):
             _SIZES, self, strict=True))
 
     def place(self, rank: int) -> tuple[int, int, int]:
-        """Return t, j and P of a rank: within its tensor group, its replica, and its stage."""
+        """Return t, j, P of a rank: its place in its tensor group, its replica, its stage."""
         rest, t = divmod(rank, self.tp)
         stage, j = divmod(rest, self.replicas)
         return t, j, stage
 
     def rank(self, t: int, j: int, stage: int) -> int:
-        """Return the rank at a place."""
+        """Return the rank at a position."""
         return t + self.tp * (j + self.replicas * stage)
 
     def groups_of(self, j: int) -> dict[str, range]:
-        """Return the replicas in the group of each kind that has replica j."""
+        """Return the replicas in the group of each kind that contains replica j."""
         cp, ep, count = self.cp, self.ep, self.replicas
         first, block = j // cp * cp, j // ep * ep
         return {"replica": range(j, j + 1), "cp": range(first, first + cp),
@@ -189,14 +189,14 @@ class Layout(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """Which ranks a group has.
+    """The ranks of a group.
 
     Attributes
     ----------
     cells : tuple of (int, int)
-        The t and P of its ranks, in each of its replicas.
+        The t and P of its ranks in each of its replicas.
     kind : str
-        Which replicas; see `Layout.groups_of`.
+        The kind of group; see `Layout.groups_of`.
     """
 
     cells: tuple[tuple[int, int], ...]
@@ -204,7 +204,7 @@ class _Shape(NamedTuple):
 
 
 def _renamed(trace: RankTrace, shapes: Mapping[tuple[int, ...], _Shape]) -> RankTrace:
-    """Name the groups of a rank by their shapes, as groups may become one that were several."""
+    """Name the groups of a rank by their shapes, because several groups may become one."""
     names: dict[tuple[str, tuple[int, ...]], str] = {}
     count: Counter[_Shape] = Counter()
     nodes = []
@@ -220,21 +220,21 @@ def _renamed(trace: RankTrace, shapes: Mapping[tuple[int, ...], _Shape]) -> Rank
 
 
 class Scaling:
-    """Gives ranks without a trace what others do that differ from them only in their data.
+    """Gives ranks without a trace the operations of ranks that differ from them only in their data.
 
     Parameters
     ----------
     layout : mapping of str to int
-        How many ranks the groups of the traced job have.
+        Number of ranks of the groups of the traced job.
     scale : mapping of str to int, optional
-        By which factors data parallel groups (``"dp"``) and those of experts (``"ep"``) grow.
+        Factors by which data parallel (``"dp"``) and expert parallel groups (``"ep"``) grow.
     keep : {"buffer", "input"}
-        What a rank of a group that grows keeps.
+        The size that a rank of a growing group keeps.
 
     Raises
     ------
     InputError
-        If an option is not possible.
+        If an option is invalid.
     """
 
     def __init__(self, layout: Mapping[str, int], scale: Mapping[str, int] | None = None,
@@ -254,7 +254,7 @@ class Scaling:
         Raises
         ------
         InputError
-            If an option is not possible, or needs a layout.
+            If an option is invalid, or needs a layout.
         """
         if layout is not None:
             return cls(layout, scale, keep)
@@ -265,24 +265,24 @@ class Scaling:
         return None
 
     def label(self, name: str, traced: int) -> str:
-        """Return the label of a workload of which so many ranks are traced."""
+        """Return the label of a workload with this number of traced ranks."""
         ranks = self.grown.ranks
         return name if traced == ranks else (f"{name}, {traced} of {ranks} ranks traced, the "
                                              "others copies")
 
     def complete(self, traces: Sequence[RankTrace]) -> Iterator[RankTrace]:
-        """Yield what each rank of the grown job does, from the traces of some ranks.
+        """Yield the trace of each rank of the grown job, from the traces of some ranks.
 
         Parameters
         ----------
         traces : sequence of RankTrace
-            In order of their ranks: of all t and stages at least one replica; of experts, one of
-            each of their ranks.
+            Traces in order of ranks, with at least one replica of all t and stages, and, with
+            experts, one of each expert rank.
 
         Raises
         ------
         TraceError
-            If ranks are missing, or a group is none of the layout.
+            If ranks are missing, or a group does not belong to the layout.
         """
         shapes = self._shapes(traces)
         traces = [_renamed(trace, shapes) for trace in traces]
@@ -348,7 +348,7 @@ class Scaling:
                                "to whom among more of them, the trace does not tell")
 
     def _shape(self, members: tuple[int, ...]) -> _Shape | None:
-        """Return the shape of a group; None if it grows in no way, or in several."""
+        """Return the shape of a group; None if it cannot grow, or not in a unique way."""
         places = [self.layout.place(rank) for rank in members]
         cells = sorted({(t, stage) for t, _, stage in places})
         replicas = sorted({j for _, j, _ in places})

@@ -1,4 +1,4 @@
-"""Workloads of SimAI and AICB, as jobs: what one rank does is what all ranks do."""
+"""Workloads of SimAI and AICB as jobs in which all ranks do the same."""
 
 from __future__ import annotations
 
@@ -60,47 +60,49 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
                overlap: Mapping[str, float] | None = None, strict: bool = False,
                skip_init: bool = True, iterations: int = 1, hosts: Sequence[int] | None = None,
                seed: int = 0) -> Workload:
-    """Read a workload of SimAI (``.txt``) or AICB (``.csv``): one job, whose ranks are alike.
+    """Read a workload of SimAI (``.txt``) or AICB (``.csv``) as one job of identical ranks.
 
     Parameters
     ----------
     path : path-like
     gpus : int, optional
-        Number of ranks; by default what the file says, or `gpus_per_server` for measurements. The
-        sizes of tensor, expert and pipeline groups stay.
+        Number of ranks; by default that of the file, or `gpus_per_server` for measurements. The
+        sizes of tensor, expert and pipeline groups do not change.
     scale : mapping of str to int, optional
-        Factors of the ranks of groups: ``"dp"``, with as many more ranks, each with the batch that
-        it has, and ``"ep"``, with as many experts per rank as there are.
+        Factors by which groups grow. ``"dp"`` adds ranks with the same batch per rank; ``"ep"``
+        keeps the number of experts per rank.
     keep : {"buffer", "input"}
-        Whether a rank in a group that grows by `scale` keeps the larger one of its two buffers, or
-        what it puts in, which are different in an all-gather.
+        Whether a rank in a growing group keeps the size of the larger one of its two buffers, or
+        the size of its input. The two differ in an all-gather.
     simai : {"events", "analytical"}
-        Whether collectives are simulated, or take the times of SimAI's analytical tool, added up;
-        see `simai_times`.
+        Whether collectives are simulated, or take the times of SimAI's analytical tool one after
+        the other; see `simai_times`.
     pipeline : {"send", "formula"}, optional
-        Whether ranks send activations to the next stage, or wait at the end for as long as the
-        tool's formula says that the pipeline is idle, which needs `nvlink` and `nic`; by default
-        what goes with `simai`.
+        Whether ranks send activations to the next stage, or wait at the end for the idle time of
+        the pipeline by the tool's formula, which needs `nvlink` and `nic`. The default depends on
+        `simai`.
     gpus_per_server : int
-        A group with several ranks on each server has as many rings, each over another NIC.
+        A group with several ranks on each server has one ring per rank, each over another NIC.
     nics_per_server : int, optional
         By default one per GPU.
     nvlink, nic : rate, optional
-        The rates that the tool's arithmetic takes; the network has its own.
+        Rates for the tool's arithmetic; the network has its own rates.
     efficiency : path-like, optional
-        A folder, if relative from that of `path`, with ``nic_ratio.csv``, ``nvlink_ratio.csv`` and
-        ``ata_ratio.csv``: collectives send as much more as they reach less of their bandwidth, and
-        those below 1 MiB take fixed times, as in the tool.
+        A folder with ``nic_ratio.csv``, ``nvlink_ratio.csv`` and ``ata_ratio.csv``; a relative path
+        starts at the folder of `path`. Collectives then send more bytes, in proportion to the
+        bandwidth that they fail to reach, and collectives below 1 MiB take fixed times, as in the
+        tool.
     busbw : path-like, optional
-        SimAI's ``busbw.yaml``, if relative from the folder of `path`: bandwidths that the tool's
-        arithmetic takes instead of its own, and that collectives reach wholly.
+        SimAI's ``busbw.yaml``; a relative path starts at the folder of `path`. The tool's
+        arithmetic uses these bandwidths instead of its own, and collectives reach them fully.
     overlap : mapping of str to float, optional
-        Which part of the communication of ``"tp"``, ``"dp"``, ``"ep"`` and ``"pp"`` the tool hides.
+        The fraction of the communication of ``"tp"``, ``"dp"``, ``"ep"`` and ``"pp"`` that the tool
+        hides.
     strict : bool
-        Whether words that are no collectives are errors, and collectives of size 0; otherwise the
-        former are skipped, and the latter take no time.
+        Whether unknown words and collectives of size 0 are errors. Otherwise the former are
+        skipped, and the latter take no time.
     skip_init : bool
-        Whether to leave out what a ``.csv`` has before its first iteration.
+        Whether to leave out the rows of a ``.csv`` before its first iteration.
     iterations : int
         Number of iterations.
     hosts : sequence of int, optional
@@ -111,15 +113,15 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
     Raises
     ------
     TraceError
-        If the file cannot be read, with the line, or its groups do not go together.
+        If the file cannot be read, with the line, or its groups contradict each other.
     InputError
-        If an option is not possible.
+        If an option is invalid.
 
     Warns
     -----
     NetsimWarning
-        If words are no collectives, computations have no time, or what stages send does not go
-        with their number.
+        If words are not collectives, computations have no time, or the bytes that stages send
+        contradict the number of stages.
     """
     check_path(path, "path")
     if simai not in ("events", "analytical"):
@@ -164,7 +166,7 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
                 gpus_per_server: int = 8, nics_per_server: int | None = None,
                 efficiency: str | Path | None = None, busbw: str | Path | None = None,
                 overlap: Mapping[str, float] | None = None) -> SimaiTimes:
-    """Return what SimAI's analytical tool says of an iteration of a workload, in seconds.
+    """Return the times of an iteration by SimAI's analytical tool, in seconds.
 
     Parameters
     ----------
@@ -180,9 +182,9 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
     Raises
     ------
     TraceError
-        If the file cannot be read, or its groups do not go together.
+        If the file cannot be read, or its groups contradict each other.
     InputError
-        If an option is not possible.
+        If an option is invalid.
     """
     check_path(path, "path")
     check_whole(gpus_per_server, "gpus_per_server", 1)
@@ -198,7 +200,7 @@ def simai_times(path: str | Path, *, nvlink: Quantity, nic: Quantity, gpus: int 
 
 @contextmanager
 def _as_problems(path: Path) -> Iterator[None]:
-    """Raise errors in a file, and in options that do not go with it, as problems of it."""
+    """Turn errors in a file, and in options that contradict it, into problems of the file."""
     try:
         yield
     except (TraceProblemsError, UnknownNameError):
@@ -211,7 +213,7 @@ def _as_problems(path: Path) -> Iterator[None]:
 
 
 def _tables(path: Path, efficiency: str | Path | None) -> Efficiencies | None:
-    """Return the tables in a folder, which is relative to that of the workload."""
+    """Return the tables in a folder, given relative to the workload's folder."""
     if efficiency is None:
         return None
     check_path(efficiency, "efficiency")
@@ -219,7 +221,7 @@ def _tables(path: Path, efficiency: str | Path | None) -> Efficiencies | None:
 
 
 def _known(path: Path, busbw: str | Path | None) -> dict[tuple[str, str], float]:
-    """Return the bandwidths in a file, which is relative to the folder of the workload."""
+    """Return the bandwidths in a file, given relative to the workload's folder."""
     if busbw is None:
         return {}
     check_path(busbw, "busbw")
@@ -227,7 +229,7 @@ def _known(path: Path, busbw: str | Path | None) -> dict[tuple[str, str], float]
 
 
 def _warn(file: SimaiFile, strict: bool) -> None:
-    """Say what the file has that is not run."""
+    """Warn about the parts of the file that are not run."""
     for number, column, word in file.unknown:
         layer = f"layer {number} ({file.layers[number].name})"
         problem = f"{layer}, {column}: {word!r} is no collective"
@@ -269,7 +271,7 @@ def _scaled(sizes: GroupSizes, scale: Mapping[str, int] | None, path: Path) -> G
 
 def _grown(file: SimaiFile, traced: GroupSizes, scale: Mapping[str, int] | None, keep: str
            ) -> tuple[SimaiFile, GroupSizes]:
-    """Return a file as it is when groups have grown, and their sizes."""
+    """Return a file with grown groups, and the sizes of the groups."""
     sizes = _scaled(traced, scale, file.path)
     layers = tuple(layer._replace(
         forward=_kept(layer.forward, traced, sizes, keep),
@@ -279,7 +281,7 @@ def _grown(file: SimaiFile, traced: GroupSizes, scale: Mapping[str, int] | None,
 
 
 def _kept(step: _Step, traced: GroupSizes, sizes: GroupSizes, keep: str) -> _Step:
-    """Return a collective with the buffer that it has when its group has grown."""
+    """Return a collective with the buffer that it has after its group has grown."""
     if keep == "buffer" or not step.group:
         return step
     return step._replace(nbytes=grown_payload(
@@ -298,7 +300,7 @@ def _pipeline(given: str | None, simai: str) -> str:
 def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
               keep: str, gpus_per_server: int, skip_init: bool, strict: bool
               ) -> Programs | Operations:
-    """Return what the ranks of a file of AICB do."""
+    """Return the operations of ranks in a file of AICB."""
     for row in (row for rows in file.stages if strict for row in rows):
         if row.group and row.kind != "barrier" and not row.nbytes:
             raise TraceError(f"msg_size of {row.kind} of {row.group} must be at least 1, not 0",
@@ -343,7 +345,7 @@ def _aicb_sizes(file: AicbFile) -> GroupSizes:
 
 def _run_simai(file: SimaiFile, ranks: AlikeRanks, sizes: GroupSizes, machines: Machines | None,
                simai: str, pipeline: str) -> Programs:
-    """Return what the ranks of a file of SimAI do."""
+    """Return the operations of ranks in a file of SimAI."""
     if simai == "analytical":
         assert machines is not None
         return _added_up(analytical_times(file, sizes, machines), ranks)
@@ -355,7 +357,7 @@ def _run_simai(file: SimaiFile, ranks: AlikeRanks, sizes: GroupSizes, machines: 
 
 
 def _added_up(times: SimaiTimes, ranks: AlikeRanks) -> Programs:
-    """Make an iteration that takes the times of SimAI's tool, one after the other."""
+    """Make an iteration from the times of SimAI's tool, one after the other."""
     ranks.compute("compute", round(times.compute_s * 1e9))
     for name, seconds in times._asdict().items():
         if name != "compute_s" and seconds:
@@ -366,8 +368,8 @@ def _added_up(times: SimaiTimes, ranks: AlikeRanks) -> Programs:
 class _Iteration:
     """Goes through the layers as SimAI's event-driven tools do.
 
-    With `machines`, collectives send more where these say that they reach less of their bandwidth,
-    and small ones take a fixed time.
+    With `machines`, collectives that reach less of their bandwidth send more bytes, and small ones
+    take a fixed time.
     """
 
     def __init__(self, file: SimaiFile, sizes: GroupSizes, ranks: AlikeRanks,
@@ -380,9 +382,9 @@ class _Iteration:
                              f"{self._batches}", file.path, 1)
 
     def programs(self, bubble: float | None) -> Programs:
-        """Return what all ranks do in an iteration.
+        """Return the operations of all ranks in an iteration.
 
-        They wait for the bubble between their passes, so that it hides no gradients.
+        The bubble comes between their passes, so that it hides no gradients.
         """
         if self._file.policy == "MICRO":
             for number, layer in enumerate(self._file.layers):
@@ -418,7 +420,7 @@ class _Iteration:
         self._step(f"weights/{number}.{layer.name}", layer, layer.weights, False)
 
     def _step(self, name: str, layer: SimaiLayer, step: SimaiStep, blocks: bool) -> None:
-        """Compute, and then begin a collective."""
+        """Compute, then begin a collective."""
         self._ranks.compute(f"{name}/compute", step.compute_ns)
         if not step.kind:
             return
@@ -436,7 +438,7 @@ class _Iteration:
                                late_ns=layer.update_ns, blocks=blocks)
 
     def _send(self, what: str, done: int, stages: int) -> None:
-        """Send the activations that are due when some layers are done, evenly over all of them."""
+        """Send the activations due after some layers, spread evenly over all layers."""
         count, layers = self._batches, len(self._file.layers)
         for batch in range(done * count // layers, (done + 1) * count // layers):
             self._ranks.send(f"{what}/send {batch}", stages, self._sent)

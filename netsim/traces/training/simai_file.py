@@ -1,4 +1,4 @@
-"""Workload files of SimAI: what one rank of one stage does in an iteration, layer by layer."""
+"""Workload files of SimAI: an iteration of one rank of one stage, layer by layer."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class SimaiLayer(NamedTuple):
     forward, inputs, weights : SimaiStep
         The forward pass, and the gradients of inputs and of weights.
     update_ns : int
-        By how much each of its collectives ends later.
+        Delay of the end of each of its collectives.
     """
 
     name: str
@@ -76,13 +76,13 @@ class SimaiLayer(NamedTuple):
 
     @property
     def steps(self) -> tuple[SimaiStep, SimaiStep, SimaiStep]:
-        """What the layer does, in the order of `COLUMNS`."""
+        """The steps of the layer, in the order of `COLUMNS`."""
         return self.forward, self.inputs, self.weights
 
 
 @dataclass(frozen=True, slots=True)
 class SimaiFile:
-    """What a workload file of SimAI says.
+    """The contents of a workload file of SimAI.
 
     Attributes
     ----------
@@ -91,12 +91,12 @@ class SimaiFile:
         One of `POLICIES`.
     layers : tuple of SimaiLayer
     header : dict of str to int
-        What the first line gives: of tp, ep, pp, vpp, ga, gpus and pp_bytes.
+        The values in the first line, among tp, ep, pp, vpp, ga, gpus and pp_bytes.
     checkpoints, initiates : tuple of int
-        The layers whose inputs are kept, and those before whose gradients layers are computed
-        again.
+        The layers with checkpoints of their inputs, and the layers whose gradients require
+        recomputation first.
     unknown : tuple of (int, str, str)
-        Words that are no collectives: number of the layer, column and word.
+        Words that are not collectives: number of the layer, column and word.
     """
 
     path: Path
@@ -115,7 +115,7 @@ def read_simai_file(path: str | Path) -> SimaiFile:
     Raises
     ------
     TraceProblemsError
-        If it cannot be read, or a word is none that may stand there, with line, layer and column.
+        If it cannot be read or a word is invalid, with line, layer and column.
     """
     return _Reader(Path(path)).file()
 
@@ -136,7 +136,7 @@ class _Reader:
         self._unknown: list[tuple[int, str, str]] = []
 
     def file(self) -> SimaiFile:
-        """Return what the file says."""
+        """Return the contents of the file."""
         first = self._lines[0].split()
         policy = first[0] if first else ""
         if policy not in POLICIES:
@@ -156,7 +156,7 @@ class _Reader:
         return TraceProblemsError([Problem(line, problem)], self._path)
 
     def _whole(self, word: _Word, what: str, *, least: int = 0) -> int:
-        """Return the whole number that a word is; ``25165824.0`` is one."""
+        """Return a word as a whole number; ``25165824.0`` is one."""
         digits, _, rest = word.text.partition(".")
         if not (digits.isascii() and digits.isdecimal() and len(digits) < 20
                 and not rest.strip("0")) or not least <= int(digits) <= _MOST:

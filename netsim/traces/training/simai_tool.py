@@ -1,6 +1,6 @@
 """The arithmetic of SimAI's analytical tool: bandwidths, efficiencies and times of collectives.
 
-Its gigabytes per second are 2^30 bytes; here all rates are bytes per second.
+The tool's gigabytes per second are 2^30 bytes; here all rates are in bytes per second.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OVERLAPS = ("tp", "dp", "ep", "pp")
 
 
 class GroupSizes(NamedTuple):
-    """How many ranks the groups of each kind have.
+    """Number of ranks in the groups of each kind.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class GroupSizes(NamedTuple):
         Raises
         ------
         TraceError
-            If they cannot be divided so.
+            If the GPUs cannot be divided in this way.
         """
         if gpus > _MOST_RANKS:
             raise TraceError(f"{gpus} ranks; there may be at most {_MOST_RANKS} ranks", path)
@@ -76,7 +76,7 @@ class GroupSizes(NamedTuple):
         return self.tp * self.dp * self.pp
 
     def size(self, group: str) -> int:
-        """Return how many ranks a group of a kind has."""
+        """Return the number of ranks of a group of a kind."""
         return {"tp": self.tp, "ep": self.ep, "dp": self.dp, "dp-ep": self.dp // self.ep,
                 "pp": self.pp, "embedding": min(self.pp, 2), "all": self.ranks}[group]
 
@@ -86,7 +86,7 @@ _TableRow = tuple[float, tuple[float, ...]]
 
 @dataclass(frozen=True)
 class Efficiencies:
-    """Which part of its bandwidth a collective reaches, by its size and the servers of a group.
+    """The fraction of its bandwidth that a collective reaches, by its size and number of servers.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ def _table(path: Path) -> tuple[_TableRow, ...]:
 
 @dataclass(frozen=True)
 class Machines:
-    """The servers that SimAI's tool takes into account.
+    """The servers as SimAI's tool sees them.
 
     Attributes
     ----------
@@ -146,9 +146,9 @@ class Machines:
     efficiencies : Efficiencies, optional
         By default collectives reach all of their bandwidth.
     overlap : dict of str to float
-        Which part of the communication of ``"tp"``, ``"dp"``, ``"ep"`` and ``"pp"`` is hidden.
+        The hidden fraction of the communication of ``"tp"``, ``"dp"``, ``"ep"`` and ``"pp"``.
     known : dict of (str, str) to float
-        Bandwidths that are given, by group and kind of collective, in bytes per second.
+        Given bandwidths, by group and kind of collective, in bytes per second.
     """
 
     gpus: int
@@ -163,12 +163,12 @@ class Machines:
     def of(cls, gpus: int, nics: int | None, nvlink: Quantity | None, nic: Quantity | None,
            efficiencies: Efficiencies | None, overlap: Mapping[str, float] | None,
            known: Mapping[tuple[str, str], float] | None = None) -> Machines:
-        """Check what describes servers.
+        """Check the parameters of servers.
 
         Raises
         ------
         InputError
-            If a value is missing or not possible.
+            If a value is missing or invalid.
         """
         nics = gpus if nics is None else nics
         check_whole(nics, "nics_per_server", 1)
@@ -185,7 +185,7 @@ class Machines:
                    dict(known or {}))
 
     def rate(self, step: SimaiStep, sizes: GroupSizes) -> tuple[float, float]:
-        """Return the bandwidth of a collective, in bytes per second, and which part it reaches."""
+        """Return the bandwidth of a collective (bytes/s), and the fraction that it reaches."""
         if (step.group, step.kind) in self.known:
             return self.known[step.group, step.kind], 1.0
         servers, gpus, nics = self._spread(step.group, sizes)
@@ -207,7 +207,7 @@ class Machines:
         return rate, self._part(step, sizes, beside)
 
     def _spread(self, group: str, sizes: GroupSizes) -> tuple[int, int, int]:
-        """Return over how many servers a group spreads, and the GPUs and the NICs of each."""
+        """Return the number of servers of a group, and its GPUs and NICs on each."""
         tp, ep = sizes.tp, sizes.ep
         inside, both = tp <= self.gpus, tp * ep <= self.gpus
         if group == "tp":
@@ -223,7 +223,7 @@ class Machines:
         return sizes.size(group), 1, self.nics // self.gpus
 
     def _part(self, step: SimaiStep, sizes: GroupSizes, beside: bool) -> float:
-        """Return which part of its bandwidth a collective reaches."""
+        """Return the fraction of its bandwidth that a collective reaches."""
         tables, every = self.efficiencies, step.kind == "all-to-all"
         rings = step.group == "tp" and step.kind in ("all-gather", "reduce-scatter")
         if tables is None or not step.nbytes or not (
@@ -239,7 +239,7 @@ class Machines:
 
 
 def _interpolated(rows: tuple[_TableRow, ...], column: int, nbytes: int) -> float:
-    """Return the value of a column at a size, as a part of its last one, in single precision."""
+    """Interpolate a column at a size, relative to its last value, in single precision."""
     last = rows[-1][1][column]
     above = bisect_right([row[0] for row in rows], nbytes)
     if above == 0:
@@ -277,7 +277,7 @@ def time_ns(step: SimaiStep, sizes: GroupSizes, machines: Machines) -> int:
 
 
 class SimaiTimes(NamedTuple):
-    """The times of an iteration as SimAI's analytical tool gives them, in seconds.
+    """The times of an iteration by SimAI's analytical tool, in seconds.
 
     Attributes
     ----------
@@ -294,17 +294,17 @@ class SimaiTimes(NamedTuple):
 
     @property
     def total_s(self) -> float:
-        """Seconds of the iteration: nothing is hidden but by the given overlap."""
+        """Seconds of the iteration; only the given overlap hides communication."""
         return math.fsum(self)
 
     @property
     def exposed_s(self) -> float:
-        """Seconds of communication, without that between stages of the pipeline."""
+        """Seconds of exposed communication, without that between pipeline stages."""
         return math.fsum((self.ep_s, self.tp_s, self.dp_ep_s, self.dp_s))
 
 
 def analytical_times(file: SimaiFile, sizes: GroupSizes, machines: Machines) -> SimaiTimes:
-    """Return the times of an iteration of a file, as SimAI's analytical tool computes them.
+    """Return the times of an iteration of a file by SimAI's analytical tool.
 
     Parameters
     ----------
@@ -315,7 +315,8 @@ def analytical_times(file: SimaiFile, sizes: GroupSizes, machines: Machines) -> 
     Raises
     ------
     InputError
-        If the arithmetic has no answer, such as for a collective larger than its tables know.
+        If the arithmetic has no answer, for example for a collective beyond the range of its
+        tables.
     """
     spent = dict.fromkeys(("ep", "tp", "dp-ep", "dp"), 0)
     compute = base = 0
@@ -338,13 +339,13 @@ def analytical_times(file: SimaiFile, sizes: GroupSizes, machines: Machines) -> 
 
 
 def _counted(group: str, weights: bool) -> str:
-    """Return for which groups the tool counts collectives: it looks at the forward pass alone."""
+    """Return the groups with collectives in the forward pass: the tool checks no other pass."""
     if weights:
         return "dp-ep" if group == "dp-ep" else "dp"
     return "ep" if group == "ep" else "tp"
 
 
 def _exposed(ns: int, group: str, machines: Machines) -> int:
-    """Return the nanoseconds of a collective that are not hidden, in single precision as there."""
+    """Return the exposed nanoseconds of a collective, in single precision as in the tool."""
     hidden = machines.overlap.get("dp" if group == "dp-ep" else group, 0.0)
     return int(np.float32(ns) * np.float32(1 - hidden))
