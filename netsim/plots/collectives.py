@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from netsim.plots.style import (
     add_legend,
     dress,
     log_seconds,
+    log_sizes,
     looks,
     name_axes,
     new_axes,
@@ -18,12 +18,10 @@ from netsim.plots.style import (
     require_matplotlib,
     short,
 )
-from netsim.units import format_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
 __all__ = ["busbw_curves", "collective_curves"]
 
@@ -68,7 +66,7 @@ def collective_curves(tables: Mapping[str, pd.DataFrame]) -> Axes:
         if (legend := axes[1].get_legend()) is not None:
             legend.remove()  # that of the upper axes is for both
     else:
-        _log_sizes(axes[0])
+        log_sizes(axes[0].xaxis)
     dress(axes[0], "y")
     if len(drawn) > 1:
         add_legend(axes[0])
@@ -108,24 +106,9 @@ def busbw_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> 
     for label, table in drawn.items():
         ax.plot(table["bytes"], table["busbw"] / 1e9, label=short(label), **style[label].line())
     ax.set_ylim(bottom=0)
-    _log_sizes(ax)
+    log_sizes(ax.xaxis)
     name_axes(ax, "size", "busbw (GB/s)")
     dress(ax, "y")
     if len(drawn) > 1:
         add_legend(ax)
     return ax
-
-
-def _log_sizes(ax: Axes) -> None:
-    """Label a logarithmic x axis of sizes: 1 kB, 10 kB, and so on; of many, 1 kB and 1 MB."""
-    from matplotlib.ticker import FixedLocator, NullLocator
-
-    ax.set_xscale("log")
-    low, high = ax.get_xlim()
-    decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
-    most = [decade for decade in decades if len(decades) <= 5 or decade % 3 == 0]
-    if len(most) > 1:
-        ax.xaxis.set_major_locator(FixedLocator([10.0**decade for decade in most]))
-    axis: Axis = ax.xaxis
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(lambda size, _: format_bytes(size))

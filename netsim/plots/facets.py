@@ -19,6 +19,7 @@ from netsim.plots.style import (
     Look,
     add_legend,
     add_note,
+    add_note_to,
     dashes,
     dress,
     log_seconds,
@@ -107,7 +108,9 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
         All values of each setting, so that each keeps its colour if only some are drawn.
     ax : Axes, optional
         Axes of one panel to draw on, which then has no columns and rows; by default those of a
-        new figure, whose single panel is one paper column wide.
+        new figure, whose single panel is one paper column wide. The note on whiskers is then the
+        last of the axes' ``texts``, under their x label; of axes of one figure whose notes are the
+        same, those drawn last have it.
     scale : {"linear", "log", "categories"}, optional
         Scale of the x axis. By default, numbers and quantities such as ``"10Gbps"`` are on a
         linear axis if they differ by less than a factor of 10, and on a logarithmic one if by
@@ -163,8 +166,7 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
     if lines:
         _legend_above(figure, axes, _key(roles, values, {
             each: look for each, look in styled.items() if each in shown}))
-    if ax is None:
-        add_note(figure, interval_note(known, y, most_points=len(axis.places)))
+    _say(interval_note(known, y, most_points=len(axis.places)), figure, ax)
     return axes[0]
 
 
@@ -201,8 +203,7 @@ def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
         _finish(figure, axes, panels, outer_y=same)
         if tones:
             _legend_above(figure, axes, tones)
-    if ax is None:
-        add_note(figure, interval_note(known, y))
+    _say(interval_note(known, y), figure, ax)
     return axes[0]
 
 
@@ -277,6 +278,11 @@ def cdf_facets(sweep: Sweep, of: str = "jct", **given: str | None) -> Axes:
     add_note(figure, f"all jobs of {seeds} seed{'s' * (seeds != 1)}" if of == "jct" else
              f"all coflows of {seeds} seed{'s' * (seeds != 1)}")
     return axes[0]
+
+
+def _say(note: str, figure: Figure, ax: Axes | None) -> None:
+    """Write a note under a figure, or, where axes were given, under these alone."""
+    add_note(figure, note) if ax is None else add_note_to(ax, note)
 
 
 # --- what is where -------------------------------------------------------------------------

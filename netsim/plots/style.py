@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import MissingExtraError
 from netsim.text import visible
-from netsim.units import format_seconds
+from netsim.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["COLOURS", "GREY", "INK", "SERIES", "WIDTH_IN", "Look", "add_legend", "add_note",
-           "colour", "dashes", "drawable", "dress", "duration", "fill", "log_seconds", "log_values",
-           "looks", "mark_cut_axis", "name_axes", "new_axes", "new_figure", "require_matplotlib",
-           "schemes_of", "seconds_axis", "series_of", "short", "tag", "three_figures", "time_axis",
-           "uncover", "unit_of", "widen_for"]
+           "add_note_to", "colour", "dashes", "drawable", "dress", "duration", "fill",
+           "log_seconds", "log_sizes", "log_values", "looks", "mark_cut_axis", "name_axes",
+           "new_axes", "new_figure", "require_matplotlib", "schemes_of", "seconds_axis",
+           "series_of", "short", "tag", "three_figures", "time_axis", "uncover", "unit_of",
+           "widen_for"]
 
 #: Colours of Okabe and Ito, which are distinct for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -74,8 +75,9 @@ _MINOR = (*(digit * 10.0**power for power in range(-9, 1) for digit in range(2, 
 #: the axes, to be hidden by it; and the width that is added to the line for each that hides it.
 _HIDDEN, _NEAR, _WIDER = 0.8, 0.008, 1.6
 
-#: Width of a letter of a note.
+#: Width of a letter of a note, and its style.
 _NOTE_LETTER_IN = 0.0505
+_NOTE_STYLE: Any = {"fontsize": 6.5, "color": _PALE, "linespacing": 1.15}
 
 #: Units of an axis of times: name, length in seconds, and the time up to which it is used.
 _UNITS = (("s", 1.0, 1e5), ("h", 3600.0, 8.64e6), ("d", 86400.0, math.inf))
@@ -281,9 +283,29 @@ def mark_cut_axis(ax: Axes) -> None:
 def add_note(figure: Figure, text: str) -> None:
     """Write a note under a figure, in as many lines as it needs; one below the note before."""
     before = figure.get_supxlabel()
-    letters = max(20, int(figure.get_figwidth() / _NOTE_LETTER_IN))
-    lines = [*before.split("\n")] * bool(before) + wrap(text, letters)
-    figure.supxlabel("\n".join(lines), fontsize=6.5, color=_PALE, linespacing=1.15)
+    lines = [*before.split("\n")] * bool(before) + _wrapped(text, figure.get_figwidth())
+    figure.supxlabel("\n".join(lines), **_NOTE_STYLE)
+
+
+def add_note_to(ax: Axes, text: str) -> None:
+    """Write a note under the x label of axes in a figure that somebody else made.
+
+    It is one of the axes' texts, and moves with them. Of several axes of a figure that would have
+    the same note, those drawn last have it.
+    """
+    figure = ax.figure.canvas.figure
+    for other in figure.findobj(lambda each: vars(each).get("netsim_note") == text):
+        other.remove()
+    lines = _wrapped(text, ax.bbox.width / ax.figure.dpi)
+    note = ax.annotate("\n".join(lines), (0.5, 0), xycoords=("axes fraction", ax.xaxis.label),
+                       xytext=(0, -2), textcoords="offset points", ha="center", va="top",
+                       annotation_clip=False, **_NOTE_STYLE)
+    vars(note)["netsim_note"] = text
+
+
+def _wrapped(text: str, width_in: float) -> list[str]:
+    """Break a note into lines."""
+    return wrap(text, max(20, int(width_in / _NOTE_LETTER_IN)))
 
 
 def schemes_of(labels: Iterable[str]) -> dict[str, str]:
@@ -357,7 +379,7 @@ def duration(seconds: float) -> str:
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds / length:.4g} {unit}"
-    return format_seconds(seconds)
+    return format_seconds(seconds).replace("us", "µs")
 
 
 def time_axis(ax: Axes, note: str = "") -> None:
@@ -454,6 +476,23 @@ def _thin(ticks: Sequence[float], least: float) -> list[float]:
         if not kept or math.log(tick / kept[-1]) >= least:
             kept.append(tick)
     return kept
+
+
+def log_sizes(axis: Axis) -> None:
+    """Make an axis of bytes logarithmic, with labels: 1 kB, 10 kB, and so on; of many, 1 kB, 1 MB.
+
+    To be called when the limits of the axis are final.
+    """
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    low, high = sorted(axis.get_view_interval())
+    decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
+    most = [decade for decade in decades if len(decades) <= 5 or decade % 3 == 0]
+    if len(most) > 1:
+        axis.set_major_locator(FixedLocator([10.0**decade for decade in most]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda size, _: format_bytes(size))
 
 
 def log_values(axis: Axis) -> None:

@@ -20,7 +20,6 @@ from netsim.reproductions.a_online_setting import (
     NAMES,
     SCHEDULERS,
     SETTINGS,
-    by_setting,
     figure,
     lines,
     metric_of,
@@ -39,7 +38,7 @@ from netsim.reproductions.claims import (
     near,
     positive,
 )
-from netsim.reproductions.reproduction import Reproduction, panels
+from netsim.reproductions.reproduction import Reproduction
 from netsim.studies.sweep_result import Sweep
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def _servers_claims() -> Iterator[Claim]:
 
 def _draw_rates(key: str, sweep: Sweep) -> Axes:
     others = over_srtf(sweep, "jct_total_s", "jct_rate")
-    return panels(by_setting(others), partial(lines, key, "jct_rate"), 2.6)
+    return lines(key, "jct_rate", others)
 
 
 # --- the competitive ratio -----------------------------------------------------------------
@@ -170,7 +169,7 @@ def _ratio_change(setting: str, key: str, one: Any, other: Any, runs: Runs) -> p
 
 
 def _draw_ratios(key: str, sweep: Sweep) -> Axes:
-    return panels(by_setting(named(sweep)), partial(lines, key, "ratio_paper"))
+    return lines(key, "ratio_paper", named(sweep))
 
 
 # --- all of them ---------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from netsim.analysis.intervals import means_of
 from netsim.analysis.usage import edge_utilisation, suspended_jobs
 from netsim.reproductions.a_online_setting import (
     BATCHES,
@@ -113,12 +114,11 @@ def _draw_preemptions(sweep: Sweep) -> Axes:
     rows = sweep.table
     # Schedulers of chunks have no column of workers.
     workers = rows["preempted_workers"].fillna(rows["preemptions"])
-    every = named(sweep, preemptions_per_job=workers / rows["jobs"],
-                  decisions_per_job=rows["preemptions"] / rows["jobs"])
-    parts = {f"{label}, {title}": (metric, part) for title, part in by_setting(every).items()
-             for metric, label in (("preemptions_per_job", "of workers"),
-                                  ("decisions_per_job", "a gang's counted once"))}
-    return panels(parts, lambda part, ax: bars(part[0], part[1], ax), 1.9)
+    counted = {"of workers": workers, "a gang's counted once": rows["preemptions"]}
+    every = pd.concat([named(sweep, preemptions_per_job=count / rows["jobs"], counted=way).table
+                       for way, count in counted.items()])
+    means = means_of(every, ["scheduler", "workload.name", "counted"], ["preemptions_per_job"])
+    return bars("preemptions_per_job", means, row="counted")
 
 
 # --- utilisation and makespan --------------------------------------------------------------
@@ -203,7 +203,7 @@ def _communication_claims() -> Iterator[Claim]:
 
 def _draw_communication(sweep: Sweep) -> Axes:
     others = over_srtf(sweep, "communication_s", "communication_rate")
-    return panels(by_setting(others), partial(bars, "communication_rate"))
+    return bars("communication_rate", others.means(["communication_rate"]))
 
 
 FIGURES = (

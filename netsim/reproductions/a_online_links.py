@@ -8,14 +8,13 @@ shared.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from netsim.reproductions.claims import Claim, Runs, above_one, below_one
-from netsim.reproductions.reproduction import Reproduction, panels
+from netsim.reproductions.reproduction import Reproduction
 from netsim.studies.sweep_result import Sweep
 
 if TYPE_CHECKING:
@@ -71,17 +70,11 @@ def _claims() -> Iterator[Claim]:
 def _draw(sweep: Sweep) -> Axes:
     from netsim.plots.facets import line_facets
 
-    named = replace(sweep, table=sweep.table.assign(
-        scheduler=sweep.table["scheduler"].map(_NAMES)))
-    parts = {called: named.where(allocator=name)
-             for name, called in _ALLOCATORS.items()}
-
-    def draw(part: Sweep, ax: Axes) -> None:
-        means = part.means(["jct_mean_s"]).drop(columns="allocator")
-        line_facets(means, "jct_mean_s", ax=ax, scale="categories", x="edge_cloud.edge_links")
-        ax.set(yscale="log", xlabel="links of edge servers", ylabel="mean JCT (s)")
-
-    return panels(parts, draw)
+    means = sweep.means(["jct_mean_s"])
+    means = means.assign(scheduler=means["scheduler"].map(_NAMES),
+                         allocator=means["allocator"].map(_ALLOCATORS))
+    return line_facets(means, "jct_mean_s", scale="categories", x="edge_cloud.edge_links",
+                       hue="scheduler", col="allocator")
 
 
 FIGURES = (

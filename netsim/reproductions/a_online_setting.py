@@ -28,6 +28,8 @@ NAMES = {"a-online": "A_online", "a-online-e": "A_online-E", "srtf": "SRTF",
          "tiresias-l": "Tiresias-L", BATCHES[0]: "BatchSche, doubling",
          BATCHES[1]: "BatchSche, periodic", "cloud-only": "cloud only"}
 SCHEDULERS = [name.replace(" (", ":").removesuffix(")") for name in NAMES]
+#: Names of schedulers in figures, whose legends have room for short ones only.
+_SHORT = {name: called.replace("BatchSche", "Batch") for name, called in NAMES.items()}
 EDGE = ("a-online", "a-online-e", "srtf", "tiresias-l")
 
 _SECTION_5: dict[str, Any] = {
@@ -54,9 +56,7 @@ def metric_of(metric: str, where: Mapping[str, Any], runs: Runs) -> pd.Series:
 def named(sweep: Sweep, **columns: Any) -> Sweep:
     """Return a sweep with the names of schedulers that figures show, and with further columns."""
     table = sweep.table.assign(**columns)
-    # Legends have room for short names only.
-    short = {name: called.replace("BatchSche", "Batch") for name, called in NAMES.items()}
-    return replace(sweep, table=table.assign(scheduler=table["scheduler"].map(short)))
+    return replace(sweep, table=table.assign(scheduler=table["scheduler"].map(_SHORT)))
 
 
 def over_srtf(sweep: Sweep, metric: str, column: str) -> Sweep:
@@ -74,18 +74,25 @@ def by_setting(sweep: Sweep) -> dict[str, Sweep]:
     return {title: sweep.where(**{"workload.name": name}) for name, title in SETTINGS.items()}
 
 
-def lines(key: str, metric: str, part: Sweep, ax: Axes) -> None:
-    """Draw the mean of a metric against a varied key."""
+def lines(key: str, metric: str, sweep: Sweep) -> Axes:
+    """Draw the mean of a metric against a varied key, in a panel for each setting."""
     from netsim.plots.facets import line_facets
 
-    line_facets(part.means([metric]).drop(columns="workload.name"), metric, ax=ax, x=key)
+    return line_facets(_titled(sweep.means([metric])), metric, x=key,
+                       col="workload.name", among={"scheduler": _SHORT.values()})
 
 
-def bars(metric: str, part: Sweep, ax: Axes) -> None:
-    """Draw the mean of a metric as bars."""
+def bars(metric: str, means: pd.DataFrame, row: str | None = None) -> Axes:
+    """Draw a metric of a means table as bars, in a panel for each setting, and value of a row."""
     from netsim.plots.facets import bar_facets
 
-    bar_facets(part.means([metric]).drop(columns="workload.name"), metric, ax=ax)
+    return bar_facets(_titled(means), metric, col="workload.name", row=row,
+                      among={"scheduler": _SHORT.values()})
+
+
+def _titled(means: pd.DataFrame) -> pd.DataFrame:
+    """Name settings as figures do."""
+    return means.assign(**{"workload.name": means["workload.name"].map(SETTINGS)})
 
 
 def figure(name: str, title: str, claims: Iterator[Claim], draw: Callable[[Sweep], Axes],

@@ -168,7 +168,7 @@ def _lines(means: pd.DataFrame, x: str, ax: Axes, called: str, scale: str | None
     line_facets(means, "ratio", ax=ax, scale=scale, x=x)
     ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
     ax.set_xlabel(called, fontsize=7.5)
-    ax.set_ylabel("A-SRPT over the best baseline", fontsize=7.5, color=INK)
+    ax.set_ylabel("A-SRPT / best baseline", fontsize=7.5, color=INK)
 
 
 def _draw_against(x: str, called: str, sweep: Sweep) -> Axes:
@@ -202,7 +202,7 @@ def _draw_testbed(sweep: Sweep) -> Axes:
                      for row, (own, names) in rows.items()}
             parts.append(_means(sweep.table, [], metric, pairs).assign(servers=label))
         ratio_dots(pd.concat(parts), "scheduler", "servers", ax, f"A-SRPT's {_METRICS[metric]} "
-                   "over the baseline's")
+                   "/ the baseline's")
 
     return panels({label: metric for metric, label in _METRICS.items()}, draw, height_in=2.6)
 
@@ -216,7 +216,7 @@ def _draw_predictors(sweep: Sweep) -> Axes:
     ax = new_axes(height_in=2.4)
     taus = means["scheduler.tau"].map("tau = {:g}".format)
     ratio_dots(means.assign(tau=taus), "scheduler", "tau", ax,
-               "mean flow time with a random forest")
+               "mean flow time with a random forest / with the other")
     return ax
 
 

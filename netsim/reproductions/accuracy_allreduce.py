@@ -155,17 +155,18 @@ def _draw(points: pd.DataFrame) -> Axes:
 
 def _draw_times(ax: Axes, series: Mapping[str, pd.DataFrame]) -> None:
     """Draw measured times as dots and simulated ones as lines."""
-    from netsim.plots.style import add_legend, dress, log_seconds, looks, name_axes
+    from netsim.plots.style import add_legend, dress, log_seconds, log_sizes, looks, name_axes
 
     for (label, own), look in zip(series.items(), looks(series).values(), strict=True):
         ax.plot(own["bytes"], own["measured_s"], linestyle="", marker=".", markersize=1.5,
-                color=look.colour, alpha=0.5)
+                color=look.colour, alpha=0.5, rasterized=True)  # thousands of them
         ax.plot(own["bytes"], own["simulated_s"], color=look.colour, linestyle=look.dashes,
                 linewidth=1.1, label=label)
-    ax.set(xscale="log", yscale="log")
+    ax.set_yscale("log")
     log_seconds(ax.yaxis)
+    log_sizes(ax.xaxis)
     dress(ax, "both")
-    name_axes(ax, "bytes", "time: dots measured,\nlines simulated")
+    name_axes(ax, "size", "time: dots measured,\nlines simulated")
     add_legend(ax)
 
 

@@ -242,11 +242,12 @@ def _draw_permutations(ax: Axes, permutations: pd.DataFrame) -> None:
 
 
 def _finish(ax: Axes, name: str) -> None:
-    from netsim.plots.style import INK, add_legend, dress, name_axes
+    from netsim.plots.style import INK, add_legend, dress, mark_cut_axis, name_axes
 
     ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
     dress(ax, "both")
-    name_axes(ax, name, "time in netsim\nover that in htsim")
+    name_axes(ax, name, "time in netsim\n/ that in htsim")
+    mark_cut_axis(ax)
     add_legend(ax)
 
 

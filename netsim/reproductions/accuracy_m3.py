@@ -126,7 +126,16 @@ _CLAIMS = (
 
 
 def _draw(points: pd.DataFrame) -> Axes:
-    from netsim.plots.style import INK, add_legend, dress, looks, name_axes, new_axes
+    from netsim.plots.style import (
+        INK,
+        add_legend,
+        dress,
+        looks,
+        mark_cut_axis,
+        name_axes,
+        new_axes,
+    )
+
 
     points = points.assign(size=_size_class(points["bytes"]))
     ax = new_axes(2.4)
@@ -138,7 +147,8 @@ def _draw(points: pd.DataFrame) -> Axes:
     ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
     ax.set_xticks(range(len(_SIZES)), [*_SIZES.values()])
     dress(ax, "y")
-    name_axes(ax, "payload of a flow", "mean slowdown in netsim\nover that in ns-3")
+    name_axes(ax, "payload of a flow", "mean slowdown in netsim\n/ that in ns-3")
+    mark_cut_axis(ax)
     add_legend(ax)
     return ax
 

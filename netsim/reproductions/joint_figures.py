@@ -145,7 +145,7 @@ def draw_spreads(ax: Axes, conditions: Conditions, runs: Runs,
     dress(ax, "x")
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    name_axes(ax, "worst of a layer over its best")
+    name_axes(ax, "worst of a layer / its best")
     ax.legend(handles=[Line2D([], [], color=INK, marker="o", markersize=4.5, linestyle="",
                               markerfacecolor=face, label=f"the other layers {label}")
                        for label, face in (("at their best", INK), ("by default", "white"))],

@@ -184,8 +184,8 @@ def _draw(placements: Sequence[str], allocators: Sequence[str], sweep: Sweep) ->
          for (setting, where), allocator in product(_settings().items(), _ORDERS)))
         for kind in _KINDS}
 
-    named = {title: (means, "time over alone") for title, means in slow.items()} | {
-        title: (means, "time over that under max-min, Heavy-Edge")
+    named = {title: (means, "time / time alone") for title, means in slow.items()} | {
+        title: (means, "time / that under max-min, Heavy-Edge")
         for title, means in order.items()}
 
     def draw(part: tuple[pd.DataFrame, str], ax: Axes) -> None:
@@ -196,9 +196,9 @@ def _draw(placements: Sequence[str], allocators: Sequence[str], sweep: Sweep) ->
 
 def _dots(found: Iterator[tuple[str, str, pd.Series]]) -> pd.DataFrame:
     """Return the rows that `ratio_dots` draws: geometric means of seeds, with intervals."""
-    return pd.DataFrame([(row, series, *geometric_interval(ratios))
+    return pd.DataFrame([(row, series, len(ratios), *geometric_interval(ratios))
                          for row, series, ratios in found],
-                        columns=["row", "series", "ratio", "ratio_low", "ratio_high"])
+                        columns=["row", "series", "runs", "ratio", "ratio_low", "ratio_high"])
 
 
 def study(placements: Sequence[str] = tuple(PLACEMENTS),

@@ -22,7 +22,7 @@ from netsim.reproductions.claims import (
     positive,
     words,
 )
-from netsim.reproductions.reproduction import Reproduction, panels
+from netsim.reproductions.reproduction import Reproduction
 from netsim.studies.sweep_result import Sweep
 
 if TYPE_CHECKING:
@@ -126,10 +126,9 @@ def _of_others(metric: str, other: str, speed: str, runs: Runs) -> Any:
 
 
 def _draw_distributions(sweep: Sweep) -> Axes:
-    from netsim.plots.curves import cdf_curves
+    from netsim.plots.facets import cdf_facets
 
-    return _panels(sweep, lambda part, ax: cdf_curves(part.pooled("jct_s", ["allocator"]), "jct",
-                                                      ax))
+    return cdf_facets(sweep, col="network.capacity")
 
 
 # --- Fig. 7 to 10: one parameter each ------------------------------------------------------
@@ -190,14 +189,7 @@ def _fig10_claims() -> Iterator[Claim]:
 def _draw_lines(key: str, metric: str, sweep: Sweep) -> Axes:
     from netsim.plots.facets import line_facets
 
-    return _panels(sweep, lambda part, ax: line_facets(
-        part.means([metric]).drop(columns="network.capacity"), metric, ax=ax, x=key))
-
-
-def _panels(sweep: Sweep, draw: Callable[[Sweep, Axes], Axes]) -> Axes:
-    """Draw the runs of each speed on their own axes, one above the other."""
-    return panels({words(speed): sweep.where(**{"network.capacity": speed}) for speed in _SPEEDS},
-                  draw)
+    return line_facets(sweep.means([metric]), metric, x=key, col="network.capacity")
 
 
 # --- all of them ---------------------------------------------------------------------------

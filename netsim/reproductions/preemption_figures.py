@@ -69,7 +69,7 @@ def draw_study(conditions: Conditions, worths: Sequence[Worth], runs: Runs) -> A
     for ax, (setting, each) in zip(panels, settings.items(), strict=True):
         _draw_worth(ax, each, runs)
         ax.set_title(setting, fontsize=8, loc="left", color=INK)
-    panels[0].set_ylabel("mean JCT over that\nwithout preemption", fontsize=7.5, color=INK)
+    panels[0].set_ylabel("mean JCT / that\nwithout preemption", fontsize=7.5, color=INK)
     lower.legend(handles=panels[0].get_legend_handles_labels()[0], loc="outside upper center",
                  ncols=2, frameon=False, fontsize=7.5, labelcolor=INK)
     return first

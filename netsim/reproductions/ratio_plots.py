@@ -23,7 +23,8 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
     Parameters
     ----------
     means : DataFrame
-        A table with the columns `rows`, `series`, ``ratio``, ``ratio_low`` and ``ratio_high``.
+        A means table with the columns `rows`, `series`, ``runs``, ``ratio``, ``ratio_low`` and
+        ``ratio_high``.
     rows, series : str
         Column whose values are the rows, and column whose values are told apart by colour.
     ax : Axes
@@ -32,7 +33,16 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
     among : iterable of str
         All series of a figure, if other axes have more of them, for the same colours.
     """
-    from netsim.plots.style import INK, add_legend, dress, log_values, looks, name_axes
+    from netsim.plots.style import (
+        INK,
+        add_legend,
+        add_note_to,
+        dress,
+        log_values,
+        looks,
+        name_axes,
+    )
+    from netsim.plots.sweeps import interval_note
 
     order = {row: place for place, row in enumerate(dict.fromkeys(means[rows]))}
     style = looks(means[series], among)
@@ -62,3 +72,4 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
     name_axes(ax, name)
     if len(style) > 1:
         add_legend(ax)
+    add_note_to(ax, interval_note(means, "ratio"))

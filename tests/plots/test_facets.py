@@ -253,6 +253,26 @@ def test_what_whiskers_are_is_said(table):
     assert band.replace("\n", " ").startswith("bands: 95 % confidence intervals")
 
 
+def test_somebody_s_own_figure_has_the_note_under_the_last_axes_it_is_true_of():
+    """The labels of the figure stay as they are; a note of one run each is another note."""
+    figure = matplotlib.figure.Figure(figsize=(7, 2.5), layout="constrained")
+    figure.supxlabel("mine")
+    left, middle, right = figure.subplots(1, 3)
+    line_facets(means(n=[1, 2], allocator=["a"]), ax=left)
+    bar_facets(means(allocator=["a", "b"]), ax=middle)
+    line_facets(means(runs=1, n=[1, 2], allocator=["a"]), ax=right)
+    notes = [[text.get_text().replace("\n", " ") for text in ax.texts] for ax in figure.axes]
+    assert notes == [[], ["2.00", "3.00", "whiskers: 95 % confidence intervals of the geometric "
+                          "mean over 5 seeds"], ["one run each"]]
+    assert figure.get_supxlabel() == "mine"
+    figure.draw_without_rendering()
+    for ax in (middle, right):
+        note = ax.texts[-1].get_window_extent()
+        assert figure._supxlabel.get_window_extent().y1 < note.y0
+        assert note.y1 < ax.xaxis.label.get_window_extent().y0
+        assert ax.get_position().x0 < note.x0 / figure.bbox.width
+
+
 def test_an_axis_that_is_cut_has_a_mark():
     """Means of 123 and 124 million s: from zero no difference could be seen."""
     ax = line_facets(means(n=[1, 2]), y="jct_mean_s")
