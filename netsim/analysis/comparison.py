@@ -17,7 +17,7 @@ from netsim.units import Quantity
 if TYPE_CHECKING:
     from netsim.results.result import Result
 
-__all__ = ["LOWER_BOUND", "check_baseline", "improvement_on", "note_of", "table_of"]
+__all__ = ["LOWER_BOUND", "check_baseline", "note_of", "ratios_to", "table_of"]
 
 #: Label of the last row.
 LOWER_BOUND = "lower bound"
@@ -211,12 +211,12 @@ def _scheme(label: str, results: Mapping[str, Result]) -> str:
     return label
 
 
-def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quantity = "5MB",
-                   narrow: int = 50) -> pd.DataFrame:
-    """Return the factors of improvement of each run over a baseline, by class of coflow.
+def ratios_to(baseline: str, results: Mapping[str, Result], *, short: Quantity = "5MB",
+              narrow: int = 50) -> pd.DataFrame:
+    """Return the times of each run over those of a baseline, by class of coflow.
 
-    As in the Varys and Aalo papers, a factor is the baseline's value over that of the run, so
-    that more than 1 is better.
+    As all ratios of netsim, one is the run's value over that of the baseline, so that less than 1
+    is better. The Varys and Aalo papers have the inverse, the factor of improvement.
 
     Parameters
     ----------
@@ -232,23 +232,23 @@ def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quant
     DataFrame
         A tidy table with a row per label, except the baseline, and class. The last rows are those
         of the lower bound, in which every coflow has the network to itself. If runs have different
-        bounds of a coflow, the least one counts. No factor can exceed these. The columns are
+        bounds of a coflow, the least one counts. No ratio is below these. The columns are
 
-        label, class, coflows
+        label, baseline, class, coflows
             The class is one of `netsim.analysis.coflows.CLASSES`, or ``"all"``, with the number
             of its coflows that the baseline completed. If the baseline did not record coflows,
             the only class is ``"all"``.
-        cct_mean, cct_p50, cct_p95, cct_p99
+        cct_mean_ratio, cct_p50_ratio, cct_p95_ratio, cct_p99_ratio
             Ratios of the means and of the percentiles of CCTs.
-        cct_each, cct_each_low, cct_each_high
+        cct_each_ratio, cct_each_ratio_low, cct_each_ratio_high
             Geometric mean of the ratios of coflows with bytes, and its 95 % confidence interval
             under the assumption that coflows are independent. It describes this run, not other
             seeds.
         cct_shorter, cct_longer
             Numbers of coflows whose CCT is shorter, and longer, than under the baseline.
-        jct_total
+        jct_total_ratio
             Ratio of total JCTs. This column and those of JCTs are only in rows of ``"all"``.
-        jct_each, jct_each_low, jct_each_high, jct_shorter, jct_longer
+        jct_each_ratio, jct_each_ratio_low, jct_each_ratio_high, jct_shorter, jct_longer
             As the columns of CCTs, for jobs.
 
         Values are missing if one of the two runs did not finish all jobs, or did not record
@@ -267,11 +267,13 @@ def improvement_on(baseline: str, results: Mapping[str, Result], *, short: Quant
     rows = []
     for label, result in results.items():
         if label != baseline:
-            rows += _factors(label, classes, _ccts(result), base, _of_jobs(result))
-    rows += _factors(LOWER_BOUND, classes, _least_gamma(classes[ALL]["gamma_s"], results), base,
-                     _least_bounds(results))
+            rows += _ratios(label, classes, _ccts(result), base, _of_jobs(result))
+    rows += _ratios(LOWER_BOUND, classes, _least_gamma(classes[ALL]["gamma_s"], results), base,
+                    _least_bounds(results))
     counts = [f"{name}_{side}" for name in ("cct", "jct") for side in ("shorter", "longer")]
-    return pd.DataFrame(rows).astype(dict.fromkeys(counts, "Int64"))
+    table = pd.DataFrame(rows).astype(dict.fromkeys(counts, "Int64"))
+    table.insert(1, "baseline", baseline)
+    return table
 
 
 def _classes(result: Result, short: Quantity, narrow: int) -> dict[str, pd.DataFrame]:
@@ -308,8 +310,8 @@ def _of_jobs(result: Result, column: str = "jct_s") -> pd.Series:
     return result.jobs.set_index("job")[column]
 
 
-def _factors(label: str, classes: Mapping[str, pd.DataFrame], ccts: pd.Series | None,
-             base: Result, jcts: pd.Series) -> list[dict[str, Any]]:
+def _ratios(label: str, classes: Mapping[str, pd.DataFrame], ccts: pd.Series | None,
+            base: Result, jcts: pd.Series) -> list[dict[str, Any]]:
     """Return the rows of one label, given its CCTs and JCTs."""
     of_base = _of_jobs(base)
     whole = of_base.notna().all() and jcts.notna().all()
@@ -320,17 +322,18 @@ def _factors(label: str, classes: Mapping[str, pd.DataFrame], ccts: pd.Series | 
         old, new = spread(before), spread(after)
         of_jobs = of_base if whole and name == ALL else of_base * math.nan
         rows.append({"label": label, "class": name, "coflows": len(group)}
-                    | {f"cct_{figure}": _ratio(old[figure], new[figure]) for figure in old}
+                    | {f"cct_{figure}_ratio": _ratio(new[figure], old[figure]) for figure in old}
                     | _each("cct", before, after)
-                    | {"jct_total": _ratio(of_jobs.sum(skipna=False), jcts.sum())}
+                    | {"jct_total_ratio": _ratio(jcts.sum(), of_jobs.sum(skipna=False))}
                     | _each("jct", of_jobs, jcts))
     return rows
 
 
 def _each(name: str, before: pd.Series, after: pd.Series) -> dict[str, Any]:
     """Summarise ratios: geometric mean, its interval, and numbers of shorter and longer times."""
-    ratios = (before / after).where((before > 0) & (after > 0)).dropna()
+    ratios = (after / before).where((before > 0) & (after > 0)).dropna()
     mean, low, high = geometric_interval(ratios)
-    longer, shorter = sides_of_one(ratios) if len(ratios) else (pd.NA, pd.NA)
-    return {f"{name}_each": mean, f"{name}_each_low": low, f"{name}_each_high": high,
+    shorter, longer = sides_of_one(ratios) if len(ratios) else (pd.NA, pd.NA)
+    return {f"{name}_each_ratio": mean, f"{name}_each_ratio_low": low,
+            f"{name}_each_ratio_high": high,
             f"{name}_shorter": shorter, f"{name}_longer": longer}

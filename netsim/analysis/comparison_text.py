@@ -36,7 +36,8 @@ _COLUMNS = {
 _FORMATS = {"utilisation": "{:.1%}", "preemptions": "{:,.0f}", "cloud_share": "{:.1%}"}
 
 #: Columns of the row of all classes that are shown next to the means by class.
-_OF_ALL = {"all\np95": "cct_p95", "each CCT\n(geom.)": "cct_each", "total\nJCT": "jct_total"}
+_OF_ALL = {"all\np95": "cct_p95_ratio", "each CCT\n(geom.)": "cct_each_ratio",
+           "total\nJCT": "jct_total_ratio"}
 
 #: Least width of a text column, and the gap between two columns.
 _LEAST, _GAP = 11, 2
@@ -67,7 +68,7 @@ def _width(heading: str, texts: Sequence[str]) -> int:
 
 
 def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: str | None = None,
-             factors: pd.DataFrame | None = None) -> Iterator[Part]:
+             ratios: pd.DataFrame | None = None) -> Iterator[Part]:
     """Yield the tables of a comparison, and lines of text between them.
 
     Parameters
@@ -80,9 +81,8 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
         Whether to show how leftover bandwidth is allocated, and when rates are decided.
     baseline : str, optional
         Label of the run that the others are compared with.
-    factors : DataFrame, optional
-        Factors of improvement over the baseline, as
-        `netsim.analysis.comparison.improvement_on` returns them.
+    ratios : DataFrame, optional
+        Ratios to the baseline, as `netsim.analysis.comparison.ratios_to` returns them.
     """
     first = "over\nfirst" if baseline is None else "over\nbaseline"
     yield {what: figures["label"].tolist()} | {
@@ -90,8 +90,8 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
         for heading, key in _COLUMNS.items() if key in figures and figures[key].notna().any()}, 1
     if noted:
         yield from _sharing(figures.iloc[:-1], what)
-    if baseline is not None and factors is not None:
-        yield from _improvement(factors, baseline, what)
+    if baseline is not None and ratios is not None:
+        yield from _ratios(ratios, baseline, what)
     jobs = figures["jobs_finished"].iloc[-1]  # the row of the bound counts all jobs
     for label, finished in zip(figures["label"], figures["jobs_finished"], strict=True):
         if finished < jobs:
@@ -109,10 +109,10 @@ def _sharing(runs: pd.DataFrame, what: str) -> Iterator[Part]:
     yield ""
 
 
-def _improvement(factors: pd.DataFrame, baseline: str, what: str) -> Iterator[Part]:
-    """Yield the factors of each class that has coflows, and those of all coflows."""
-    means = factors.pivot(index="label", columns="class", values="cct_mean")
-    overall = factors[factors["class"] == ALL].set_index("label")
+def _ratios(ratios: pd.DataFrame, baseline: str, what: str) -> Iterator[Part]:
+    """Yield the ratios of each class that has coflows, and those of all coflows."""
+    means = ratios.pivot(index="label", columns="class", values="cct_mean_ratio")
+    overall = ratios[ratios["class"] == ALL].set_index("label")
     shown = [name for name in (*CLASSES, ALL) if name in means and means[name].notna().any()]
     columns = {f"{name} mean".replace(" ", "\n"): means.loc[overall.index, name]
                for name in shown}
@@ -120,14 +120,13 @@ def _improvement(factors: pd.DataFrame, baseline: str, what: str) -> Iterator[Pa
                 if overall[key].notna().any()}
     if not columns:
         return  # jobs have not finished, which a note says
-    cells = {heading: [f"{value:,.2f}" if math.isfinite(value) else "-" for value in column]
+    cells = {heading: [f"{value:,.3f}" if math.isfinite(value) else "-" for value in column]
              for heading, column in columns.items()}
     if overall["cct_shorter"].notna().any():
         cells["CCTs\nshorter:longer"] = [
             "-" if math.isnan(shorter) else f"{shorter:,.0f}:{longer:,.0f}" for shorter, longer
             in overall[["cct_shorter", "cct_longer"]].astype(float).to_numpy()]
-    yield (f"\nTimes of {visible(baseline)} over those of the others; more than 1 is better than "
-           "it:\n")
+    yield f"\nTimes over those of {visible(baseline)}; less than 1 is better:\n"
     yield {what: overall.index.tolist()} | cells, 1
 
 

@@ -25,7 +25,7 @@ __all__ = ["compare"]
 @click.option("--plot", "plots", multiple=True, metavar="[KIND=]FILE",
               help="Draw as a .png, .pdf or .svg; any number of times. KIND is bars (total JCTs, "
                    "if not given), cdf (distribution of JCTs), cct (of CCTs), classes (mean CCTs "
-                   "against the baseline, by class of coflow), slowdown (by class), timeline "
+                   "over those of the baseline, by class of coflow), slowdown (by class), timeline "
                    "(active jobs and coflows, or workers of an edge-cloud), utilisation (of links "
                    "or of such workers over time) or usage (on a cluster, GPUs held and jobs "
                    "waiting).")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["improvement_bars", "link_strips", "slowdown_bars"]
+__all__ = ["link_strips", "ratio_bars", "slowdown_bars"]
 
 _BINS = 700  # intervals of time on a strip
 _LINKS, _NAMED = 48, 9  # links on a strip by default; links up to which they are named
@@ -49,17 +49,16 @@ _SHADES = ("#ffffff", "#bcd9ea", COLOURS[4], COLOURS[0], "#00263f")  # from idle
 _BAR_IN, _GAP = 0.14, 0.8  # height of a bar in inches; gap between classes in bars
 
 
-def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None,
-                     among: Iterable[str] = ()) -> Axes:
-    """Draw the speed-up of the mean CCT over the baseline, by class, as a bar per policy.
+def ratio_bars(ratios: pd.DataFrame, ax: Axes | None = None, among: Iterable[str] = ()) -> Axes:
+    """Draw the mean CCT over that of the baseline, by class, as a bar per policy.
 
-    Bars to the right of the line are better than the baseline, bars to the left worse. A black
-    mark shows the speed-up if every coflow had the network to itself.
+    Bars to the left of the line are better than the baseline, bars to the right worse. A black
+    mark shows the ratio if every coflow had the network to itself.
 
     Parameters
     ----------
-    factors : DataFrame
-        Factors of improvement as `netsim.Comparison.against` returns them.
+    ratios : DataFrame
+        Ratios to the baseline as `netsim.Comparison.against` returns them.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure, one paper column wide.
     among : iterable of str
@@ -79,25 +78,25 @@ def improvement_bars(factors: pd.DataFrame, ax: Axes | None = None,
     require_matplotlib()
     from matplotlib.lines import Line2D
 
-    known = factors[np.isfinite(factors["cct_mean"])]
+    known = ratios[np.isfinite(ratios["cct_mean_ratio"])]
     labels = [label for label in dict.fromkeys(known["label"]) if label != LOWER_BOUND]
     if not labels:
-        raise InputError("there is nothing to draw: no factor of improvement over the baseline")
+        raise InputError("there is nothing to draw: no ratio to the baseline is known")
     counts = known.drop_duplicates("class").set_index("class")["coflows"].to_dict()
     ax, tops = _class_rows(ax, counts, len(labels))
-    ratios = known.set_index(["class", "label"])["cct_mean"]
+    means = known.set_index(["class", "label"])["cct_mean_ratio"]
     style = looks(labels, among)
     for name, top in tops.items():
         for index, label in enumerate(labels):
-            if (name, label) in ratios:
-                ratio = ratios[name, label]
+            if (name, label) in means:
+                ratio = means[name, label]
                 tag(label, *ax.barh(top + index, ratio - 1, left=1, height=0.84, zorder=2,
                                     **style[label].bar()),
                     _annotate(ax, top + index, ratio, three_figures(ratio)))
-        if (name, LOWER_BOUND) in ratios:
-            ax.plot([ratios[name, LOWER_BOUND]] * 2, [top - 0.5, top + len(labels) - 0.5],
+        if (name, LOWER_BOUND) in means:
+            ax.plot([means[name, LOWER_BOUND]] * 2, [top - 0.5, top + len(labels) - 0.5],
                     color=INK, linewidth=1.2, solid_capstyle="butt", zorder=1.5)
-    _finish(ax, ratios.to_numpy(), "mean CCT, times shorter than the baseline's")
+    _finish(ax, means.to_numpy(), f"mean CCT / that of {known['baseline'].iloc[0]}")
     _add_key(ax, style, Line2D([], [], color=INK, linewidth=1.2, label="every coflow alone"))
     return ax
 

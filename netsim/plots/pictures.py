@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import InputError, UnknownNameError
 from netsim.plots.bars import total_jct_bars
-from netsim.plots.coflows import improvement_bars, link_strips, slowdown_bars
+from netsim.plots.coflows import link_strips, ratio_bars, slowdown_bars
 from netsim.plots.curves import cdf_curves, timeline
 from netsim.plots.edge_gantt import edge_gantt
 from netsim.plots.edge_usage import worker_curves
@@ -74,7 +74,7 @@ PICTURES: dict[str, dict[str, Picture]] = {
     "comparison": {
         "bars": Picture(lambda compared, _: total_jct_bars(compared.table), {"": "jobs"}),
         "cdf": Picture(lambda compared, of: cdf_curves(compared.results, of), _TIMES),
-        "classes": Picture(lambda compared, _: improvement_bars(
+        "classes": Picture(lambda compared, _: ratio_bars(
             compared.against(), among=compared.results), {"": "coflows"}),
         "slowdown": Picture(lambda compared, _: slowdown_bars(compared.results), {"": "coflows"}),
         "timeline": Picture(lambda compared, _: timeline(compared.results)[0], {"": "jobs"},

@@ -47,8 +47,8 @@ _CAPTIONS: dict[str, dict[str, str]] = {
     },
     "comparison": {
         "bars": "Total JCT over the lower bound",
-        "classes": "Mean CCT of the baseline over that of each policy, by class of coflow: more "
-                   "than 1 is better than the baseline",
+        "classes": "Mean CCT of each policy over that of the baseline, by class of coflow: less "
+                   "than 1 is better",
         "usage": "GPUs held and jobs waiting over time",
     },
     "sweep": {

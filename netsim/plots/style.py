@@ -370,7 +370,7 @@ def _columns(ax: Axes, handles: Sequence[Any]) -> int:
 def three_figures(value: float) -> str:
     """Format a number with three significant digits, as ``"0.0123"``, ``"1.23"`` or ``"1,234"``."""
     if value < 0.995:
-        return f"{value:.3g}"
+        return f"{value:#.3g}" if value else "0"
     return f"{value:,.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 

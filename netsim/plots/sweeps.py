@@ -162,6 +162,8 @@ def _draw_line(ax: Axes, own: pd.DataFrame, places: NDArray[np.float64], y: str,
 def set_x(ax: Axes, axis: Placed, *, upright: bool = False) -> None:
     """Label the x axis with as many numbers as fit, or with all categories, slanted if needed.
 
+    Of numbers on a scale, those that have no room are between their neighbours.
+
     Parameters
     ----------
     ax : Axes
@@ -179,7 +181,7 @@ def set_x(ax: Axes, axis: Placed, *, upright: bool = False) -> None:
     kept = axis.labels if upright else _fitting(ax, axis.labels)
     if upright:
         named.set_ticks(list(kept), list(kept.values()))
-    elif axis.numeric or len(kept) == len(axis.labels):
+    elif axis.scale != "categories" or len(kept) == len(axis.labels):
         ax.set_xticks(list(kept), list(kept.values()))
     else:
         ax.set_xticks(list(axis.labels), list(axis.labels.values()), rotation=30, ha="right",

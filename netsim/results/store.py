@@ -48,9 +48,9 @@ TRACE = "trace.json"
 #: Longest name of a folder in bytes; file systems allow at most 255.
 _LONGEST_NAME = 200
 
-#: Files that a folder of results may hold: those of netsim, and plots.
-_OURS = re.compile(r"spec\.toml|(summary|trace)\.json|(comparison|improvement)\.csv|report\.html|"
-                   rf"({'|'.join(TABLES)})\.({'|'.join(WRITERS)})|.*\.(png|pdf|svg)")
+#: Files that a folder of results may hold: those of netsim, of 0.1.0 too, and plots.
+_OURS = re.compile(r"spec\.toml|(summary|trace)\.json|report\.html|"
+                   rf"(comparison|ratios|improvement)\.csv|({'|'.join(TABLES)})\.({'|'.join(WRITERS)})|.*\.(png|pdf|svg)")
 
 
 class Records(NamedTuple):
@@ -161,7 +161,7 @@ def folder_names(labels: Iterable[str]) -> list[str]:
     """
     names: list[str] = []
     # Names must also be distinct on file systems that ignore case.
-    taken = {"spec.toml", "comparison.csv", "improvement.csv"}
+    taken = {"spec.toml", "comparison.csv", "ratios.csv"}
     for label in labels:
         near = re.sub(r"[^\w.=+-]+", "-", label).strip("-.") or "run"
         near = near.encode("utf-8", "replace")[:_LONGEST_NAME].decode("utf-8", "ignore")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from netsim.analysis.comparison import improvement_on, note_of, table_of
+from netsim.analysis.comparison import note_of, ratios_to, table_of
 from netsim.brief import MOST_ROWS, shown
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
@@ -90,7 +90,7 @@ class Comparison:
 
     def against(self, baseline: str | None = None, *, short: Quantity = "5MB", narrow: int = 50
                 ) -> pd.DataFrame:
-        """Return the factors by which each run improves on the baseline, by class of coflow.
+        """Return the times of each run over those of the baseline, by class of coflow.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class Comparison:
         Returns
         -------
         DataFrame
-            See `netsim.analysis.comparison.improvement_on`.
+            See `netsim.analysis.comparison.ratios_to`.
 
         Raises
         ------
@@ -115,16 +115,15 @@ class Comparison:
         --------
         >>> import netsim
         >>> compared = netsim.compare("parrot-fig2", "parrot-fig2", ["sebf", "aalo", "maxmin"])
-        >>> factors = compared.against("maxmin").query("`class` == 'all'")
-        >>> factors[["label", "cct_mean", "cct_each", "jct_total"]].round(2)
-                  label  cct_mean  cct_each  jct_total
-        4          sebf      1.09      1.29       1.09
-        9          aalo      0.92      0.87       0.92
-        14  lower bound      1.71      1.81       1.71
+        >>> ratios = compared.against("maxmin").query("`class` == 'all'")
+        >>> ratios[["label", "cct_mean_ratio", "cct_each_ratio", "jct_total_ratio"]].round(2)
+                  label  cct_mean_ratio  cct_each_ratio  jct_total_ratio
+        4          sebf            0.92            0.77             0.92
+        9          aalo            1.09            1.15             1.09
+        14  lower bound            0.58            0.55             0.58
         """
         chosen = baseline or self.baseline or next(iter(self.results))
-        return improvement_on(label_in(chosen, self.results), self.results, short=short,
-                              narrow=narrow)
+        return ratios_to(label_in(chosen, self.results), self.results, short=short, narrow=narrow)
 
     def plot(self, kind: str = "bars", of: str | None = None) -> Axes:
         """Draw the comparison; see `netsim.plots.pictures.PICTURES`.
@@ -132,8 +131,8 @@ class Comparison:
         Parameters
         ----------
         kind : {"bars", "cdf", "classes", "slowdown", "timeline", "utilisation", "usage"}
-            Total JCTs over the lower bound; distributions of JCTs or CCTs; factors by which mean
-            CCTs improve on the baseline, by class; slowdowns by class; active jobs and coflows
+            Total JCTs over the lower bound; distributions of JCTs or CCTs; mean CCTs over
+            those of the baseline, by class; slowdowns by class; active jobs and coflows
             over time, on an edge-cloud workers instead of coflows; the utilisation of links, or of
             the workers of an edge-cloud, over time; on a cluster, GPUs in use and jobs that wait
             over time.
@@ -160,7 +159,7 @@ class Comparison:
     def save(self, folder: str | Path, format: str = "csv") -> Path:
         """Write ``comparison.csv`` and a folder per run, either completely or not at all.
 
-        If a baseline is set, the table of `against` is written as ``improvement.csv``.
+        If a baseline is set, the table of `against` is written as ``ratios.csv``.
 
         Parameters
         ----------
@@ -178,7 +177,7 @@ class Comparison:
         # Without wall-clock times: the same experiment gives the same bytes.
         tables = {"comparison": self.table.drop(columns="wall_s")}
         if self.baseline is not None:
-            tables["improvement"] = self.against()
+            tables["ratios"] = self.against()
         return save_comparison(tables, {label: records_of(result) for label, result
                                         in self.results.items()}, self.spec, folder, format)
 
@@ -186,8 +185,8 @@ class Comparison:
         """Yield the printed parts: tables, and lines of text between them."""
         from netsim.analysis.comparison_text import parts_of
 
-        factors = None if self.baseline is None else self.against()
-        return parts_of(self.table, self.what, bool(self.note), self.baseline, factors)
+        ratios = None if self.baseline is None else self.against()
+        return parts_of(self.table, self.what, bool(self.note), self.baseline, ratios)
 
     def __str__(self) -> str:
         from netsim.analysis.comparison_text import text_of

@@ -38,9 +38,9 @@ def load_comparison(folder: str | Path, *, tables: Collection[str] | None = None
     path = Path(folder)
     try:
         labels = _labels(path / "comparison.csv")
-        improved = path / "improvement.csv"
+        ratios = path / "ratios.csv"
         # The one that the others are held against is not among them.
-        others = _labels(improved) if improved.is_file() else labels
+        others = _labels(ratios) if ratios.is_file() else labels
         baseline = next((label for label in labels if label not in others), None)
         spec = read_spec(path)
     except FileNotFoundError as error:

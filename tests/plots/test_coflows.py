@@ -7,7 +7,7 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.errors import InputError, MissingExtraError
 from netsim.plots import style
-from netsim.plots.coflows import improvement_bars, link_strips, slowdown_bars
+from netsim.plots.coflows import link_strips, ratio_bars, slowdown_bars
 
 pytest.importorskip("matplotlib")
 
@@ -36,30 +36,31 @@ def texts(items):
 
 
 def test_bars_stand_from_one_and_marks_where_nothing_waits(compared):
-    """Means: short narrow (3 + 5)/2 over (1 + 3)/2, long narrow 9 over 9, all 17 over 13."""
-    ax = improvement_bars(compared.against("maxmin"))
+    """Means: short narrow (1 + 3)/2 over (3 + 5)/2, long narrow 9 over 9, all 13 over 17."""
+    ax = ratio_bars(compared.against("maxmin"))
     ends = [patch.get_x() + patch.get_width() for patch in ax.patches]
     assert {patch.get_x() for patch in ax.patches} == {1}
-    assert ends == pytest.approx([2, 1, 17 / 13])
-    assert texts(ax.texts) == ["2.00", "1.00", "1.31"]
+    assert ends == pytest.approx([1 / 2, 1, 13 / 17])
+    assert texts(ax.texts) == ["0.500", "1.00", "0.765"]
     assert texts(ax.get_yticklabels()) == ["short narrow\n2 coflows", "long narrow\n1 coflow",
                                            "all\n3 coflows"]
     marks = [line.get_xdata()[0] for line in ax.get_lines()]
-    assert marks == pytest.approx([8 / 3, 9 / 6, 17 / 9, 1])
-    assert ax.get_xlim()[1] > 8 / 3
+    assert marks == pytest.approx([3 / 8, 6 / 9, 9 / 17, 1])
+    assert ax.get_xlim()[0] < 3 / 8
+    assert ax.get_xlabel() == "mean CCT / that of maxmin"
     assert texts(ax.get_legend().get_texts()) == ["sebf", "every coflow alone"]
 
 
-def test_what_is_worse_goes_left(compared):
-    ax = improvement_bars(compared.against("sebf"))
+def test_what_is_worse_goes_right(compared):
+    ax = ratio_bars(compared.against("sebf"))
     widths = [patch.get_width() for patch in ax.patches]
-    assert widths == pytest.approx([-1 / 2, 0, 13 / 17 - 1])
-    assert ax.get_xlim()[0] < 1 / 2
+    assert widths == pytest.approx([1, 0, 17 / 13 - 1])
+    assert ax.get_xlim()[1] > 2
 
 
 def test_policies_stand_one_under_the_other():
     compared = netsim.compare(NET, one_port(1, 2), ["maxmin", "sebf", "fifo", "aalo"])
-    ax = improvement_bars(compared.against())
+    ax = ratio_bars(compared.against())
     y = [patch.get_y() for patch in ax.patches]
     assert y == sorted(y)
     assert np.diff(y).tolist() == pytest.approx([1, 1, 1.8, 1, 1])
@@ -155,7 +156,7 @@ def test_thresholds_and_axes_may_be_given(compared):
     ax = style.new_axes(2.0)
     assert slowdown_bars(compared.results, ax, short="10MB") is ax
     assert texts(ax.get_yticklabels()) == ["short narrow\n3 coflows", "all\n3 coflows"]
-    assert improvement_bars(compared.against(), ax) is ax
+    assert ratio_bars(compared.against(), ax) is ax
 
 
 def test_no_slowdowns_to_draw():
@@ -170,6 +171,6 @@ def test_no_slowdowns_to_draw():
 
 def test_without_matplotlib(compared, monkeypatch):
     monkeypatch.setattr(style, "find_spec", lambda name: None)
-    for draw in (slowdown_bars, link_strips, lambda _: improvement_bars(compared.against())):
+    for draw in (slowdown_bars, link_strips, lambda _: ratio_bars(compared.against())):
         with pytest.raises(MissingExtraError, match=r"matplotlib is not installed.*\[plot\]"):
             draw(compared.results)

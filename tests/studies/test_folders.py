@@ -99,7 +99,7 @@ def test_folders_that_are_no_results(tmp_path) -> None:
     ("comparison.csv", "label\nlower bound\n", "comparison.csv has no runs"),
     ("comparison.csv", "label\nother\n", "other: not a result: it has no summary.json"),
     ("comparison.csv", b"label\n\xff\n", "not a readable comparison: "),
-    ("improvement.csv", "x\n", "improvement.csv has no column 'label'"),
+    ("ratios.csv", "x\n", "ratios.csv has no column 'label'"),
     ("spec.toml", "[", "not a readable comparison: "),
     ("a-b/jobs.csv", "job\n", "a-b: not a readable result: "),
     ("a-b/summary.json", "{", "a-b: not a readable result: "),
