@@ -66,7 +66,7 @@ def collective_curves(tables: Mapping[str, pd.DataFrame]) -> Axes:
         if (legend := axes[1].get_legend()) is not None:
             legend.remove()  # that of the upper axes is for both
     else:
-        log_sizes(axes[0].xaxis)
+        log_sizes(axes[0])
     dress(axes[0], "y")
     if len(drawn) > 1:
         add_legend(axes[0])
@@ -106,7 +106,7 @@ def busbw_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> 
     for label, table in drawn.items():
         ax.plot(table["bytes"], table["busbw"] / 1e9, label=short(label), **style[label].line())
     ax.set_ylim(bottom=0)
-    log_sizes(ax.xaxis)
+    log_sizes(ax)
     name_axes(ax, "size", "busbw (GB/s)")
     dress(ax, "y")
     if len(drawn) > 1:

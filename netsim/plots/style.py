@@ -478,17 +478,18 @@ def _thin(ticks: Sequence[float], least: float) -> list[float]:
     return kept
 
 
-def log_sizes(axis: Axis) -> None:
-    """Make an axis of bytes logarithmic, with labels: 1 kB, 10 kB, and so on; of many, 1 kB, 1 MB.
+def log_sizes(ax: Axes) -> None:
+    """Make an x axis of bytes logarithmic: 1 kB, 10 kB, and so on; of many, 1 kB, 1 MB.
 
-    To be called when the limits of the axis are final.
+    To be called when its limits are final.
     """
     from matplotlib.ticker import FixedLocator, NullLocator
 
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-    low, high = sorted(axis.get_view_interval())
+    ax.set_xscale("log")
+    low, high = ax.get_xlim()
     decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
     most = [decade for decade in decades if len(decades) <= 5 or decade % 3 == 0]
+    axis: Axis = ax.xaxis
     if len(most) > 1:
         axis.set_major_locator(FixedLocator([10.0**decade for decade in most]))
     axis.set_minor_locator(NullLocator())

@@ -164,7 +164,7 @@ def _draw_times(ax: Axes, series: Mapping[str, pd.DataFrame]) -> None:
                 linewidth=1.1, label=label)
     ax.set_yscale("log")
     log_seconds(ax.yaxis)
-    log_sizes(ax.xaxis)
+    log_sizes(ax)
     dress(ax, "both")
     name_axes(ax, "size", "time: dots measured,\nlines simulated")
     add_legend(ax)

@@ -118,8 +118,8 @@ class Comparison:
         >>> ratios = compared.against("maxmin").query("`class` == 'all'")
         >>> ratios[["label", "cct_mean_ratio", "cct_each_ratio", "jct_total_ratio"]].round(2)
                   label  cct_mean_ratio  cct_each_ratio  jct_total_ratio
-        4          sebf            0.92            0.77             0.92
-        9          aalo            1.09            1.15             1.09
+        4          sebf            0.92            0.78             0.92
+        9          aalo            1.08            1.14             1.08
         14  lower bound            0.58            0.55             0.58
         """
         chosen = baseline or self.baseline or next(iter(self.results))
