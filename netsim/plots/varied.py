@@ -78,14 +78,14 @@ def words(key: str) -> str:
 
     Examples
     --------
-    >>> words("network.capacity"), words("observe_interval"), words("workload.seed")
-    ('link speed', 'observe interval', 'workload seed')
+    >>> words("network.capacity"), words("scheduler.lam"), words("workload.seed")
+    ('link speed', 'lambda', 'workload seed')
     """
     if key in _WORDS:
         return _WORDS[key]
     *table, last = key.split(".")
     kept = [*table[-1:], last] if last in ("name", "seed", "kind") else [last]
-    return " ".join(kept).replace("_", " ")
+    return " ".join(_WORDS.get(part, part) for part in kept).replace("_", " ")
 
 
 def titled(key: str, value: Any) -> str:

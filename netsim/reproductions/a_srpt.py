@@ -216,7 +216,7 @@ def _draw_predictors(sweep: Sweep) -> Axes:
     ax = new_axes(height_in=2.4)
     taus = means["scheduler.tau"].map("tau = {:g}".format)
     ratio_dots(means.assign(tau=taus), "scheduler", "tau", ax,
-               "mean flow time with a random forest / with the other")
+               "mean flow time: random forest / other")
     return ax
 
 

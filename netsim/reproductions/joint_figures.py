@@ -169,7 +169,7 @@ def draw_systems(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Co
     """
     from matplotlib.colors import LogNorm
 
-    from netsim.plots.style import INK, new_figure
+    from netsim.plots.style import INK, add_note, new_figure
 
     conditions = next(iter(found.values()))
     maps = {name: _over_best(each, runs) for name, each in conditions.items()}
@@ -189,6 +189,7 @@ def draw_systems(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Co
         ax.tick_params(labelsize=7, labelcolor=INK, length=0)
         ax.spines[:].set_visible(False)
     first: Axes = axes.flat[0]
+    add_note(first.figure.canvas.figure, f"{next(iter(found))} / the least of its panel")
     return first
 
 
