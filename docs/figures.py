@@ -1,4 +1,4 @@
-"""Draw the figures of these pages into ``docs/img/``, as SVG where they are line art.
+"""Draw the figures of these pages into ``docs/img/``, as SVG.
 
 Run as ``python docs/figures.py [NAME ...]``; without names, it draws those that take less than a
 minute each. Figures of reproductions are drawn by their names, such as ``parrot-fig5``; their runs
@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from matplotlib.collections import Collection
+
 import netsim
 from netsim.plots.bars import save_plot
 from netsim.plots.collectives import collective_curves
@@ -23,7 +25,7 @@ from netsim.reproductions import REPRODUCTIONS
 from netsim.studies.compare import compare_experiment
 
 DOCS = Path(__file__).resolve().parent
-LARGE = 200_000  # bytes of an SVG beyond which a PNG is smaller and quicker to show
+LARGE = 200_000  # bytes of an SVG beyond which its bars are smaller, and quicker to show, as pixels
 TRACES = Path(os.environ.get("NETSIM_TRACES", "none"))
 
 
@@ -141,11 +143,12 @@ def gallery():
 
 
 def save(name, ax):
-    """Write a figure as SVG, or, if it has too many parts for that, as PNG."""
+    """Write a figure as SVG; if it has very many bars, these as pixels in it."""
     path = save_plot(ax, DOCS / "img" / f"{name}.svg")
     if path.stat().st_size > LARGE:
-        path.unlink()
-        path = save_plot(ax, path.with_suffix(".png"))
+        for bars in ax.figure.findobj(Collection):
+            bars.set_rasterized(True)
+        save_plot(ax, path)
     print(path.relative_to(DOCS), flush=True)
 
 

@@ -32,7 +32,7 @@ __all__ = ["rank_gantt"]
 
 _ROWS = 16  # ranks drawn by default
 _ROW_IN = 0.16  # distance between two rows, in inches
-_SPOTS = 2000  # resolution of the axis
+_SPOTS = 300  # resolution of the axis: of shorter bars, the white edges would hide the colour
 
 #: What the passes of a language model's training are called.
 _PASSES = {"F": "forward", "B": "backward"}

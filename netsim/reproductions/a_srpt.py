@@ -244,7 +244,7 @@ FIGURES = (
              "scheduler": [name for name in _ALL if name != "a-srpt-perfect"]}, _CLUSTER),
     _figure("nic", "against the speed of NICs",
             _claims_against("nic", {nic: words(nic) for nic in _NICS}),
-            partial(_draw_against, "cluster.nic", "NIC"),
+            partial(_draw_against, "cluster.nic", "NIC (Gbps)"),
             {"cluster.nic": _NICS, "scheduler": _ALL}, _CLUSTER),
     _figure("predictors", "by predictor of iterations", _predictors_claims(),
             _draw_predictors,
