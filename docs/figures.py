@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from matplotlib.collections import Collection
 
 import netsim
-from netsim.plots.bars import save_plot
+from netsim.plots.bars import save_plot, total_jct_bars
 from netsim.plots.collectives import collective_curves
 from netsim.plots.gantt import gantt
 from netsim.reproductions import REPRODUCTIONS
@@ -97,6 +97,13 @@ def edge():
     return netsim.simulate(cloud, jobs, scheduler="a-online", record=["training"]).plot("gantt")
 
 
+def parrot_trace():
+    """Draw every scheme of Parrot on the whole trace, at two speeds."""
+    settings = ["workload.name=tiresias", f"workload.file={TRACES / 'tiresias' / '60_job.csv'}"]
+    return total_jct_bars({f"{speed} Gbps": compare_experiment(netsim.load_experiment(
+        "parrot-trace", [*settings, f"network.capacity={speed}Gbps"])).table for speed in (10, 40)})
+
+
 FIGURES = {
     "demo": lambda: demo().plot("bars"),
     "tutorial": tutorial,
@@ -117,6 +124,9 @@ FIGURES = {
     "train-llama": llama,
     "a-online-gantt": edge,
 }
+
+#: Those that take minutes.
+SLOW = {"parrot-trace": parrot_trace}
 
 
 def reproduced(name):
@@ -154,8 +164,9 @@ def save(name, ax):
 
 def main(names):
     """Draw the figures of some names, or those that take little time."""
+    drawn = {**FIGURES, **SLOW}
     for name in names or FIGURES:
-        save(name, FIGURES[name]() if name in FIGURES else reproduced(name))
+        save(name, drawn[name]() if name in drawn else reproduced(name))
     if not names:
         for name, ax in gallery():
             save(name, ax)
