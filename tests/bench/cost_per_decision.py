@@ -1,6 +1,6 @@
 """What one decision costs, against active flows and against links; draws docs' picture of it.
 
-    python tests/bench/cost_per_decision.py docs/img/cost-per-decision.png
+    python tests/bench/cost_per_decision.py docs/img/cost-per-decision.svg
 
 A decision is the policy's answer and putting it into force, that is all that the fabric does at
 an instant: view, order, rates of every flow, and when the next one ends. Coflows of 100 flows
@@ -15,7 +15,8 @@ import pandas as pd
 
 import netsim
 from netsim.fabric.fabric_process import FabricProcess
-from netsim.plots.style import INK, WIDTH_IN, colour, dress, new_figure
+from netsim.plots.bars import save_plot
+from netsim.plots.style import WIDTH_IN, dress, log_values, looks, name_axes, new_figure
 
 POLICIES = ["maxmin", "fifo", "sebf", "aalo", "sincronia", "srtf", "parrot"]
 FLOWS = [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000]
@@ -76,21 +77,26 @@ def draw(costs: pd.DataFrame, path: str) -> None:
               "links": "links of a fat-tree, 1,000 active flows"}
     for ax, (against, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
         part = costs[costs["against"] == against]
-        for k, policy in enumerate(POLICIES):
+        for policy, look in looks(POLICIES).items():
             of = part[part["policy"] == policy]
-            ax.plot(of["x"], 1e3 * of["cpu_s"], marker="o", markersize=2.5, linewidth=1.2,
-                    color=colour(k) if k < 6 else INK, label=policy)
-        ax.set(xscale="log", yscale="log" if against == "active flows" else "linear", ylim=(
-            None if against == "active flows" else (0, 1.1e3 * part["cpu_s"].max())))
-        ax.set_xlabel(title, fontsize=8, color=INK)
+            ax.plot(of["x"], 1e3 * of["cpu_s"], label=policy, **look.line())
+        ax.set_xscale("log")
+        log_values(ax.xaxis)
+        if against == "active flows":
+            ax.set_yscale("log")
+            log_values(ax.yaxis)
+        else:
+            ax.set_ylim(0, 1.1e3 * part["cpu_s"].max())
         dress(ax, "both")
-    figure.axes[0].set_ylabel("CPU time of a decision, ms", fontsize=8, color=INK)
-    figure.axes[0].legend(fontsize=7, frameon=False)
-    figure.savefig(path)
+        name_axes(ax, title)
+    name_axes(figure.axes[0], y="CPU time of a decision (ms)")
+    figure.legend(handles=figure.axes[0].get_lines(), loc="outside upper left", fontsize=7,
+                  frameon=False, ncols=len(POLICIES))
+    save_plot(figure.axes[0], path)
 
 
 if __name__ == "__main__":
     found = measure()
     print(found.pivot_table(index=["against", "x"], columns="policy", values="cpu_s")
           .mul(1e3).round(3).to_string())
-    draw(found, sys.argv[1] if len(sys.argv) > 1 else "cost-per-decision.png")
+    draw(found, sys.argv[1] if len(sys.argv) > 1 else "cost-per-decision.svg")

@@ -1,6 +1,6 @@
 """How time and memory grow with hosts, jobs, coflows and flows; draws docs' picture of it.
 
-    python tests/bench/scale.py docs/img/scale.png
+    python tests/bench/scale.py docs/img/scale.svg
     python tests/bench/scale.py million [ALLOCATOR]
 
 Jobs of 8 ranks anywhere compute, then reduce over a ring, over and over: one coflow of 8 flows per
@@ -23,7 +23,16 @@ import numpy as np
 import pandas as pd
 
 import netsim
-from netsim.plots.style import INK, WIDTH_IN, colour, dress, new_figure
+from netsim.plots.bars import save_plot
+from netsim.plots.style import (
+    WIDTH_IN,
+    add_legend,
+    dress,
+    log_values,
+    looks,
+    name_axes,
+    new_figure,
+)
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -94,19 +103,21 @@ def draw(found: pd.DataFrame, path: str) -> None:
     for column, against in zip(axes.T, POINTS, strict=True):
         part = found[found["against"] == against]
         for ax, what in zip(column, ("cpu_s", "mb"), strict=True):
-            for k, policy in enumerate(POLICIES):
+            for policy, look in looks(POLICIES).items():
                 of = part[part["policy"] == policy]
-                ax.plot(of["x"], of[what], marker="o", markersize=2.5, linewidth=1.2,
-                        color=colour(k), label=policy)
+                ax.plot(of["x"], of[what], label=policy, **look.line())
             ax.set(xscale="log", yscale="log" if what == "cpu_s" else "linear")
-            ax.xaxis.set_minor_formatter("")
             dress(ax, "both")
         column[1].set_ylim(0, 1.1 * found["mb"].max())
-        column[1].set_xlabel(against, fontsize=8, color=INK)
-    axes[0, 0].set_ylabel("CPU seconds", fontsize=8, color=INK)
-    axes[1, 0].set_ylabel("peak memory, MB", fontsize=8, color=INK)
-    axes[0, 0].legend(fontsize=7, frameon=False)
-    figure.savefig(path)
+        places = [x for x, _ in POINTS[against]]
+        column[1].set_xticks(places, [f"{x:,}" for x in places], fontsize=6)
+        column[1].set_xticks([], minor=True)
+        name_axes(column[1], against)
+    log_values(axes[0, 0].yaxis)
+    name_axes(axes[0, 0], y="CPU time (s)")
+    name_axes(axes[1, 0], y="peak memory (MB)")
+    add_legend(axes[0, 0])
+    save_plot(axes[0, 0], path)
 
 
 if __name__ == "__main__":

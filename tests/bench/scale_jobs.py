@@ -1,6 +1,6 @@
 """How time grows with the jobs of a cluster, under A-SRPT and baselines; draws docs' picture of it.
 
-    python tests/bench/scale_jobs.py docs/img/scale-jobs.png
+    python tests/bench/scale_jobs.py docs/img/scale-jobs.svg
 
 Jobs that recur, of all models, come every 4 s to 250 servers of 8 GPUs, by the time of an
 iteration. CPU seconds of a run after a small one.
@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 import netsim
-from netsim.plots.style import INK, colour, dress, new_figure
+from netsim.plots.bars import save_plot
+from netsim.plots.style import add_legend, dress, log_values, looks, name_axes, new_axes
 
 SCHEDULERS = {"a-srpt-perfect": "A-SRPT", "spjf:predictor=perfect": "SPJF",
               "wcs-duration:predictor=perfect": "WCS-Duration"}
@@ -48,16 +49,17 @@ def measure() -> pd.DataFrame:
 
 def draw(found: pd.DataFrame, path: str) -> None:
     """Draw time against the number of jobs."""
-    ax = new_figure(2.4).subplots()
-    for k, (name, part) in enumerate(found.groupby("scheduler", sort=False)):
-        ax.plot(part["jobs"], part["cpu_s"], marker="o", markersize=2.5, linewidth=1.2,
-                color=colour(k), label=name)
+    ax = new_axes(2.4)
+    for name, look in looks(found["scheduler"]).items():
+        part = found[found["scheduler"] == name]
+        ax.plot(part["jobs"], part["cpu_s"], label=name, **look.line())
     ax.set(xscale="log", yscale="log")
+    for axis in (ax.xaxis, ax.yaxis):
+        log_values(axis)
     dress(ax, "both")
-    ax.set_xlabel("jobs", fontsize=8, color=INK)
-    ax.set_ylabel("CPU seconds", fontsize=8, color=INK)
-    ax.legend(fontsize=7, frameon=False)
-    ax.figure.savefig(path)
+    name_axes(ax, "jobs", "CPU time (s)")
+    add_legend(ax)
+    save_plot(ax, path)
 
 
 if __name__ == "__main__":
