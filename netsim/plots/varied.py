@@ -26,6 +26,7 @@ SCALES = ("linear", "log", "categories")
 #: Settings in words, where the last part of the key does not say it.
 _WORDS = {"network.capacity": "link speed", "network.name": "network", "cluster.name": "cluster",
           "workload.name": "workload", "edge_cloud.name": "edge-cloud", "gpus": "GPUs",
+          "nic": "NIC",
           "edge_cloud.edge_links": "links of edge servers",
           "workload.servers_max": "most servers of a job", "lam": "lambda",
           "workload.poisson_mean": "mean time between arrivals"}

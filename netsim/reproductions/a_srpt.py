@@ -160,12 +160,12 @@ _LINES = {f"tau {tau}, {label}": (own, _baselines(rule))
               {"index": "by number", "most": "most free"}.items())}
 
 
-def _lines(means: pd.DataFrame, x: str, ax: Axes, called: str, scale: str | None = None) -> None:
+def _lines(means: pd.DataFrame, x: str, ax: Axes, called: str) -> None:
     """Draw ratios to the best baseline against a key, with a line at 1."""
     from netsim.plots.facets import line_facets
     from netsim.plots.style import INK
 
-    line_facets(means, "ratio", ax=ax, scale=scale, x=x)
+    line_facets(means, "ratio", ax=ax, x=x)
     ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
     ax.set_xlabel(called, fontsize=7.5)
     ax.set_ylabel("A-SRPT / best baseline", fontsize=7.5, color=INK)
@@ -179,15 +179,18 @@ def _draw_against(x: str, called: str, sweep: Sweep) -> Axes:
 
 
 def _draw_single(sweep: Sweep) -> Axes:
+    from netsim.plots.facets import line_facets
+    from netsim.plots.style import INK, name_axes
+
     x = "workload.single_gpu_share"
-
-    def draw(own: pd.DataFrame, ax: Axes) -> None:
-        _lines(_means(own, [x], "jct_mean_s", _LINES), x, ax, "share of jobs on one GPU",
-               "categories")
-
-    return panels({f"mean flow time, {words(str(nic))}": own
-                   for nic, own in sweep.table.groupby("cluster.nic", sort=False)}, draw,
-                  height_in=2.6)
+    means = _means(sweep.table, [x, "cluster.nic"], "jct_mean_s", _LINES)
+    first = line_facets(means, "ratio", scale="categories", x=x, col="cluster.nic",
+                        among={"cluster.nic": _NICS})  # in their order
+    for ax in first.figure.canvas.figure.axes:
+        ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
+        name_axes(ax, "share of jobs on one GPU")
+    name_axes(first, y="mean flow time:\nA-SRPT / best baseline")
+    return first
 
 
 def _draw_testbed(sweep: Sweep) -> Axes:
