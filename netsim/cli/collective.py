@@ -19,24 +19,27 @@ __all__ = ["collective"]
 @click.argument("name", metavar="COLLECTIVE")
 @click.option("--on", "network", required=True, metavar="NETWORK",
               help="The name of a ready-made network, or a file; see netsim list topologies.")
-@click.option("--ranks", type=click.IntRange(min=1), help="How many; one per host by default.")
+@click.option("--ranks", type=click.IntRange(min=1), help="Number of ranks; by default one per "
+                                                          "host.")
 @click.option("--bytes", "--to", "last", default="1GiB", show_default=True, metavar="SIZE",
-              help="The last size.")
+              help="Last size.")
 @click.option("--from", "first", default="8B", show_default=True, metavar="SIZE",
-              help="The first one.")
-@click.option("--factor", type=float, default=2.0, show_default=True, help="Between sizes.")
-@click.option("--single", is_flag=True, help="Only the last size.")
+              help="First size.")
+@click.option("--factor", type=float, default=2.0, show_default=True, help="Factor between two "
+                                                                           "sizes.")
+@click.option("--single", is_flag=True, help="Only run the last size.")
 @click.option("--algorithm", metavar="NAME",
-              help="Such as ring, tree, direct; or auto (as NCCL would choose), or fastest; or a "
-              "file, .xml, with a program of MSCCL.")
+              help="Algorithm, such as ring, tree or direct; auto (as NCCL would choose) or "
+                   "fastest; or an .xml file with a program of MSCCL.")
 @click.option("--form", default="steps", show_default=True,
-              help="A coflow per step (steps), message (messages) or phase (aggregate).")
+              help="One coflow per step (steps), message (messages) or phase (aggregate).")
 @click.option("--servers", type=click.IntRange(min=1),
-              help="Over how many servers the ranks are, for auto; by default as the network says, "
-              "or each has its own.")
+              help="Number of servers of the ranks, for auto. By default that of the network, if "
+                   "it has servers, else one per rank.")
 @click.option("--set", "options", multiple=True, metavar="OPTION=VALUE",
-              help="Another option of the pattern, such as chunks=4 or group=8.")
-@click.option("--allocator", default="maxmin", show_default=True, help="How links are shared.")
+              help="Set another option of the pattern, such as chunks=4 or group=8.")
+@click.option("--allocator", default="maxmin", show_default=True, help="Allocator that shares "
+                                                                       "links.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @JSON
 @click.option("--plot", type=click.Path(), metavar="FILE",
@@ -47,10 +50,10 @@ def collective(name: str, network: str, ranks: int | None, last: str, first: str
                plot: str | None) -> None:
     """Print time, algbw and busbw of a collective over a range of sizes, as nccl-tests do.
 
-    Sizes go from 8 B, each twice the one before, to that of --bytes, which is always among them.
+    Each size is --factor times the one before, from --from to --bytes, which is always included.
 
     COLLECTIVE is all-reduce, all-gather, reduce-scatter, broadcast, reduce, all-to-all, send-recv
-    or barrier. It has the network to itself. GB/s are 1e9 bytes per second.
+    or barrier. Nothing else uses the network. GB/s are 1e9 bytes per second.
     """
     from netsim.errors import InputError
     from netsim.network import read_network

@@ -15,20 +15,21 @@ __all__ = ["compare"]
 @click.command()
 @experiment_options
 @click.option("--allocator", "allocators", multiple=True, metavar="NAME,...",
-              help="Allocators to compare, instead of those of the file; with options as in "
-                   "parrot:work_conservation=none.")
+              help="Compare these allocators instead of those in the file. Options follow a "
+                   "colon, as in parrot:work_conservation=none.")
 @click.option("--scheduler", "schedulers", multiple=True, metavar="NAME,...",
-              help="On a cluster, schedulers to compare instead, as in ff:order=by_size.")
+              help="On a cluster, compare these schedulers instead, as in ff:order=by_size.")
 @click.option("--baseline", metavar="NAME",
-              help="The one, by its label in the table, to hold the others against, also "
-                   "by class of coflow; that of the file if it is compared, else the first one.")
+              help="Compare the others with this one, also by class of coflow. NAME is its label "
+                   "in the table. By default, the allocator or scheduler of the file if it is "
+                   "compared, else the first one.")
 @click.option("--plot", "plots", multiple=True, metavar="[KIND=]FILE",
-              help="Draw as a .png, .pdf or .svg; any number of times. KIND is bars (total JCTs, "
-                   "if not given), cdf (distribution of JCTs), cct (of CCTs), classes (mean CCTs "
-                   "over those of the baseline, by class of coflow), slowdown (by class), timeline "
-                   "(active jobs and coflows, or workers of an edge-cloud), utilisation (of links "
-                   "or of such workers over time) or usage (on a cluster, GPUs held and jobs "
-                   "waiting).")
+              help="Draw a .png, .pdf or .svg. May be given several times. KIND is bars (default: "
+                   "total JCTs), cdf (distribution of JCTs), cct (distribution of CCTs), classes "
+                   "(mean CCTs over those of the baseline, by class of coflow), slowdown (by "
+                   "class), timeline (active jobs and coflows, or workers of an edge-cloud), "
+                   "utilisation (of links, or of workers of an edge-cloud, over time) or usage "
+                   "(on a cluster: GPUs held and jobs waiting).")
 @JSON
 def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
             format: str, quiet: bool, plugins: bool, allocators: tuple[str, ...],

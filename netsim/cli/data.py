@@ -36,13 +36,13 @@ def listing(as_json: bool) -> None:
 @data.command()
 @click.argument("name")
 @click.option("--to", "folder", type=click.Path(), metavar="FOLDER",
-              help="Where the files go; the user's cache by default.")
+              help="Write the files to this folder; by default the user's cache.")
 @click.option("--from", "source", metavar="URL",
-              help="A mirror: a folder on the web that has the files, by the same names.")
+              help="Mirror: the URL of a folder that has the files under the same names.")
 def fetch(name: str, folder: str | None, source: str | None) -> None:
     """Download a public trace or a set of tables, unless it is there already, and print its path.
 
-    Files are taken only if they have the digest that netsim data list says. Needs the extra data.
+    Files are accepted only with the digest in netsim data list. Needs the extra data.
     """
     from netsim.traces.public import fetch as fetched
 

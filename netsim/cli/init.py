@@ -12,9 +12,9 @@ __all__ = ["init"]
 @click.command()
 @click.argument("file", type=click.Path(), default="experiment.toml")
 @click.option("--cluster", "on_cluster", is_flag=True,
-              help="Of jobs that are scheduled on servers with GPUs.")
+              help="For jobs that are scheduled on servers with GPUs.")
 @click.option("--edge", "on_edge", is_flag=True,
-              help="Of jobs on edge servers and a cloud.")
+              help="For jobs on edge servers and a cloud.")
 def init(file: str, on_cluster: bool, on_edge: bool) -> None:
     """Write an experiment file with every option explained, to FILE or experiment.toml."""
     from netsim.experiment_file.load import write_template

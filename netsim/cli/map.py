@@ -21,20 +21,23 @@ __all__ = ["map_command"]
 @click.command("map")
 @click.argument("model")
 @click.option("--counts", required=True, metavar="N,N,...",
-              help="GPUs that each server gives the job, such as 4,4,2.")
+              help="Number of GPUs that the job gets on each server, such as 4,4,2.")
 @click.option("--gpus", type=click.IntRange(min=1), default=8, show_default=True,
-              help="GPUs of a server: each has so small a share of its NIC.")
-@click.option("--nic", default="10Gbps", show_default=True, help="What a server sends.")
+              help="GPUs of a server; they share its NIC equally.")
+@click.option("--nic", default="10Gbps", show_default=True, help="Bandwidth of a server's NIC.")
 @click.option("--intra", default="300GB/s", show_default=True,
-              help="What two GPUs of a server exchange.")
+              help="Bandwidth between two GPUs of a server.")
 @click.option("--mapping", default="heavy-edge", show_default=True,
               help="heavy-edge, optimal, random, round-robin, or module:function.")
-@click.option("--stages", type=int, help="Of the pipeline; as few as memory allows by default.")
+@click.option("--stages", type=int, help="Number of stages of the pipeline; by default the least "
+                                         "that memory allows.")
 @click.option("--micro-batches", type=int, default=0,
-              help="Of a synchronous pipeline; an asynchronous one by default.")
+              help="Number of micro-batches of a synchronous pipeline. By default, the pipeline "
+                   "is asynchronous.")
 @click.option("--allreduce", default="ring", show_default=True, help="ring or tree.")
-@click.option("--seed", type=click.IntRange(min=0), help="Of what is random.")
-@click.option("--time-limit", default="60s", show_default=True, help="Of the search for the best.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of a random mapping.")
+@click.option("--time-limit", default="60s", show_default=True, help="Time limit of the search "
+                                                                     "for the best mapping.")
 @click.option("--plot", type=click.Path(), metavar="FILE",
               help="Draw the mapping as a .png, .pdf or .svg.")
 @JSON

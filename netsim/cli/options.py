@@ -26,13 +26,13 @@ _MOST_DIGITS = 1000
 #: Some runs of several have failed.
 EXIT_FAILED = 1
 
-FORMAT = click.option("--format", metavar="NAME", help="What the file is, where its suffix does "
-                      "not tell; see netsim list formats.")
+FORMAT = click.option("--format", metavar="NAME", help="Format of the file, if its suffix does "
+                                                       "not show it; see netsim list formats.")
 SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-                   help="An option of the format, as in megabyte=1MiB.")
+                   help="Set an option of the format, as in megabyte=1MiB.")
 PLUGINS = click.option("--plugins/--no-plugins", default=True, show_default=True,
-                       help="Without: refuse files that name code to load (module:Class), or "
-                            "files outside of their folder. For files that you do not trust.")
+                       help="--no-plugins is for files that you do not trust: files may then not "
+                            "name code to load (module:Class), or files outside their folder.")
 
 
 def _hush(ctx: click.Context, option: click.Parameter, quiet: bool) -> bool:
@@ -61,14 +61,14 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.argument("experiment"),
         click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
                      help="Replace a setting of the file, as in network.capacity=40Gbps."),
-        click.option("--seed", type=click.IntRange(min=0), help="The same as --set seed=N."),
+        click.option("--seed", type=click.IntRange(min=0), help="Same as --set seed=N."),
         click.option("--out", type=click.Path(), metavar="FOLDER",
-                     help="Where the results go; runs/<name>-<hash> by default. "
-                          "Earlier results there are replaced."),
+                     help="Write the results to this folder, and replace earlier results there. "
+                          "By default runs/<name>-<hash>."),
         click.option("--format", type=click.Choice(("csv", "parquet")), default="csv",
                      show_default=True, callback=_check_format,
-                     help="Of the tables of runs; parquet needs the extra parquet."),
-        quiet_option("Print the folder of the results and nothing else."),
+                     help="Format of the tables of runs; parquet needs the extra parquet."),
+        quiet_option("Print only the folder of the results."),
         PLUGINS,
     )):
         command = option(command)

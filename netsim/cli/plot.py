@@ -14,28 +14,28 @@ __all__ = ["plot"]
 @click.command()
 @click.argument("folder", type=click.Path())
 @click.option("--kind", metavar="KIND",
-              help="Of a run: timeline (by default), gantt, cdf, slowdown, utilisation; on a "
-                   "cluster also gpus, usage. Of a comparison: bars (by default), cdf, classes, "
-                   "slowdown, timeline, utilisation, on a cluster also usage. "
-                   "Of a sweep: bars (by default), sweep, cdf, scatter.")
+              help="For a run: timeline (default), gantt, cdf, slowdown, utilisation, on a "
+                   "cluster also gpus, usage. For a comparison: bars (default), cdf, classes, "
+                   "slowdown, timeline, utilisation, on a cluster also usage. For a sweep: bars "
+                   "(default), sweep, cdf, scatter.")
 @click.option("--of", metavar="WHAT",
-              help="What a cdf is of: jct (by default) or cct. What utilisation is of: links (by "
-                   "default, if there are any) or workers of an edge-cloud. What the usage in a "
-                   "comparison is of: GPUs held (by default) or running. Of a sweep's bars, "
-                   "lines and dots the metric: over_lower_bound (by default), jct_total_s, "
-                   "jct_p95_s, ...")
+              help="What to draw. For cdf: jct (default) or cct. For utilisation: links (default, "
+                   "if there are any) or workers of an edge-cloud. For usage in a comparison: "
+                   "GPUs held (default) or running. For bars, lines and dots of a sweep, the "
+                   "metric: over_lower_bound (default), jct_total_s, jct_p95_s, ...")
 @click.option("--x", metavar="KEY",
-              help="Of a sweep's lines and dots, the varied setting along the axis.")
-@click.option("--y", metavar="KEY", help="Of a sweep's dots, the setting up the other axis.")
+              help="For lines and dots of a sweep: the varied setting on the x axis.")
+@click.option("--y", metavar="KEY", help="For dots of a sweep: the setting on the y axis.")
 @click.option("--hue", metavar="KEY",
-              help="Of a sweep, the varied setting that colours stand for; the policy by default.")
+              help="For a sweep: the varied setting that colours show; by default the policy.")
 @click.option("--col", metavar="KEY",
-              help="Of a sweep, the varied setting whose values have a panel each, side by side.")
-@click.option("--row", metavar="KEY", help="The same, one below the other.")
+              help="For a sweep: the varied setting with one panel for each value, side by side.")
+@click.option("--row", metavar="KEY", help="Same as --col, with panels one below the other.")
 @click.option("--style", metavar="KEY",
-              help="Of a sweep's lines, the varied setting that dashes stand for.")
+              help="For lines of a sweep: the varied setting that dashes show.")
 @click.option("--out", "files", multiple=True, type=click.Path(), metavar="FILE",
-              help="A .pdf, .png or .svg; any number of times. FOLDER/KIND.pdf by default.")
+              help="Write a .pdf, .png or .svg. May be given several times. By default "
+                   "FOLDER/KIND.pdf.")
 def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...],
          **roles: str | None) -> None:
     """Draw the results in FOLDER, of a run, a comparison or a sweep."""

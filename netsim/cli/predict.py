@@ -29,12 +29,14 @@ __all__ = ["predict"]
 @click.argument("workload")
 @click.option("--predictor", "predictors", multiple=True, metavar="NAME,...",
               default=("random-forest,mean,median",), show_default=True,
-              help="What to compare; with options as in mean:scope=user, or module:Class.")
+              help="Predictors to compare. Options follow a colon, as in mean:scope=user. A "
+                   "predictor may also be module:Class.")
 @click.option("--train", type=float, default=0.8, show_default=True, metavar="SHARE",
-              help="Of the jobs, in order of arrival, those to train on.")
+              help="Train on this fraction of the jobs, in order of arrival.")
 @click.option("--plot", "path", type=click.Path(), metavar="FILE",
               help="Draw the errors as a .png, .pdf or .svg.")
-@click.option("--seed", type=click.IntRange(min=0), help="Of what is random in the workload.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the random parts of the "
+                                                         "workload.")
 @quiet_option("Show no progress.")
 @FORMAT
 @SET

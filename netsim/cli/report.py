@@ -14,12 +14,12 @@ __all__ = ["report"]
 @click.command()
 @click.argument("folder", type=click.Path())
 @click.option("--out", type=click.Path(), metavar="FILE",
-              help="FOLDER/report.html by default.")
-@click.option("--title", help="By default the experiment's name.")
+              help="File to write; by default FOLDER/report.html.")
+@click.option("--title", help="Title of the page; by default the name of the experiment.")
 def report(folder: str, out: str | None, title: str | None) -> None:
     """Write the run, comparison, sweep or reproduction in FOLDER as one self-contained HTML page.
 
-    Policies can be hidden in its figures, and timelines zoomed.
+    In its figures you can hide policies, and zoom into timelines.
     """
     from netsim.plots.report import save_report
     from netsim.results.csv import read_csv

@@ -14,20 +14,21 @@ __all__ = ["reproduce"]
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--list", "listed", is_flag=True, help="List what there is.")
+@click.option("--list", "listed", is_flag=True, help="List all reproductions.")
 @click.option("--seeds", metavar="N", default="10", show_default=True,
-              help="How many seeds; or which, as in 3,5,8.")
+              help="Number of seeds, or a list of seeds, as in 3,5,8.")
 @click.option("--trace", type=click.Path(), metavar="FILE",
-              help="The real trace; by default one drawn with its characteristics. Of accuracy-...,\
- the folder with the table that it compares with.")
+              help="The real trace. By default, a trace is drawn with the same characteristics. "
+                   "For accuracy-..., the folder with the published table to compare with.")
 @click.option("-j", "--workers", type=click.IntRange(min=1), default=1, show_default=True,
-              help="How many processes.")
+              help="Number of processes.")
 @click.option("--resume/--no-resume", default=True, show_default=True,
-              help="Keep the runs that are there, or remove them and start afresh.")
+              help="Keep existing runs, or remove them and start again.")
 @click.option("--out", type=click.Path(), metavar="FOLDER",
-              help="reproductions/<name> by default.")
+              help="Folder of the runs and results; by default reproductions/<name>.")
 @click.option("--page", type=click.Path(), metavar="FILE",
-              help="Write the tables into a page in Markdown, too, where it has places for them.")
+              help="Also write the tables into a Markdown page, at the places that it has for "
+                   "them.")
 @JSON
 @click.pass_context
 def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, trace: str | None,

@@ -26,29 +26,31 @@ __all__ = ["sweep"]
 @click.command()
 @click.argument("experiment")
 @click.option("--vary", "varied", multiple=True, metavar="KEY=VALUE,...",
-              help="A setting of the file and its values, as in "
-                   "network.capacity=10Gbps,40Gbps; any number of times, instead of the file's "
-                   "[sweep.vary]. Or a range, as in observe_interval=1ms..1s, or 1ms..1s:log.")
+              help="Vary a setting over these values, as in network.capacity=10Gbps,40Gbps, or "
+                   "over a range, as in observe_interval=1ms..1s or 1ms..1s:log. May be given "
+                   "several times. Replaces [sweep.vary] of the file.")
 @click.option("--points", metavar="N",
-              help="How many points to draw from ranges; N:method=random for independent ones.")
+              help="Number of points to draw from ranges; N:method=random draws independent "
+                   "points.")
 @click.option("--seeds", metavar="N",
-              help="How many seeds, from the file's on; or which, as in 3,5,8.")
+              help="Number of seeds, starting with that of the file; or a list of seeds, as in "
+                   "3,5,8.")
 @click.option("-j", "--workers", type=click.IntRange(min=1), default=1, show_default=True,
-              help="How many processes, or jobs of Slurm.")
+              help="Number of processes, or of Slurm jobs.")
 @click.option("--resume/--no-resume", default=True, show_default=True,
-              help="Keep the runs that are there, or remove them and start afresh.")
+              help="Keep existing runs, or remove them and start again.")
 @click.option("--backend", type=click.Choice(["local", "dask", "slurm"]), default="local",
-              show_default=True, help="Who does the runs.")
+              show_default=True, help="Where the runs are computed.")
 @click.option("--scheduler", metavar="ADDRESS",
-              help="Of --backend dask, as in tcp://10.0.0.1:8786.")
+              help="Scheduler for --backend dask, as in tcp://10.0.0.1:8786.")
 @click.option("--slurm", "options", multiple=True, metavar="KEY=VALUE",
-              help="An option of submitit for --backend slurm, as in timeout_min=60; -j says how "
-                   "many jobs share the runs.")
+              help="Option of submitit for --backend slurm, as in timeout_min=60. -j is the "
+                   "number of jobs that share the runs.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
               help="Replace a setting of the file for all runs.")
 @click.option("--out", type=click.Path(), metavar="FOLDER",
-              help="Where the runs are kept; sweeps/<name>-<hash> by default.")
-@quiet_option("Print the folder and nothing else.")
+              help="Folder of the runs; by default sweeps/<name>-<hash>.")
+@quiet_option("Print only the folder.")
 @JSON
 @PLUGINS
 @click.pass_context

@@ -53,11 +53,12 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
 @click.argument("source")
 @click.argument("target")
 @FORMAT
-@click.option("--to", metavar="NAME", help="What to write, json, coflow-benchmark, "
-              "chakra or module:function, where the target's suffix does not tell.")
-@click.option("--network", metavar="NAME", help="Where to place jobs that do not say their "
-              "hosts: a ready-made network, or a file.")
-@click.option("--seed", type=click.IntRange(min=0), help="Of what is drawn and placed.")
+@click.option("--to", metavar="NAME", help="Format to write, if the suffix of TARGET does not "
+                                           "show it: json, coflow-benchmark, chakra or "
+                                           "module:function.")
+@click.option("--network", metavar="NAME", help="Network for jobs without hosts: they are placed "
+                                                "on this ready-made network, or this file.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of random draws and placements.")
 @SET
 @PLUGINS
 def convert(source: str, target: str, format: str | None, to: str | None, network: str | None,
