@@ -96,9 +96,9 @@ class Flows:
         for name in ("src", "dst"):
             first = next(iter(getattr(self, name)), None)
             if isinstance(first, str):
-                raise InputError(f"{name} must be a list of numbers of ranks, not of names such as "
-                                 f"{first!r}; on which hosts ranks are, by number or name, is said "
-                                 "by the job")
+                raise InputError(f"{name} must be a list of numbers of ranks, not of names such "
+                                 f"as {first!r}; the job has the hosts of its ranks, by number or "
+                                 "name")
         for name, dtype in (("src", np.int64), ("dst", np.int64), ("nbytes", np.float64)):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
         if not self.src.shape == self.dst.shape == self.nbytes.shape:

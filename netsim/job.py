@@ -213,7 +213,7 @@ class JobSpec:
             "has stages without flows": any(stage.flows is None for stage in self.stages)}
         for reason, applies in reasons.items():
             if applies:
-                raise InputError(f"job {self.id} {reason}, which a table of flows cannot say")
+                raise InputError(f"job {self.id} {reason}, which a table of flows cannot express")
 
     def _check_hosts(self, owner: str) -> None:
         what = f"{owner}: hosts"

@@ -300,8 +300,8 @@ class Operations:
                     order.append(child)
         if len(order) < len(left):
             stuck = next(k for k, count in enumerate(left) if count)
-            raise InputError(f"operation {self.names[self.name[stuck]]!r} is in a circle, or after "
-                             "one, of operations that wait for each other")
+            raise InputError(f"operation {self.names[self.name[stuck]]!r} is in a cycle of "
+                             "operations that wait for each other, or after such a cycle")
         return np.array(order, np.int64)
 
     def __len__(self) -> int:

@@ -123,7 +123,7 @@ class Stage:
                                                    f"{owner}: after_previous", "names")}
         check_name(stream, f"{owner}: stream")
         if intra_server and flows is not None:
-            raise InputError(f"{owner}: sends flows, which stages inside servers cannot")
+            raise InputError(f"{owner}: a stage inside servers cannot have flows")
         for field_name, value in values.items():
             object.__setattr__(self, field_name, value)
 

@@ -125,5 +125,5 @@ def test_a_job_of_two_coflows_is_read_back():
      "has stages that wait for others"),
 ])
 def test_what_a_table_cannot_say(changes, reason):
-    with pytest.raises(InputError, match=f"job 7 {reason}, which a table of flows cannot say"):
+    with pytest.raises(InputError, match=f"job 7 {reason}, which a table of flows cannot express"):
         Workload([JobSpec(7, **changes)]).to_frame()

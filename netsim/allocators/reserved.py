@@ -102,11 +102,10 @@ def _check_rates(view: FabricView, shares: Floats) -> None:
     link = int(np.argmax(used))
     if used[link] > 1 + DUST:
         raise AllocationError(
-            f"allocator reserved at t = {view.now:g} s: the parts of link {link} that GPUs "
-            f"have add up to {used[link]:.9g}, by the shares {_listed(view, shares, link)} of its "
-            "coflows; they can add up to 1 at most: ports of the network must be as fast as NICs, "
-            "of which each of a server's g GPUs has 1/g, and the network must carry what all ports "
-            "send")
+            f"allocator reserved at t = {view.now:g} s: the parts of link {link} of the GPUs add "
+            f"up to {used[link]:.9g}, by the shares {_listed(view, shares, link)} of its coflows, "
+            "but must not exceed 1: ports of the network must be as fast as NICs (each of a "
+            "server's g GPUs has 1/g of one), and the network must carry the traffic of all ports")
 
 
 def _listed(view: FabricView, shares: Floats, link: int) -> str:

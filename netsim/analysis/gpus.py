@@ -179,8 +179,8 @@ def gpus_per_server(result: Result) -> Ints:
     try:
         return np.array(result.run["gpus_per_server"], np.int64)
     except (LookupError, TypeError, ValueError, ArithmeticError):
-        raise InputError("the result does not say how many GPUs each server has; run it again, if "
-                         "it is of an earlier version of netsim") from None
+        raise InputError("the result does not say how many GPUs each server has; if it "
+                         "is from an earlier version of netsim, run it again") from None
 
 
 def segments_of(rows: pd.DataFrame) -> pd.DataFrame:
@@ -208,7 +208,7 @@ def _numbers(result: Result) -> Ints:
     known = (server >= 0) & (server < len(first) - 1) & (gpu >= 0)
     numbers: Ints = first[np.where(known, server, 0)] + gpu
     if not (known & (numbers < first[np.where(known, server, 0) + 1])).all():
-        raise InputError("the table gpus has a GPU that the cluster lacks, which has "
+        raise InputError("the table gpus has a GPU that is not in the cluster, which has "
                          f"{first[-1]:,} GPUs on {len(first) - 1:,} servers")
     return numbers
 

@@ -222,8 +222,8 @@ def check_size(job: JobSpec, cluster: Cluster) -> None:
         If it does not; the message names the job.
     """
     if not job.ranks:
-        raise InputError(f"job {job.id} has no ranks, since it sends nothing, and so needs no GPU: "
-                         "give it ranks, a GPU each")
+        raise InputError(f"job {job.id} has no ranks because it sends nothing, and so needs no "
+                         "GPU: give it ranks, one per GPU")
     if job.ranks > cluster.total:
         raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster {cluster.name!r} has "
                          f"{cluster.total}")

@@ -219,8 +219,8 @@ def model_of(job: JobSpec) -> ParallelModel:
     if job.model is not None:
         return job.model
     if not has_model(job):
-        raise InputError(f"job {job.id} has {kind_of(job)}: what an iteration takes is known of "
-                         "models, and of the pattern 'ring-all-reduce'")
+        raise InputError(f"job {job.id} has {kind_of(job)}: the time of an iteration is known "
+                         "only for models, and for the pattern 'ring-all-reduce'")
     return _ring(job.ranks, job.compute_s, job.nbytes)
 
 

@@ -29,7 +29,7 @@ def check_digest(path: str | Path | None, sha256: str | None) -> None:
     if sha256 is None:
         return
     if path is None:
-        raise InputError("sha256 is that of a file, and none is read")
+        raise InputError("sha256 is for files, and no file is read")
     try:
         found = pinned(path)["sha256"]
     except OSError:

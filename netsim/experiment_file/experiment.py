@@ -184,8 +184,8 @@ class Experiment(Table):
     @classmethod
     def _check_name(cls, name: str) -> str:
         if not re.fullmatch(r"\w[\w.+-]{0,99}", name):
-            raise InputError(f"must be at most 100 letters, digits and _ . + -, for it names a "
-                             f"folder; not {name!r}")
+            raise InputError("must have at most 100 letters, digits and _ . + -, because it "
+                             f"names a folder, not {name!r}")
         return name
 
     @field_validator("record")
@@ -214,7 +214,7 @@ class Experiment(Table):
             info.data["edge_cloud"].on(_built(network))
             return network
         if cluster is network is None:
-            raise InputError("is required, or a [cluster] or an [edge_cloud]")
+            raise InputError("is required, unless there is a [cluster] or an [edge_cloud]")
         if cluster is not None:
             try:
                 cluster.on(_built(network))

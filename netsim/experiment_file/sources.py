@@ -247,7 +247,7 @@ class WorkloadList(RootModel[list[PartTable]]):
     @model_validator(mode="after")
     def _build(self) -> WorkloadList:
         if not self.root:
-            raise InputError("needs an entry at least")
+            raise InputError("needs at least one entry")
         made: Workload | None = None
         for place, part in enumerate(self.root):
             follows = 0 if made is None else int(max(column(made.jobs, "id"))) + 1
@@ -369,7 +369,7 @@ def _cluster(network: networks.Topology | None, *, servers: int | None = None,
     if draw_gpus is not None:
         count = servers if servers is not None or network is None else network.hosts
         if count is None:
-            raise InputError("draw_gpus needs servers, or a network whose hosts they are")
+            raise InputError("draw_gpus needs servers, or a network with servers as hosts")
         gpus = drawn(count, draw_gpus, seed)
     return Cluster(servers, gpus, topology=network, **options)
 

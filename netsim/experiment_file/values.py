@@ -84,5 +84,5 @@ def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
     for seed in listed:
         check_whole(seed, "seeds: each")
     if len(set(listed)) < len(listed):
-        raise InputError(f"seeds: one is there twice in {listed}")
+        raise InputError(f"seeds: a seed occurs twice in {listed}")
     return listed

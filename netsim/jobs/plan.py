@@ -236,7 +236,7 @@ def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
     """
     if operations_of(spec) is not None:
         raise InputError(f"job {spec.id}: its ranks compute, or its iterations overlap, which "
-                         "stages of an iteration cannot say")
+                         "stages of an iteration cannot express")
     if spec.model is not None:
         return model_stages(spec.model)
     if spec.pattern is None:

@@ -57,9 +57,9 @@ def check_traffic(job: JobSpec) -> None:
         If the job has a pattern, or more than `MOST_RANKS` ranks.
     """
     if job.pattern is not None:
-        raise InputError(f"job {job.id} has the pattern {job.pattern!r}, whose flows are drawn "
-                         "when it runs; those of explicit stages, and of ranks that compute, are "
-                         "known before")
+        raise InputError(f"job {job.id} has the pattern {job.pattern!r}, with flows that are "
+                         "drawn when it runs; only those of explicit stages, and of ranks that "
+                         "compute, are known before")
     if job.ranks > MOST_RANKS:
         raise InputError(f"job {job.id} has {job.ranks:,} ranks; pairs are counted of up to "
                          f"{MOST_RANKS:,}")

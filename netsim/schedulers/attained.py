@@ -331,7 +331,7 @@ class TiresiasG(Tiresias):
         known = None if context.history is None else context.history.gpu_s
         past = known if self.history is None else np.array(self.history)
         if past is None or not len(past):
-            raise InputError("tiresias-g knows jobs by those of the past, and the workload has no "
+            raise InputError("tiresias-g ranks jobs by those of the past, and the workload has no "
                              "history with GPU-seconds; give history, a list of GPU-seconds")
         return np.sort(past)
 

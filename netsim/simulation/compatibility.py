@@ -122,10 +122,10 @@ def _first(problems: Iterable[str | None]) -> str | None:
 def _not_rings(run: ClusterRun) -> str | None:
     for job in run.context.jobs:
         if ring_of(job) is None:
-            return (f"job {job.id} is no ring: it has {kind_of(job)}, and rings have the pattern "
-                    "'ring-all-reduce', or a model of one stage that all-reduces in a ring; others "
-                    "can run with execution 'fabric', under schedulers that do not plan, such as "
-                    "'fifo'")
+            return (f"job {job.id} is no ring: it has {kind_of(job)}. Rings are jobs with the "
+                    "pattern 'ring-all-reduce', or with a model of one stage and a ring "
+                    "all-reduce; other jobs can run with execution 'fabric', under schedulers "
+                    "that do not plan, such as 'fifo'")
     return None
 
 
@@ -146,13 +146,14 @@ def _parts_of_all_reduces(run: ClusterRun) -> str | None:
 def _no_history(run: ClusterRun) -> str | None:
     if run.context.history:
         return None
-    return ("the workload has none, and the predictor has nothing to learn from; give one, such as "
-            "by `train` where it is read, or retrain = \"1d\", or predictor = \"perfect\"")
+    return ("the workload has none, so the predictor has nothing to learn from; give one, such "
+            "as by the option `train` of its format, or retrain = \"1d\", or predictor = "
+            "\"perfect\"")
 
 
 def _placement_given(run: ClusterRun) -> str | None:
-    return ("it chooses GPUs itself; a placement is for those that leave it to that, such as "
-            "'fifo' and 'sjf'") if run.placed else None
+    return ("it chooses GPUs itself; a placement is for schedulers that "
+            "leave the choice to it, such as 'fifo' and 'sjf'") if run.placed else None
 
 
 def _slices(run: ClusterRun) -> str | None:
@@ -162,8 +163,8 @@ def _slices(run: ClusterRun) -> str | None:
 
 
 def _restarts(run: ClusterRun) -> str | None:
-    return ("it has planned all before the run, and has no plan for jobs that lose a server; "
-            "restart = true is for others, such as 'fifo'"
+    return ("it has planned all jobs before the run, and has no plan for jobs that lose a server; "
+            "restart = true is for other schedulers, such as 'fifo'"
             ) if any(change.restart for change in run.changes) else None
 
 
@@ -173,18 +174,18 @@ def wire_of(network: Topology) -> str | None:
         return None
     return (f"network {network.name!r} has "
             + ("latency or overhead" if network.wire.timed else "packets with headers")
-            + ", which only coflows count: jobs on a network, or on a cluster where "
-            'execution = "fabric"')
+            + ", which only coflows take into account: those of jobs on a network, or on a "
+              "cluster with execution = \"fabric\"")
 
 
 def _links_change(run: ClusterRun) -> str | None:
     for change in run.changes:
         if change.host is None or change.kind == "degrade":
-            return ("an event changes links, which jobs use where execution = \"fabric\"; here "
-                    "there are none: servers fail and are repaired")
+            return ("an event changes links, but jobs use links only with execution = "
+                    "\"fabric\"; without, servers can fail and be repaired")
         if change.kind == "fail" and not change.restart:
-            return (f"jobs have no links to wait for; say restart = true where server "
-                    f"{change.host} fails")
+            return ("jobs have no links to wait for; set restart = true in the event in which "
+                    f"server {change.host} fails")
     return None
 
 
@@ -199,54 +200,53 @@ _ON_CLUSTERS: Mapping[str, Need] = {
         "", (), "it schedules chunks of jobs, or sends jobs to the cloud"),
     "rings": Need(
         _not_rings, "workload", (_STAGED, _OTHERS, _WRITTEN, _FACTOR),
-        "`rar-contention` and the plans of SJF-BCO know rings: the pattern `ring-all-reduce`, or "
-        "a model of one stage that all-reduces in a ring"),
+        "`rar-contention` and the plans of SJF-BCO only support rings: the pattern "
+        "`ring-all-reduce`, or a model of one stage with a ring all-reduce"),
     "known iteration times": Need(
         lambda run: _first(_refusal(model_of, job) for job in run.context.jobs),
         "workload", (_OTHERS, _WRITTEN),
-        "what an iteration takes is known of models and rings alone; by that `asrpt` runs them, "
-        "and predictions count"),
+        "the time of an iteration is known only for models and rings; `asrpt` runs jobs by it, "
+        "and predictions need it"),
     "known traffic": Need(
         lambda run: _first(_refusal(check_traffic, job) for job in run.context.jobs
                            if not has_model(job)),
         "workload", (_OTHERS,),
-        "`mapped` goes by what replicas or ranks exchange; flows of other patterns are drawn when "
-        "jobs run"),
+        "`mapped` uses the traffic between replicas or ranks; flows of other patterns are drawn "
+        "when jobs run"),
     "whole all-reduces": Need(
         _parts_of_all_reduces, "workload", (_FACTOR,),
-        "as coflows all of an all-reduce is sent"),
+        "coflows send the whole all-reduce"),
     "equal servers": Need(
         lambda run: _refusal(server_kind, run.context.cluster),
         "cluster", ("servers with different numbers of GPUs",),
-        "a GPU's share of the NIC would not be one number"),
+        "the GPUs must have equal shares of a NIC"),
     "fast servers": Need(
         _slow_servers, "cluster", ("`intra` below `nic`, with rings",),
-        "a ring is taken to be no slower on one server than on two"),
+        "the model assumes that a ring is not slower on one server than on two"),
     "jobs at 0": Need(
         lambda run: _refusal(check_at_start, run.context.jobs),
         "workload", ("jobs that come later",),
-        "plans are for jobs that are all there at 0"),
+        "a plan needs all jobs to arrive at 0"),
     "a history": Need(
         _no_history, "workload", ("no history",),
-        "there is nothing to learn from; unless `predictor = \"perfect\"`, or `retrain` lets "
+        "there is nothing to learn from, unless `predictor = \"perfect\"`, or `retrain` lets "
         "predictors learn from the run"),
     "no placement": Need(
         _placement_given, "placement", ("a `placement`",),
-        "the scheduler says itself which GPUs jobs get: `chooses_gpus = True`"),
+        "the scheduler chooses the GPUs of jobs itself: `chooses_gpus = True`"),
     "no slices": Need(
         _slices, "", ("models with slices",),
         "the policy does not keep the slices of a replica on one server: `keeps_slices = False`"),
     "no restarts": Need(
         _restarts, "events", ("servers that fail, with `restart`",),
-        "a plan that was made beforehand has no place for jobs that come back; see "
-        "[Faults](faults.md)"),
+        "a plan made in advance has no place for jobs that restart; see [Faults](faults.md)"),
     "no link events": Need(
         _links_change, "events", ("`events` of links",),
-        "formulas know no links"),
+        "formulas have no links"),
     "ideal links": Need(
         lambda run: wire_of(run.context.cluster.network),
         "cluster", ("links with latency, overhead or packets",),
-        "formulas know neither latency nor headers"),
+        "formulas have neither latency nor headers"),
 }
 
 
@@ -261,7 +261,7 @@ def _no_cloud(run: EdgeRun) -> str | None:
 def _shared_links(run: EdgeRun) -> str | None:
     if isinstance(run.transport, ConstantTransport):
         return None
-    return f"transport {_name_of(run.transport)!r} says itself when jobs train"
+    return f"transport {_name_of(run.transport)!r} decides itself when jobs train"
 
 
 def _only_chunks(run: EdgeRun) -> str | None:
@@ -279,15 +279,15 @@ _NO_ROOM = f"{_FULL}, and no cloud"
 
 _ON_EDGE_CLOUDS: Mapping[str, Need] = {
     "a cluster": Need(
-        lambda run: (f"{run.setting.system.name!r} is an edge-cloud, where jobs say themselves how "
+        lambda run: (f"{run.setting.system.name!r} is an edge-cloud, where the jobs define how "
                      "long they train"),
-        "", (), "it needs what only runs on clusters have"),
+        "", (), "it needs something that only clusters have"),
     "constant delays": Need(
         _shared_links, "", ("a `transport` other than `constant`",),
-        "a schedule that is made beforehand says when jobs train"),
+        "a schedule made in advance has the times at which jobs train"),
     "a transport of whole jobs": Need(
         _only_chunks, "", ("a `transport` whose `preemption` is `drop` or `finish`",),
-        "whole jobs that are preempted keep the part of a mini-batch that they have made"),
+        "preempted whole jobs keep the finished part of a mini-batch"),
     "a cloud": Need(
         _no_cloud, "", ("no cloud", _NO_ROOM), "all chunks train there"),
     "edge workers": Need(
@@ -299,22 +299,22 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
     "edge storage for whole jobs": Need(
         lambda run: _refusal(check_room, run.setting),
         "edge_cloud.storage", (_FULL, _NO_ROOM),
-        "servers of the edge hold all that a job's workers train"),
+        "the storage of edge servers must hold everything that a job's workers train"),
     "edge storage or a cloud": Need(
         lambda run: _refusal(run.setting.check_storage, True),
         "edge_cloud.storage", (_NO_ROOM,), "servers of the edge or the cloud hold each chunk"),
     "sites of the network": Need(
         lambda run: _refusal(run.setting.check_sites),
-        "workload", ("data at a site that the network lacks",), "uploads start at sites"),
+        "workload", ("data at a site that is not in the network",), "uploads start at sites"),
     "no restarts": Need(
         lambda run: ("restart is for hosts of a network and servers of a cluster"
                      if any(change.restart for change in run.changes) else None),
         "events", ("servers that fail, with `restart`",), "chunks do not start over"),
     "placed jobs": Need(
-        lambda run: "chunks on an edge-cloud have no servers and GPUs of a cluster",
+        lambda run: "chunks on an edge-cloud have no cluster servers and no GPUs",
         "", ("an edge-cloud",),
-        "allocators such as `ring-contention` and `reserved:shares=gpus` go by the servers or GPUs "
-        "of jobs"),
+        "allocators such as `ring-contention` and `reserved:shares=gpus` need the servers or "
+        "GPUs of jobs"),
 }
 
 #: What policies may need, by target and by the name that they declare.
@@ -543,7 +543,7 @@ def check_jobs(workload: Workload, cluster: Cluster) -> None:
         check_size(job, cluster)
         if has_operations(job) and not (cluster.by_gpu or (cluster.gpus == 1).all()):
             raise InputError(f"job {job.id}: its ranks compute, or its iterations overlap, which "
-                             f"needs a host for each GPU; those of cluster {cluster.name!r} are "
+                             f"needs one host per GPU; the hosts of cluster {cluster.name!r} are "
                              f"servers of up to {cluster.gpus.max()}. A gpu_cluster has such hosts")
         if job.model is None or job.model in held:
             continue
@@ -663,8 +663,8 @@ def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, scheduler: Any = N
     if system.cloud and "a cloud" not in needs_of(decider, "edge-cloud") and (
             why := why_only_cloud(setting)):
         # Of this line, so that the filters of Python show it once for all runs of a comparison.
-        warnings.warn(NetsimWarning(f"everything goes to the cloud, as nothing else could serve "
-                                    f"it: {why}"), stacklevel=1)
+        warnings.warn(NetsimWarning("everything goes to the cloud, because "
+                                    f"nothing else can serve it: {why}"), stacklevel=1)
     return setting, decider, kind
 
 

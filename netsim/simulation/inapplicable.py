@@ -16,10 +16,10 @@ from netsim.workload import Workload
 __all__ = ["NOT_FOR", "preemption_on_edge", "problem_of_pauses", "problems_of_arguments",
            "refuse_arguments", "without_preemption"]
 
-_NOTHING_TO_SHARE = ('allocators share out the network, which jobs on a cluster use where '
-                     'execution = "fabric"')
+_NOTHING_TO_SHARE = ("allocators share the links of the network, which jobs on a cluster use "
+                     "only with execution = \"fabric\"")
 _FOR_EDGE_CLOUDS = "for jobs on an edge-cloud, [edge_cloud] in a file"
-_AS_COFLOWS = "on a network all jobs run when they arrive, as coflows"
+_AS_COFLOWS = "on a network, all jobs run as coflows as soon as they arrive"
 _FOR_CLUSTERS = f"for jobs on a cluster, [cluster] in a file; {_AS_COFLOWS}"
 _FOR_SCHEDULERS = f"for jobs on a cluster or an edge-cloud; {_AS_COFLOWS}"
 _PLACED_BY_SCHEDULERS = "for jobs on a cluster; on an edge-cloud the scheduler places jobs"
@@ -44,7 +44,8 @@ NOT_FOR: Mapping[str, Mapping[str, str]] = {
     "edge-cloud": {
         "cluster": "an edge-cloud has none",
         **dict.fromkeys(("placement", "execution"), _PLACED_BY_SCHEDULERS),
-        "stragglers": "for hosts and servers; on an edge-cloud, jobs say how long training takes"},
+        "stragglers": "for hosts and servers; on an edge-cloud, the jobs define how long "
+                      "training takes"},
     "edge-cloud without links": dict.fromkeys(
         ("network", "events", "allocator", "observe_interval", "compare.allocators",
          *(f"record.{name}" for name in OF_LINKS)), _CONSTANT),
@@ -119,6 +120,6 @@ def preemption_on_edge(given: Any, scheduler: Any) -> Preemption:
     """
     if schedules(scheduler) != "jobs":
         name = SCHEDULERS.to_dict(scheduler)["name"]
-        raise InputError(f"preemption is for jobs on a cluster and for whole jobs; scheduler "
-                         f"{name!r} dispatches chunks, or plans by itself what becomes of jobs")
+        raise InputError("preemption is for jobs on a cluster and for whole jobs; scheduler "
+                         f"{name!r} dispatches chunks, or plans jobs by itself")
     return on_edge(given)

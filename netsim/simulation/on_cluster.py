@@ -154,8 +154,8 @@ class OnCluster(Clocked):
         if allocator.reserves_gpus and self.cluster.by_gpu:
             raise InputError(
                 f"allocator {allocator.title} gives jobs their part of a server's NIC, and hosts "
-                f"of network {self.cluster.network.name!r} are GPUs, with ports of their own; "
-                "choose another one")
+                f"of network {self.cluster.network.name!r} are GPUs with their own ports; choose "
+                "another allocator")
         self.fabric = FabricProcess(
             self.env, self.faults.network, allocator, self.arrival_s.tolist(),
             observe_interval=interval, check=check,

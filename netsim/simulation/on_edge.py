@@ -273,8 +273,8 @@ class OnEdge:
                                            self._sharing.allocator):
             raise InputError(problem)
         if self._begun is not None and setting.place_of(job) < self._begun.arrived:
-            raise InputError(f"job {job.id} arrives now, as jobs with larger ids have, behind "
-                             "which it cannot be numbered; give it a larger id")
+            raise InputError(f"job {job.id} arrives at the same instant as jobs with larger ids "
+                             "that have arrived already; give it a larger id")
         self._take_in(job)
 
     def _take_in(self, job: EdgeJob) -> None:

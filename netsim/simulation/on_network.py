@@ -221,9 +221,8 @@ class OnNetwork(Clocked):
         numbers = CoflowNumbers(workload)
         arrived = int(np.searchsorted(self.arrival_s, self.now, "right"))
         if numbers.last_of(arrived) != self.numbers.last_of(arrived):
-            raise InputError(f"job {job.id}: a coflow_id of its stages is not larger than ids that "
-                             f"have been given, the last of which is "
-                             f"{self.numbers.last_of(arrived)}")
+            raise InputError(f"job {job.id}: each coflow_id of its stages must be larger than all "
+                             f"ids in use, the last of which is {self.numbers.last_of(arrived)}")
         self.workload, self.numbers = workload, numbers
         self.arrival_s = np.insert(self.arrival_s, index, job.arrival_s)
         self.recorder.add_job(index, numbers)
@@ -236,10 +235,10 @@ class OnNetwork(Clocked):
     def _check_change(self, change: Change) -> None:
         if change.restart and not self._can_stop:
             raise InputError(
-                "restart: jobs of this run cannot be stopped, as the fabric goes through their "
-                "coflows by itself. They can if the run begins with an event with restart, which "
-                'may never happen: events=[{"at": 1e9, "host": 0, "kind": "fail", "restart": '
-                "True}]; without restart, a host can fail now")
+                "restart: jobs of this run cannot be stopped, because the fabric runs their "
+                "coflows by itself. To allow it, begin the run with an event with restart, even "
+                'one that never happens: events=[{"at": 1e9, "host": 0, "kind": "fail", '
+                '"restart": True}]; without restart, a host can fail now')
 
     def _route_on(self, network: Topology) -> None:
         super()._route_on(network)

@@ -121,7 +121,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         target, started = self._target, time.perf_counter()
         self._refuse_while_stepping("run")
         if limit < target.now:
-            raise InputError(f"until: {limit:g} s is over; it is {target.now:g} s")
+            raise InputError(f"until: {limit:g} s has passed; it is {target.now:g} s")
         # An agent in the place of the policy holds the run over and over.
         if limit < math.inf and not target.ended and not target.now < limit == self._limit:
             target.hold_at(limit)
@@ -162,8 +162,8 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
     def _refuse_while_stepping(self, what: str) -> None:
         if self._stepping:
-            raise InputError(f"{what}: not in a listener, in the middle of an instant; do it "
-                             "between two runs, or in a loop over events()")
+            raise InputError(f"{what}: not possible in a listener, in the middle of an instant; "
+                             "do it between two runs, or in a loop over events()")
 
     @property
     def now(self) -> float:

@@ -357,8 +357,8 @@ class Clocked:
         tied = self.arrival_s == job.arrival_s
         index = int(np.count_nonzero(before | (tied & (np.asarray(ids) < job.id))))
         if self.begun and index < arrived:
-            raise InputError(f"job {job.id} arrives now, as jobs with larger ids have, behind "
-                             "which it cannot be numbered; give it a larger id")
+            raise InputError(f"job {job.id} arrives at the same instant as jobs with larger ids "
+                             "that have arrived already; give it a larger id")
         given = Workload((*jobs[:index], fitted(job), *jobs[index:]), self.workload.name,
                          seed=self.workload.seed, history=self.workload.history)
         return given, index

@@ -45,8 +45,8 @@ def _drawn(job: JobSpec, seed: int) -> JobSpec:
     if job.stages or job.operations is not None:
         return job
     if job.redraw and job.iterations > 1:
-        raise InputError(f"job {job.id} draws new flows in each of {job.iterations} "
-                         "iterations, and explicit stages repeat")
+        raise InputError(f"job {job.id} draws new flows in each of {job.iterations} iterations, "
+                         "but explicit stages repeat the same flows")
     stages = draw_stages(job, seed, *([0] if job.redraw else []))
     return replace(job, stages=stages, pattern=None, model=None, nbytes=0.0, redraw=False)
 

@@ -164,7 +164,7 @@ def _check_startable(executor: Executor) -> None:
     try:
         executor.submit(int).result()
     except BrokenExecutor as error:
-        raise InputError("processes that do runs cannot be started here; what they print says "
+        raise InputError("worker processes cannot be started here; their output says "
                          "why. Use workers=1") from error
 
 

@@ -393,9 +393,10 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
     """
     check_whole(workers, "workers", 1)
     if dask is not None and slurm is not None:
-        raise InputError("give either dask or slurm: one of them does the runs")
+        raise InputError("give either dask or slurm, not both")
     if slurm is not None and folder is None:
-        raise InputError("slurm: give a folder, which all machines see, for what is sent to jobs")
+        raise InputError("slurm: give a folder that all machines see, for the files that jobs "
+                         "need")
     refuse_twins(runs)
     scratch = Scratch() if folder is None else None
     store = RunStore(scratch.path if scratch is not None else Path(folder or ""))

@@ -128,8 +128,8 @@ class Sweep:
         """
         varied = [name for name in ("allocator", "scheduler") if name in self.columns]
         if not varied:
-            raise InputError(f"this sweep varied {', '.join(self.columns) or 'seeds alone'}, and "
-                             "no policies by which it could be indexed; its table has all runs")
+            raise InputError(f"this sweep varied {', '.join(self.columns) or 'seeds alone'}, but "
+                             "no policies, so no policy can be looked up; its table has all runs")
         label = label_in(policy, self.grid[varied[0]], "policy")
         return self.table[self.table[varied[0]] == label]
 
@@ -200,7 +200,7 @@ class Sweep:
         values = self.grid[of]
         chosen = self.baseline if self.baseline in values else values[0]
         if chosen not in set(self.table[of]):
-            raise InputError(f"no run of {chosen} is there to compare with; name another baseline")
+            raise InputError(f"there is no run of {chosen} to compare with; name another baseline")
         return chosen
 
     @cached_property
@@ -224,7 +224,7 @@ class Sweep:
         if not len(self.table):
             failed = (f"; {len(self.failures)} failed, the first with: "
                       f"{self.failures['error'].iloc[0]}" if len(self.failures) else "")
-            raise InputError(f"{self.folder}: no run of the sweep is there{failed}")
+            raise InputError(f"{self.folder}: the sweep has no runs{failed}")
 
     def with_units(self) -> Sweep:
         """Convert values drawn from ranges with units to quantities, such as ``"8.83 Gbps"``.

@@ -312,7 +312,7 @@ def _request(
     if form.needs_file and path is None:
         raise InputError(f"the format {name!r} needs a file")
     if path is not None and not form.needs_file:
-        raise InputError(f"the format {name!r} generates; it cannot read {path}")
+        raise InputError(f"the format {name!r} generates a workload; it cannot read {path}")
     for option in options:
         if option not in form.options:
             raise UnknownNameError(f"{name} option", option, form.options)

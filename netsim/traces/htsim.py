@@ -109,8 +109,9 @@ def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
         raise TraceProblemsError([Problem(error.line, error.message)], path) from error
     if matrix.failures:
         warnings.warn(NetsimWarning(
-            f"{len(matrix.failures)} failures are no part of a workload; give them to a run by "
-            "events = netsim.traces.read_htsim_failures(file, network)", path), stacklevel=3)
+            f"{len(matrix.failures)} failures are not part of a workload; "
+            "give them to a run by events = "
+            "netsim.traces.read_htsim_failures(file, network)", path), stacklevel=3)
     jobs = _jobs(matrix, after, path) if matrix.triggers else _columns(matrix)
     return Workload(jobs, Path(path).stem, seed=seed)
 

@@ -106,7 +106,7 @@ def test_parts_of_gpus_are_refused_only_where_rates_do_not_fit():
     fits = make_view(NET, coflows, weight=[0.5, 0.75, 0.25])
     assert policy.allocate(fits).shares.tolist() == [0.5, 0.75, 0.25]
     too_much = make_view(NET, coflows, weight=[0.75, 0.75, 0.25], now=1.5)
-    with pytest.raises(AllocationError, match=r"reserved at t = 1.5 s: the parts of link 5 that "
-                                              r"GPUs have add up to 1\.083\d*, by the shares 0\.75"
+    with pytest.raises(AllocationError, match=r"reserved at t = 1.5 s: the parts of link 5 of the "
+                                              r"GPUs add up to 1\.083\d*, by the shares 0\.75"
                        ):
         policy.allocate(too_much)

@@ -136,7 +136,7 @@ def test_a_loss_makes_a_job_wait_again():
 @pytest.mark.parametrize("wrong", [{"server": 2}, {"server": -1}, {"gpu": 2}, {"gpu": -1}])
 def test_gpus_that_the_cluster_lacks(wrong):
     result = run(job(0, 3, 1))
-    with pytest.raises(InputError, match="GPU that the cluster lacks, which has 3 GPUs on 2 serv"):
+    with pytest.raises(InputError, match="not in the cluster, which has 3 GPUs on 2 serv"):
         held_gpus(result.replace(gpus=result.gpus.assign(**wrong)))
     assert held_gpus(result)["number"].tolist() == [0, 1, 2]
 

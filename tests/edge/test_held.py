@@ -348,7 +348,7 @@ def test_jobs_that_cannot_be_submitted(scheduler, job, said):
 def test_more_that_cannot_be_submitted():
     run = go(start(ONE, [EdgeJob(id=5, compute_s=1, arrival_s=2)],
                    ("a-online", "constant", "maxmin")), 2)
-    with pytest.raises(InputError, match="behind which it cannot be numbered"):
+    with pytest.raises(InputError, match="jobs with larger ids that have arrived already"):
         run.submit(EdgeJob(id=4, compute_s=1, arrival_s=2))
     with pytest.raises(InputError, match="job must be an EdgeJob"):
         run.submit(netsim.JobSpec(7, stages=[netsim.Stage("a", [(0, 1, 5)])]))

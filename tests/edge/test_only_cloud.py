@@ -1,4 +1,4 @@
-"""The warning that everything goes to the cloud, as nothing else could serve it."""
+"""The warning that everything goes to the cloud, because nothing else can serve it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_one_job_that_the_edge_can_serve_is_enough(jobs) -> None:
 def test_the_warning_is_right() -> None:
     """Whoever is warned of finds the cloud alone in the result."""
     with pytest.warns(NetsimWarning, match=re.escape(
-            "everything goes to the cloud, as nothing else could serve it: no server can store")):
+            "everything goes to the cloud, because nothing else can serve it: no server")):
         result = netsim.simulate(EDGE, [LARGE])
     assert result.jobs["zeta"].tolist() == [1]
     with pytest.warns(NetsimWarning, match="no worker of the edge has a type that the jobs need"):

@@ -361,7 +361,7 @@ def test_a_network_that_cannot_carry_what_gpus_have():
     cluster = Cluster(gpus=[1] * 8, nic=1e6, intra=1e9, topology=topology)
     jobs = [JobSpec(k, pattern="ring-all-reduce", ranks=2, nbytes=1e6) for k in range(4)]
     with pytest.raises(AllocationError, match=r"reserved at t = 0 s: the parts of link .* "
-                                              r"have add up to 4, by"):
+                                              r"add up to 4, by"):
         seconds(cluster, jobs, [[k, 4 + k] for k in range(4)])
 
 

@@ -199,12 +199,13 @@ class TestRefused:
 
     @pytest.mark.parametrize(("options", "message"), [
         ({"scheduler": "sjf-bco", "events": lost(1, 2, 0)}, "scheduler 'sjf-bco' needs no "
-         "restarts: it has planned all before the run, and has no plan for jobs that lose a "
+         "restarts: it has planned all jobs before the run, and has no plan for jobs that lose a "
          "server; restart = true is for"),
         ({"events": [{"at": 1, "host": 0, "kind": "fail"}]}, "execution 'rar-contention' needs "
-         "no link events: jobs have no links to wait for; say restart = true where server 0 fails"),
+         "no link events: jobs have no links to wait for; set restart = true in the event in which "
+         "server 0 fails"),
         ({"events": [{"at": 1, "link": 0, "kind": "fail"}], "execution": "asrpt"}, "execution "
-         "'asrpt' needs no link events: an event changes links, .*: servers fail and are repaired"),
+         "'asrpt' needs no link events: an event changes links, .* servers can fail"),
         ({"events": [{"at": 1, "host": 0, "factor": 0.5}]}, "execution 'rar-contention' needs no "
          "link events: an event changes links"),
         ({"events": lost(1, 2, 5)}, "no host 5; it has 2, numbered from 0"),

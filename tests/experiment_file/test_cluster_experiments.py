@@ -82,7 +82,7 @@ def test_gpus_are_drawn_by_the_seed_and_the_first_servers_stay():
     ({"cluster": {"servers": 2, "gpus": 4, "intra": "1Gbps"}},
      "cluster: execution 'rar-contention' needs fast servers: intra must be at least"),
     ({"cluster": {"gpus": 2}, "network": {"name": "big-switch-128-40g"},
-      "compare": {"allocators": ["maxmin"]}}, "compare.allocators: allocators share out the netw"),
+      "compare": {"allocators": ["maxmin"]}}, "compare.allocators: allocators share the links"),
     ({"cluster": {"gpus": 2, "nic": "10Gbps"}, "network": {"name": "big-switch-128-40g"}},
      "network: nic is 1.25e+09 bytes/s, and the ports of network 'big-switch-128-40g' have 5e+09"),
     ({"cluster": {"gpus": 2}}, "network: a cluster needs servers, a list of gpus, or a topology"),
@@ -98,13 +98,13 @@ def test_gpus_are_drawn_by_the_seed_and_the_first_servers_stay():
      "placement: scheduler 'ff' needs no placement: it chooses GPUs itself"),
     ({"execution": "fabric:alpha=-1"}, "execution.alpha: alpha must be a number of at least 0"),
     ({"events": [{"at": 1, "link": 0, "capacity": 0}]},
-     "events: execution 'rar-contention' needs no link events: an event changes links, which jobs"),
+     "events: execution 'rar-contention' needs no link events: an event changes links, but jobs"),
     ({"events": [{"at": 1, "host": 0, "kind": "fail"}]},
-     "events: execution 'rar-contention' needs no link events: jobs have no links to wait for; say "
+     "events: execution 'rar-contention' needs no link events: jobs have no links to wait for; set "
      "restart = true"),
     ({"events": [{"at": 1, "host": 0, "kind": "fail", "restart": True}], "scheduler": "ls",
       "execution": "fabric"}, "events: scheduler 'ls' needs no restarts: it "
-     "has planned all before the run"),
+     "has planned all jobs before the run"),
     ({"events": [{"at": 1, "link": 9, "capacity": 0}], "execution": "fabric"},
      "events.0.link: "),
     ({"compare": {"schedulers": ["ff"], "allocators": ["maxmin"]}, "execution": "fabric"},
@@ -157,7 +157,7 @@ def test_allocators_are_compared_on_a_cluster_too():
 def test_allocators_are_not_compared_where_there_is_nothing_to_share():
     experiment = of()
     target, jobs = experiment.target, experiment.workload.built
-    with pytest.raises(InputError, match=r"^allocator: allocators share out the net") as of_run:
+    with pytest.raises(InputError, match=r"^allocator: allocators share the links") as of_run:
         netsim.simulate(target, jobs, allocator="aalo")
     said = f"{re.escape(str(of_run.value))}$"
     # Also where all that are listed are what a run without an allocator would have.
@@ -209,7 +209,7 @@ def test_what_does_not_suit_is_refused_before_anything_runs():
     assert problems(placement="mapped", **unlike)[0].startswith(
         "cluster: placement 'mapped' needs equal servers: servers must have")
     assert problems(scheduler="spjf")[0].startswith(
-        "workload: scheduler 'spjf' needs a history: the workload has none, and the predictor")
+        "workload: scheduler 'spjf' needs a history: the workload has none, so the predictor")
 
 
 def test_a_comparison_is_refused_before_anyone_has_run():

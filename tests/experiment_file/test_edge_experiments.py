@@ -453,7 +453,7 @@ def test_options_of_preemption_for_which_none_has_use_are_refused():
     found = problems(**RESTORES, compare={"schedulers": ["a-online-e", "a-online"]})
     assert found == [
         "preemption: preemption is for jobs on a cluster and for whole jobs; scheduler "
-        "'a-online-e' dispatches chunks, or plans by itself what becomes of jobs"]
+        "'a-online-e' dispatches chunks, or plans jobs by itself"]
     assert problems(**RESTORES, scheduler="a-online")[0].startswith("preemption: ")
     given = of(**RESTORES, scheduler="srtf")
     for vary in ({"scheduler": ["a-online", "a-online-e"]},

@@ -47,10 +47,10 @@ def test_quantities_are_in_base_units(tables) -> None:
     ({"seed": -1}, "seed: must be greater than or equal to 0, not -1"),
     ({"seed": "1"}, "seed: must be a valid integer, not '1'"),
     ({"seed": True}, "seed: must be a valid integer, not True"),
-    ({"name": "a/b"}, "name: must be at most 100 letters, digits and _ . + -, for it names a "
-                      "folder; not 'a/b'"),
-    ({"name": "a" * 101}, "name: must be at most 100 letters"),
-    ({"name": ".."}, "name: must be at most 100"),
+    ({"name": "a/b"}, "name: must have at most 100 letters, digits and _ . + -, because it "
+                      "names a folder, not 'a/b'"),
+    ({"name": "a" * 101}, "name: must have at most 100 letters"),
+    ({"name": ".."}, "name: must have at most 100"),
     ({"observe_interval": "10mss"}, "observe_interval: time '10mss' has the unknown unit 'mss' "
                                     "(did you mean 10ms?); choose from: s, ms"),
     ({"observe_interval": -1}, "observe_interval: time must be at least 0, not -1"),
@@ -59,7 +59,7 @@ def test_quantities_are_in_base_units(tables) -> None:
     ({"until": float("inf")}, "until: time must be finite, not inf"),
     ({"record": ["jobs", "flow"]}, "record: unknown record 'flow' (did you mean 'flows'?)"),
     ({"check": 1}, "check: must be a valid boolean, not 1"),
-    ({"network": None}, "network: is required, or a [cluster]"),
+    ({"network": None}, "network: is required, unless there is a [cluster]"),
     ({"network": 3}, "network: must be a table, not 3"),
     ({"network": {}}, "network: give the name of a ready-made network, a file, or a kind"),
     ({"network": {"name": "parrot-fig"}},

@@ -162,7 +162,7 @@ def test_a_format_in_a_workload_file(sizes: Path) -> None:
     ("pairs", {"scal": 2}, UnknownNameError, r"unknown .*:pairs option 'scal' \(did you mean 'sca"),
     ("nothing", {}, InputError, "nothing' is not a format: it must be a function that returns a n"),
     ("pears", {}, InputError, "workload format '.*:pears' cannot be loaded"),
-    ("Fan", {}, InputError, "generates; it cannot read"),
+    ("Fan", {}, InputError, "generates a workload; it cannot read"),
 ])
 def test_formats_that_are_none(sizes: Path, format: str, options: dict[str, Any],
                                error: type[Exception], message: str) -> None:

@@ -280,7 +280,7 @@ def test_it_does_not_run_where_it_cannot():
 
 @pytest.mark.parametrize(("rows", "after", "previous", "message"), [
     ([(0, 1.0, -1, "c", "a")], [], [], "waits for no other"),
-    ([(0, 1.0, -1, "c", "a"), (0, 1.0, -1, "c", "b")], [(0, 1), (1, 0)], [], "circle"),
+    ([(0, 1.0, -1, "c", "a"), (0, 1.0, -1, "c", "b")], [(0, 1), (1, 0)], [], "cycle"),
     ([(5, 1.0, -1, "c", "a")], [], [(0, 0)], "rank must be from -1 to 1"),
     ([(0, -1.0, -1, "c", "a")], [], [(0, 0)], "compute_s must be finite"),
 ])

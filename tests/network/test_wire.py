@@ -174,7 +174,7 @@ def test_options_that_cannot_be_are_refused(options, message):
 def test_formulas_refuse_it():
     net = netsim.big_switch(2, latency="1us")
     job = netsim.JobSpec(0, pattern="ring-all-reduce", ranks=2, nbytes=1e6)
-    with pytest.raises(InputError, match="has latency or overhead, which only coflows count"):
+    with pytest.raises(InputError, match="latency or overhead, which only coflows take into"):
         netsim.simulate(netsim.Cluster(gpus=1, topology=net), [job], scheduler="fifo",
                         execution="asrpt")
 

@@ -103,7 +103,7 @@ def test_claims_and_failures_and_names_are_shown_as_they_are(found):
 def test_where_it_cannot_be_written(found, tmp_path):
     with pytest.raises(OutputError, match="cannot be written"):
         save_report(found, tmp_path / "none" / "r.html")
-    with pytest.raises(InputError, match="no run of the sweep is there"):
+    with pytest.raises(InputError, match="the sweep has no runs"):
         report_page(replace(found, table=found.table.iloc[:0]))
     assert list(tmp_path.iterdir()) == []
 

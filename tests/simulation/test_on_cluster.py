@@ -204,8 +204,8 @@ def test_clusters_are_swept():
     ({"events": [{"at": 1, "link": 0, "capacity": 0}]}, "needs no link events: an event cha"),
     ({"until": -1}, "until"), ({"observe_interval": -5}, "observe_interval"),
     ({"allocator": "nonsense", "execution": "fabric"}, "unknown allocator 'nonsense'"),
-    ({"allocator": "parrot"}, "allocator: allocators share out the network, which jobs on a clus"),
-    ({"observe_interval": "1s"}, "observe_interval: allocators share out the network, which jobs"),
+    ({"allocator": "parrot"}, "allocator: allocators share the links of the network, which jobs"),
+    ({"observe_interval": "1s"}, "observe_interval: allocators share the links of the network"),
     ({"record": ["coflow"]}, "unknown record 'coflow'"),
 ])
 def test_bad_input(keywords, message):

@@ -162,7 +162,7 @@ def test_coflows_of_processes_have_their_ids():
 def test_time_goes_on_only():
     sim = netsim.Simulation(NET, jobs_of_all_kinds()).run(until=2)
     assert sim.run(until=2).now == 2
-    for until, message in ((1, "until: 1 s is over; it is 2 s"), (0, "greater than 0")):
+    for until, message in ((1, "until: 1 s has passed; it is 2 s"), (0, "greater than 0")):
         with pytest.raises(InputError, match=message):
             sim.run(until=until)
     assert sim.run().run(until=100).now == sim.result().jobs["finish_s"].max()
@@ -305,7 +305,7 @@ def ring(number, arrival_s):
     (ring(99, 1.0), "job 99 arrives at 1 s, and it is 2 s already"),
     (ring(3, 5.0), "job 3: the run has a job with this id"),
     (JobSpec(99, 5.0, hosts=[9, 10], stages=[Stage("s", [(0, 1, 1)])]), "host 9 is out of range"),
-    (JobSpec(99, 5.0, stages=[Stage("s", [(0, 1, 1)], coflow_id=1)]), "coflow_id .* not larger")])
+    (JobSpec(99, 5.0, stages=[Stage("s", [(0, 1, 1)], coflow_id=1)]), "coflow_id .* be larger")])
 def test_jobs_that_are_refused(job, message):
     sim = netsim.Simulation(NET, jobs_of_all_kinds(), allocator="lccf").run(until=2)
     with pytest.raises(InputError, match=message):
@@ -576,7 +576,7 @@ def test_what_cannot_be_done_in_a_listener():
     for act in (netsim.Simulation.run, netsim.Simulation.fork, lambda sim: list(sim.events())):
         sim = netsim.Simulation(NET, jobs_of_all_kinds())
         sim.on("job-done", lambda _, sim=sim, act=act: act(sim))
-        with pytest.raises(InputError, match="not in a listener"):
+        with pytest.raises(InputError, match="not possible in a listener"):
             sim.run()
 
 

@@ -137,7 +137,7 @@ def test_runs_that_were_stopped_have_no_means(small):
 def test_the_first_of_the_grid_is_the_baseline_or_nothing_is(small, policies):
     grid = {"allocator": [f"{policies}:Raises", "maxmin", "lccf"]}
     found = netsim.sweep_experiment(small, grid, seeds=2)
-    with pytest.raises(InputError, match=f"no run of {policies}:Raises is there to compare with"):
+    with pytest.raises(InputError, match=f"there is no run of {policies}:Raises to compare with"):
         found.ratios()
     assert found.ratios_if_any() is None
     assert not (found.folder / "ratios.csv").exists()
@@ -654,7 +654,7 @@ def test_a_script_needs_no_guard(small, tmp_path):
 def test_processes_that_cannot_be_started_are_no_fault_of_the_runs(small, monkeypatch):
     """What each begins with fails."""
     monkeypatch.setattr("netsim.studies.executors._begin_worker", int)  # of two arguments
-    with pytest.raises(InputError, match="processes that do runs cannot be started here"):
+    with pytest.raises(InputError, match="worker processes cannot be started here"):
         netsim.sweep_experiment(small, GRID, workers=2)
 
 
@@ -786,7 +786,7 @@ def test_a_baseline_may_be_among_what_the_file_compares_only(small):
 def test_a_baseline_whose_runs_have_failed_is_none(small, policies):
     experiment = named(small, f'baseline = "{policies}:Raises"')
     found = netsim.sweep_experiment(experiment, {"allocator": ["lccf", f"{policies}:Raises"]})
-    with pytest.raises(InputError, match=f"no run of {policies}:Raises is there to compare with"):
+    with pytest.raises(InputError, match=f"there is no run of {policies}:Raises to compare with"):
         found.ratios()
     assert found.ratios_if_any() is None
 

@@ -136,7 +136,7 @@ def test_the_format_must_be_known(write, sample, facts) -> None:
         read_workload()
     with pytest.raises(InputError, match="the format 'tiresias' needs a file"):
         read_workload(format="tiresias")
-    with pytest.raises(InputError, match="the format 'synthetic' generates; it cannot read"):
+    with pytest.raises(InputError, match="'synthetic' generates a workload; it cannot read"):
         read_workload(sample, format="synthetic")
     path = write("trace.dat", sample.read_text(encoding="utf-8"))
     with pytest.raises(InputError, match=r"trace\.dat: no format has the suffix '\.dat'"):

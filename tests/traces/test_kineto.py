@@ -75,7 +75,7 @@ def test_a_collective_waits_for_all_and_takes_what_the_network_gives(tmp_path):
 
 def test_ranks_without_a_file_are_copies_if_asked_for(tmp_path):
     path = write(tmp_path, step(0, args=collective(ranks=(0, 1, 2))), 0, 3, "x.json.gz")
-    with pytest.raises(TraceError, match=r"of which rank 1 has no file; .* copies = true"):
+    with pytest.raises(TraceError, match=r"but rank 1 has no file; .* copies = true"):
         run(path)
     result = run(path, 3, copies=True)
     assert result.jobs["finish_s"][0] * 1e6 == pytest.approx(50 + 4 * 4 / 3)

@@ -205,7 +205,7 @@ def test_profiles_are_scaled_too(tmp_path):
     grown = netsim.read_workload(path, format="kineto", layout={"tp": 2, "dp": 2},
                                  others=["rank0.json"])
     assert {each.members for each in sent(grown[0])} == {(0, 1), (2, 3)}
-    with pytest.raises(TraceError, match=r"is of a job of 4 ranks, and a layout .* has 2"):
+    with pytest.raises(TraceError, match=r"is of a job of 4 ranks, but a layout .* has 2"):
         netsim.read_workload(path, format="kineto", layout={"dp": 2})
     with pytest.raises(InputError, match="copies and layout do not go together"):
         netsim.read_workload(path, format="kineto", layout={"tp": 2, "dp": 2}, copies=True)

@@ -55,7 +55,7 @@ def register_release(kind: type, release: Callable[..., Any]) -> None:
 
 
 def _release(filling, link, level):
-    """Stand for the function that each kind of filling registers."""
+    """Stand in for the function that each kind of filling registers."""
 
 
 # Inlined, as a call hands over each array of a filling one by one.

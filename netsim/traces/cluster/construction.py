@@ -220,7 +220,7 @@ class ClusterConstruction:
         if found := tuple(known[name] for name in self.models if name in known):
             return found
         raise InputError(f"models: none of {', '.join(self.models)} can be trained on {gpus} "
-                         f"GPU{'s' * (gpus > 1)}, as a job asks for")
+                         f"GPU{'s' * (gpus > 1)}, the number that a job asks for")
 
     def _times(self, iterations: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how many iterations of each job are merged into one."""

@@ -204,9 +204,9 @@ def _files(path: Path, scaling: Scaling | None) -> dict[int, Path]:
         return dict(sorted(found.items()))
     for rank in range(len(found)):
         if rank not in found:
-            raise TraceError(f"the file of rank {rank}, {own[1]}.{rank}.{own[3]}, is missing; "
-                             f"there are {len(found)}, up to rank {max(found)}; with a layout, "
-                             "ranks may do as others do", path)
+            raise TraceError(f"the file of rank {rank}, {own[1]}.{rank}.{own[3]}, is "
+                             f"missing; there are {len(found)}, up to rank {max(found)}; "
+                             "with a layout, ranks without a file do the same as others", path)
     return dict(sorted(found.items()))
 
 

@@ -101,13 +101,13 @@ class _Writing:
         for each in self._made.sendings:
             if each.communication is None:
                 raise InputError("a coflow of the job is no collective and no message of a kind "
-                                 "that is known, which a trace of Chakra cannot say")
+                                 "that is known, which a trace of Chakra cannot express")
             if each.communication.rings > 1:
                 raise InputError("a collective of the job goes round several rings, which a trace "
-                                 "of Chakra cannot say")
+                                 "of Chakra cannot express")
             if each.weight != 1 or each.deadline_s is not None or each.overhead_s is not None:
                 raise InputError("a coflow of the job has a weight, a deadline or an overhead, "
-                                 "which a trace of Chakra cannot say")
+                                 "which a trace of Chakra cannot express")
         if self._made.holders:
             raise InputError("ranks of the job hold streams until collectives end; a trace of "
                              "Chakra says that by nodes, as the one that it was read from does")
@@ -132,7 +132,7 @@ class _Writing:
         for k in points:
             if made.compute_s[k]:
                 raise InputError(f"operation {made.name_of(k)!r} computes on no rank, which a "
-                                 "trace of Chakra cannot say")
+                                 "trace of Chakra cannot express")
         children = [made.after.inverse().lists(), made.after_previous.inverse().lists()]
         own = set(points)
         for k in points:  # parents first, in this iteration
@@ -197,7 +197,7 @@ class _Writing:
                 raise InputError(
                     f"operation {self._made.name_of(k)!r} waits for "
                     f"{self._made.name_of(each[1])!r} of other ranks without a communication, "
-                    "which a trace of Chakra cannot say")
+                    "which a trace of Chakra cannot express")
 
     def _add(self, rank: int, number: int, name: str, kind: str, awaited: list[int],
              attributes: list[bytes], micros: int = 0) -> None:

@@ -96,8 +96,8 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         check_whole(step, "step")
     scaling = Scaling.given(layout, scale, keep)
     if scaling and copies:
-        raise InputError("copies and layout do not go together: a layout says whose copies ranks "
-                         "are")
+        raise InputError("copies and layout do not go together: a layout says which ranks are "
+                         "copies of which")
     check_whole(iterations, "iterations", 1)
     path = require_file(path)
     files = [path, *(path.parent / each for each in check_sequence(others, str | Path, "others",
@@ -107,8 +107,8 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         made = [_Rank(trace, cpu == "free", replay, step).trace() for trace in traces]
         ranks = max(trace.ranks for trace in traces)
         if scaling and scaling.layout.ranks != ranks:
-            raise TraceError(f"is of a job of {ranks} ranks, and {scaling.layout} has "
-                             f"{scaling.layout.ranks}", traces[0].path)
+            raise TraceError(f"is of a job of {ranks} ranks, but {scaling.layout} "
+                             f"has {scaling.layout.ranks}", traces[0].path)
         operations = join(list(scaling.complete(made) if scaling
                                else _complete(made, ranks, copies)))
     except TraceProblemsError:
@@ -147,9 +147,10 @@ def _complete(made: list[RankTrace], ranks: int, copies: bool) -> Iterator[RankT
             yield last
             continue
         if not copies:
-            raise TraceError(f"is of a job of {ranks} ranks, of which rank {rank} has no file; "
-                             "name those of the others in `others`, or let ranks without one do as "
-                             "others do, by copies = true or a layout", last.path)
+            raise TraceError(f"is of a job of {ranks} ranks, but rank {rank} has no "
+                             "file; give the files of the other ranks in `others`, or "
+                             "let ranks without a file do the same as others, by "
+                             "copies = true or a layout", last.path)
         for node in last.nodes:
             if node.members and rank not in node.members:
                 raise last.refuse(f"rank {rank} cannot do the same, as it is not in the group of "

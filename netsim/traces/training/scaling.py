@@ -37,8 +37,8 @@ def growth(scale: Mapping[str, int] | None) -> dict[str, int]:
     for group, factor in factors.items():
         if group in ("tp", "pp"):
             raise InputError(f"scale: {group} cannot grow: layers per stage, the time of kernels "
-                             "and the order of micro-batches would change, which the trace does "
-                             "not tell; generate the job with the format llm")
+                             "and the order of micro-batches would change, which is not in the "
+                             "trace; generate the job with the format llm")
         if group not in ("dp", "ep"):
             raise UnknownNameError("scale", group, ("dp", "ep"))
         check_whole(factor, f"scale: {group}", 1)
