@@ -311,7 +311,7 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
                      if any(change.restart for change in run.changes) else None),
         "events", ("servers that fail, with `restart`",), "chunks do not start over"),
     "placed jobs": Need(
-        lambda run: "chunks on an edge-cloud have no cluster servers and no GPUs",
+        lambda run: "chunks on an edge-cloud have no servers and no GPUs of a cluster",
         "", ("an edge-cloud",),
         "allocators such as `ring-contention` and `reserved:shares=gpus` need the servers or "
         "GPUs of jobs"),
@@ -543,7 +543,7 @@ def check_jobs(workload: Workload, cluster: Cluster) -> None:
         check_size(job, cluster)
         if has_operations(job) and not (cluster.by_gpu or (cluster.gpus == 1).all()):
             raise InputError(f"job {job.id}: its ranks compute, or its iterations overlap, which "
-                             f"needs one host per GPU; the hosts of cluster {cluster.name!r} are "
+                             f"needs a host for each GPU; those of cluster {cluster.name!r} are "
                              f"servers of up to {cluster.gpus.max()}. A gpu_cluster has such hosts")
         if job.model is None or job.model in held:
             continue

@@ -145,7 +145,7 @@ def test_gpus_that_the_cluster_lacks(wrong):
 def test_results_that_do_not_say_what_servers_have(said):
     result = run(job(0, 3, 1))
     rest = {name: value for name, value in result.run.items() if name != "gpus_per_server"}
-    with pytest.raises(InputError, match="does not say how many GPUs each server has; run it agai"):
+    with pytest.raises(InputError, match="does not say how many GPUs each server has; if it is "):
         held_gpus(result.replace(run=rest | said))
 
 

@@ -133,7 +133,7 @@ def test_sweeps_vary_keys_of_entries_and_seeds():
 
 
 @pytest.mark.parametrize(("entries", "message"), [
-    ([], "workload: needs an entry"),
+    ([], "workload: needs at least one entry"),
     ([3], "workload.0: must be a table, not 3"),
     ([RING, {**RING, "id_offset": 0}], "workload.1.id_offset: .* both have a job 0"),
     ([RING, {**LLM, "tp": 3}], "workload.1.tp: llm: heads"),

@@ -358,7 +358,7 @@ def test_slices_that_no_servers_hold_are_refused_at_once():
     ({"name": "a-srpt", "predictor": "oracle"}, "unknown predictor 'oracle'"),
     ({"name": "spjf", "predictor": "mean", "retrain": 0}, "retrain must be greater than 0"),
     ({"name": "spjf", "predictor": "mean"},
-     "scheduler 'spjf' needs a history: the workload has none, and the predictor has nothing"),
+     "scheduler 'spjf' needs a history: the workload has none, so the predictor has nothing"),
 ])
 def test_bad_options(scheduler, message):
     workload = workload_of([(0, 0, 10, 0)], history=False)

@@ -77,7 +77,7 @@ def test_models_may_be_chosen() -> None:
     assert [job.model for job in all_named] == [job.model for job in plain]
     assert few.jobs[0].model.name == "vgg19"
     assert {job.model.name for job in few} <= {"gpt-6.7b", "vgg19"}
-    with pytest.raises(InputError, match=r"none of gpt-6\.7b can be trained on 1 GPU, as a job"):
+    with pytest.raises(InputError, match=r"none of gpt-6\.7b can be trained on 1 GPU, the number"):
         ClusterConstruction(train=0, models=["gpt-6.7b"]).workload(jobs, "w")
 
 
