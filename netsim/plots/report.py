@@ -118,10 +118,29 @@ def report_page(thing: Result | Comparison | Sweep, claims: pd.DataFrame | None 
 
 def save_report(thing: Result | Comparison | Sweep, path: str | Path,
                 claims: pd.DataFrame | None = None, title: str | None = None) -> Path:
-    """Write `report_page` to a file atomically.
+    """Write a report to a file, as an HTML page that refers to no other file.
+
+    Policies can be hidden in its figures, and timelines zoomed.
+
+    Parameters
+    ----------
+    thing : Result, Comparison or Sweep
+    path : str or Path
+        The file, which is replaced if it exists, at once and as a whole.
+    claims, title
+        As for `report_page`.
+
+    Returns
+    -------
+    Path
+        The file.
 
     Raises
     ------
+    InputError
+        If there is no run.
+    MissingExtraError
+        If matplotlib is not installed.
     OutputError
         If the file cannot be written.
     """

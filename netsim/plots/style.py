@@ -162,9 +162,16 @@ def drawable(name: object) -> str:
 def short(label: str) -> str:
     """Shorten a label: drop the names of options whose value is a word, and break long labels.
 
-    The result is escaped as by `drawable`.
+    A class of a script or a notebook is named without ``__main__:``; matplotlib would also leave
+    a label that begins with an underscore out of a legend. The result is escaped as by `drawable`.
+
+    Examples
+    --------
+    >>> short("__main__:Mine (order=least)")
+    'Mine (least)'
     """
-    words = re.sub(r"\b\w+=([A-Za-z])", r"\1", label.replace(_WITHOUT, "no WC"))
+    words = re.sub(r"\b\w+=([A-Za-z])", r"\1",
+                   label.removeprefix("__main__:").replace(_WITHOUT, "no WC"))
     return drawable(words.replace(" (", "\n(").replace(", ", ",\n") if len(words) > 18 else words)
 
 

@@ -81,7 +81,7 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | No
     widths = _draw_links(ax, graph, places)
     for row in sorted(set(rows.values())):
         _draw_nodes(ax, [node for node in graph if rows[node] == row], places, row, layered)
-    _explain(ax, widths)
+    _explain(ax, widths, layered)
     ax.set_title(drawable(graph.name or ""), fontsize=9, color=INK, pad=22 if layered else 12)
     ax.axis("off")
     return ax
@@ -232,8 +232,11 @@ def _draw_nodes(ax: Axes, nodes: list[Any], places: Places, row: int, layered: b
                     fontsize=7, color=INK, annotation_clip=False)
 
 
-def _explain(ax: Axes, widths: dict[float, float]) -> None:
-    """Add a legend of line widths: all capacities, or only the extremes if there are many."""
+def _explain(ax: Axes, widths: dict[float, float], named_below: bool) -> None:
+    """Add a legend of line widths: all capacities, or only the extremes if there are many.
+
+    It is further down where names are below the lowest row.
+    """
     from matplotlib.lines import Line2D
 
     rates = sorted(widths)
@@ -241,5 +244,5 @@ def _explain(ax: Axes, widths: dict[float, float]) -> None:
     lines = [Line2D([], [], color=_GREY, linewidth=widths[rate], label=format_rate(rate))
              for rate in shown]
     if lines:
-        ax.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=len(lines),
-                  frameon=False, fontsize=7, labelcolor=INK)
+        ax.legend(handles=lines, loc="upper center", ncols=len(lines), frameon=False, fontsize=7,
+                  bbox_to_anchor=(0.5, -0.06 if named_below else 0), labelcolor=INK)

@@ -11,6 +11,7 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.network.describe import host_layers
 from netsim.plots.bars import metric_bars, save_plot
+from netsim.plots.curves import cdf_curves
 from netsim.plots.mapping import mapping_picture
 from netsim.plots.pictures import PICTURES
 from netsim.plots.prediction import error_histogram
@@ -53,6 +54,13 @@ def written(ax, tmp_path):
     """All text of a picture, without the ends of lines."""
     text = save_plot(ax, tmp_path / "a.svg").read_text()
     return "".join(map(html.unescape, re.findall(r"<text[^>]*>([^<]*)</text>", text)))
+
+
+def test_a_class_of_a_notebook_is_in_the_legend():
+    """By its name alone: matplotlib leaves out labels that begin with an underscore."""
+    run = netsim.simulate(network("n"), one_port("job"))
+    ax = cdf_curves({"maxmin": run, "__main__:Mine": run})
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["alone", "maxmin", "Mine"]
 
 
 @pytest.mark.parametrize("name", ["$x$", WORST])

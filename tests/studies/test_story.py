@@ -55,7 +55,7 @@ def test_from_flows_to_a_report(tmp_path):
         assert f"observe interval {re.sub('ms', ' ms', interval)}<" in figure
     assert all(f">{speed.removesuffix('Gbps')}<" in figure for speed in speeds)
     assert len(policies) == 4
-    assert all(f">{policy}<" in figure for policy in policies)
+    assert all(f">{policy.removeprefix('__main__:')}<" in figure for policy in policies)
     report = (folder / "report.html").read_text()
     assert "<h1>Own flows</h1>" in report
     assert all(policy in report for policy in policies)
