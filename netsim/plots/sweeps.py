@@ -97,7 +97,7 @@ def as_bars(known: pd.DataFrame, bars: Sequence[str]) -> pd.DataFrame:
 
 
 def interval_note(known: pd.DataFrame, y: str, most_points: int = 0) -> str:
-    """Explain whiskers or bands, and say how many runs there are.
+    """Explain whiskers or bands, and say how many runs there are, or that all seeds give the same.
 
     Parameters
     ----------
@@ -115,6 +115,9 @@ def interval_note(known: pd.DataFrame, y: str, most_points: int = 0) -> str:
         return "one run each"
     if f"{y}_low" not in known:
         return f"{mean}s over {seeds}"
+    if np.allclose(*(known[f"{y}_{end}"].astype(float) for end in ("low", "high")), rtol=1e-9,
+                   atol=0):
+        return f"all {seeds} give the same"  # nothing depends on them: there is no interval to see
     shape = "bands" if most_points > _BARS else "whiskers"
     return f"{shape}: 95 % confidence intervals of the {mean} over {seeds}"
 

@@ -9,6 +9,7 @@ import pytest
 from netsim.errors import InputError, MissingExtraError, UnknownNameError
 from netsim.plots import style
 from netsim.plots.facets import bar_facets, line_facets
+from netsim.plots.sweeps import interval_note
 
 pytest.importorskip("matplotlib")
 
@@ -224,3 +225,12 @@ def test_without_matplotlib(monkeypatch):
     for draw in (line_facets, bar_facets):
         with pytest.raises(MissingExtraError, match=r"matplotlib is not installed.*\[plot\]"):
             draw(means(n=[1, 2]))
+
+
+def test_a_note_says_that_all_seeds_give_the_same():
+    """Intervals without width would pass for certainty."""
+    table = means(observe_interval=[1e-3, 1e-2], allocator=[PARROT])
+    same = table.assign(over_lower_bound_low=table["over_lower_bound"],
+                        over_lower_bound_high=table["over_lower_bound"] + 1e-15)
+    assert interval_note(same, "over_lower_bound") == "all 3 seeds give the same"
+    assert interval_note(table, "over_lower_bound").startswith("whiskers: 95 %")
