@@ -115,8 +115,8 @@ def interval_note(known: pd.DataFrame, y: str, most_points: int = 0) -> str:
         return "one run each"
     if f"{y}_low" not in known:
         return f"{mean}s over {seeds}"
-    if np.allclose(*(known[f"{y}_{end}"].astype(float) for end in ("low", "high")), rtol=1e-9,
-                   atol=0):
+    low, high = (known[f"{y}_{end}"].to_numpy(float) for end in ("low", "high"))
+    if np.allclose(low, high, rtol=1e-9, atol=0):
         return f"all {seeds} give the same"  # nothing depends on them: there is no interval to see
     shape = "bands" if most_points > _BARS else "whiskers"
     return f"{shape}: 95 % confidence intervals of the {mean} over {seeds}"
