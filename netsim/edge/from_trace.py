@@ -62,8 +62,10 @@ def trace_edge_jobs(file: str | os.PathLike[str],
         Factors by which arrival times and durations are multiplied; the second is greater than 0.
     chunks_per_gpu : int
         c, the number of chunks per GPU.
-    servers, types, compute, update, gradients, bandwidth, upload, cloud_upload, slot, chunk
-        As for `draw_edge_jobs`. Only upload delays are multiples of the slot.
+    servers, types, compute, update, gradients, bandwidth, upload, cloud_upload, chunk
+        As for `netsim.edge.drawn.draw_edge_jobs`.
+    slot : quantity
+        Unit of time: upload delays are multiples of it; arrivals are not.
     name : str
         The workload's name.
     seed : int

@@ -18,10 +18,12 @@ __all__ = ["EXECUTIONS", "CoflowContention", "IterationTime", "make_execution"]
 class CoflowContention(Contention):
     """Execution as coflows on the network, under an allocator.
 
+    Schedulers plan by the model of `Contention`; it has no slots unless `time` says so.
+
     Parameters
     ----------
     alpha, xi1, xi2, k_min, reduce, slot, time
-        As for `Contention`. Schedulers plan by this model; it has no slots unless `time` says so.
+        As for `Contention`.
     """
 
     uses_links: ClassVar[bool] = True

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
+import re
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import groupby
 from typing import Any
 
 from netsim import network, traces
@@ -61,6 +65,12 @@ CATALOGUES = tuple(REGISTRIES)
 #: The singular of kinds that do not simply lose their last letter.
 _ONE_OF = {"topologies": "topology"}
 
+#: Parameters whose docstring refers to those of another class or function, up to its full stop.
+_REFERENCE = re.compile(r"^(\w+(?:, \w+)*)( : .*)?\n    As for `([\w.]+)`\.( ?)", re.MULTILINE)
+
+#: Parameters in a docstring: names, type and text.
+_ENTRY = re.compile(r"^(\w+(?:, \w+)*)( : .*)?((?:\n+    .*)+)", re.MULTILINE)
+
 #: The default of an option that must be given.
 REQUIRED = "(to be given)"
 
@@ -110,7 +120,8 @@ def details(kind: str, name: str) -> dict[str, Any]:
     -------
     dict
         ``kind``, ``name`` and ``summary``. If it takes options, also ``options``, a mapping of each
-        to its default (`REQUIRED` if it has none), and ``doc``, the docstring without its summary.
+        to its default (`REQUIRED` if it has none), and ``doc``, the docstring without its summary;
+        options that refer to those of another class or function have the text found there.
 
     Raises
     ------
@@ -130,8 +141,40 @@ def details(kind: str, name: str) -> dict[str, Any]:
     options = {option: REQUIRED if default is inspect.Parameter.empty else default
                for option, default in found.options(name).items()}
     return {"kind": kind, "name": name, "summary": known.get(name, found.help(name)),
-            "options": options, "doc": _after_summary(inspect.getdoc(found.resolve(name)) or "")}
+            "options": options, "doc": _after_summary(_written_out(found.resolve(name)))}
 
 
 def _after_summary(doc: str) -> str:
     return doc.partition("\n")[2].strip()
+
+
+def _written_out(described: Any) -> str:
+    """Return a docstring with the text of parameters in place of references to it."""
+    def entries(reference: re.Match[str]) -> str:
+        names, own_type, target, more = reference.groups(default="")
+        known = _parameters(_referred(described, target))
+        if not all(name in known for name in names.split(", ")):
+            return reference[0]
+        parts = [(", ".join(same), own_type or type, text)
+                 for (type, text), same in groupby(names.split(", "), lambda name: known[name])]
+        return "\n".join(map("".join, parts)) + ("\n    " if more else "")
+
+    return _REFERENCE.sub(entries, inspect.getdoc(described) or "")
+
+
+def _referred(described: Any, target: str) -> Any:
+    """Find what a docstring refers to, in its own module or by its full name; None if nowhere."""
+    for place in (f"{described.__module__}:{target}", target):
+        with suppress(ImportError, AttributeError, ValueError):
+            return pkgutil.resolve_name(place)
+    return None
+
+
+def _parameters(described: Any) -> dict[str, tuple[str, str]]:
+    """Map each parameter in the docstring of a class or function to its type and its text."""
+    if described is None:
+        return {}
+    section = _written_out(described).partition("Parameters\n----------\n")[2]
+    section = re.split(r"\n\n\w+\n-+\n", section)[0]
+    return {name: (type, text) for names, type, text in _ENTRY.findall(section)
+            for name in names.split(", ")}

@@ -51,7 +51,8 @@ class ASRPT:
     Parameters
     ----------
     predictor : str, mapping or object
-        As for `netsim.predictors.make_predictor`.
+        A name of `netsim.predictors.PREDICTORS`, with options as in ``"mean:scope=user"``, or what
+        else `netsim.predictors.make_predictor` takes.
     retrain : str or number, optional
         Interval of simulated time after which the predictor is trained again, such as ``"1d"``.
     tau : float

@@ -101,7 +101,8 @@ class _Predicted:
     Parameters
     ----------
     predictor : str, mapping or object
-        As for `netsim.predictors.make_predictor`.
+        A name of `netsim.predictors.PREDICTORS`, with options as in ``"mean:scope=user"``, or what
+        else `netsim.predictors.make_predictor` takes.
     retrain : str or number, optional
         Interval of simulated time after which the predictor is trained again, such as ``"1d"``.
     servers : {"index", "most", "least"}
@@ -164,7 +165,8 @@ class SPJF(_Predicted):
     Parameters
     ----------
     predictor : str, mapping or object
-        As for `netsim.predictors.make_predictor`.
+        A name of `netsim.predictors.PREDICTORS`, with options as in ``"mean:scope=user"``, or what
+        else `netsim.predictors.make_predictor` takes.
     retrain : str or number, optional
         Interval of simulated time after which the predictor is trained again, such as ``"1d"``.
     servers : {"index", "most", "least"}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from netsim.experiment_file.catalogue import REGISTRIES
+from netsim.experiment_file.catalogue import REGISTRIES, details
 from netsim.plugins import Registry
 from netsim.predictors import PREDICTORS
 from tests.conformance.test_matrix import ON_CLUSTERS
@@ -42,6 +42,26 @@ def test_each_name_is_found_and_explained(registry: Registry, name: str) -> None
            if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
     assert set(options) == own
     assert set(registry.presets.get(name, {})) - {"name"} <= own
+
+
+@pytest.mark.parametrize("kind", REGISTRIES)
+def test_options_are_listed_with_their_meaning(kind: str) -> None:
+    """Not by reference to another class, which ``netsim list`` cannot show."""
+    for registry in REGISTRIES[kind].values():
+        for name in registry.names:
+            assert "As for" not in details(kind, name)["doc"], name
+
+
+def test_options_of_another_class_have_its_text() -> None:
+    """LS refers to FF, FF to SJF-BCO, and this to how plans are made."""
+    doc = details("schedulers", "ls")["doc"]
+    assert 'availability : {"idle", "queue"}\n    With ``"idle"``, a job waits until' in doc
+    assert doc.index("horizon : int, optional\n") < doc.index("search : {") < doc.index("order : {")
+
+
+def test_text_after_a_reference_is_kept() -> None:
+    doc = details("allocators", "varys-deadline")["doc"]
+    assert 'idle\n    until then.\n    With ``"coflow"`` and greedy backfill, the\n' in doc
 
 
 @pytest.mark.parametrize("registry", [registry for registries in REGISTRIES.values()

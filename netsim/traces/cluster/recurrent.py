@@ -46,9 +46,11 @@ def recurrent(
 
     Parameters
     ----------
-    jobs, seed, groups, users, single_gpu_share, recurring_share, median_duration, tail, \
+    jobs : int
+        Number of jobs, at least 1; those of the history are counted, too.
+    seed, groups, users, single_gpu_share, recurring_share, median_duration, tail, \
 mean_interarrival, arrivals
-        As for `recurrent_jobs`. The jobs of the history are counted in `jobs`.
+        As for `recurrent_jobs`.
     **construction
         The fields of `ClusterConstruction`.
 
