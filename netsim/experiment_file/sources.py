@@ -116,6 +116,8 @@ def _network(*, kind: str | None = None, file: str | None = None, name: str | No
 class WorkloadTable(_SourceTable):
     """``[workload]``: a ready-made workload, a file, or a generator, with options.
 
+    The name of a ready-made workload is not taken as a label of a file, which keeps its own.
+
     Without a name, a file and a format, the key ``llm`` stands for the format ``llm`` with this
     ``model``, and ``pattern`` for the format ``pattern``.
 
@@ -304,6 +306,8 @@ def _workload(*, name: str | None = None, file: str | None = None, format: str |
     workload = request.workload()
     if request.options.get("pattern") is not None:
         make_pattern(request.options["pattern"])  # else it fails only when jobs begin to run
+    if file is not None and name in traces.ready_made():
+        name = None  # that of a template, which the file has replaced: no label for other data
     return request, workload if name is None else replace(workload, name=name)
 
 

@@ -249,6 +249,27 @@ def test_files_are_relative_to_the_experiment(tmp_path, monkeypatch) -> None:
     assert len(netsim.load_experiment(path, ["workload.file=more.toml"]).workload.built) == 3
 
 
+@pytest.mark.parametrize(("own", "name"), [
+    (["workload.file=mine.csv"], "mine"),
+    (["workload.file=mine.toml"], "mine"),
+    (["workload.file=rows.csv"], "rows"),
+    (["workload.file=mine.csv", "workload.name=theirs"], "theirs"),
+    (["workload.format=synthetic"], "parrot-60"),
+])
+def test_data_in_a_file_have_no_name_of_a_ready_made_workload(own, name, tmp_path, monkeypatch
+                                                              ) -> None:
+    """The file that ``netsim init`` writes names parrot-60."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.csv").write_text("src,dst,bytes\n0,1,5\n")
+    Path("mine.toml").write_text('format = "synthetic"\njobs = 2\n')
+    Path("rows.csv").write_text("job_id,num_gpu,submit_time,iterations,model_name,duration,"
+                                "interval\n0,2,0,10,vgg19,200,30\n")
+    Path("e.toml").write_text('[network]\nname = "big-switch-128-10g"\n'
+                              '[workload]\nname = "parrot-60"\n')
+    found = netsim.load_experiment("e.toml", own)
+    assert found.workload.built.name == found.resolved()["workload"]["name"] == name
+
+
 # --- what comes with netsim ---------------------------------------------------------------
 
 
