@@ -343,7 +343,7 @@ def _refuse_first(given: NDArray[Any], good: NDArray[np.bool_], what: str, allow
 
 def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
                  ) -> dict[str, str | None]:
-    """Check that a table has the wanted columns; find the column of bytes if none is given.
+    """Check that a table has the wanted columns; find those of bytes, coflows, jobs if not given.
 
     Raises
     ------
@@ -355,6 +355,9 @@ def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
         raise InputError(f"{owner} must be made of a pandas.DataFrame, not {reprlib.repr(df)}")
     if names["nbytes"] is None:
         names["nbytes"] = "nbytes" if "nbytes" in df.columns else "bytes"
+    for option in ("coflow", "job"):
+        if names[option] is None and option in df.columns:
+            names[option] = option
     for option, name in names.items():
         if name is not None and name not in df.columns:
             there = ", ".join(map(repr, df.columns)) or "none"

@@ -160,10 +160,11 @@ class Workload:
             Name of the column of starts in seconds; if None, all flows start at 0.
         coflow : str, optional
             Name of the column with the coflow of each flow; all flows of a coflow must have the
-            same start. If None, each flow is a coflow.
+            same start. If None, ``"coflow"`` if there is one; else each flow is a coflow.
         job : str, optional
             Name of the column with the job of each coflow. A job arrives at the start of its first
-            coflow, and is done when all its coflows have been sent. If None, each coflow is a job.
+            coflow, and is done when all its coflows have been sent. If None, ``"job"`` if there is
+            one; else each coflow is a job.
         name, seed
             As for `Workload`.
 

@@ -205,6 +205,16 @@ def test_rows_of_a_job_are_coflows():
     assert (workload.name, workload.seed) == ("mine", 5)
 
 
+def test_columns_of_usual_names_are_used():
+    """As by the format of files of flows; other columns can be named instead."""
+    frame = table(coflow=[7, 7, 3, 12], job=["x", "x", "x", "y"], other=[1, 1, 2, 3])
+    named = Workload.from_frame(frame, coflow="coflow", job="job")
+    assert list(map(told, Workload.from_frame(frame))) == list(map(told, named))
+    assert [job.stages[0].coflow_id for job in Workload.from_frame(frame, coflow="other")] == [1, 3]
+    each = Workload.from_frame(frame.drop(columns=["coflow", "job"]))
+    assert len(each) == 4
+
+
 def test_a_table_without_labels_is_arrays():
     frame = table().set_index(pd.Index([9, 8, 7, 6]))
     workload = Workload.from_frame(frame)

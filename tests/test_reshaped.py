@@ -100,7 +100,7 @@ def test_a_model_is_not_scaled():
 @pytest.mark.parametrize("given", KINDS, ids=IDS)
 def test_a_table_is_read_back(given):
     """The same runs, coflow by coflow."""
-    back = Workload.from_frame(given.to_frame(), coflow="coflow", job="job")
+    back = Workload.from_frame(given.to_frame())
     one, other = (netsim.simulate(NET, each) for each in (given, back))
     assert one.jobs.equals(other.jobs)
     columns = ["coflow", "job", "valid_s", "finish_s", "bytes"]

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["has_flows", "read_flows"]
 
-#: Columns that are used if the table has them, after the options that may name others.
-_USUAL = (("nbytes", "nbytes"), ("nbytes", "bytes"), ("start", "start_s"), ("coflow", "coflow"),
-          ("job", "job"))
+#: Columns that are used if the table has them, after the options that may name others. Those of
+#: coflows and jobs are found by `netsim.Workload.from_frame`.
+_USUAL = (("nbytes", "nbytes"), ("nbytes", "bytes"), ("start", "start_s"))
 
 
 def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
