@@ -112,7 +112,7 @@ def _student_t(freedom: int) -> float:
     It is computed by quadrature: for T = sqrt(n) tan(u), the density of u is proportional to
     cos(u)^(n-1).
     """
-    # Not scipy.stats.t.ppf, because intervals are needed by all, and SciPy is an optional dependency.
+    # Not scipy.stats.t.ppf: all comparisons have intervals, and SciPy is an optional dependency.
     # Tests hold it against published tables.
     angle = np.linspace(0.0, np.pi / 2, 20_001)
     density = np.cos(angle) ** (freedom - 1)
