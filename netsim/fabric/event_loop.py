@@ -15,8 +15,10 @@ from netsim.fabric.kernels.greedy import serve_greedily
 from netsim.fabric.kernels.loop import (
     ASKS,
     AT_ENDS,
+    CROSSES,
     FULL,
     HELD,
+    KEPT,
     NEVER,
     PAUSED,
     POLICY,
@@ -25,12 +27,14 @@ from netsim.fabric.kernels.loop import (
     WAITS,
     run,
 )
+from netsim.fabric.kernels.rules import Ruled
 from netsim.fabric.kernels.serving import serve
+from netsim.fabric.kernels.serving_rule import serve_by
 from netsim.fabric.records import COFLOW, LOOP, TOLD
 from netsim.fabric.ruling import Ruling
 from netsim.fabric.service import PriorityService
 
-__all__ = ["EventLoop"]
+__all__ = ["EventLoop", "ignore"]
 
 #: How many coflows that have completed are kept at most before those who record them are told.
 _DONE = 512
@@ -39,7 +43,7 @@ _NO_COFLOWS = np.empty(0, COFLOW)
 _NOTHING = np.empty(0)
 
 
-def _ignore(*_: Any) -> None:
+def ignore(*_: Any) -> None:
     """Do nothing."""
 
 
@@ -133,16 +137,18 @@ class EventLoop:
         self._state["joined"] = 0
         return why == FULL
 
-    def serve(self, service: PriorityService, now: float, until: float, bound: float) -> None:
-        """Serve coflows in order until a coflow completes."""
+    def serve(self, service: PriorityService | Ruling, now: float, until: float) -> None:
+        """Serve coflows in order, or by a rule's last decision, until a coflow completes."""
         table = self._table
+        if isinstance(service, Ruling):
+            service = service.service()
         keeps = table.serving.is_worth_keeping(table.coflows)
         engine, why = self._held, REDO
-        if not self._goes_on(until, bound):
+        if not self._goes_on(until, math.inf):
             table.leave_sharing()
             if not keeps:
                 table.serving.end()
-            self._begin(now, until, bound, notice=now)
+            self._begin(now, until, math.inf, notice=now)
             if not keeps and self._pause != AT_ENDS:
                 self._serve_few(service)
                 return
@@ -171,21 +177,46 @@ class EventLoop:
 
         A Python policy in place of a rule is asked ahead of the clock.
         """
-        table = self._table
-        if not self._goes_on(until, bound):
-            self._begin(now, until, bound, notice=now, goes_on=True, drops=True, together=True)
+        table, in_step, served = self._table, ruling.rule.in_step, None
+        if not in_step:  # bytes move to that instant within the loop, as to any other
+            until, bound = min(until, bound), math.inf
+        if self._goes_on(until if in_step else min(until, ruling.wake_at), bound):
+            served = None if in_step else self._held
+        else:
+            if not in_step:
+                table.leave_sharing()
+                table.serving.end()
+            self._begin(now, until, bound, notice=now, goes_on=True, drops=True, together=in_step,
+                        decides=True)
             ruling.forget()
         why = FULL
-        while why == FULL or (why == POLICY and ruling.answer(self.now)):
+        while why in (FULL, REDO) or (why == POLICY and ruling.answer(self.now)):
             if why == FULL:
                 table.make_room_for_chains(self.now)
-            why = self._run(ruling.engine(check), _NO_COFLOWS, ruling)
+            if served is None:
+                self._state["until"] = until
+            why = self._run(served or ruling.engine(check), _NO_COFLOWS, ruling)
+            served = None
         self._tell_of_dropped()
 
     def pass_time(self, now: float, until: float) -> None:
         """Move bytes at the current rates until a given time, while links are shared."""
         self._begin(now, np.inf, np.inf, notice=until, only_moves=True, together=True)
         self._run(self._table.sharing.parts, _NO_COFLOWS)
+
+    def go_to(self, now: float) -> None:
+        """Resume the loop, which is held, until an instant before its next event, and stop.
+
+        The rates in force are then in the rows, and `crossing` is of these.
+        """
+        self._goes_on(math.inf, math.inf)
+        self._state["only_moves"] = self._state["together"] = True
+        self._state["notice"] = now
+        self.ended = 0
+        self._run(self._held, _NO_COFLOWS)
+        self.crossing = float(self._state["crossing"][0])
+        if self.ended:  # which a copy that outlives this would yet have to react to
+            self._table.serving.end()
 
     # --- the loop --------------------------------------------------------------------
 
@@ -222,7 +253,7 @@ class EventLoop:
             self._call(engine, _NO_COFLOWS, table, state, self._carried())
         if now > start and len(table.coflows):
             if table.sharing.parts is not None:
-                EventLoop(table, self.interval, NEVER, False, _ignore, _ignore).pass_time(
+                EventLoop(table, self.interval, NEVER, False, ignore, ignore).pass_time(
                     start, now)
             else:
                 table.advance(now - start, now, slack, _NOTHING)
@@ -240,13 +271,13 @@ class EventLoop:
 
     def _begin(self, now: float, until: float, bound: float, *, notice: float,
                goes_on: bool = False, drops: bool = False, only_moves: bool = False,
-               together: bool = False) -> None:
+               together: bool = False, decides: bool = False) -> None:
         table = self._table
         self.now = now
         self._state[0] = (now, 0.0, now, np.inf, until, self.interval, notice,
                           table.chains.next_due if goes_on else np.inf, now, self._pause,
                           len(table.coflows), table.last_key + 1, 0, 0, 0, 0, 0, 0, goes_on, drops,
-                          only_moves, together, False, WAITS, -1, bound, not only_moves,
+                          only_moves, together, decides, WAITS, -1, bound, not only_moves,
                           self.stepwise)
         self.ended = 0
 
@@ -256,7 +287,7 @@ class EventLoop:
         while True:
             carried = self._carried()
             try:
-                self._call(engine, coming, self._table, self._state, carried)
+                engine = self._call(engine, coming, self._table, self._state, carried)
             except Exception as error:
                 if ruling is None:
                     raise
@@ -270,13 +301,18 @@ class EventLoop:
                 self._state["due"] = self._table.chains.next_due
 
     def _call(self, engine: Any, coming: NDArray[Any], table: FlowTable, state: NDArray[Any],
-              carried: NDArray[np.float64]) -> None:
-        run(engine, state, table.kernel_view, table.chains.kernel_view, coming, self._finished,
-            self._done, table.capacity, carried)
+              carried: NDArray[np.float64]) -> Any:
+        """Call the kernel; return the engine, None if a rule has served and is done."""
+        args = (state, table.kernel_view, table.chains.kernel_view, coming, self._finished,
+                self._done, table.capacity, carried)
+        if isinstance(engine, Ruled) and engine.form.serves:
+            return serve_by(engine, *args)
+        run(engine, *args)
+        return engine
 
     def _keep_held(self, engine: Any, why: int) -> None:
         """Keep the engine if the loop is held; store why it stopped."""
-        self._held = engine if why in (HELD, SHOWS) else None
+        self._held = engine if why in KEPT else None
         self.shows, self.asks = why == SHOWS, why == ASKS
 
     def _carried(self) -> NDArray[np.float64]:
@@ -288,7 +324,7 @@ class EventLoop:
         start = self.now
         (self.now, _, self.end, crossing, _, _, _, due, _, _, count, key, _, idle, gone, ended,
          decisions, _, goes_on, drops, _, _, _, why, self.link, *_) = state[0].item()
-        self.crossing = crossing if why == WAITS else math.inf
+        self.crossing = crossing if why in (WAITS, CROSSES) else math.inf
         self.ended += ended
         if goes_on:
             table.chains.next_due = due

@@ -18,7 +18,7 @@ from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator, Undecided
 from netsim.fabric.clock import LAST, call_at
 from netsim.fabric.coflow_event import CoflowEvent
-from netsim.fabric.event_loop import EventLoop
+from netsim.fabric.event_loop import EventLoop, ignore
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.graphs import OperationRows
 from netsim.fabric.grid import Grid
@@ -38,10 +38,6 @@ from netsim.fabric.weights import weigh
 from netsim.network import Topology
 
 __all__ = ["FabricProcess"]
-
-
-def _ignore(*_: Any) -> None:
-    """Do nothing."""
 
 
 # Plain integers: or-ing enum members costs more than SimPy's step.
@@ -106,14 +102,15 @@ class FabricProcess:
         self.decisions = 0
         self.running = Running(self._see_jobs)
         self._runs_ahead = self._persistent = False
-        self._service: PriorityService | None = None
+        #: What is served in order: what an answer says, or what a rule in the event loop has said.
+        self._service: PriorityService | Ruling | None = None
         self.in_flight = ActiveCoflows(self.table, env)
         self._env, self._check = env, check
         self._grid = Grid(observe_interval, env)
         self._alarm = Alarm(env, self._on_alarm)
         self._take(allocator)
         self._arrived_by = -math.inf
-        self._tell_completed, self._tell_ended = completed or _ignore, ended or _ignore
+        self._tell_completed, self._tell_ended = completed or ignore, ended or ignore
         self._completed = self._see_arrivals if network.wire.timed else self._tell_completed
         self._observer = observer
         self._mover = RowMover(self.table, observer)
@@ -374,7 +371,7 @@ class FabricProcess:
             self._act()
         elif self._env.now < self._due:
             self._set_alarm()
-        elif self._loop.held and not self._must_admit():
+        elif self._loop.held and not self._must_act():
             self._go_on()
         else:
             self._act()
@@ -384,12 +381,12 @@ class FabricProcess:
         self._arrived_by = max(self._arrived_by, float(done["arrives"].max()))
         self._tell_completed(done, flows)
 
-    def _must_admit(self) -> bool:
-        """Whether a coflow is valid by now that the event loop does not activate."""
-        table = self.table
-        if self._persistent:
-            return False
-        return self._env.now >= (table.next_coming if self._loop.admits else table.next_arrival)
+    def _must_act(self) -> bool:
+        """Whether the policy is due to be asked, or a coflow that the loop does not activate."""
+        now, table = self._env.now, self.table
+        return not self._persistent and (
+            self._revisit_at <= now + self._grid.slack()
+            or now >= (table.next_coming if self._loop.admits else table.next_arrival))
 
     def _tell(self) -> None:
         """Call `told`; leave anything else that is due now to a separate event."""
@@ -402,13 +399,14 @@ class FabricProcess:
 
     def _go_on(self) -> None:
         """Resume the event loop: the fabric has not changed since it was held."""
-        if self._runs_ahead:
+        if self._runs_ahead and not (isinstance(self._service, Ruling) and self._loop.admits):
             self._run_ahead()
-            self._see_crossing()
         else:
-            ruling = self._policy.in_step or self._policy.ahead
+            ruling = self._policy.in_loop or self._policy.ahead
             assert ruling is not None
             self._go_by(ruling)
+        if self._service is not None:  # a coflow that crosses its limit now has not been seen yet
+            self._revisit_at = min(self._asks_at, self._loop.crossing)
         self._set_alarm()
 
     def _act(self) -> None:
@@ -456,8 +454,8 @@ class FabricProcess:
 
     def _rows_stand(self) -> bool:
         """Whether links are shared at coflow events only, with rates stored in the rows alone."""
-        assert self.answer is not None
-        return self.answer.decisions == "coflow" and self.table.sharing.parts is None
+        return (self.answer is not None and self.answer.decisions == "coflow"
+                and self.table.sharing.parts is None)
 
     def _set_alarm(self) -> None:
         """Set the alarm for the next time at which something is known to be due."""
@@ -495,16 +493,20 @@ class FabricProcess:
 
     def _move(self) -> None:
         """Move bytes until now, and count the coflows that have finished."""
+        shares, flows, now = self.table.sharing.parts is not None, 0, self._env.now
+        if self._loop.held and self._service is not None:
+            self._loop.go_to(now)
+            self._revisit_at = min(self._revisit_at, self._asks_at, self._loop.crossing)
+            flows = self._loop.ended
         self._leave()
-        start, now = self._moved_to, self._env.now
+        start = self._moved_to
         self._moved_to = max(start, now)
         slack = self._grid.slack()
-        # What a decision has sped up may end in no time at all.
-        if not len(self.table.coflows) or (now <= start and self._next > now + slack):
-            return
-        shares, flows = self.table.sharing.parts is not None, 0
         # The event loop has been here already if it is now that it asks.
         moved = (shares or self._service is not None) and self._loop.asks and self._loop.now == now
+        # What a decision has sped up may end in no time at all.
+        if not len(self.table.coflows) or (not moved and now <= start and self._next > now + slack):
+            return
         if shares and not moved:
             self._loop.pass_time(start, now)
             flows = self._loop.ended
@@ -553,13 +555,13 @@ class FabricProcess:
             return
         self._policy.referee.asked_s = now
         self._shows = True
-        if self._policy.in_step is not None:
-            self._go_by(self._policy.in_step)
+        if self._policy.in_loop is not None:
+            self._go_by(self._policy.in_loop)
             return
         if self._persistent:
             self.decisions += 1
             if self._observer is not None:
-                self._observer.decided(now, self.table, self._note)
+                self._observer.decided(now, self.table, self._policy.note)
             assert self.answer is not None
             self.table.sharing.decide(self.answer.decisions == "flow")
             self._run_ahead()
@@ -589,7 +591,7 @@ class FabricProcess:
             return
         self.decisions += 1
         if self._observer is not None:  # before flows end ahead of the clock
-            self._observer.decided(now, self.table, self._note)
+            self._observer.decided(now, self.table, self._policy.note)
         self._asks_at = self._grid.due(allocation.revisit_at)
         self._revisit_at = self._asks_at
         self._persistent = allocation.persistent and self._asks_at == math.inf
@@ -619,19 +621,23 @@ class FabricProcess:
 
         If the event loop is held, it is resumed.
         """
-        loop = self._loop
+        loop, serves = self._loop, not ruling.rule.in_step
         if not loop.held:
-            self._runs_ahead, self._service = False, None
-            self.table.begin_in_step()
+            self._runs_ahead, self._service = serves, ruling if serves else None
+            if not serves:
+                self.table.begin_in_step()
         try:
             loop.go_by(ruling, self._env.now, self._until(), self.table.next_coming, self._check)
         except RuleError as error:
             raise self._policy.referee.refuse(str(error)) from error
         if (fault := self._policy.fault(ruling, loop.link)) is not None:
             raise fault
-        self._next = loop.end
-        self._revisit_at = self._asks_at = self._grid.due(loop.crossing, loop.now)
-        self._see_shown()
+        self._expect_next(loop.end)
+        if serves:
+            self._asks_at = self._grid.due(ruling.wake_at, loop.now)
+            self._revisit_at = min(self._asks_at, self._grid.due(loop.crossing))
+        else:
+            self._revisit_at = self._asks_at = self._grid.due(loop.crossing, loop.now)
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._policy.hears & _FLOW_DONE else next_coflow
@@ -651,31 +657,25 @@ class FabricProcess:
                 self._expect()
             # Coflows that have completed on the way are yet to be told of.
             stops = not (loop.held or self.table.coflows["open"].all())
-            self._next = loop.now if stops else loop.end
-            self._see_shown()
+            self._expect_next(loop.now if stops else loop.end)
             return False
-        bound = self._asks_at
-        if self.table.next_arrival > now:
-            bound = min(bound, self.table.next_arrival)
+        arrival = self.table.next_arrival
+        stop = min(self._asks_at, arrival if arrival > now else math.inf)
         if self._service is None:
-            loop.share(now, self._until(), bound)
+            loop.share(now, self._until(), stop)
         else:
-            loop.serve(self._service, now, self._until(), bound)
+            loop.serve(self._service, now, min(self._until(), stop))
             self._revisit_at = min(self._asks_at, self._grid.due(loop.crossing))
-        self._next = loop.end
-        self._see_shown()
+        self._expect_next(loop.end)
         return loop.crossing <= now
 
     def _until(self) -> float:
         """Return the time of SimPy's next event, if later than now."""
         return max(self._env.peek(), math.nextafter(self._env.now, math.inf))
 
-    def _see_crossing(self) -> None:
-        """Schedule a decision for when a coflow crosses its limit."""
-        self._revisit_at = min(self._asks_at, self._loop.crossing)
-
-    def _see_shown(self) -> None:
-        """Schedule a call of `told` for the time at which the loop is held to show an event."""
+    def _expect_next(self, end: float) -> None:
+        """Set when the next flow ends; if the loop is held to show an event, have `told` called."""
+        self._next = end
         if self._loop.shows:
             self._tells_at = self._loop.now
 
@@ -683,7 +683,7 @@ class FabricProcess:
         """Write the held event loop back to the rows, before the fabric changes."""
         if self._loop.held:
             self._loop.leave()
-            self._see_crossing()
+            self._revisit_at = min(self._asks_at, self._loop.crossing)
 
     def _watch(self, start: float, now: float, carried: NDArray[np.float64], decisions: int
                ) -> None:
@@ -695,7 +695,4 @@ class FabricProcess:
         if now > start:
             self._observer.moved(start, now, carried)
         if decisions and self._mover.pause != NEVER:
-            self._observer.decided(now, self.table, self._note)
-
-    def _note(self) -> Mapping[str, float] | None:
-        return self._policy.note
+            self._observer.decided(now, self.table, self._policy.note)

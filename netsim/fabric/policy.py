@@ -10,7 +10,7 @@ from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.asking import Asking
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels.rules import SOUND, UNSOUND
+from netsim.fabric.kernels.rules import SOUND, UNSOUND, UNUSED
 from netsim.fabric.ruling import RuleError, Ruling
 from netsim.fabric.running import Running
 from netsim.fabric.view import FabricView
@@ -36,9 +36,10 @@ class Policy:
         The events on which it is asked.
     sees_running : bool
     answer : Allocation or None
-        The last answer; None for a rule that keeps coflows in step.
-    in_step : Ruling or None
-        The rule that decides in the event loop, if the policy is a rule that keeps coflows in step.
+        The last answer; None for a rule that the event loop asks.
+    in_loop : Ruling or None
+        The rule that the event loop asks, if the policy is one that gives an order, shares or
+        queues.
     ahead : Asking or None
         Asks the policy from the event loop, if it may be asked ahead of the clock.
     """
@@ -52,7 +53,7 @@ class Policy:
         self.answer: Allocation | None = None
         rule = allocator.compiled_rule
         self._ruling = None if rule is None else Ruling(rule, table)
-        self.in_step = self._ruling if rule is not None and rule.in_step else None
+        self.in_loop = self._ruling if rule is not None and rule.in_loop else None
         may_be_asked_ahead = (rule is None and allocator.asked_ahead and not self.sees_running
                               and allocator.wakes_on & Event.COFLOW == Event.COFLOW)
         self.ahead = Asking(table, self._ask_ahead) if may_be_asked_ahead else None
@@ -84,11 +85,10 @@ class Policy:
         """Return an error for a fault that the event loop has found; None without one."""
         if link == SOUND:
             return None
-        if link == UNSOUND:
-            return self.referee.refuse(ruling.wrong())
+        if link in (UNSOUND, UNUSED):
+            return self.referee.refuse(ruling.wrong() if link == UNSOUND else ruling.unused())
         return self.referee.infeasible(ruling.given(link), link)
 
-    @property
     def note(self) -> Mapping[str, float] | None:
         """The values that the policy inferred for its last decision."""
         if self._ruling is not None:

@@ -126,6 +126,11 @@ class Rule:
         return self.gives == "shares" or (self.gives == "order" and self.leftover == "none")
 
     @property
+    def in_loop(self) -> bool:
+        """Whether the event loop itself asks it when coflows come or go."""
+        return self.gives in ("order", "queues", "shares")
+
+    @property
     def needs_gammas(self) -> bool:
         """Whether gammas must be up to date, because the rule reads them or serves in step."""
         return self.in_step or not self.reads.isdisjoint(_GAMMAS)

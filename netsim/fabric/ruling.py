@@ -14,7 +14,7 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels import rules
 from netsim.fabric.kernels.crossings import Crossings, new_crossings, take_in
 from netsim.fabric.rule import STRETCH, Rule
-from netsim.fabric.service import PriorityService
+from netsim.fabric.service import PriorityService, kinds_of
 
 __all__ = ["RuleError", "Ruling"]
 
@@ -43,7 +43,10 @@ class Ruling:
         self._table = table
         self._reads = rules.Reads(*(name in rule.reads for name in rules.Reads._fields))
         self._form = rules.Form(float(rule.gives == "order"), rule.gives != "shares",
-                                STRETCH[rule.stretch], rule.ties == "job", rule.rounding)
+                                STRETCH[rule.stretch], rule.ties == "job", rule.rounding,
+                                not rule.in_step,
+                                *kinds_of("queues" if rule.gives == "queues" else "madd",
+                                          rule.leftover))
         self._values = np.array([*rule.options.values()], np.float64)
         self._answered, self._fault = np.zeros(1, np.int64), np.zeros(2, np.int64)
         self._meet = new_crossings(0, 0, 0)
@@ -77,10 +80,10 @@ class Ruling:
     def engine(self, check: bool) -> rules.Ruled:
         """Return the engine for the event loop, with room for all rows of the table."""
         if len(self._table.rows) > len(self._coflows) or len(self._table.jobs) > len(self._jobs):
-            before = self._order
+            before = (*self._order, self._sequence)
             self._make_room()
-            for old, new in zip(before, self._order, strict=True):  # the decision stays in force
-                new[:len(old)] = old
+            for old, new in zip(before, (*self._order, self._sequence), strict=True):
+                new[:len(old)] = old  # the decision stays in force
         return rules.Ruled(self.address, self._form, self._reads, self._coflows, self._jobs,
                            self._order, self._sequence, self._spare, self._room, self._crossings(),
                            self._table.used, self._values, self._fault, self._answered,
@@ -113,11 +116,11 @@ class Ruling:
             raise self.failure(error) from error
         if wrong != rules.SOUND:
             raise RuleError(self.wrong())
-        self._refuse_what_is_lost()
+        if (unused := self.unused()) is not None:
+            raise RuleError(unused)
 
-
-    def _refuse_what_is_lost(self) -> None:
-        """Raise an error if the rule has written a field that would have no effect."""
+    def unused(self) -> str | None:
+        """Say what a rule has written that does not go with what it gives; None if all does."""
         rule, order, count = self.rule, self._order, len(self._table.coflows)
         lost = []
         if rule.gives in ("weights", "flows") and np.isfinite(order.limit[:count]).any():
@@ -126,10 +129,10 @@ class Ruling:
                 rule.gives == "order" and (order.most[:count] < 1).any())):
             lost.append(("share or most", "shares, or an order of which nothing is left over"))
         for name, what in lost:
-            raise RuleError(f"has a rule ({rule.place}) that has written {name}, which goes with "
-                            f"{what}, but it gives {rule.gives}"
-                            + (f" with leftover={rule.leftover!r}" if rule.leftover != "none"
-                               else ""))
+            return (f"has a rule ({rule.place}) that has written {name}, which goes with {what}, "
+                    f"but it gives {rule.gives}"
+                    + (f" with leftover={rule.leftover!r}" if rule.leftover != "none" else ""))
+        return None
 
     def answer(self, now: float) -> bool:
         """Prepare the loop's next decision; for `Asking` only, as the loop calls rules itself."""
@@ -192,6 +195,16 @@ class Ruling:
         order, count = self._order, len(self._table.coflows)
         return (self.rule.gives == "order" and self.rule.stretch == "none"
                 and not order.share[:count].any() and bool((order.most[:count] == 1).all()))
+
+    def service(self) -> PriorityService:
+        """Return its last decision, if coflows are served by it."""
+        count = len(self._table.coflows)
+        return self._service(self._sequence[:count].copy(), count)
+
+    @property
+    def wake_at(self) -> float:
+        """When it asks to be called again at the latest, in seconds; inf if it need not."""
+        return float(self._order.wake_at[0])
 
     def _service(self, sequence: NDArray[np.int64], count: int) -> PriorityService:
         rule, limit = self.rule, self._order.limit[:count].copy()

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric.kernels import serving_rows as kinds
 
-__all__ = ["PriorityService", "Rule"]
+__all__ = ["PriorityService", "Rule", "kinds_of"]
 
 #: What `serving.serve` goes by.
 Rule = tuple[NDArray[np.int64], int, int, NDArray[np.int64], NDArray[np.float64],
@@ -75,7 +75,7 @@ class PriorityService:
         self.limit = (np.full(count, np.inf) if limit is None
                       else np.ascontiguousarray(limit, np.float64))
         self._check(count)
-        self.rule = (self.order, _PRIMARY[primary], _BACKFILL[backfill], self.queue,
+        self.rule = (self.order, *kinds_of(primary, backfill), self.queue,
                      self.queue_shares, self.limit)
 
     @property
@@ -108,6 +108,11 @@ class PriorityService:
         if not (np.all(used >= 0) and used.sum() <= 1 + 1e-9):
             raise AllocationError("the shares of queues must be at least 0 and add up to 1 at "
                                   f"most, not {used.tolist()}")
+
+
+def kinds_of(primary: str, backfill: str) -> tuple[int, int]:
+    """Return what kernels call them."""
+    return _PRIMARY[primary], _BACKFILL[backfill]
 
 
 def _ints(values: ArrayLike | None, count: int) -> NDArray[np.int64]:

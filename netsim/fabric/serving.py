@@ -33,7 +33,7 @@ class PriorityEngine:
 
     @staticmethod
     def is_worth_keeping(coflows: NDArray[Any]) -> bool:
-        """Whether there are enough flows to keep a copy of them between decisions."""
+        """Whether there are so many flows that a copy of them should outlive a decision."""
         return bool(coflows["flows"].sum() >= _MANY)
 
     def begin(self, coflows: NDArray[Any], pools: tuple[NDArray[Any], ...],

@@ -367,17 +367,33 @@ def _llm(gpus: int, iterations: int) -> Callable[[bool], Any]:
     return build
 
 
-def _llm_jobs(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+def _simai(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """SimAI's example of 9,216 GPUs, whose groups and activations contend for the NICs."""
+    real = TRACES / "simai" / "workload_analytical.txt"
+    whole = real.is_file() and not smoke
+    with tempfile.TemporaryDirectory() as folder:
+        small = Path(folder) / "small.txt"
+        small.write_text("HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 1 pp: 2 all_gpus: 16\n"
+                         "1\nlayer -1 9 ALLREDUCE 8000 9 NONE 0 9 REDUCESCATTER 8000 0\n")
+        workload = netsim.read_workload(real if whole else small, pipeline="send",
+                                        nvlink="360GiB/s", nic="48.5GiB/s",
+                                        **({"efficiency": "."} if whole else {}))
+    network = netsim.gpu_cluster(1152 if whole else 2, 8, "360GiB/s", "48.5GiB/s", rails=1, spine=0)
+    return _run(network, workload, "maxmin", record=("jobs",))
+
+
+def _llm_jobs(allocator: str) -> Callable[[bool], Any]:
     """Four jobs of Llama-65B on 256 GPUs each, whose servers take turns on a cluster's."""
-    gpus, times = (16, 1) if smoke else (256, 10)
-    servers = 4 * gpus // 8
-    job = netsim.llm_job("llama-65b", tp=8, pp=2 if smoke else 8, dp=1 if smoke else 4, zero=1,
-                         global_batch=32, sequence_parallel=True, iterations=times)
-    hosts = np.arange(servers * 8).reshape(-1, 4, 8)
-    jobs = [replace(job, id=k, arrival_s=0.1 * k, hosts=hosts[:, k].ravel().tolist())
-            for k in range(4)]
-    network = netsim.gpu_cluster(servers)
-    return (lambda: netsim.simulate(network, jobs, allocator="parrot")), _bounded
+    def build(smoke: bool) -> Any:
+        gpus, times = (16, 1) if smoke else (256, 10)
+        servers = 4 * gpus // 8
+        job = netsim.llm_job("llama-65b", tp=8, pp=2 if smoke else 8, dp=1 if smoke else 4, zero=1,
+                             global_batch=32, sequence_parallel=True, iterations=times)
+        hosts = np.arange(servers * 8).reshape(-1, 4, 8)
+        jobs = [replace(job, id=k, arrival_s=0.1 * k, hosts=hosts[:, k].ravel().tolist())
+                for k in range(4)]
+        return _run(netsim.gpu_cluster(servers), jobs, allocator)
+    return build
 
 
 def _sprayed(smoke: bool) -> tuple[Callable[[], Any], Callable[[Any], None]]:
@@ -583,7 +599,9 @@ CASES = {case.name: case for case in (
     Case("collective-all-to-all-1024", _collective("all-to-all"), 1.0),
     Case("llm-1024-gpus", _llm(1024, 10), 10),
     Case("llm-65536-gpus", _llm(65536, 1), 60),
-    Case("llm-4-jobs-parrot", _llm_jobs, 6),
+    Case("llm-4-jobs-parrot", _llm_jobs("parrot"), 6),
+    Case("llm-4-jobs-sebf", _llm_jobs("sebf"), 12),
+    Case("simai-9216-gpus", _simai, 10),
     Case("sprayed-permutation-8192", _sprayed, 0.2),
     Case("wide-sebf-100k", _wide, 10.0),
     Case("two-links-40k", _two_links, 0.1),

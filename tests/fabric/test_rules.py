@@ -111,7 +111,7 @@ def test_who_changes_the_form_of_its_answer_ahead_of_the_clock():
     np.testing.assert_allclose(finishes(allocator=Both), finishes(allocator=InOrder), rtol=1e-12)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [*POLICIES, *BY_FLOW])
 def test_bit_for_bit_with_dead_links(policy):
     """A port that many jobs use is dead for a while, and so is one from host to host."""
     network = netsim.big_switch(8, 1.0, loopback_uses_ports=True)
@@ -137,10 +137,19 @@ def test_flows_one_by_one(policy, interval):
                           observe_interval=interval)
 
 
-def test_notes_are_those_of_the_policy():
+@pytest.mark.parametrize("policy", ["sebf", "aalo:first_threshold=2:queues=4"])
+def test_orders_of_flows_one_by_one_are_asked_in_the_event_loop(policy):
+    """SimPy's events are then those of arrivals and, under Aalo, of limits."""
+    fast, slow = (netsim.simulate(netsim.big_switch(8, 1.0), chains(8), allocator=each)
+                  for each in (policy, InPython(policy)))
+    assert fast.run["simpy_events"] < slow.run["simpy_events"] * 2 / 3
+
+
+@pytest.mark.parametrize("policy", ["parrot", "sebf:work_conservation=greedy", "fifo"])
+def test_notes_are_those_of_the_policy(policy):
     fast, slow = (netsim.simulate(netsim.big_switch(8, 1.0), chains(5), allocator=each,
                                   record=["decisions"]).decisions
-                  for each in ("parrot", InPython("parrot")))
+                  for each in (policy, InPython(policy)))
     assert fast.equals(slow)
 
 
@@ -238,18 +247,19 @@ def test_weights():
     np.testing.assert_allclose(finishes(jobs, netsim.big_switch(2, 1.0), allocator=heavy), [12, 8])
 
 
-def test_wake_at_and_limit():
+@pytest.mark.parametrize("leftover", ["none", "maxmin"])
+def test_wake_at_and_limit(leftover):
     """Who is first changes each second: two jobs of 2 bytes end at 3 and 4 s.
 
     With a limit of 0.5 bytes on all, the rule is asked again when the first has sent so many.
     """
-    @netsim.compiled(information="agnostic", options={"period": 1.0})
+    @netsim.compiled(information="agnostic", leftover=leftover, options={"period": 1.0})
     def in_turn(coflows, jobs, now, order):
         for c in range(len(coflows)):
             order.key[c] = (coflows[c].job + np.rint(now / order.options[0])) % 2
         order.wake_at[0] = now + order.options[0]
 
-    @netsim.compiled(information="agnostic")
+    @netsim.compiled(information="agnostic", leftover=leftover)
     def half_first(coflows, jobs, now, order):
         for c in range(len(coflows)):
             order.key[c] = coflows[c].sent >= 0.5

@@ -17,9 +17,8 @@ from netsim.fabric.kernels import compiled, inlined
 from netsim.fabric.kernels.greedy_changes import follow, mark, note, promote
 from netsim.fabric.kernels.greedy_rows import MOVED, STALE, copy_rows, find_rows, write_back
 from netsim.fabric.kernels.loop import (
-    HELD,
+    KEPT,
     REDO,
-    SHOWS,
     WAITS,
     Engine,
     end_flow,
@@ -27,6 +26,7 @@ from netsim.fabric.kernels.loop import (
     never,
     register,
     run,
+    write_nothing,
 )
 
 __all__ = ["begin", "resume", "serve_greedily"]
@@ -78,7 +78,7 @@ def serve_greedily(order, by_size, loop, table, chains, coming, finished, done, 
         engine = begin(rows[:loop[0].count], pools[0], pools[1], capacity, order, by_size)
         run(engine, loop, table, chains, coming, finished, done, capacity, carried)
         if loop[0].reason != REDO:
-            return engine if loop[0].reason in (HELD, SHOWS) else None
+            return engine if loop[0].reason in KEPT else None
 
 
 @compiled
@@ -172,10 +172,11 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
 
 def _leave(engine, coflows, pools, state):
     """Write bytes to the rows, and also rates unless new ones are about to be set."""
-    if state.reason not in (WAITS, REDO) and engine.tallies[_ENDED]:
+    in_force = state.reason == WAITS or state.only_moves == 1
+    if not in_force and state.reason != REDO and engine.tallies[_ENDED]:
         _serve_on(engine)
     write_back(coflows, pools[0], engine.groups, engine.senders, state.now,
-               1.0 if state.reason == WAITS else 0.0)
+               1.0 if in_force else 0.0)
 
 
 # --- one step --------------------------------------------------------------------------
@@ -235,4 +236,5 @@ def _serve_all(senders, crossings, links, members, moving):
     return count
 
 
-register(Greedy, Engine(_find_rates, _find_end, never, _advance, join_never, _leave))
+register(Greedy, Engine(_find_rates, _find_end, never, _advance, write_nothing, join_never,
+                        _leave))

@@ -3,7 +3,7 @@
 Each form of an allocation has an engine, a NamedTuple of arrays that holds the rates and updates
 them: `sharing.Parts` for weights, `serving.Served` and `greedy.Greedy` for a service in order,
 `rules.Ruled` for shares by a compiled rule or a Python policy. The loop itself is the same for all:
-each engine registers its own version of the six functions below.
+each engine registers its own version of the seven functions below.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from netsim.fabric.kernels.pools import admit, sort_by_job
 from netsim.fabric.kernels.progress import drop_finished
 from netsim.fabric.records import WAITED
 
-__all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "FULL", "HELD", "NEVER",
+__all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "CROSSES", "FULL", "HELD", "KEPT", "NEVER",
            "NOTICE_SLACK", "PAUSED", "POLICY", "REDO", "REFUSED", "SHOWS", "WAITS", "Engine",
-           "end_flow", "join_never", "never", "register", "run"]
+           "end_flow", "join_never", "never", "register", "run", "write_nothing"]
 
 #: As `GRID_SLACK`, of what marks completions: a trifle larger, or rounding could ring for one and
 #: not find it.
@@ -32,8 +32,12 @@ NOTICE_SLACK = 1.001 * GRID_SLACK
 #: has completed for which the policy or a process waits; the observer must be notified, which
 #: changes nothing, or a graph needs room for another iteration; there is no more room for rows; the
 #: engine must be rebuilt; the rule's allocation overloads a link; SimPy has an earlier event;
-#: listeners must be notified; a policy in Python must be asked for the next rates.
-WAITS, ASKS, PAUSED, FULL, REDO, REFUSED, HELD, SHOWS, POLICY = range(9)
+#: listeners must be notified; a policy in Python must be asked for the next rates; a coflow is
+#: about to cross its limit.
+WAITS, ASKS, PAUSED, FULL, REDO, REFUSED, HELD, SHOWS, POLICY, CROSSES = range(10)
+
+#: The reasons for which the loop is held: it resumes from where it is.
+KEPT = (HELD, SHOWS, CROSSES)
 
 #: When the loop pauses for the observer: not at all; at decisions; whenever rates change.
 NEVER, AT_DECISIONS, AT_ENDS = range(3)
@@ -65,6 +69,10 @@ def advance(engine, coflows, pools, capacity, dt, now, slack, state, finished, c
     """
 
 
+def write_rows(engine, coflows, pools, state):
+    """Bring the rows up to date before coflows come or go."""
+
+
 def join(engine, coflows, pools):
     """Add the coflows that the engine does not have yet; return whether there was room."""
 
@@ -80,6 +88,7 @@ class Engine(NamedTuple):
     find_end: Callable[..., Any]
     crossing_in: Callable[..., Any]
     advance: Callable[..., Any]
+    write_rows: Callable[..., Any]
     join: Callable[..., Any]
     leave: Callable[..., Any]
 
@@ -87,6 +96,10 @@ class Engine(NamedTuple):
 def never(_engine):
     """Return inf: coflows have no limits."""
     return np.inf
+
+
+def write_nothing(_engine, _coflows, _pools, _state):
+    """Do nothing: the rows are up to date, or the loop stops when coflows come or go."""
 
 
 def join_never(_engine, _coflows, _pools):
@@ -111,7 +124,7 @@ def _overload(function: Callable[..., Any]) -> None:
         lambda engine, *_: getattr(_ENGINES[engine.instance_class], function.__name__))
 
 
-for _function in (find_rates, find_end, crossing_in, advance, join, leave):
+for _function in (find_rates, find_end, crossing_in, advance, write_rows, join, leave):
     _overload(_function)
 
 
@@ -148,7 +161,7 @@ def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
     """
     state = loop[0]
     state.reason = _run(engine, state, table, chains, coming, finished, done, capacity, carried)
-    if state.reason not in (PAUSED, HELD, SHOWS):
+    if state.reason != PAUSED and state.reason not in KEPT:
         leave(engine, table[0][:state.count], table[2], state)
 
 
@@ -156,7 +169,7 @@ def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
 def _run(engine, state, table, chains, coming, finished, done, capacity, carried):
     rows, _, pools, _ = table
     # To find the end again might look at other flows, which has other roundings.
-    found = state.reason in (HELD, SHOWS)
+    found = state.reason in KEPT
     while True:
         if not found:
             if state.now >= state.notice and not state.only_moves:
@@ -176,11 +189,14 @@ def _run(engine, state, table, chains, coming, finished, done, capacity, carried
             if state.drops and state.gone + state.count > len(done):
                 return FULL
             arrival = _next_arrival(state, coming)
-            noticed = min(_observed(state.end, state), max(_observed(arrival, state), arrival))
+            joins = max(_observed(arrival, state), arrival)
+            noticed = min(_observed(state.end, state), joins)
             state.crossing = state.now + crossing_in(engine)
-            crosses = state.crossing < np.inf and state.crossing <= state.end
-            if crosses or noticed >= state.bound or noticed == np.inf:
+            crosses = state.crossing <= state.end and state.crossing < joins
+            if noticed >= state.bound or (noticed == np.inf and not crosses):
                 return WAITS
+            if crosses:
+                return CROSSES
             if noticed >= state.until:
                 return HELD
             state.notice = noticed
@@ -195,6 +211,7 @@ def _run(engine, state, table, chains, coming, finished, done, capacity, carried
         advance(engine, coflows, pools, capacity, dt, at, slack, state, finished, carried)
         state.now = at
         if state.only_moves and at >= state.notice:
+            state.crossing = at + crossing_in(engine)
             return ASKS
 
 
@@ -209,9 +226,11 @@ def _notice(engine, state, table, chains, coming, finished, done, capacity):
     """
     rows, jobs, pools, _ = table
     state.end = state.now
+    if state.finished and not state.goes_on:
+        return ASKS
+    if state.finished or _next_arrival(state, coming) <= state.now:
+        write_rows(engine, rows[:state.count], pools, state)
     if state.finished:
-        if not state.goes_on:
-            return ASKS
         state.decides = state.shows = True
         waits = _follow(rows, pools[0], finished[:state.finished], state, chains)
         state.finished = 0

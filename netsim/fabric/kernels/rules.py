@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.crossings import Crossings, add_greedily, find_factor, take_in
-from netsim.fabric.kernels.loop import POLICY, REFUSED, WAITS, Engine, register
+from netsim.fabric.kernels.loop import POLICY, REFUSED, WAITS, Engine, register, write_nothing
 from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh
 from netsim.ties import EQUAL
 
 __all__ = ["ALL", "COFLOWS", "JOBS", "NO_ORDER", "NO_RULE", "OTHERS", "SIGNATURE", "SOUND",
-           "UNSOUND", "UNSTRETCHED", "Form", "Order", "Reads", "Ruled", "ask", "share_out"]
+           "UNSOUND", "UNSTRETCHED", "UNUSED", "Form", "Order", "Reads", "Ruled", "ask",
+           "share_out"]
 
 #: What a rule sees of each active coflow, and of each job; the names are those of `FabricView`.
 COFLOWS = np.dtype([("job", "i8"), ("id", "i8"), ("order", "i8"), ("width", "i8"),
@@ -35,9 +36,9 @@ JOBS = np.dtype([("active", "i8"), ("completed", "i8"), ("arrival_s", "f8"), ("a
 #: that fits; those without one get the largest common share that fits.
 UNSTRETCHED, ALL, OTHERS = range(3)
 
-#: In place of a link: all is well; the rule has written what cannot be; a policy's order does not
-#: name each coflow once.
-SOUND, UNSOUND, NO_ORDER = -1, -3, -5
+#: In place of a link: all is well; the rule has written what cannot be, or what does not go with
+#: what it gives; a policy's order does not name each coflow once.
+SOUND, UNSOUND, UNUSED, NO_ORDER = -1, -3, -4, -5
 
 #: For each coflow, how many moves in an order that is nearly right are worth it.
 _MOVES = 8
@@ -127,6 +128,10 @@ class Form(NamedTuple):
         became valid.
     merges : bool
         Whether keys that differ only by rounding errors count as equal.
+    serves : bool
+        Whether coflows are served in order, flow by flow, rather than kept in step.
+    primary, backfill : int
+        If they are served: what comes first and who gets the rest, as named in `serving_rows`.
     """
 
     most: float
@@ -134,6 +139,9 @@ class Form(NamedTuple):
     stretch: int
     by_job: bool
     merges: bool
+    serves: bool
+    primary: int
+    backfill: int
 
 
 class Ruled(NamedTuple):
@@ -599,4 +607,5 @@ def _leave(_ruled, _coflows, _pools, _state):
     """Do nothing: the rows are up to date."""
 
 
-register(Ruled, Engine(_find_rates, _find_end, _crossing_in, _advance, _join, _leave))
+register(Ruled, Engine(_find_rates, _find_end, _crossing_in, _advance, write_nothing, _join,
+                       _leave))

@@ -16,13 +16,11 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.loop import (
-    HELD,
+    KEPT,
     REDO,
-    SHOWS,
     WAITS,
     Engine,
     end_flow,
-    join_never,
     register,
     run,
 )
@@ -39,6 +37,7 @@ from netsim.fabric.kernels.serving_rows import (
     PRIMARY,
     QUEUES,
     REACHED,
+    STALE,
     Served,
     copy_rows,
     strike,
@@ -82,15 +81,18 @@ def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
                            loop[0].interval)
         run(served, loop, table, chains, coming, finished, done, capacity, carried)
         if loop[0].reason != REDO:
-            return served if loop[0].reason in (HELD, SHOWS) else None
+            return served if loop[0].reason in KEPT else None
 
 
 # --- what the loop calls ---------------------------------------------------------------
 
 
 def _find_rates(served, coflows, _jobs, _pools, capacity, state):
-    """Set every flow's rate; return `REDO` once a fifth have ended, as a new copy pays then."""
-    if 5 * served.form[GONE] > len(served.senders.left):
+    """Set every flow's rate; return `REDO` if a new copy is needed or pays.
+
+    It is needed when coflows have come or gone, and pays once a fifth of the flows have ended.
+    """
+    if served.form[STALE] or 5 * served.form[GONE] > len(served.senders.left):
         return REDO
     _serve(served, capacity)
     mark_started(coflows, served.groups, served.moving[:served.form[MOVING]], state)
@@ -152,7 +154,27 @@ def _end(served, i, coflows, flows, now, state, finished):
              finished)
 
 
+def _write_rows(served, coflows, pools, state):
+    """Write bytes to the rows; the copy is out of date from then on."""
+    if not served.form[STALE]:
+        _write(served, coflows, pools[0], state.now, False)
+        served.form[STALE] = 1
+
+
+def _join(served, _coflows, _pools):
+    """Return True: a new copy is made, as `_write_rows` has been called before."""
+    return True
+
+
 def _leave(served, coflows, pools, state):
+    """Write bytes to the rows, and rates if these stay in force."""
+    if not served.form[STALE]:  # else that has been done, and rows may have moved
+        in_force = state.reason == WAITS or state.only_moves == 1
+        _write(served, coflows, pools[0], state.now, in_force)
+
+
+@in_place
+def _write(served, coflows, flows, now, in_force):
     """Compute bytes and rates of all flows, and write them to the rows."""
     groups, runs = served.groups, served.runs
     first, eager = served.form[PRIMARY], served.form[EAGER]
@@ -161,14 +183,14 @@ def _leave(served, coflows, pools, state):
             if groups[k].steps:
                 settle(groups[k], runs, served.senders, served.path, served.past,
                        first == QUEUES)
-    if state.reason != WAITS:
+    if not in_force:
         for r in range(len(runs)):
             runs[r].busy = 0
     elif not eager:
         for k in served.moving[:served.form[MOVING]]:
             _set_rates(groups[k], runs, served.senders, served.path, served.held, served.rest,
                        served.form)
-    write_back(served, coflows, pools[0], state.now)
+    write_back(served, coflows, flows, now)
 
 
 # --- one step --------------------------------------------------------------------------
@@ -413,4 +435,5 @@ def _greedy(served, group):
                         left[link[path[i, h]]] -= most
 
 
-register(Served, Engine(_find_rates, _find_end, _crossing_in, _advance, join_never, _leave))
+register(Served, Engine(_find_rates, _find_end, _crossing_in, _advance, _write_rows, _join,
+                        _leave))

@@ -13,9 +13,9 @@ from netsim.fabric.kernels.serving_fill import Filling
 from netsim.fabric.kernels.serving_stretch import Past, begin, memory
 from netsim.fabric.records import DUST, ROUNDINGS
 
-__all__ = ["BACKFILL", "EAGER", "FRESH", "GONE", "GREEDY", "MADD", "MAXMIN", "MOVING", "NOBODY",
-           "PRIMARY", "QUEUES", "REACHED", "Served", "copy_rows", "resume", "strike",
-           "write_back"]
+__all__ = ["BACKFILL", "EAGER", "FRESH", "GONE", "GREEDY", "MADD", "MAXMIN", "MOVING",
+           "NOBODY", "PRIMARY", "QUEUES", "REACHED", "STALE", "Served", "copy_rows",
+           "resume", "strike", "write_back"]
 
 #: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
 #: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
@@ -23,9 +23,10 @@ NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
 
 #: Where ``form`` says what comes first and who gets the rest; whether each flow's rate is set at
 #: each step, or only the levels of slots are remembered; how many flows have ended; whether all
-#: is still to be served for the first time; how many groups move; and whether one stands still that
-#: has sent as much as its limit.
-PRIMARY, BACKFILL, EAGER, GONE, FRESH, MOVING, REACHED = range(7)
+#: is still to be served for the first time; how many groups move; whether one stands still that
+#: has sent as much as its limit; and whether the copy is out of date, as coflows have gone or come
+#: since.
+PRIMARY, BACKFILL, EAGER, GONE, FRESH, MOVING, REACHED, STALE = range(8)
 
 #: A link of a group. ``open`` of its flows have not ended, with ``known`` bytes when these were
 #: last added up. Its ``members[first:stop]`` are these flows, or, where their other slots lie close
@@ -121,7 +122,7 @@ class Served(NamedTuple):
         in both fillings, so the group can be skipped while a wall is full.
     moving : ndarray of int, shape (groups,)
         The groups that are not still come first.
-    form : ndarray of int, shape (7,)
+    form : ndarray of int, shape (8,)
         As named above.
     """
 
@@ -169,7 +170,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
     """Copy the unfinished flows of coflows, to be served by a rule; see `serving.serve`."""
     order = rule[0]
     groups = _groups(coflows, rule)
-    count = groups[-1].flow + groups[-1].flows
+    count = groups[-1].flow + groups[-1].flows if len(groups) else 0
     left, floor = np.empty(count), np.empty(count)
     place = np.empty(count, np.int32)
     index = np.empty(count, np.int64)
@@ -208,7 +209,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
     past = memory(groups, slots)
     traffic = (np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1))
     begin(groups, runs, left, floor)
-    form = np.zeros(7, np.int64)
+    form = np.zeros(8, np.int64)
     _begin_form(form, rule, interval)
     most, links = 0, len(capacity)
     for k in range(len(groups)):
@@ -230,6 +231,7 @@ def _begin_form(form, rule, interval):
     form[FRESH] = 1
     form[MOVING] = 0
     form[REACHED] = 0
+    form[STALE] = 0
 
 
 @inlined

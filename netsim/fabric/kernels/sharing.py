@@ -10,7 +10,14 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import sooner
-from netsim.fabric.kernels.loop import WAITS, Engine, end_flow, never, register
+from netsim.fabric.kernels.loop import (
+    WAITS,
+    Engine,
+    end_flow,
+    never,
+    register,
+    write_nothing,
+)
 from netsim.fabric.kernels.progress import begin_row, write_flow
 from netsim.fabric.kernels.sharing_ends import forget_ends, keep_ends, left_of, next_class
 from netsim.fabric.kernels.sharing_fill import fill_up
@@ -210,4 +217,4 @@ def settle(parts, coflows, flows):
             write_flow(row, flow, left, rate, now)
 
 
-register(Parts, Engine(_find_rates, _find_end, never, _advance, _join, _leave))
+register(Parts, Engine(_find_rates, _find_end, never, _advance, write_nothing, _join, _leave))

@@ -1,0 +1,88 @@
+"""Service in order by a compiled rule, asked again in compiled code when coflows come or go."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels.loop import KEPT, PAUSED, REDO, REFUSED, run
+from netsim.fabric.kernels.progress import refresh
+from netsim.fabric.kernels.rules import SOUND, UNUSED, ask
+from netsim.fabric.kernels.serving_rows import copy_rows
+
+__all__ = ["serve_by"]
+
+
+@compiled
+def serve_by(ruled, loop, table, chains, coming, finished, done, capacity, carried):
+    """Serve coflows in the order that a rule gives, over and over until the loop stops.
+
+    Parameters
+    ----------
+    ruled : Ruled
+        Its rule is asked first if the loop ``decides``; otherwise its last decision still holds.
+
+    Returns
+    -------
+    Served or None
+        The engine, if the loop is held or pauses.
+    """
+    state = loop[0]
+    rows, jobs, pools, _ = table
+    until = state.until
+    while _decide(ruled, rows, jobs, pools, capacity, state, until):
+        served = copy_rows(rows[:state.count], pools[0], pools[1], pools[2], capacity,
+                           _service(ruled, state.count), state.interval)
+        run(served, loop, table, chains, coming, finished, done, capacity, carried)
+        if state.reason != REDO:
+            return served if state.reason == PAUSED or state.reason in KEPT else None
+    return None
+
+
+@in_place
+def _decide(ruled, rows, jobs, pools, capacity, state, until):
+    """Ask the rule if the loop decides; return whether what it says can be put into force."""
+    count = state.count
+    state.notice = state.now  # rates are to be found
+    state.decides &= count > 0
+    if state.decides:
+        flows, hops, loads = pools
+        if ruled.reads.gamma or ruled.reads.active_gamma:
+            refresh(rows[:count], flows, hops, loads, capacity)
+        for c in range(count):
+            ruled.spare[c] = c
+        state.link = ask(ruled, rows[:count], jobs, state.now, ruled.spare[:count])
+        if state.link == SOUND and _has_unused(ruled, count):
+            state.link = UNUSED
+        if state.link != SOUND:
+            state.reason = REFUSED
+            return False
+    elif count == 0:
+        ruled.order.wake_at[0] = np.inf
+    state.until = min(until, ruled.order.wake_at[0])
+    return True
+
+
+@inlined
+def _has_unused(ruled, count):
+    """Whether the rule has written shares, which what it gives does not take."""
+    for c in range(count):
+        if ruled.order.share[c] != 0.0 or ruled.order.most[c] < ruled.form.most:
+            return True
+    return False
+
+
+@inlined
+def _service(ruled, count):
+    """Return the decision in force in the form that `serving_rows.copy_rows` takes."""
+    order, form = ruled.order, ruled.form
+    sequence = ruled.sequence[:count].copy()
+    queue = order.queue[:count].copy()
+    found = 0
+    for q in range(len(order.part)):
+        for c in ruled.sequence[:count]:
+            if queue[c] == q:
+                sequence[found] = c
+                found += 1
+    return (sequence, form.primary, form.backfill, queue, order.part.copy(),
+            order.limit[:count].copy())
