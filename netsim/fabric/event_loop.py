@@ -33,6 +33,7 @@ from netsim.fabric.kernels.serving_rule import serve_by
 from netsim.fabric.records import COFLOW, LOOP, TOLD
 from netsim.fabric.ruling import Ruling
 from netsim.fabric.service import PriorityService
+from netsim.fabric.serving import MANY
 
 __all__ = ["EventLoop", "ignore"]
 
@@ -86,6 +87,9 @@ class EventLoop:
         decision.
     shows : bool
         Whether the loop is held because of `stepwise`.
+    outgrown : bool
+        Whether it stopped before a decision of a rule, as there are so many flows that coflows are
+        better served on a copy that outlives decisions.
     asks : bool
         Whether the loop stopped because coflows completed or the requested time has passed.
     """
@@ -101,7 +105,7 @@ class EventLoop:
         self._finished = np.empty(0, np.int64)
         self._done = np.empty(_DONE, COFLOW)
         self._held: Any = None
-        self.stepwise = self.shows = self.asks = False
+        self.stepwise = self.shows = self.asks = self.outgrown = False
         self.now = 0.0
 
     # --- the ways of an allocation into force ----------------------------------------
@@ -140,6 +144,7 @@ class EventLoop:
     def serve(self, service: PriorityService | Ruling, now: float, until: float) -> None:
         """Serve coflows in order, or by a rule's last decision, until a coflow completes."""
         table = self._table
+        self.outgrown = False
         if isinstance(service, Ruling):
             service = service.service()
         keeps = table.serving.is_worth_keeping(table.coflows)
@@ -189,14 +194,17 @@ class EventLoop:
             self._begin(now, until, bound, notice=now, goes_on=True, drops=True, together=in_step,
                         decides=True)
             ruling.forget()
-        why = FULL
-        while why in (FULL, REDO) or (why == POLICY and ruling.answer(self.now)):
+        why, self.outgrown = FULL, False
+        while not self.outgrown and (why in (FULL, REDO)
+                                     or (why == POLICY and ruling.answer(self.now))):
             if why == FULL:
                 table.make_room_for_chains(self.now)
             if served is None:
                 self._state["until"] = until
             why = self._run(served or ruling.engine(check), _NO_COFLOWS, ruling)
             served = None
+            self.outgrown = (why == REDO and bool(self._state["decides"][0])
+                             and table.serving.is_worth_keeping(table.coflows))
         self._tell_of_dropped()
 
     def pass_time(self, now: float, until: float) -> None:
@@ -306,7 +314,7 @@ class EventLoop:
         args = (state, table.kernel_view, table.chains.kernel_view, coming, self._finished,
                 self._done, table.capacity, carried)
         if isinstance(engine, Ruled) and engine.form.serves:
-            return serve_by(engine, *args)
+            return serve_by(engine, MANY, *args)
         run(engine, *args)
         return engine
 

@@ -405,7 +405,7 @@ class FabricProcess:
             ruling = self._policy.in_loop or self._policy.ahead
             assert ruling is not None
             self._go_by(ruling)
-        if self._service is not None:  # a coflow that crosses its limit now has not been seen yet
+        if self._service is not None and not self._loop.outgrown:  # who crosses now is yet unseen
             self._revisit_at = min(self._asks_at, self._loop.crossing)
         self._set_alarm()
 
@@ -555,8 +555,8 @@ class FabricProcess:
             return
         self._policy.referee.asked_s = now
         self._shows = True
-        if self._policy.in_loop is not None:
-            self._go_by(self._policy.in_loop)
+        if (rule := self._policy.rule_for_loop()) is not None:
+            self._go_by(rule)
             return
         if self._persistent:
             self.decisions += 1
@@ -635,7 +635,8 @@ class FabricProcess:
         self._expect_next(loop.end)
         if serves:
             self._asks_at = self._grid.due(ruling.wake_at, loop.now)
-            self._revisit_at = min(self._asks_at, self._grid.due(loop.crossing))
+            self._revisit_at = (loop.now if loop.outgrown else
+                                min(self._asks_at, self._grid.due(loop.crossing)))
         else:
             self._revisit_at = self._asks_at = self._grid.due(loop.crossing, loop.now)
 

@@ -116,11 +116,11 @@ class Ruling:
             raise self.failure(error) from error
         if wrong != rules.SOUND:
             raise RuleError(self.wrong())
-        if (unused := self.unused()) is not None:
+        if unused := self.unused():
             raise RuleError(unused)
 
-    def unused(self) -> str | None:
-        """Say what a rule has written that does not go with what it gives; None if all does."""
+    def unused(self) -> str:
+        """Say what a rule has written that does not go with what it gives; "" if all does."""
         rule, order, count = self.rule, self._order, len(self._table.coflows)
         lost = []
         if rule.gives in ("weights", "flows") and np.isfinite(order.limit[:count]).any():
@@ -132,7 +132,7 @@ class Ruling:
             return (f"has a rule ({rule.place}) that has written {name}, which goes with {what}, "
                     f"but it gives {rule.gives}"
                     + (f" with leftover={rule.leftover!r}" if rule.leftover != "none" else ""))
-        return None
+        return ""
 
     def answer(self, now: float) -> bool:
         """Prepare the loop's next decision; for `Asking` only, as the loop calls rules itself."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels import greedy, serving_rows
 from netsim.fabric.service import PriorityService
 
-__all__ = ["PriorityEngine"]
+__all__ = ["MANY", "PriorityEngine"]
 
 #: Of so many flows a copy to serve is worth keeping; of fewer, handing it over costs more.
-_MANY = 2000
+MANY = 2000
 
 
 class PriorityEngine:
@@ -34,7 +34,7 @@ class PriorityEngine:
     @staticmethod
     def is_worth_keeping(coflows: NDArray[Any]) -> bool:
         """Whether there are so many flows that a copy of them should outlive a decision."""
-        return bool(coflows["flows"].sum() >= _MANY)
+        return bool(coflows["flows"].sum() >= MANY)
 
     def begin(self, coflows: NDArray[Any], pools: tuple[NDArray[Any], ...],
               capacity: NDArray[np.float64], service: PriorityService, interval: float) -> Any:

@@ -403,7 +403,7 @@ def test_only_rings_by_the_contention_model_and_its_plans():
             assert one.jobs["finish_s"].tolist() == pytest.approx(other.jobs["finish_s"].tolist())
     pair = JobSpec(1, model=ParallelModel([ModelStage(), ModelStage()], name="mine"))
     with pytest.raises(InputError, match=r"execution 'rar-contention' needs rings: job 1 is no "
-                                         r"ring: it has the model 'mine', .* 'fifo'"):
+                                         r"ring: it has the model 'mine'\. .* 'fifo'"):
         netsim.simulate(cluster, [ring, pair])
     with pytest.raises(InputError, match="scheduler 'ff' needs rings: job 1 is no ring"):
         netsim.simulate(cluster, [ring, pair], execution="fabric", scheduler="ff")

@@ -499,7 +499,7 @@ def test_bad_input():
     with pytest.raises(InputError, match="job 0 needs 3 GPUs; cluster 'cluster' has 2"):
         run(Cluster(gpus=[2]), [ring(0, 3)], Queue(), Contention())
     nowhere = JobSpec(0, stages=[Stage("compute", compute_s=1)])
-    with pytest.raises(InputError, match=r"job 0 has no ranks, .* give it ranks, a GPU each"):
+    with pytest.raises(InputError, match=r"job 0 has no ranks .* give it ranks, one per GPU"):
         netsim.simulate(Cluster(gpus=[2]), [nowhere], execution="fabric")
     assert netsim.simulate(Cluster(gpus=[2]), [replace(nowhere, ranks=2)],
                            execution="fabric").jobs["finish_s"][0] == 1

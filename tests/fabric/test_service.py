@@ -102,7 +102,7 @@ def untied(workload):
 def kept(request, monkeypatch):
     """Whether what the service works on is kept from decision to decision, however small."""
     if request.param:
-        monkeypatch.setattr(serving, "_MANY", 0)
+        monkeypatch.setattr(serving, "MANY", 0)
 
 
 @pytest.mark.usefixtures("kept")

@@ -106,7 +106,7 @@ def test_finish_times(service, data, network, workload, limits, turn, interval, 
     rule = Rule(primary, "greedy" if by_size else backfill,
                 [] if by_size else sorted(50_000.0 * limit for limit in limits), turn, by_size)
     ahead = data.draw(changes(network))
-    with mock.patch.object(serving, "_MANY", 0 if kept else serving._MANY):
+    with mock.patch.object(serving, "MANY", 0 if kept else serving.MANY):
         found = netsim.simulate(
             network, workload, allocator=Served(rule), observe_interval=interval,
             events=[dict(zip(("at", "link", "capacity"), each, strict=True)) for each in ahead])
