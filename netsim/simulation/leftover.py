@@ -26,12 +26,15 @@ def leftover_of(fabric: FabricProcess) -> dict[str, str]:
     """
     if not fabric.decisions:
         return {}
-    # A rule that keeps coflows in step decides without an answer.
     answer, allocator = fabric.answer, fabric.allocator
     how = str(allocator.leftover)
-    in_step = answer is None or answer.in_step
-    shared_again = (answer is not None and not answer.in_step and answer.rates is None
-                    and answer.decisions == "flow")
+    if answer is None:  # a rule that the event loop asks
+        rule = allocator.compiled_rule
+        in_step = rule is None or rule.in_step
+        shared_again = not in_step
+    else:
+        in_step = answer.in_step
+        shared_again = not in_step and answer.rates is None and answer.decisions == "flow"
     to = "coflows" if in_step else "flows"
     return {"leftover": how if how in ("", "none") else f"{how} to {to}",
             "decides_per": ("flow" if shared_again or allocator.wakes_on & Event.FLOW_DONE

@@ -375,7 +375,7 @@ def test_bad_clusters_and_jobs():
         netsim.simulate(cluster_of(1, 2), workload_of([(0, 1, 10, 0)]), scheduler="fifo",
                         execution="asrpt")
     other = [JobSpec(0, pattern="all-to-all", ranks=2, nbytes=1e6)]
-    with pytest.raises(InputError, match="job 0 has the pattern 'all-to-all': what an iteration"):
+    with pytest.raises(InputError, match="job 0 has the pattern 'all-to-all': the time of an "):
         netsim.simulate(cluster_of(1, 2), other, scheduler="fifo", execution="asrpt")
     with pytest.raises(InputError, match="scheduler 'a-srpt' needs no placement: it chooses"):
         netsim.simulate(cluster_of(2, 2), workload, scheduler="a-srpt", placement="mapped",
