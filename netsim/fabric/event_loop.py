@@ -88,8 +88,8 @@ class EventLoop:
     shows : bool
         Whether the loop is held because of `stepwise`.
     outgrown : bool
-        Whether it stopped before a decision of a rule, as there are so many flows that coflows are
-        better served on a copy that outlives decisions.
+        Whether it stopped before a rule's decision because, with this number of flows, a copy that
+        outlives decisions is faster.
     asks : bool
         Whether the loop stopped because coflows completed or the requested time has passed.
     """
@@ -223,7 +223,7 @@ class EventLoop:
         self.ended = 0
         self._run(self._held, _NO_COFLOWS)
         self.crossing = float(self._state["crossing"][0])
-        if self.ended:  # which a copy that outlives this would yet have to react to
+        if self.ended:  # a copy that outlives decisions would miss these ends
             self._table.serving.end()
 
     # --- the loop --------------------------------------------------------------------

@@ -405,7 +405,7 @@ class FabricProcess:
             ruling = self._policy.in_loop or self._policy.ahead
             assert ruling is not None
             self._go_by(ruling)
-        if self._service is not None and not self._loop.outgrown:  # who crosses now is yet unseen
+        if self._service is not None and not self._loop.outgrown:  # one may cross now
             self._revisit_at = min(self._asks_at, self._loop.crossing)
         self._set_alarm()
 

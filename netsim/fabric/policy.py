@@ -59,10 +59,10 @@ class Policy:
         self.ahead = Asking(table, self._ask_ahead) if may_be_asked_ahead else None
 
     def rule_for_loop(self) -> Ruling | None:
-        """Return the rule if the event loop is to ask it, rather than be left at each decision.
+        """Return the rule that the event loop asks; None if Python makes each decision.
 
-        With very many flows that are served in order, a copy of them that outlives decisions is
-        faster.
+        With very many flows served in order, Python decides: it keeps a copy of them from decision
+        to decision, which is faster.
         """
         rule, table = self.in_loop, self._table
         if rule is None or (not rule.rule.in_step

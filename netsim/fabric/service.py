@@ -111,7 +111,7 @@ class PriorityService:
 
 
 def kinds_of(primary: str, backfill: str) -> tuple[int, int]:
-    """Return what kernels call them."""
+    """Return the numbers by which kernels know them."""
     return _PRIMARY[primary], _BACKFILL[backfill]
 
 

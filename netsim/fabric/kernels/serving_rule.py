@@ -22,7 +22,7 @@ def serve_by(ruled, many, loop, table, chains, coming, finished, done, capacity,
     ruled : Ruled
         Its rule is asked first if the loop ``decides``; otherwise its last decision still holds.
     many : int
-        Once there are so many flows, stop at the next decision, with `REDO` as the reason: a copy
+        With at least this many flows, stop at the next decision, with `REDO` as the reason: a copy
         that outlives decisions is faster then.
 
     Returns
@@ -48,7 +48,7 @@ def serve_by(ruled, many, loop, table, chains, coming, finished, done, capacity,
 def _decide(ruled, rows, jobs, pools, capacity, state, until):
     """Ask the rule if the loop decides; return whether what it says can be put into force."""
     count = state.count
-    state.notice = state.now  # rates are to be found
+    state.notice = state.now  # so that the loop finds rates first
     state.decides &= count > 0
     if state.decides:
         flows, hops, loads = pools
