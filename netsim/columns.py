@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -222,7 +223,7 @@ class Columns(NamedTuple):
         return np.arange(counts.sum()) + np.repeat(first - before, counts)
 
 
-def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str
+def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str, *, names: bool = True
                  ) -> tuple[tuple[Ints, Ints, Floats, Floats], tuple[str | int, ...]]:
     """Check the sources, destinations, sizes and starts of flows, and convert them to arrays.
 
@@ -236,6 +237,8 @@ def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str
         applies to all flows.
     owner : str
         The owner of the flows, for errors.
+    names : bool
+        Whether hosts may be given by name. If not, sources and destinations are ranks.
 
     Raises
     ------
@@ -243,13 +246,13 @@ def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str
         If a value is invalid, with its row; or if lengths differ.
     """
     (src, sources), (dst, destinations), (nbytes, sizes), (start, starts) = named
-    names = f"{owner}: {src}", f"{owner}: {dst}"
+    whats = f"{owner}: {src}", f"{owner}: {dst}"
     hosts: dict[str | int, int] = {}
-    if any(map(_holds_names, (sources, destinations))):
+    if names and any(map(_holds_names, (sources, destinations))):
         sources, destinations = (_places(each, hosts, what) for each, what in
-                                 zip((sources, destinations), names, strict=True))
+                                 zip((sources, destinations), whats, strict=True))
     found: list[NDArray[Any]] = [
-        *map(_hosts, (sources, destinations), names),
+        *map(partial(_hosts, of="hosts" if names else "ranks"), (sources, destinations), whats),
         _quantities(sizes, f"{owner}: {nbytes}", parse_bytes, _MOST_BYTES, "bytes"),
         _quantities(starts, f"{owner}: {start}", parse_seconds, _MOST_S, "seconds")]
     lengths = [(name, len(array)) for (name, _), array in zip(named, found, strict=True)
@@ -286,12 +289,12 @@ def _places(given: Any, known: dict[str | int, int], what: str) -> Any:
     return places[0] if one else places
 
 
-def _hosts(values: ArrayLike, what: str) -> Ints:
-    """Convert numbers of hosts, or one of them, to an array."""
+def _hosts(values: ArrayLike, what: str, of: str) -> Ints:
+    """Convert numbers of hosts or ranks, or one of them, to an array."""
     if _is_one(values):
         check_whole(plain(values), what, most=_MOST_HOST)
         return np.array(values, np.int64)
-    given = _numbers(values, what, "numbers of hosts")
+    given = _numbers(values, what, f"numbers of {of}")
     good = (given >= 0) & (given <= _MOST_HOST)
     if given.dtype.kind == "f":
         good &= np.floor(given) == given

@@ -50,6 +50,9 @@ __all__ = ["UNKNOWN", "Flow", "Flows", "History", "JobColumns", "JobSpec", "Stag
 #: Tolerance for a share times a number of jobs, as 0.29 * 100 is slightly less than 29.
 _ROUNDING = 1e-9
 
+#: What the sources and destinations in a table of flows may be.
+_ENDPOINTS = ("hosts", "ranks")
+
 
 @plain_numbers
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,15 +148,15 @@ class Workload:
     @classmethod
     def from_frame(cls, df: pd.DataFrame, *, src: str = "src", dst: str = "dst",
                    nbytes: str | None = None, start: str | None = "start_s",
-                   coflow: str | None = None, job: str | None = None, name: str = "workload",
-                   seed: int = 0) -> Self:
+                   coflow: str | None = None, job: str | None = None, endpoints: str = "hosts",
+                   name: str = "workload", seed: int = 0) -> Self:
         """Make a workload from a table with one row per flow.
 
         Parameters
         ----------
         df : pandas.DataFrame
         src, dst : str
-            Names of the columns of sources and destinations; numbers or names of hosts.
+            Names of the columns of sources and destinations.
         nbytes : str, optional
             Name of the column of sizes in bytes; ``"nbytes"``, or else ``"bytes"``, if None.
         start : str or None
@@ -165,6 +168,10 @@ class Workload:
             Name of the column with the job of each coflow. A job arrives at the start of its first
             coflow, and is done when all its coflows have been sent. If None, ``"job"`` if there is
             one; else each coflow is a job.
+        endpoints : {"hosts", "ranks"}
+            What sources and destinations are: hosts, by number or by name on the network; or ranks,
+            which are counted from 0 in each job. The hosts of ranks are chosen when the workload
+            runs: on a network by the seed of the run, on a cluster by its placement.
         name, seed
             As for `Workload`.
 
@@ -175,16 +182,16 @@ class Workload:
         Raises
         ------
         InputError
-            If a column is missing, a value is invalid, or the flows of a coflow have several starts
-            or jobs.
+            If a column is missing, a value is invalid, a rank is not a number, or the flows of a
+            coflow have several starts or jobs.
 
         Notes
         -----
         Labels of coflows and jobs that are whole numbers are their ids; a job has the id of its
         coflow if there is only a column of coflows. Other labels become the names of jobs, which
-        are numbered in order of their first rows. If each job has one coflow, the workload is
-        stored as columns, as with `from_arrays`. Otherwise jobs have a stage for each coflow, named
-        after its label.
+        are numbered in order of their first rows. If each job has one coflow between hosts, the
+        workload is stored as columns, as with `from_arrays`. Otherwise jobs have a stage for each
+        coflow, named after its label.
 
         Examples
         --------
@@ -199,12 +206,16 @@ class Workload:
         """
         check_name(name, "workload: name")
         owner = f"workload {name!r}"
+        if endpoints not in _ENDPOINTS:
+            raise InputError(f"{owner}: endpoints must be one of {', '.join(_ENDPOINTS)}, not "
+                             f"{endpoints!r}")
         names = column_names(df, {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
                                   "coflow": coflow, "job": job}, owner)
         given: list[Any] = [(names[each], df[names[each]]) for each in ("src", "dst", "nbytes")]
         given.append(("start", np.zeros(len(df))) if start is None else (start, df[start]))
-        flows, hosts = flow_columns(given, owner)
-        jobs = _jobs_of(flows[:3], grouped(df, names, flows[3], owner), hosts)
+        placed = endpoints == "hosts"
+        flows, hosts = flow_columns(given, owner, names=placed)
+        jobs = _jobs_of(flows[:3], grouped(df, names, flows[3], owner), hosts, placed=placed)
         return cls(jobs, name, seed=seed)
 
     def __len__(self) -> int:
@@ -404,14 +415,15 @@ class Workload:
         return pd.concat(parts, ignore_index=True)
 
 
-def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows, hosts: tuple[str | int, ...]
-             ) -> Sequence[JobSpec]:
-    """Make the jobs of grouped flows: columns if each job has one coflow, else objects.
+def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows, hosts: tuple[str | int, ...],
+             *, placed: bool) -> Sequence[JobSpec]:
+    """Make the jobs of grouped flows: columns if each is placed and has one coflow, else objects.
 
-    `hosts` are the hosts behind the numbers in the flows, if they have names.
+    `hosts` are the hosts behind the numbers in the flows, if they have names. Jobs that are not
+    placed have no hosts, and the numbers are those of ranks.
     """
     src, dst, nbytes = (each[groups.rows] for each in flows)
-    if len(groups.id) == len(groups.job):
+    if placed and len(groups.id) == len(groups.job):
         return JobColumns(Columns(src, dst, nbytes, groups.counts, groups.id, groups.start_s,
                                   groups.coflow_id, groups.names, hosts).in_order())
     stops = np.cumsum(groups.counts)
@@ -424,8 +436,9 @@ def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows, hosts: tuple[s
     for k, (job, own) in enumerate(zip(groups.job, groups.coflow_id, strict=True)):
         stages[job].append(Stage(str(groups.labels[k]), sent[k], release_s=float(release_s[k]),
                                  coflow_id=None if own < 0 else own))
-    hosts, names = hosts or first_hosts(max(each.ranks for each in sent)), groups.names
-    return [JobSpec(int(number), float(arrival_s[k]), stages=stages[k], hosts=hosts,
+    of_ranks = (hosts or first_hosts(max(each.ranks for each in sent))) if placed else None
+    names = groups.names
+    return [JobSpec(int(number), float(arrival_s[k]), stages=stages[k], hosts=of_ranks,
                     name=names[k] if names else "") for k, number in enumerate(groups.id)]
 
 

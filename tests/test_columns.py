@@ -237,6 +237,10 @@ def test_a_table_without_labels_is_arrays():
     ({"c": [7, 7, None, 12]}, {"coflow": "c"}, "c of row 2 is missing"),
     ({"c": [7, 7, -3, 12]}, {"coflow": "c"}, "c must be texts, or whole numbers from 0 .*, not -3"),
     ({"c": [7, 7, 0.5, 12]}, {"coflow": "c"}, "c must be texts, or whole numbers .*, not 0.5"),
+    ({}, {"endpoints": "servers"}, "endpoints must be one of hosts, ranks, not 'servers'"),
+    ({"src": [0, "a", 0, 2]}, {"endpoints": "ranks"},
+     "src of row 1 must be a number, not 'a'; columns hold numbers of ranks without units"),
+    ({"dst": [2, 2, -1, 1]}, {"endpoints": "ranks"}, "dst of row 2 must be a whole number .*-1"),
 ])
 def test_tables_refused(columns, options, message):
     with pytest.raises(InputError, match=message):
@@ -250,3 +254,30 @@ def test_tables_are_data_frames():
         Workload.from_frame(table().iloc[:0])
     with pytest.raises(InputError, match="two columns are named 'src'"):
         Workload.from_frame(pd.concat([table(), table()[["src"]]], axis=1))
+
+
+def test_a_table_of_ranks_leaves_hosts_to_the_run():
+    """Jobs of one coflow and of several have no hosts; each seed of a run places them on others."""
+    frame = table(coflow=[7, 7, 3, 12], job=["x", "x", "x", "y"])
+    first, second = Workload.from_frame(frame, endpoints="ranks")
+    assert (first.hosts, first.ranks, [stage.name for stage in first.stages]) == (
+        None, 3, ["7", "3"])
+    assert (second.hosts, second.ranks, second.arrival_s) == (None, 3, 2.0)
+    each = Workload.from_frame(frame, coflow="coflow", job="coflow", endpoints="ranks")
+    assert [(job.id, job.hosts, len(job.stages)) for job in each] == [
+        (3, None, 1), (7, None, 1), (12, None, 1)]
+    hosts = [netsim.simulate(netsim.big_switch(9, "8Mbps"), each, record=ALL, seed=seed).flows
+             for seed in range(3)]
+    assert len({tuple(flows["src"]) for flows in hosts}) == 3
+    with pytest.raises(InputError, match="job 3 has no hosts, which a table of flows cannot"):
+        each.to_frame()
+
+
+def test_a_scheduler_places_the_ranks_of_a_table():
+    """Two GPUs in each of two servers: the job of four ranks waits for the one of two."""
+    frame = pd.DataFrame({"src": [0, 0], "dst": [1, 3], "bytes": 1e6, "job": [0, 1]})
+    workload = Workload.from_frame(frame, start=None, endpoints="ranks")
+    done = netsim.simulate(netsim.Cluster(2, 2, "8Mbps"), workload, scheduler="fifo",
+                           placement="consolidated", execution="fabric").jobs
+    assert done["gpus"].tolist() == [2, 4]
+    assert done["queue_s"].tolist() == [0, done["finish_s"][0]]

@@ -29,7 +29,7 @@ _USUAL = (("nbytes", "nbytes"), ("nbytes", "bytes"), ("start", "start_s"))
 
 def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
                nbytes: str | None = None, start: str | None = None, coflow: str | None = None,
-               job: str | None = None, seed: int = 0) -> Workload:
+               job: str | None = None, endpoints: str = "hosts", seed: int = 0) -> Workload:
     """Read a table of flows (CSV, Parquet): hosts, bytes and, if present, starts and coflows.
 
     The first line of a CSV file has the names of the columns. Columns that are not named are
@@ -40,7 +40,7 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     path : path-like
         ``.parquet`` is read as Parquet, which needs the extra ``parquet``; anything else as CSV.
     src, dst : str
-        The columns of sources and destinations: numbers of hosts, or names on the network.
+        The columns of sources and destinations.
     nbytes : str, optional
         The column of sizes, in bytes or with a unit, as in ``10MB``; ``"nbytes"`` if there is one,
         else ``"bytes"``.
@@ -50,6 +50,9 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     coflow, job : str, optional
         The columns of coflows, and of jobs; ``"coflow"`` and ``"job"`` if there are such. See
         `netsim.Workload.from_frame`.
+    endpoints : {"hosts", "ranks"}
+        What sources and destinations are: hosts, by number or by name on the network; or ranks of
+        jobs, whose hosts are chosen when the workload runs.
     seed : int
         The workload's seed.
 
@@ -71,7 +74,8 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
             columns[option] = usual
     try:
         table = _parsed(table, columns)
-        return Workload.from_frame(table, name=path.stem, seed=seed, **columns)
+        return Workload.from_frame(table, endpoints=endpoints, name=path.stem, seed=seed,
+                                   **columns)
     except InputError as error:
         told = str(error).removeprefix(f"workload {path.stem!r}: ")
         raise TraceProblemsError([Problem(_line(error, text, table), told)], path) from error

@@ -21,9 +21,8 @@ class LeastAttained(netsim.Allocator):
 
 
 # %% Flows between ranks: each seed places the jobs on other hosts.
-jobs = [netsim.JobSpec(int(job), arrival_s=rows["start_s"].min(),
-                       stages=[netsim.Stage("shuffle", rows[["src", "dst", "bytes"]].to_numpy())])
-        for job, rows in pd.read_csv(flows_csv).groupby("job")]  # noqa: F821
+jobs = netsim.Workload.from_frame(pd.read_csv(flows_csv), coflow="job",  # noqa: F821
+                                  endpoints="ranks")
 
 # %%
 found = netsim.sweep({speed: netsim.big_switch(16, speed) for speed in ("10Gbps", "40Gbps")}, jobs,

@@ -52,6 +52,15 @@ def test_sizes_and_starts_with_units(table):
     assert (job.arrival_s, job.stages[0].flows.nbytes.tolist()) == (3, [1e6])
 
 
+def test_ranks_are_placed_by_the_run(table):
+    """As by `from_frame`; names are those of hosts."""
+    path = table(TABLE)
+    assert [(job.hosts, job.ranks) for job in netsim.read_workload(path, endpoints="ranks")] == [
+        (None, 3), (None, 2)]
+    with pytest.raises(TraceError, match=r"mine.csv:4: src of row 2 must be a number, not 'x'"):
+        netsim.read_workload(table(TABLE.replace("0,1,1000000", "x,1,1000000")), endpoints="ranks")
+
+
 def test_parquet_is_as_csv(table, tmp_path):
     pytest.importorskip("pyarrow")
     path = table(TABLE)
