@@ -25,7 +25,10 @@ def swept(tmp_path_factory):
     (NET, ["egress-0", "capacity (Gbps)", "the first of 80 rows"]),
     (JOBS, ["arrival_s", "&lt;b&gt;", "the first of 30 rows"]),
     (RESULT, ["jct_s", "the first of 30 rows"]),
-    (COMPARED, ["sebf", "jct_total_s"])])
+    (COMPARED, ["sebf", "jct_total_s"]),
+    (netsim.Cluster(gpus=[8] * 20 + [4], nic="25Gbps"), [
+        "21 servers, 164 GPUs", "NIC (Gbps)", ">25<", "the first of 21 rows"]),
+    (netsim.Simulation(NET, JOBS), ["0 of 30 coflows done", "running", "the first of 30 rows"])])
 def test_a_table_of_at_most_a_screen(thing, words):
     html = thing._repr_html_()
     assert html.count("<tr") <= 14
@@ -41,6 +44,15 @@ def test_of_a_view_an_allocation_and_a_sweep(swept):
     assert repr(netsim.Allocation(order=np.arange(30))) == (
         "<Allocation of order: [0, 1, 2, 3, 4, 5, ...]>")
     assert swept._repr_html_().count("<tr") == 1 + 4
+
+
+def test_a_simulation_shows_its_jobs_as_they_are_now():
+    """At 1 Gbps the 30 flows of 1 MB into one port take 240 ms; looking at them changes nothing."""
+    run = netsim.Simulation(NET, JOBS, allocator="fifo").run(until=0.1)
+    html = run._repr_html_()
+    assert "the first of 18 rows" in html
+    assert ">done<" not in html
+    assert run.run().result().jobs.equals(netsim.simulate(NET, JOBS, allocator="fifo").jobs)
 
 
 def test_comparisons_are_indexed_by_policy():

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.brief import MOST_ROWS, shown
 from netsim.checks import Node, check_name, check_sequence, check_whole, is_whole, node_name
 from netsim.errors import InputError, did_you_mean
 from netsim.models.servers import ServerKind
@@ -139,6 +140,13 @@ class Cluster:
 
     def __repr__(self) -> str:
         return f"<Cluster {self.name!r}: {self.servers} servers, {self.total} GPUs>"
+
+    def _repr_html_(self) -> str:
+        counts = self.gpus[:MOST_ROWS]
+        return shown(repr(self), {
+            "server": np.arange(len(counts)), "GPUs": counts, "first GPU": self.first[:len(counts)],
+            "NIC (Gbps)": self.nic / 1.25e8, "between its GPUs (Gbps)": self.intra / 1.25e8,
+            }, self.servers)
 
 
 def _counts(servers: int | None, gpus: int | Sequence[int] | None, topology: Topology | None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
+from netsim.brief import MOST_ROWS, shown
 from netsim.checks import Node
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
@@ -405,3 +406,9 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         target = self._target
         return (f"<Simulation at {target.now:g} s: {target.done:,} of {target.total:,} "
                 f"{target.counts} done>")
+
+    def _repr_html_(self) -> str:
+        jobs = self.jobs()
+        left = jobs[jobs["state"] != "done"]
+        jobs = left if len(left) else jobs  # what is going on, as long as something is
+        return shown(repr(self), jobs.head(MOST_ROWS), len(jobs))
