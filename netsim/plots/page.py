@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from netsim.plots.style import series_of
+from netsim.plots.style import named, series_of
 from netsim.reading import read_text
 from netsim.text import visible
 
@@ -40,21 +40,29 @@ _PAGE = Template("""<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
 <style>
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 62rem;
-       margin: 2rem auto; padding: 0 1rem; }
+:root { color-scheme: light dark; --ink: #222; --page: #fff; --pale: #555; --line: #ddd;
+        --box: #f5f5f5; --failed: #a00; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #ddd; --page: #181818; --pale: #aaa; --line: #444; --box: #262626;
+          --failed: #f88; }
+}
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
+       max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 table { border-collapse: collapse; font-size: .85rem; white-space: nowrap; }
 div.wide { overflow-x: auto; }
-th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #ddd;
+th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid var(--line);
          vertical-align: top; }
 th { border-bottom: 2px solid #888; } td.text, th.text { text-align: left; }
 td.long { white-space: normal; min-width: 16rem; }
 figure { margin: 1rem 0; } figure svg, figure img { max-width: 100%; height: auto; }
-figcaption { font-size: .85rem; color: #555; }
-pre { background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; }
-.failed { color: #a00; }
-.policies { position: sticky; top: 0; background: #fff; padding: .3rem 0; font-size: .85rem;
-            border-bottom: 1px solid #ddd; z-index: 1; }
+/* Figures stay dark on light: their colours are chosen for it. */
+figure > svg, figure > img, .zoom > div { background: #fff; color: #222; }
+figcaption { font-size: .85rem; color: var(--pale); }
+pre { background: var(--box); padding: .8rem; overflow-x: auto; font-size: .8rem; }
+.failed { color: var(--failed); }
+.policies { position: sticky; top: 0; background: var(--page); padding: .3rem 0;
+            font-size: .85rem; border-bottom: 1px solid var(--line); z-index: 1; }
 .policies label { margin-right: 1rem; white-space: nowrap; }
 .zoom svg { width: 100%; touch-action: none; user-select: none; cursor: crosshair; }
 .key { font-size: .8rem; } .key span { margin-right: 1rem; white-space: nowrap; }
@@ -74,8 +82,8 @@ $script
 
 
 def text_of(value: object) -> str:
-    """Escape a value for HTML."""
-    return html.escape(visible(value, lines=True))
+    """Escape a value for HTML; policies of a script or a notebook have their bare names."""
+    return html.escape(visible(named(str(value)), lines=True))
 
 
 def page_of(title: str, body: str) -> str:

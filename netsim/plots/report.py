@@ -15,7 +15,7 @@ from netsim.errors import NetsimError
 from netsim.plots.curves import active_counts
 from netsim.plots.page import figure_of, interactive_of, page_of, table_of, text_of
 from netsim.plots.pictures import PICTURES
-from netsim.plots.style import looks, require_matplotlib, unit_of
+from netsim.plots.style import looks, named, require_matplotlib, unit_of
 from netsim.plots.sweeps import METRICS
 from netsim.plots.varied import drawn_together, words
 from netsim.studies.compare import Comparison
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from netsim.results.result import Result
 
 __all__ = ["report_page", "save_report"]
-
-_MEANS = ("Means over seeds, geometric ones for ratios; whiskers and bands show 95 % confidence "
-          "intervals")
 
 #: Captions by what is drawn, the kind of plot, and the quantity if there are several.
 _CAPTIONS: dict[str, dict[str, str]] = {
@@ -52,8 +49,9 @@ _CAPTIONS: dict[str, dict[str, str]] = {
         "usage": "GPUs held and jobs waiting over time",
     },
     "sweep": {
-        "bars": _MEANS, "sweep": _MEANS, "cdf": "Distributions of JCTs, all seeds pooled",
-        "scatter": "Means over seeds, geometric ones for ratios, at each point"},
+        "bars": "Means over seeds", "sweep": "Means over seeds, against what was varied",
+        "cdf": "Distributions of JCTs, all seeds pooled",
+        "scatter": "Means over seeds, at each point"},
 }
 _ZOOM = ("; drag to zoom in on a time, turn the wheel to zoom in and out. Time axes without a "
          "script are of the whole run")
@@ -104,16 +102,16 @@ def report_page(thing: Result | Comparison | Sweep, claims: pd.DataFrame | None 
     require_matplotlib()
     if isinstance(thing, Sweep):
         thing = thing.with_units()
-        parts, spec, named = _of_sweep(thing, claims), thing.experiment, (
+        parts, spec, called = _of_sweep(thing, claims), thing.experiment, (
             f"Sweep {thing.folder.resolve().name}")
     elif isinstance(thing, Comparison):
-        parts, spec, named = _of_comparison(thing), thing.spec or {}, (
+        parts, spec, called = _of_comparison(thing), thing.spec or {}, (
             f"Comparison on {_places(next(iter(thing.results.values())))}")
     else:
-        parts, spec, named = _of_run(thing), thing.spec or {}, (
+        parts, spec, called = _of_run(thing), thing.spec or {}, (
             f"{thing.run['allocator']['name']} on {_places(thing)}")
     described = f"<p>{text_of(text)}</p>\n" if (text := spec.get("description")) else ""
-    return page_of(title or spec.get("name") or named, described + "\n".join(parts))
+    return page_of(title or spec.get("name") or called, described + "\n".join(parts))
 
 
 def save_report(thing: Result | Comparison | Sweep, path: str | Path,
@@ -230,9 +228,9 @@ def _places(run: Result) -> str:
 
 def _text_of_policies(run: Result) -> str:
     """Return the policies of a run, escaped."""
-    named = {key: run.run[key] for key in ("scheduler", "placement") if run.run.get(key)}
+    given = {key: run.run[key] for key in ("scheduler", "placement") if run.run.get(key)}
     others = (f"{key} {each['name'] if isinstance(each, Mapping) else each}"
-              for key, each in named.items())
+              for key, each in given.items())
     return text_of(", ".join((run.run["allocator"]["name"], *others)))
 
 
@@ -335,8 +333,8 @@ def _timeline(results: Mapping[str, Result]) -> dict[str, Any]:
             continue
         name, curves = active_counts(results, of, _STEPS, _INTERVALS)
         panels.append({"name": name, "series": [
-            {"label": visible(label), "colour": style[label].colour, "hollow": style[label].hollow,
-             "t": [float(f"{time:.9g}") for time in times],
+            {"label": visible(named(label)), "colour": style[label].colour,
+             "hollow": style[label].hollow, "t": [float(f"{time:.9g}") for time in times],
              "y": [float(f"{count:.6g}") for count in counts]}
             for label, (times, counts) in curves.items()]})
     times = [time for panel in panels for series in panel["series"] for time in series["t"]]

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.text import Annotation
 
 __all__ = ["COLOURS", "GREY", "INK", "SERIES", "WIDTH_IN", "Look", "add_legend", "add_note",
            "add_note_to", "colour", "dashes", "drawable", "dress", "duration", "fill",
            "log_seconds", "log_sizes", "log_values", "looks", "mark_cut_axis", "name_axes",
-           "new_axes", "new_figure", "require_matplotlib", "schemes_of", "seconds_axis",
+           "named", "new_axes", "new_figure", "require_matplotlib", "schemes_of", "seconds_axis",
            "series_of", "short", "tag", "three_figures", "time_axis", "uncover", "unit_of",
-           "widen_for"]
+           "widen_for", "write_beside"]
 
 #: Colours of Okabe and Ito, which are distinct for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -159,11 +160,23 @@ def drawable(name: object) -> str:
     return visible(name, lines=True).replace("$", r"\$")
 
 
+def named(label: str) -> str:
+    """Return a label without ``__main__:``, the module of what a script or a notebook defines.
+
+    Matplotlib would leave a label that begins with an underscore out of a legend.
+
+    Examples
+    --------
+    >>> named("fifo, __main__:Mine")
+    'fifo, Mine'
+    """
+    return label.replace("__main__:", "")
+
+
 def short(label: str) -> str:
     """Shorten a label: drop the names of options whose value is a word, and break long labels.
 
-    A class of a script or a notebook is named without ``__main__:``; matplotlib would also leave
-    a label that begins with an underscore out of a legend. The result is escaped as by `drawable`.
+    Labels are named as by `named`, and escaped as by `drawable`.
 
     Examples
     --------
@@ -171,7 +184,7 @@ def short(label: str) -> str:
     'Mine (least)'
     """
     words = re.sub(r"\b\w+=([A-Za-z])", r"\1",
-                   label.removeprefix("__main__:").replace(_WITHOUT, "no WC"))
+                   named(label).replace(_WITHOUT, "no WC"))
     return drawable(words.replace(" (", "\n(").replace(", ", ",\n") if len(words) > 18 else words)
 
 
@@ -238,7 +251,7 @@ def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
 def tag(label: str, *artists: Artist) -> None:
     """Mark artists as belonging to a series, so that a page can hide it; see `series_of`."""
     for artist in artists:
-        vars(artist)["netsim_series"] = visible(label)
+        vars(artist)["netsim_series"] = visible(named(label))
 
 
 def series_of(figure: Figure) -> Iterator[tuple[Artist, str]]:
@@ -285,6 +298,12 @@ def mark_cut_axis(ax: Axes) -> None:
     ax.plot([0, 0], [0.035, 0.07], transform=ax.transAxes, clip_on=False, linestyle="none",
             marker=[(-1, -0.5), (1, 0.5)], markersize=5, color=INK, markeredgewidth=0.8,
             label="_cut", zorder=5)
+
+
+def write_beside(ax: Axes, y: float, text: str) -> Annotation:
+    """Write the value of a row at the right of axes, clear of what is drawn on them."""
+    return ax.annotate(text, (1, y), (3, 0), xycoords=("axes fraction", "data"), va="center",
+                       textcoords="offset points", fontsize=6.5, color=INK, annotation_clip=False)
 
 
 def add_note(figure: Figure, text: str) -> None:

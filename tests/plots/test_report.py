@@ -76,7 +76,9 @@ def test_the_page_has_the_figures_of_the_sweep(found, page):
             f"{means['over_lower_bound_high']:.4g}]")
     assert any(cell in row for row in cells.rows)
     assert page.count("<svg") == 3
-    assert page.count("whiskers and bands show 95 % confidence intervals</figcaption>") == 2
+    # What whiskers are is said once: by the figure.
+    assert page.count("whiskers: 95 % confidence intervals") == 2
+    assert not any("interval" in text for text in re.findall("<figcaption>(.*?)</", page))
     assert page.count("<h1>demo</h1>") == 1
     assert "big-switch-128-10g" in page
     assert f"<li>netsim: {netsim.__version__}</li>" in page
@@ -86,6 +88,24 @@ def test_the_page_needs_nothing_else(found, page):
     assert _Cells(page).refers == []
     assert not re.search(r"@import|url\((?!#)|<script[^>]*src|fetch\(|XMLHttpRequest", page)
     assert report_page(found) == page
+
+
+def test_policies_of_a_notebook_have_their_bare_names(found):
+    own = found.table.assign(allocator=found.table["allocator"].replace("lccf", "__main__:Mine"))
+    grid = {**found.grid, "allocator": ["parrot", "__main__:Mine"]}
+    page = report_page(replace(found, table=own, grid=grid))
+    assert "__main__" not in page
+    assert "Mine" in {cell for row in _Cells(page).rows for cell in row}
+    assert page.count('data-series="Mine"') > 0
+
+
+def test_pages_are_dark_where_the_reader_s_system_is(page):
+    """Only colours of the page change: the background of its figures is that of their colours."""
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    dark = style.partition("@media (prefers-color-scheme: dark) {")[2].partition("}")[0]
+    assert {name for name, _ in re.findall(r"(--\w+): (#\w+)", dark)} == set(
+        re.findall(r"var\((--\w+)\)", style))
+    assert "figure > svg, figure > img, .zoom > div { background: #fff; color: #222; }" in style
 
 
 def test_claims_and_failures_and_names_are_shown_as_they_are(found):
