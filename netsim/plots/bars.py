@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["SUFFIXES", "check_plottable", "metric_bars", "save_plot", "total_jct_bars"]
+__all__ = ["SUFFIXES", "check_plottable", "metric_bars", "ratios_from_1", "save_plot",
+           "total_jct_bars"]
 
 SUFFIXES = (".pdf", ".png", ".svg")
 
@@ -52,13 +53,13 @@ _SAVE_STYLE: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": 
 
 
 class _Bar(NamedTuple):
-    """A bar: its position, its value with the ends of the interval, and its style."""
+    """A bar: its position, its value with the ends of the interval, and matplotlib's style."""
 
     y: float
     value: float
     low: float
     high: float
-    colour: str
+    style: dict[str, Any]
     hollow: bool
     label: str
 
@@ -176,9 +177,10 @@ def _groups(tables: Mapping[str, pd.DataFrame], metric: str, among: Iterable[str
         for index, table in enumerate(tables.values()):
             for _, row in table[table["scheme"] == scheme].iterrows():
                 low, high = (float(row.get(f"{metric}_{end}", math.nan)) for end in ("low", "high"))
-                tone = colour(index) if len(tables) > 1 else style[scheme].colour
-                group.append(_Bar(y, float(row[metric]), low, high, tone,
-                                  row["work_conservation"] == "none",
+                hollow = row["work_conservation"] == "none"
+                own = (fill(colour(index), light=hollow) if len(tables) > 1
+                       else style[scheme]._replace(hollow=hollow).bar())
+                group.append(_Bar(y, float(row[metric]), low, high, own, hollow,
                                   str(row.get("label", scheme))))
                 y += 1
         yield scheme, group
@@ -191,7 +193,7 @@ def _draw(ax: Axes, bar: _Bar, metric: _Metric) -> None:
     end = bar.value if known else metric.base
     if known:
         tag(bar.label, *ax.barh(bar.y, bar.value - metric.base, left=metric.base, height=0.86,
-                                **fill(bar.colour, light=bar.hollow)))
+                                **bar.style))
     if known and math.isfinite(bar.low) and math.isfinite(bar.high):
         whisker = ax.errorbar(
             bar.value, bar.y, xerr=[[bar.value - bar.low], [bar.high - bar.value]], fmt="none",
@@ -205,12 +207,11 @@ def _draw(ax: Axes, bar: _Bar, metric: _Metric) -> None:
 
 def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric) -> None:
     """Set the scale of both axes, the ticks and the frame."""
-    largest = max((value for bar in bars for value in (bar.value, bar.high)
-                   if math.isfinite(value)), default=metric.base)
+    ends = [end for bar in bars for end in (bar.value, bar.low, bar.high) if math.isfinite(end)]
+    largest = max(ends, default=metric.base)
     if metric.base:
         ax.set_xscale("log")
-        ax.set_xlim(1, max(largest, 1.5) ** 1.16)  # leaves room for the largest value's text
-        log_values(ax.xaxis)
+        ratios_from_1([ax], min(ends, default=1), largest, 1.16)
     else:
         ax.set_xlim(0, 1.16 * largest if largest > 0 else 1)
     ax.set_ylim(bars[-1].y + 0.8, -0.8)
@@ -219,6 +220,24 @@ def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric) -> None:
     if metric.key.endswith("_s"):
         seconds_axis(ax.xaxis, metric.name)
     ax.tick_params(axis="y", length=0)
+
+
+def ratios_from_1(axes: Iterable[Axes], least: float, most: float, room: float) -> None:
+    """Limit logarithmic x axes to ratios from 1; from less, with a line at 1, if there are such.
+
+    Parameters
+    ----------
+    axes : iterable of Axes
+    least, most : float
+        The least and the largest ratio, with the ends of intervals.
+    room : float
+        Power of the largest ratio up to which the axes go, for texts beside bars.
+    """
+    for ax in axes:
+        if least < 1:
+            ax.axvline(1, color=INK, linewidth=0.8)
+        ax.set_xlim(1 if least >= 1 else 0.98 * least, max(most, 1.5) ** room)
+        log_values(ax.xaxis)
 
 
 def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:

@@ -31,6 +31,7 @@ from netsim.plots.style import (
     tag,
     three_figures,
     time_axis,
+    write_beside,
 )
 from netsim.units import Quantity
 
@@ -92,11 +93,11 @@ def ratio_bars(ratios: pd.DataFrame, ax: Axes | None = None, among: Iterable[str
                 ratio = means[name, label]
                 tag(label, *ax.barh(top + index, ratio - 1, left=1, height=0.84, zorder=2,
                                     **style[label].bar()),
-                    _annotate(ax, top + index, ratio, three_figures(ratio)))
+                    write_beside(ax, top + index, three_figures(ratio)))
         if (name, LOWER_BOUND) in means:
             ax.plot([means[name, LOWER_BOUND]] * 2, [top - 0.5, top + len(labels) - 0.5],
                     color=INK, linewidth=1.2, solid_capstyle="butt", zorder=1.5)
-    _finish(ax, means.to_numpy(), f"mean CCT / that of {known['baseline'].iloc[0]}")
+    _finish(ax, means.to_numpy(), f"mean CCT / that of {known['baseline'].iloc[0]}", 0.03)
     _add_key(ax, style, Line2D([], [], color=INK, linewidth=1.2, label="every coflow alone"))
     return ax
 
@@ -147,7 +148,7 @@ def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
                          markersize=3.6, markevery=[1]),
                 _annotate(ax, y, max(mean, most), three_figures(mean)))
     _finish(ax, known[["slowdown_mean", "slowdown_p95"]].to_numpy(),
-            "slowdown: CCT / CCT alone (figures: mean)")
+            "slowdown: CCT / CCT alone (figures: mean)", 0.22)
     _add_key(ax, style, Line2D([], [], color=INK, linewidth=0.9, label="to the 95th percentile"))
     return ax
 
@@ -168,19 +169,15 @@ def _class_rows(ax: Axes | None, counts: Mapping[Any, int], bars: int
 
 
 def _annotate(ax: Axes, y: float, end: float, text: str) -> Annotation:
-    """Write a text at the end of a bar, on the side away from 1."""
-    from matplotlib.patheffects import withStroke
-
-    halo = [withStroke(linewidth=3, foreground="white")]  # to be legible on the mark
-    return ax.annotate(text, (end, y), (3 if end >= 1 else -3, 0), textcoords="offset points",
-                       va="center", ha="left" if end >= 1 else "right", fontsize=6.5, color=INK,
-                       path_effects=halo, zorder=3)
+    """Write a text at the end of a bar."""
+    return ax.annotate(text, (end, y), (3, 0), textcoords="offset points", va="center",
+                       fontsize=6.5, color=INK, zorder=3)
 
 
-def _finish(ax: Axes, ends: NDArray[np.float64], name: str) -> None:
-    """Set a logarithmic x axis that includes 1 and has room for the texts beside the bars."""
+def _finish(ax: Axes, ends: NDArray[np.float64], name: str, beside: float) -> None:
+    """Set a logarithmic x axis that includes 1, with room beside bars as a share of its length."""
     low, high = min(ends.min(), 1), max(ends.max(), 1)
-    room = max(high / low, 1.5) ** 0.22
+    room = max(high / low, 1.5) ** beside
     ax.axvline(1, color=INK, linewidth=0.8)
     ax.set_xscale("log")
     ax.set_xlim(low / (room if low < 1 else 1.02), high * room)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from netsim.errors import InputError
-from netsim.plots.bars import metric_bars
+from netsim.plots.bars import metric_bars, ratios_from_1
 from netsim.plots.curves import cdf_curves
 from netsim.plots.style import (
     INK,
@@ -23,7 +23,6 @@ from netsim.plots.style import (
     dashes,
     dress,
     log_seconds,
-    log_values,
     looks,
     name_axes,
     new_figure,
@@ -70,6 +69,7 @@ _MOST, _ABREAST = 36, 3
 _PANEL_IN, _MARGIN_IN = (2.1, 1.7), (0.5, 0.75)
 
 _BAR_IN, _LETTER_IN = 0.15, 0.058  # height of a bar, width of a letter of a title
+_APART_IN = 0.3  # distance of labels of axes of panels beside each other
 
 #: The roles that each kind of figure has, in the order in which they are filled.
 _LINES, _PANELS = ("x", "hue", "col", "row", "style"), ("hue", "col", "row")
@@ -199,6 +199,8 @@ def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
             if (legend := each.get_legend()) is not None:
                 tones = legend.legend_handles
                 legend.remove()
+            if _LETTER_IN * len(name := each.get_xlabel()) > _PANEL_IN[0] - _APART_IN:
+                each.set_xlabel(name.replace(" / ", "\n/ "))
         _same_x(axes, is_log=y == "over_lower_bound")
         _finish(figure, axes, panels, outer_y=same)
         if tones:
@@ -427,14 +429,14 @@ def _same_x(axes: Sequence[Axes], *, is_log: bool) -> None:
     """Give axes of bars, which share their x axis, the range of the widest."""
     from matplotlib.ticker import AutoLocator
 
-    most = max(float(ax.dataLim.x1) for ax in axes)  # of bars and whiskers
-    ax = axes[0]
+    # Of bars and whiskers; there is room for figures beside them.
+    least, most = (choose(getattr(ax.dataLim, end) for ax in axes)
+                   for choose, end in ((min, "x0"), (max, "x1")))
     if is_log:
-        ax.set_xlim(1, max(most, 1.5) ** 1.25)  # room for figures beside the bars
-        log_values(ax.xaxis)
+        ratios_from_1(axes, least, most, 1.25)
     else:
-        ax.set_xlim(0, 1.25 * most if most > 0 else 1)
-        ax.xaxis.set_major_locator(AutoLocator())
+        axes[0].set_xlim(0, 1.25 * most if most > 0 else 1)
+        axes[0].xaxis.set_major_locator(AutoLocator())
 
 
 def _key(roles: Mapping[str, str], values: Mapping[str, list[Any]],

@@ -242,7 +242,8 @@ def set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
     natural = 1 if y in ("over_lower_bound", "ratio_paper") else 0  # what no run is below
     cut = False
     if least > 0 and most > 1.5 * least:
-        ax.set_ylim(natural, None)
+        if least >= natural:  # else an interval would be cut
+            ax.set_ylim(natural, None)
     elif least > 0:  # from zero, differences could not be seen
         cut = ax.get_ylim()[0] > natural
     dress(ax, "both")

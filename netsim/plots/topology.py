@@ -224,12 +224,12 @@ def _draw_nodes(ax: Axes, nodes: list[Any], places: Places, row: int, layered: b
     if len(nodes) <= _LABELLED:
         below = layered and row <= 0
         for node in nodes:
-            ax.annotate(drawable(node), places[node], (0, -6 if below else 6), fontsize=5.5,
+            ax.annotate(drawable(node), places[node], (0, -6 if below else 6), fontsize=7.5,
                         textcoords="offset points", ha="center", va="top" if below else "bottom",
-                        color=INK, path_effects=halo, rotation=0 if len(nodes) <= 8 else 25)
+                        color=INK, path_effects=halo, rotation=0 if len(nodes) <= 8 else 35)
     elif layered:
         ax.annotate(f"{len(nodes):,} {'switches' if row else 'hosts'}", (1.01, row), va="center",
-                    fontsize=7, color=INK, annotation_clip=False)
+                    fontsize=7.5, color=INK, annotation_clip=False)
 
 
 def _explain(ax: Axes, widths: dict[float, float], named_below: bool) -> None:
@@ -244,5 +244,5 @@ def _explain(ax: Axes, widths: dict[float, float], named_below: bool) -> None:
     lines = [Line2D([], [], color=_GREY, linewidth=widths[rate], label=format_rate(rate))
              for rate in shown]
     if lines:
-        ax.legend(handles=lines, loc="upper center", ncols=len(lines), frameon=False, fontsize=7,
-                  bbox_to_anchor=(0.5, -0.06 if named_below else 0), labelcolor=INK)
+        ax.legend(handles=lines, loc="upper center", ncols=len(lines), frameon=False, fontsize=7.5,
+                  bbox_to_anchor=(0.5, -0.12 if named_below else 0), labelcolor=INK)

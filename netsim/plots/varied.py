@@ -209,7 +209,8 @@ def _quantity(value: Any) -> re.Match[str] | None:
 
 def _rounded(number: str) -> str:
     """Shorten the digits after the decimal point, of which drawn values have many."""
-    return f"{float(number):.4g}" if "." in number else number
+    return (f"{int(number):,}" if number.isdecimal() else
+            f"{float(number):.4g}" if "." in number else number)
 
 
 def _is_amount(value: Any) -> bool:
@@ -221,7 +222,7 @@ def _number(value: Any) -> str:
     """Return a value as text; numbers without superfluous digits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return short(str(value))
-    return f"{value:g}" if value == int(value) else f"{value:.4g}"
+    return f"{value:,.10g}" if value == int(value) else f"{value:,.4g}"
 
 
 def _natural(numbers: list[float]) -> str:

@@ -172,17 +172,20 @@ def _over_time(result: Result) -> NDArray[np.float64]:
 
 
 def _draw_utilisation(sweep: Sweep) -> Axes:
+    from matplotlib.ticker import StrMethodFormatter
+
     from netsim.plots.style import add_legend, dress, looks, name_axes
 
     def draw(part: Sweep, ax: Axes) -> None:
         curves: dict[str, list[NDArray[np.float64]]] = {}
         for row, result in part.results():
             curves.setdefault(NAMES[row["scheduler"]], []).append(_over_time(result))
-        for label, look in looks(curves).items():
+        for label, look in looks(curves, NAMES.values()).items():
             ax.plot((np.arange(_BINS) + 0.5) * _BIN_H, np.mean(curves[label], axis=0), label=label,
                     **look.line() | {"marker": ""})
         ax.set_ylim(0, 1)
         dress(ax, "both")
+        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
         name_axes(ax, "time (h)", "share of workers that train")
         add_legend(ax)
 

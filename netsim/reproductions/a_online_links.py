@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from netsim.reproductions.a_online_setting import NAMES
 from netsim.reproductions.claims import Claim, Runs, above_one, below_one
 from netsim.reproductions.reproduction import Reproduction
 from netsim.studies.sweep_result import Sweep
@@ -25,7 +26,7 @@ __all__ = ["FIGURES"]
 #: The fastest links give the same results as constant delays and rates.
 _LINKS = ["1Gbps", "10Gbps", "100Gbps", "100Tbps"]
 _AMPLE = _LINKS[-1]
-_NAMES = {"a-online": "A_online", "a-online-e": "A_online-E", "cloud-only": "cloud only"}
+_SCHEDULERS = ("a-online", "a-online-e", "cloud-only")
 _ALLOCATORS = {"maxmin": "max-min", "sebf": "SEBF"}
 
 _KEYS: dict[str, Any] = {
@@ -53,7 +54,7 @@ def _later(measured: float) -> bool:
 def _claims() -> Iterator[Claim]:
     for links in _LINKS:
         for other in ("a-online-e", "cloud-only"):
-            yield Claim(f"A_online's total JCT over that of {_NAMES[other]}, links of {links}", "-",
+            yield Claim(f"A_online's total JCT over that of {NAMES[other]}, links of {links}", "-",
                         partial(_ratio, _in("a-online", links), _in(other, links)), below_one)
     for links in _LINKS[:-1]:
         yield Claim(f"A_online's total JCT over that with ample links, links of {links}", "-",
@@ -71,14 +72,14 @@ def _draw(sweep: Sweep) -> Axes:
     from netsim.plots.facets import line_facets
 
     means = sweep.means(["jct_mean_s"])
-    means = means.assign(scheduler=means["scheduler"].map(_NAMES),
+    means = means.assign(scheduler=means["scheduler"].map(NAMES),
                          allocator=means["allocator"].map(_ALLOCATORS))
     return line_facets(means, "jct_mean_s", scale="categories", x="edge_cloud.edge_links",
-                       hue="scheduler", col="allocator")
+                       hue="scheduler", col="allocator", among={"scheduler": NAMES.values()})
 
 
 FIGURES = (
     Reproduction("a-online-links", "A_online with exchanges on shared links", _KEYS,
                  {"edge_cloud.edge_links": _LINKS, "allocator": list(_ALLOCATORS),
-                  "scheduler": list(_NAMES)}, tuple(_claims()), _draw),
+                  "scheduler": list(_SCHEDULERS)}, tuple(_claims()), _draw),
 )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from netsim.reproductions.claims import Claim, Runs, below_one, words
-from netsim.reproductions.ratio_plots import ratio_dots
+from netsim.reproductions.ratio_plots import ratio_dots, same_ratios
 from netsim.reproductions.reproduction import Reproduction, panels
 from netsim.studies.sweep_result import Sweep
 
@@ -207,7 +207,9 @@ def _draw_testbed(sweep: Sweep) -> Axes:
         ratio_dots(pd.concat(parts), "scheduler", "servers", ax, f"A-SRPT's {_METRICS[metric]} "
                    "/ the baseline's")
 
-    return panels({label: metric for metric, label in _METRICS.items()}, draw, height_in=2.6)
+    first = panels({label: metric for metric, label in _METRICS.items()}, draw, height_in=2.6)
+    same_ratios(first.figure.canvas.figure.axes)
+    return first
 
 
 def _draw_predictors(sweep: Sweep) -> Axes:

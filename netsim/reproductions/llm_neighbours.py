@@ -17,7 +17,7 @@ import pandas as pd
 
 from netsim.analysis.intervals import geometric_interval
 from netsim.reproductions.claims import Claim, Runs, above_one, below_one, words
-from netsim.reproductions.ratio_plots import ratio_dots
+from netsim.reproductions.ratio_plots import ratio_dots, same_ratios
 from netsim.reproductions.reproduction import Reproduction, panels
 from netsim.results.result import Result
 from netsim.studies.sweep_result import Sweep
@@ -191,7 +191,11 @@ def _draw(placements: Sequence[str], allocators: Sequence[str], sweep: Sweep) ->
     def draw(part: tuple[pd.DataFrame, str], ax: Axes) -> None:
         ratio_dots(part[0], "row", "series", ax, part[1], ALLOCATORS.values())
 
-    return panels(named, draw)
+    first = panels(named, draw)
+    axes = first.figure.canvas.figure.axes
+    for compared in (axes[:len(slow)], axes[len(slow):]):
+        same_ratios(compared)
+    return first
 
 
 def _dots(found: Iterator[tuple[str, str, pd.Series]]) -> pd.DataFrame:

@@ -105,7 +105,8 @@ def _without(scheme: str, runs: Runs) -> Any:
 def _draw_bars(sweep: Sweep) -> Axes:
     from netsim.plots.facets import bar_facets
 
-    return bar_facets(sweep.means(["over_lower_bound"]))
+    # With the colours that the page's other figures have.
+    return bar_facets(sweep.means(["over_lower_bound"]), among={"allocator": _SCHEMES})
 
 
 # --- Fig. 6: distributions -----------------------------------------------------------------

@@ -56,7 +56,7 @@ def draw_study(conditions: Conditions, worths: Sequence[Worth], runs: Runs) -> A
     Axes
         The axes of the shares.
     """
-    from netsim.plots.style import INK, new_figure
+    from netsim.plots.style import INK, add_note, new_figure
 
     figure = new_figure(5.6, WIDTH_IN)
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(3, 2.6))[:, 0]
@@ -72,6 +72,7 @@ def draw_study(conditions: Conditions, worths: Sequence[Worth], runs: Runs) -> A
     panels[0].set_ylabel("mean JCT / that\nwithout preemption", fontsize=7.5, color=INK)
     lower.legend(handles=panels[0].get_legend_handles_labels()[0], loc="outside upper center",
                  ncols=2, frameon=False, fontsize=7.5, labelcolor=INK)
+    add_note(figure, "whiskers: from the least to the largest ratio of all seeds")
     return first
 
 

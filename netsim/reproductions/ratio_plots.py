@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -10,7 +10,7 @@ import pandas as pd
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ratio_dots"]
+__all__ = ["ratio_dots", "same_ratios"]
 
 #: Share of a row's height that its series have together.
 _SHARE = 0.8
@@ -41,6 +41,7 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
         log_values,
         looks,
         name_axes,
+        write_beside,
     )
     from netsim.plots.sweeps import interval_note
 
@@ -55,14 +56,10 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
         ax.errorbar(middle, places, xerr=[middle - ends[0], ends[1] - middle], color=look.colour,
                     linestyle="", marker=look.marker, markersize=4, elinewidth=0.9, capsize=2,
                     capthick=0.9, label=label)
-        for place, value, high in zip(places, middle, ends[1], strict=True):
-            ax.annotate(f"{value:.2f}", (high if high > value else value, place), (3, 0),
-                        textcoords="offset points", va="center", fontsize=6.5, color=INK,
-                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4})
+        for place, value in zip(places, middle, strict=True):
+            write_beside(ax, place, f"{value:.2f}")
     ax.axvline(1, color=INK, linewidth=0.8, zorder=1)
     ax.set_xscale("log")
-    low, high = ax.get_xlim()
-    ax.set_xlim(low, high * (high / low) ** 0.12)  # leaves room for the largest value's text
     log_values(ax.xaxis)
     dress(ax, "x")
     ax.set_yticks(list(order.values()), list(order))
@@ -73,3 +70,13 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
     if len(style) > 1:
         add_legend(ax)
     add_note_to(ax, interval_note(means, "ratio"))
+
+
+def same_ratios(axes: Sequence[Axes]) -> None:
+    """Give axes of `ratio_dots` that are compared the range that all of them need."""
+    from netsim.plots.style import log_values
+
+    lows, highs = zip(*(ax.get_xlim() for ax in axes), strict=True)
+    for ax in axes:
+        ax.set_xlim(min(lows), max(highs))
+        log_values(ax.xaxis)

@@ -34,7 +34,7 @@ __all__ = ["FIGURES"]
 
 _BASELINES = ("ff", "ls", "rand")
 _SMALLEST_FIRST = ("ff", "ls")
-_METRICS = {"makespan_s": "makespan", "jct_mean_s": "average JCT"}
+_METRICS = {"makespan_s": "makespan", "jct_mean_s": "mean JCT"}
 _KAPPAS = (1, 2, 4, 8, 16, 32)
 _SERVERS = (10, 12, 14, 16, 18, 20)
 _LAMBDAS = (1, 2, 4, 8)
@@ -229,20 +229,20 @@ def _figure(name: str, title: str, claims: Iterator[Claim], draw: Callable[[Swee
 
 
 FIGURES = (
-    _figure("policies", "makespan and average JCT of all policies, in both orders",
+    _figure("policies", "makespan and mean JCT of all policies, in both orders",
             _policies_claims(), _draw_policies,
             {"scheduler": [_within(1200, "sjf-bco"),
                            *(_within(1200, name, order) for order in ("given", "by_size")
                              for name in _BASELINES)]}),
-    _figure("kappa", "makespan and average JCT against kappa", _kappa_claims(),
+    _figure("kappa", "makespan and mean JCT against kappa", _kappa_claims(),
             partial(_draw_lines, "scheduler.kappa"), {"scheduler.kappa": _KAPPAS},
             scheduler={"name": "sjf-bco", "horizon": 1200}),
-    _figure("servers", "makespan and average JCT against the number of servers",
+    _figure("servers", "makespan and mean JCT against the number of servers",
             _servers_claims(), partial(_draw_lines, "cluster.servers"),
             {"cluster.servers": _SERVERS,
              "scheduler": [*(_within(1500, name) for name in ("sjf-bco", *_BASELINES)),
                            *(_within(1500, name, "by_size") for name in _SMALLEST_FIRST)]}),
-    _figure("lambda", "makespan and average JCT against lambda", _lambda_claims(),
+    _figure("lambda", "makespan and mean JCT against lambda", _lambda_claims(),
             partial(_draw_lines, "scheduler.lam"), {"scheduler.lam": _LAMBDAS},
             scheduler={"name": "sjf-bco", "horizon": 1200, "kappa": 1}),
     _figure("fabric", "its schedules on networks under four allocators", _joint_claims(),

@@ -47,6 +47,8 @@ def test_bars_stand_from_one_and_marks_where_nothing_waits(compared):
     marks = [line.get_xdata()[0] for line in ax.get_lines()]
     assert marks == pytest.approx([3 / 8, 6 / 9, 9 / 17, 1])
     assert ax.get_xlim()[0] < 3 / 8
+    ax.figure.draw_without_rendering()  # values are beside the axes, where no bar or mark is
+    assert all(text.get_window_extent().x0 > ax.get_window_extent().x1 for text in ax.texts)
     assert ax.get_xlabel() == "mean CCT / that of maxmin"
     assert texts(ax.get_legend().get_texts()) == ["sebf", "every coflow alone"]
 

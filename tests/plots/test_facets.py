@@ -239,6 +239,8 @@ def test_settings_in_words():
         "link speed", "theta max", "GPUs"]
     assert [titled("observe_interval", value) for value in ("1ms", 0.5)] == [
         "observe interval 1 ms", "observe interval 0.5 s"]
+    assert [titled("workload.jobs", 8000), titled("observe_interval", "1000ms")] == [
+        "jobs 8,000", "observe interval 1,000 ms"]
 
 
 # --- what a picture says -------------------------------------------------------------------
@@ -279,6 +281,20 @@ def test_an_axis_that_is_cut_has_a_mark():
     assert ax.get_ylim()[0] > 0
     assert "_cut" in [line.get_label() for line in ax.get_lines()]
     assert "_cut" not in [line.get_label() for line in line_facets(means(n=[1, 2])).get_lines()]
+
+
+def test_thousands_have_separators():
+    ax = line_facets(means(jobs=[500, 4000, 1_000_000]))
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["500", "4,000", "1,000,000"]
+
+
+def test_labels_of_panels_of_bars_do_not_meet():
+    table = means(n=[1, 2], allocator=["a policy with a long name", "b"]).rename(
+        columns=lambda name: name.replace("over_lower_bound", "communication_rate"))
+    first, second = bar_facets(table, "communication_rate").figure.axes
+    first.figure.draw_without_rendering()
+    assert (first.xaxis.label.get_window_extent().x1
+            < second.xaxis.label.get_window_extent().x0)
 
 
 def test_long_times_are_in_days():

@@ -186,6 +186,24 @@ def test_other_metrics_stand_from_zero():
     assert (ax.get_xscale(), ax.get_xlim()[0], ax.get_xlabel()) == ("linear", 0, "mean JCT (s)")
 
 
+def test_more_policies_than_colours_have_hatches():
+    """The eleventh has the colour of the first, and strokes."""
+    patches = bar_facets(means(allocator=[f"a{number}" for number in range(11)])).patches
+    assert patches[10].get_facecolor() == patches[0].get_facecolor()
+    assert [bool(patch.get_hatch()) for patch in patches] == [False] * 10 + [True]
+
+
+@pytest.mark.parametrize("draw", [bar_facets, line_facets])
+def test_whiskers_below_1_are_not_cut(draw):
+    """An interval may go below the bound, from which the axis begins otherwise."""
+    for low in (1.2, 0.8):
+        table = means(network__capacity=["10Gbps", "40Gbps"], n=[1, 2, 3], allocator=["a", "b"])
+        table.loc[0, "over_lower_bound_low"] = low
+        for ax in draw(table, col="network.capacity").figure.axes:
+            begin = (ax.get_xlim if draw is bar_facets else ax.get_ylim)()[0]
+            assert begin == 1 if low > 1 else begin < 0.8
+
+
 def test_what_else_varied_has_panels():
     ax = bar_facets(means(network__capacity=["10Gbps", "40Gbps"], allocator=[PARROT, "lccf"]))
     assert [bars(each) for each in ax.figure.axes] == [[(1, 2), (1, 3)], [(1, 4), (1, 5)]]
