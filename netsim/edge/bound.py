@@ -46,7 +46,7 @@ class LPBound:
         return jct_total_s / self.lp_s if self.lp_s > 0 else math.inf
 
     def ratio(self, jct_total_s: float) -> float:
-        """Return the total JCT over `jct_s`."""
+        """Return the ratio of a total JCT to the tighter bound, `jct_s`."""
         return jct_total_s / self.jct_s
 
 

@@ -193,7 +193,7 @@ class JobData:
 
 
 def shares(chunks: int, workers: int) -> Ints:
-    """Return how many chunks each of some workers trains."""
+    """Return the number of chunks of each worker, as equal as possible, the larger first."""
     return (chunks - np.arange(workers) + workers - 1) // workers
 
 

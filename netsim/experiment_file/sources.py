@@ -233,7 +233,7 @@ class PartTable(WorkloadTable):
         return {key: value for key, value in super().given.items() if key not in self._JOINED}
 
     def resolved(self) -> dict[str, Any]:
-        """Return the table completed as in `WorkloadTable.resolved`, with its own keys."""
+        """See `WorkloadTable.resolved`; the keys `arrival` and `id_offset` are included."""
         own = self.model_dump(include=set(self._JOINED), exclude_none=True)
         return super().resolved() | own
 

@@ -96,7 +96,7 @@ class WaitingJobs:
             self._push(again)
 
     def take(self, place: Place) -> None:
-        """Continue from a job that is the first among those that need equally many GPUs."""
+        """Pass over a job until `rewind`; it must be the first of those with as many GPUs."""
         self._queues[place.gpus][place.level].pop()
         self._tidy(place)
         self._taken[place.job] = place
@@ -106,11 +106,11 @@ class WaitingJobs:
         self._skipped[place.gpus] = None
 
     def skipped(self) -> list[Place]:
-        """Return the first job of each skipped number of GPUs that is small enough."""
+        """Return the first job of each number of GPUs that was skipped and may still be yielded."""
         return [self._head(gpus) for gpus in self._skipped if gpus <= self._most]
 
     def skip_to(self, head: Place, end: Place) -> None:
-        """Try jobs with as many GPUs as the given one again, from a place in the order on."""
+        """Undo `skip` of the number of GPUs of `head`, but pass over its jobs before `end`."""
         del self._skipped[head.gpus]
         while head.gpus in self._queues and precedes(self._head(head.gpus), end):
             self.take(self._head(head.gpus))

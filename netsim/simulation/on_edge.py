@@ -197,7 +197,7 @@ class OnEdge:
         return self._tables().jobs_now(self.now)
 
     def active(self) -> pd.DataFrame:
-        """See `Target.active`. A coflow is that of the uploads of a job, or an exchange."""
+        """See `Target.active`. A coflow is the uploads of a job, or an exchange of gradients."""
         table, numbers, names = self._look()
         return active_coflows(table, numbers, names, self._ids())
 

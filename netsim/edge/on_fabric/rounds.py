@@ -249,7 +249,7 @@ class Rounds:
             traffic.wasted[chunk] += _time_spent(durations, group.phase, done)
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
-        """Return the rates that flows use, which are all of those given."""
+        """See `Training.use`; flows use all of the rates that they are given."""
         return rates
 
 
