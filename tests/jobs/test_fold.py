@@ -98,6 +98,23 @@ def test_what_breaks_it(more, options):
     assert ranks_of(simulated(SWITCH, [LINE, *more], **options)) == 0
 
 
+@pytest.mark.parametrize(("kind", "ranks"), [
+    ({"capacity": "1Gbps"}, 2), ({"kind": "fail"}, 0)])
+def test_256_gpus_with_a_fault_in_mid_run(kind, ranks):
+    """A slow link breaks the symmetry of the job that uses it; a failed one may reroute all."""
+    network = netsim.gpu_cluster(32, 8, "300GB/s", "50Gbps")
+    jobs = [netsim.llm_job(SMALL, id=k, tp=8, pp=2, dp=8, global_batch=16, iterations=2,
+                           hosts=range(128 * k, 128 * k + 128)) for k in range(2)]
+    whole_s = netsim.simulate(network, jobs).jobs["finish_s"].min()
+    link = "gpu-3.0->nic-3.0"
+    found = simulated(network, jobs, events=[
+        netsim.FaultEvent(whole_s / 2, link=link, **kind),
+        netsim.FaultEvent(whole_s, link=link, kind="repair")])
+    assert ranks_of(found) == ranks
+    late, other = found.jobs["finish_s"]
+    assert late > 1.01 * whole_s and other == pytest.approx(whole_s, rel=1e-12)
+
+
 def test_jobs_on_other_links():
     """Two jobs that share no link are each simulated by one rank of each stage."""
     other = netsim.llm_job(SMALL, id=1, tp=2, dp=2, global_batch=2, hosts=[19, 18, 17, 16],
