@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from netsim.operations import Operations, Relation
 from netsim.programs import Programs
 from netsim.workload import Stage
 
-__all__ = ["OperationGraph"]
+__all__ = ["OperationGraph", "OperationLists"]
 
 
 class _Named(Sequence[Stage]):
@@ -76,10 +76,15 @@ class _Demands(Sequence[RoutedCoflow | None]):
         return (self[k] for k in range(len(self)))
 
 
-def _in_order(made: Operations, turn: NDArray[np.int64]) -> bool:
-    """Whether each computation waits for the one before it on its rank's stream."""
+def _turns_of(made: Operations) -> NDArray[np.int64]:
+    return np.where(made.rank < 0, -1, made.rank * len(made.streams) + made.stream)
+
+
+@lru_cache(maxsize=4)
+def _in_order(made: Operations) -> bool:
     if made.holders:
         return False
+    turn = _turns_of(made)
     place = np.empty(len(made), np.int64)
     place[made.sequence] = np.arange(len(made))
     computed = np.flatnonzero(turn >= 0)
@@ -97,18 +102,52 @@ def _related(relation: Relation, operations: NDArray[np.int64], others: NDArray[
     return bool(np.isin(operations * count + others, pairs).all())
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OperationLists:
+    """The operations of an iteration as lists, for a process that goes through them one by one.
+
+    Attributes
+    ----------
+    children, children_next : list of list of int
+        For each operation, the operations that wait for it, in its iteration and in the next one.
+    blockers, blockers_first : list of int
+        For each operation, the number of operations that it waits for, in all and in its own
+        iteration.
+    holders : dict of int to list of int
+        For operations whose end also ends the turns of others, these others.
+    held : frozenset of int
+        All operations whose turns are ended in that way.
+    turn : list of int
+        The number of the rank and stream of each computation; -1 of other operations.
+    in_order : bool
+        See `OperationGraph.in_order`.
+    sends : list of int
+        The coflow of each operation, among the routed ones; -1 if it sends nothing.
+    compute_s : list of float
+    """
+
+    children: list[list[int]]
+    children_next: list[list[int]]
+    blockers: list[int]
+    blockers_first: list[int]
+    holders: dict[int, list[int]]
+    held: frozenset[int]
+    turn: list[int]
+    in_order: bool
+    sends: list[int]
+    compute_s: list[float]
+    __deepcopy__ = same
+
+
 @lru_cache(maxsize=4)
-def _lists_of(made: Operations) -> dict[str, Any]:
-    """Return the part of a graph that does not depend on routes; equal operations share it."""
+def _lists_of(made: Operations) -> OperationLists:
+    """Return operations as lists; jobs with equal operations share them."""
     first, holders = made.after.counts, made.holders
-    turn = np.where(made.rank < 0, -1, made.rank * len(made.streams) + made.stream)
-    return {"children": made.after.inverse().lists(),
-            "children_next": made.after_previous.inverse().lists(),
-            "blockers": (first + made.after_previous.counts).tolist(),
-            "blockers_first": first.tolist(), "holders": holders,
-            "held": frozenset(chain(*holders.values())), "turn": turn.tolist(),
-            "in_order": _in_order(made, turn), "sends": made.sends.tolist(),
-            "compute_s": made.compute_s.tolist()}
+    return OperationLists(
+        made.after.inverse().lists(), made.after_previous.inverse().lists(),
+        (first + made.after_previous.counts).tolist(), first.tolist(), holders,
+        frozenset(chain(*holders.values())), _turns_of(made).tolist(), _in_order(made),
+        made.sends.tolist(), made.compute_s.tolist())
 
 
 @lru_cache(maxsize=4)
@@ -141,20 +180,6 @@ class OperationGraph:
         The coflow of each different sending of the operations.
     stages, demands : sequence
         By operation.
-    children, children_next : list of list of int
-        For each operation, the operations that wait for it, in its iteration and in the next one.
-    blockers, blockers_first : list of int
-        For each operation, the number of operations that it waits for, in all and in its own
-        iteration.
-    holders : dict of int to list of int
-        For operations whose end also ends the turns of others, these others.
-    held : frozenset of int
-        All operations whose turns are ended in that way.
-    turn : list of int
-        The number of the rank and stream of each computation; -1 of other operations.
-    in_order : bool
-        Whether the computations on each stream of a rank depend on each other in a chain, so that
-        none has to wait for its turn.
     programs : Programs, optional
         The programs, if each operation represents one of their rows, that is, many equal
         operations.
@@ -169,16 +194,6 @@ class OperationGraph:
     programs: Programs | None = None
     stages: Sequence[Stage] = field(init=False)
     demands: Sequence[RoutedCoflow | None] = field(init=False)
-    children: list[list[int]] = field(init=False)
-    children_next: list[list[int]] = field(init=False)
-    blockers: list[int] = field(init=False)
-    blockers_first: list[int] = field(init=False)
-    holders: dict[int, list[int]] = field(init=False)
-    held: frozenset[int] = field(init=False)
-    turn: list[int] = field(init=False)
-    in_order: bool = field(init=False)
-    sends: list[int] = field(init=False)
-    compute_s: list[float] = field(init=False)
     places: Sequence[int] = field(init=False)
     copies: list[int] = field(init=False)
     __deepcopy__ = same
@@ -190,8 +205,21 @@ class OperationGraph:
             places, copies = programs.first.tolist(), programs.counts.tolist()
         for name, value in (
                 ("stages", _Named(made, programs)), ("demands", _Demands(made.sends, self.routed)),
-                ("places", places), ("copies", copies), *_lists_of(made).items()):
+                ("places", places), ("copies", copies)):
             object.__setattr__(self, name, value)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether each computation waits for the one before it on its rank's stream.
+
+        Then none has to wait for its turn.
+        """
+        return _in_order(self.operations)
+
+    @property
+    def lists(self) -> OperationLists:
+        """The operations as lists, for a process."""
+        return _lists_of(self.operations)
 
     def runs_alone(self) -> bool:
         """Whether `FabricProcess.run_graph` can run the job by itself.

@@ -13,7 +13,7 @@ from netsim.errors import InputError
 from netsim.fabric.clock import DECISIONS, call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.jobs.operation_graph import OperationGraph
+from netsim.jobs.operation_graph import OperationGraph, OperationLists
 from netsim.jobs.process import CompletedCoflow, JobProcess
 
 __all__ = ["RankProcess"]
@@ -53,6 +53,7 @@ class RankProcess(JobProcess):
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
+        self._lists: OperationLists
         self._turns = _Turns()
         self._left: dict[int, int] = {}
         self._blockers: dict[int, list[int]] = {}
@@ -69,10 +70,11 @@ class RankProcess(JobProcess):
     def _begin_iteration(self) -> None:
         """Begin, or repeat, the first iteration that is not complete."""
         self.graph = self.plan.graph(self.iteration)
+        self._lists = self.graph.lists
         self._began_s = self._env.now
         self._recorder.operations_begun(self.graph.operations)
         self._turns, self._left, self._blockers = _Turns(), {}, {}
-        blockers = self._open(self.iteration, self.graph.blockers_first)
+        blockers = self._open(self.iteration, self._lists.blockers_first)
         self._ready_now.extend((self.iteration, k) for k, count in enumerate(blockers) if not count)
         self._go_through()
 
@@ -87,8 +89,8 @@ class RankProcess(JobProcess):
         begun: dict[float, list[_At]] = {}
         while self._ready_now:
             at = self._ready_now.popleft()
-            turn = self.graph.turn[at[1]]
-            if turn < 0 or self.graph.in_order:
+            turn = self._lists.turn[at[1]]
+            if turn < 0 or self._lists.in_order:
                 self._start_at(at, begun)
             else:
                 since_s = 0.0 if self.graph.operations.turns == "number" else self._env.now
@@ -125,7 +127,7 @@ class RankProcess(JobProcess):
 
     def _start_at(self, at: _At, begun: dict[float, list[_At]]) -> None:
         """Start an operation; a computation joins those with the same duration."""
-        seconds = self.graph.compute_s[at[1]]
+        seconds = self._lists.compute_s[at[1]]
         if seconds:
             begun.setdefault(seconds, []).append(at)
         else:
@@ -142,13 +144,13 @@ class RankProcess(JobProcess):
     def _computed_one(self, at: _At, begun_s: float) -> None:
         """Continue after a computation: give its stream to the next one, and send its coflow."""
         iteration, k = at
-        sends = self.graph.sends[k]
-        if self.graph.turn[k] >= 0 and k not in self.graph.held:
+        sends = self._lists.sends[k]
+        if self._lists.turn[k] >= 0 and k not in self._lists.held:
             self._end_turn(at, begun_s)
         if sends < 0:
             self._completed_one(at, self._env.now)
             return
-        order = iteration * len(self.graph.turn) + k
+        order = iteration * len(self._lists.turn) + k
         transfer = self._fabric.submit(self.index, self.graph.routed[sends], order, self._sent_all)
         self._in_flight[transfer] = at
         self._recorder.coflow_begun(self, iteration, k)
@@ -157,9 +159,9 @@ class RankProcess(JobProcess):
         """Record a computation, and give its stream to the next one."""
         iteration, k = at
         self._recorder.computed(self, self.graph.operations, iteration, k, begun_s, self._env.now)
-        if not self.graph.in_order:
-            del self._turns.busy[self.graph.turn[k]]
-            self._ask_for_turn(self.graph.turn[k])
+        if not self._lists.in_order:
+            del self._turns.busy[self._lists.turn[k]]
+            self._ask_for_turn(self._lists.turn[k])
 
     def _sent_all(self, transfer: CoflowEvent) -> None:
         """Continue after a coflow."""
@@ -180,13 +182,13 @@ class RankProcess(JobProcess):
         """Complete an operation: others no longer wait for it."""
         iteration, k = at
         self.finish_s = max(self.finish_s, finish_s)
-        for held in self.graph.holders.get(k, ()):
-            self._end_turn((iteration, held), self._turns.busy[self.graph.turn[held]][0])
-        self._unblock(iteration, self.graph.children[k])
-        if self.graph.children_next[k] and iteration + 1 < self.plan.spec.iterations:
+        for held in self._lists.holders.get(k, ()):
+            self._end_turn((iteration, held), self._turns.busy[self._lists.turn[held]][0])
+        self._unblock(iteration, self._lists.children[k])
+        if self._lists.children_next[k] and iteration + 1 < self.plan.spec.iterations:
             if iteration + 1 not in self._left:
-                self._open(iteration + 1, self.graph.blockers)
-            self._unblock(iteration + 1, self.graph.children_next[k])
+                self._open(iteration + 1, self._lists.blockers)
+            self._unblock(iteration + 1, self._lists.children_next[k])
         self._left[iteration] -= 1
         while self._left.get(self.iteration) == 0:
             self._end_iteration()
