@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
 from netsim.checks import is_number
-from netsim.compiling import inlined
+from netsim.compiling import in_place, inlined
 from netsim.errors import InputError
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
@@ -60,18 +60,27 @@ def _first(coflows: Any, order: Any) -> Any:
     return coflows[first].job
 
 
-@inlined
-def _before(coflows: Any, jobs: Any, a: int, b: int) -> Any:
-    """Whether one coflow goes before another by the rule of Section 7."""
-    one, other = coflows[a], coflows[b]
-    its, others = jobs[one.job].longest_gamma, jobs[other.job].longest_gamma
-    if its != others and not abs(its - others) <= EQUAL * min(its, others):
-        return its < others
-    if one.job != other.job:
-        return one.job < other.job
-    if one.valid_s != other.valid_s:
-        return one.valid_s > other.valid_s
-    return one.gamma > other.gamma
+@in_place
+def _rank(coflows: Any, jobs: Any, place: Any, longest: Any) -> None:
+    """Count in `place` how many coflows go before each by the rule of Section 7.
+
+    Also stores in `longest` the longest coflow of each one's job.
+    """
+    for c in range(len(coflows)):
+        row = coflows[c]
+        longest[c] = jobs[row.job].longest_gamma
+        for earlier in range(c):
+            other = coflows[earlier]
+            its, others = longest[c], longest[earlier]
+            if its != others and not abs(its - others) <= EQUAL * min(its, others):
+                first = its < others
+            elif row.job != other.job:
+                first = row.job < other.job
+            elif row.valid_s != other.valid_s:
+                first = row.valid_s > other.valid_s
+            else:
+                first = row.gamma > other.gamma
+            place[earlier if first else c] += 1.0
 
 
 @compiled(options={"theta_max": 0.9, "backfill": 1.0}, stretch="all",
@@ -83,9 +92,7 @@ def shortest_inferred(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     for c in range(count):
         overlaps |= jobs[coflows[c].job].active > 1
     if overlaps:
-        for c in range(count):
-            for other in range(count):
-                order.key[c] += _before(coflows, jobs, other, c)
+        _rank(coflows, jobs, order.key, order.tie)
         return
     attained = _sum_attained(coflows, jobs, order)
     theta = 1.0
