@@ -49,6 +49,7 @@ class Ruling:
                                           rule.leftover))
         self._values = np.array([*rule.options.values()], np.float64)
         self._answered, self._fault = np.zeros(1, np.int64), np.zeros(2, np.int64)
+        self._saw = np.zeros(1, np.int64)
         self._meet = new_crossings(0, 0, 0)
         self._pool: NDArray[Any] | None = None
         self._wakes_in = np.empty(1)
@@ -74,20 +75,20 @@ class Ruling:
             key, tie, share, most, weight, np.empty(size, np.int64), limit,
             np.empty(max(rule.queues, 1)), np.empty(1), np.empty(len(rule.notes)),
             np.empty(len(self._values)))
-        self._sequence, self._spare = np.empty((2, size), np.int64)
+        self._sequence, self._spare, self._seen = np.empty((3, size), np.int64)
         self._room = np.empty(size)
 
     def engine(self, check: bool) -> rules.Ruled:
         """Return the engine for the event loop, with room for all rows of the table."""
         if len(self._table.rows) > len(self._coflows) or len(self._table.jobs) > len(self._jobs):
-            before = (*self._order, self._sequence)
+            before = (*self._order, self._sequence, self._seen)
             self._make_room()
-            for old, new in zip(before, (*self._order, self._sequence), strict=True):
+            for old, new in zip(before, (*self._order, self._sequence, self._seen), strict=True):
                 new[:len(old)] = old  # the decision stays in force
         return rules.Ruled(self.address, self._form, self._reads, self._coflows, self._jobs,
-                           self._order, self._sequence, self._spare, self._room, self._crossings(),
-                           self._table.used, self._values, self._fault, self._answered,
-                           self._wakes_in, check)
+                           self._order, self._sequence, self._spare, self._seen, self._saw,
+                           self._room, self._crossings(), self._table.used, self._values,
+                           self._fault, self._answered, self._wakes_in, check)
 
     def _crossings(self) -> Crossings:
         """Return where coflows meet; empty if rows have moved."""
@@ -110,8 +111,7 @@ class Ruling:
         if self.rule.needs_gammas:
             table.refresh()
         try:
-            wrong = rules.ask(self.engine(True), table.coflows, table.jobs, now,
-                              np.arange(len(table.coflows)))
+            wrong = rules.ask(self.engine(True), table.coflows, table.jobs, now)
         except Exception as error:
             raise self.failure(error) from error
         if wrong != rules.SOUND:

@@ -47,10 +47,6 @@ class Crossings(NamedTuple):
         Indexed as the loads of the coflows in their pool.
     known : ndarray of _KNOWN
         The active coflows, by key.
-    order : ndarray of int
-        The coflows' places in the last order of service; new coflows come last.
-    moved : ndarray of int
-        Scratch space.
     links : ndarray of _LINK
     rooms : ndarray of _ROOM
     free : ndarray of int
@@ -61,8 +57,6 @@ class Crossings(NamedTuple):
 
     legs: NDArray[Any]
     known: NDArray[Any]
-    order: NDArray[np.int64]
-    moved: NDArray[np.int64]
     links: NDArray[Any]
     rooms: NDArray[Any]
     free: NDArray[np.int64]
@@ -77,9 +71,8 @@ def new_crossings(rows: int, loads: int, links: int) -> Crossings:
     """Return empty crossings with space for this number of coflows and loads."""
     of_links = np.zeros(links, _LINK)
     of_links["room"] = -1
-    return Crossings(np.empty(loads, _LEG), np.empty(rows, _KNOWN), np.empty(rows, np.int64),
-                     np.empty(rows, np.int64), of_links, np.empty(links, _ROOM),
-                     np.empty(links, np.int64), np.zeros(3, np.int64))
+    return Crossings(np.empty(loads, _LEG), np.empty(rows, _KNOWN), of_links,
+                     np.empty(links, _ROOM), np.empty(links, np.int64), np.zeros(3, np.int64))
 
 
 # --- who meets where ---------------------------------------------------------------------
@@ -93,7 +86,6 @@ def take_in(crossings, coflows, loads, capacity):
     for c in range(counts[_KNOWS], len(coflows)):
         its, row = known[c], coflows[c]
         its.key, its.load, its.loads, its.due = row.key, row.load, row.loads, 1
-        crossings.order[c] = c
         counts[_KNOWS] = c + 1
         for k in range(its.load, its.load + its.loads):
             _enter(crossings, loads[k].link, its.key, capacity)
@@ -109,26 +101,12 @@ def _remove_ended(crossings, coflows, loads):
     kept = 0
     for c in range(counts[_KNOWS]):  # both are in order of keys
         if kept < len(coflows) and coflows[kept].key == known[c].key:
+            if kept < c:
+                known[kept] = known[c]
             kept += 1
         else:
             for k in range(known[c].load, known[c].load + known[c].loads):
                 _leave(crossings, loads[k].link, known[c].key)
-    if kept == counts[_KNOWS]:
-        return
-    kept = 0
-    for c in range(counts[_KNOWS]):
-        crossings.moved[c] = -1
-        if kept < len(coflows) and coflows[kept].key == known[c].key:
-            if kept < c:
-                known[kept] = known[c]
-            crossings.moved[c] = kept
-            kept += 1
-    placed = 0
-    for k in range(counts[_KNOWS]):
-        c = crossings.moved[crossings.order[k]]
-        if c >= 0:
-            crossings.order[placed] = c
-            placed += 1
     counts[_KNOWS] = kept
 
 

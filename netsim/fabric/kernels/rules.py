@@ -159,6 +159,10 @@ class Ruled(NamedTuple):
         What the rule writes, with space for more coflows.
     sequence, spare : ndarray of int, shape (coflows,)
         Coflows in order, and space to sort them.
+    seen : ndarray of int, shape (coflows,)
+        The keys of the coflows at the rule's last decision, row by row.
+    saw : ndarray of int, shape (1,)
+        How many there were.
     room : ndarray of float, shape (coflows,)
         Scratch space.
     crossings : Crossings
@@ -185,6 +189,8 @@ class Ruled(NamedTuple):
     order: Order
     sequence: NDArray[np.int64]
     spare: NDArray[np.int64]
+    seen: NDArray[np.int64]
+    saw: NDArray[np.int64]
     room: NDArray[np.float64]
     crossings: Crossings
     used: NDArray[np.float64]
@@ -221,13 +227,8 @@ def _rule_at(_typing: Any, address: Any) -> Any:
 
 
 @in_place
-def ask(ruled, coflows, jobs, now, order):
-    """Call a rule: fill in ``ruled.order``, and sort the coflows by it.
-
-    Parameters
-    ----------
-    order : ndarray of int, shape (coflows,)
-        The coflows in any order; it is sorted in place, fastest if nearly sorted.
+def ask(ruled, coflows, jobs, now):
+    """Call a rule: fill in ``ruled.order``, and sort ``ruled.sequence`` by it.
 
     Returns
     -------
@@ -245,12 +246,33 @@ def ask(ruled, coflows, jobs, now, order):
     rule(ruled.coflows[:count], ruled.jobs, now, fills)
     if not _is_sound(fills, now, ruled.fault):
         return UNSOUND
-    for k in range(count):
-        ruled.sequence[k] = order[k]
+    _recall(ruled, coflows)
     _sort(coflows, fills.key, fills.tie, ruled)
-    for k in range(count):
-        order[k] = ruled.sequence[k]
     return SOUND
+
+
+@inlined
+def _recall(ruled, coflows):
+    """Start from the last order, which is often nearly right; new coflows come last."""
+    seen, spare, sequence = ruled.seen, ruled.spare, ruled.sequence
+    before, kept = ruled.saw[0], 0
+    for c in range(before):  # then as now, rows are in order of keys
+        if kept < len(coflows) and coflows[kept].key == seen[c]:
+            spare[c] = kept
+            kept += 1
+        else:
+            spare[c] = -1
+    place = 0
+    for k in range(before):
+        c = spare[sequence[k]]
+        if c >= 0:
+            sequence[place] = c
+            place += 1
+    for c in range(len(coflows)):
+        if c >= kept:
+            sequence[c] = c
+        seen[c] = coflows[c].key
+    ruled.saw[0] = len(coflows)
 
 
 @inlined
@@ -561,7 +583,7 @@ def _find_rates(ruled, coflows, jobs, pools, capacity, state):
         ruled.answered[0] = 0
         state.link = SOUND if _is_order(ruled, len(coflows)) else NO_ORDER
     else:
-        state.link = ask(ruled, coflows, jobs, state.now, ruled.crossings.order[:len(coflows)])
+        state.link = ask(ruled, coflows, jobs, state.now)
     if state.link == SOUND:
         fits = share_out(ruled, coflows)
         _, state.link = apply_shares(coflows, loads, ruled.order.share, capacity, ruled.used,

@@ -57,7 +57,6 @@ from netsim.fabric.kernels.serving_time import (
     mark_started,
     soonest,
 )
-from netsim.fabric.records import DUST
 
 __all__ = ["serve"]
 
@@ -87,14 +86,14 @@ def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
 # --- what the loop calls ---------------------------------------------------------------
 
 
-def _find_rates(served, coflows, _jobs, _pools, capacity, state):
+def _find_rates(served, coflows, _jobs, _pools, _capacity, state):
     """Set every flow's rate; return `REDO` if a new copy is needed or pays.
 
     It is needed when coflows have come or gone, and pays once a fifth of the flows have ended.
     """
     if served.form[STALE] or 5 * served.form[GONE] > len(served.senders.left):
         return REDO
-    _serve(served, capacity)
+    _serve(served)
     mark_started(coflows, served.groups, served.moving[:served.form[MOVING]], state)
     return WAITS
 
@@ -123,7 +122,7 @@ def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished,
     left, rate, floor = senders.left, senders.rate, senders.floor
     holds, eager = served.form[PRIMARY] == QUEUES, served.form[EAGER]
     moving = served.moving[:served.form[MOVING]]
-    let_pass(groups, moving, served.link, served.traffic, dt, carried)
+    let_pass(groups, moving, served.link, served.links, served.traffic, dt, carried)
     if not eager:
         let_pass_over(groups, moving, runs, senders, path, served.held, served.rest, past, holds,
                       dt)
@@ -197,15 +196,14 @@ def _write(served, coflows, flows, now, in_force):
 
 
 @inlined
-def _serve(served, capacity):
+def _serve(served):
     """Set the rate of every flow."""
     groups, link, rest, turn = served.groups, served.link, served.rest, served.turn
     walls, still, form = served.walls, served.still, served.form
     first, backfill, eager = form[PRIMARY], form[BACKFILL], form[EAGER]
-    left, _, dust = served.on_links
-    for c in range(len(capacity)):
-        left[c] = capacity[c] if first != QUEUES else 0.0
-        dust[c] = DUST * capacity[c]
+    left, _, capacity, dust = served.on_links
+    for n in range(len(capacity)):
+        left[n] = capacity[n] if first != QUEUES else 0.0
     for k in served.moving[:form[MOVING]]:
         groups[k].speed = groups[k].held
         groups[k].gamma = 0.0
@@ -220,7 +218,7 @@ def _serve(served, capacity):
     elif first == QUEUES:
         n = 0
         while n < len(turn):
-            n = _serve_queue(n, served, capacity)
+            n = _serve_queue(n, served)
     fresh, form[FRESH] = form[FRESH], 0
     count = 0
     for k in turn:
@@ -257,7 +255,7 @@ def _is_full(walls, left, dust):
 
 
 @inlined
-def _serve_queue(n, served, capacity):
+def _serve_queue(n, served):
     """Serve the queue whose first coflow is the n-th from its share, and add what it leaves.
 
     The rates of a coflow only change after one of its own flows, or of coflows before it, has
@@ -270,7 +268,7 @@ def _serve_queue(n, served, capacity):
     """
     groups, link, turn, form = served.groups, served.link, served.turn, served.form
     _, used, held = served.traffic
-    left, share, dust = served.on_links
+    left, share, capacity, dust = served.on_links
     queues, queue = served.queues, served.queues[n]
     for c in range(len(capacity)):
         share[c] = served.queue_shares[queue] * capacity[c]
@@ -314,7 +312,7 @@ def _madd(served, group):
     """Let all flows of a coflow end together on what is left; give it nothing if a link is full."""
     slots, link, senders, path = served.slots, served.link, served.senders, served.path
     load, used, _ = served.traffic
-    left, _, dust = served.on_links
+    left, _, _, dust = served.on_links
     gamma = 0.0
     stale = False
     for s in range(group.slot, group.slot + group.slots):
@@ -410,7 +408,7 @@ def _add_levels(rates, lefts, paths, level, slot):
 def _greedy(served, group):
     """Give each flow of a coflow, in list order, all that its links have left."""
     runs, link, path, rate = served.runs, served.link, served.path, served.senders.rate
-    left, _, dust = served.on_links
+    left, _, _, dust = served.on_links
     used = served.traffic[1]
     nowhere = len(used) - 1
     for r in range(group.run, group.run + group.runs):

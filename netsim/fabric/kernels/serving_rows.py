@@ -95,6 +95,9 @@ class Served(NamedTuple):
         Groups are in service order. The last slot is a dummy that fills up paths shorter than
         others.
     link : ndarray of int, shape (slots,)
+        The place of each slot's link in `links`.
+    links : ndarray of int
+        The links in use.
     traffic : tuple of ndarray of float, shape (slots,)
         For each slot: the bytes to send, the bytes per second, and the part of these that comes
         from its queue's share.
@@ -104,8 +107,8 @@ class Served(NamedTuple):
     held, rest : Filling
         The fillings of the queues' shares, and of what is left after that.
     past : Past
-    on_links : tuple of ndarray of float, shape (links,)
-        Scratch space: what links have left, of all and of a queue's share; and the bandwidth below
+    on_links : tuple of ndarray of float, shape (links in use,)
+        What links have left, of all and of a queue's share; their capacity; and the bandwidth below
         which a link counts as full.
     desk : tuple of ndarray, shape (most slots of a group,)
         Scratch space: slots that fill, their places in turn, a heap of them, and its levels.
@@ -115,7 +118,8 @@ class Served(NamedTuple):
         The groups in the current order of service, and the queue of each.
     queue_shares : ndarray of float, shape (queues,)
     walls : ndarray of int, shape (groups, 2)
-        At most two links that all flows of the group cross, filled up with the number of links.
+        At most two links that all flows of the group cross, filled up with a link that is never
+        full.
         While one of them is full, no flow of the group can send.
     still : ndarray of bool, shape (groups,)
         Whether the group got nothing in the last step. Each of its flows then has a slot of level 0
@@ -130,6 +134,7 @@ class Served(NamedTuple):
     slots: NDArray[Any]
     runs: NDArray[Any]
     link: NDArray[np.uint32]
+    links: NDArray[np.uint32]
     traffic: tuple[NDArray[np.float64], ...]
     senders: Senders
     path: NDArray[np.uint32]
@@ -174,11 +179,13 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
     left, floor = np.empty(count), np.empty(count)
     place = np.empty(count, np.int32)
     index = np.empty(count, np.int64)
-    longest = 1
+    longest, places = 1, 0
     for c in order:
         longest = max(longest, coflows[c].crosses)
-    path = np.full((count, longest), len(loads), np.uint32)
+        places += coflows[c].loads
+    path = np.full((count, longest), places, np.uint32)
     i = 0
+    first = 0
     for k in range(len(order)):
         row = coflows[order[k]]
         for f in range(row.flow, row.flow + row.flows):
@@ -192,10 +199,12 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
             groups[k].left += flow.remaining
             groups[k].paired &= flow.hops == 2
             for h in range(flow.hops):
-                path[i, h] = row.load + hops[flow.hop + h].slot
+                path[i, h] = first + hops[flow.hop + h].slot
             i += 1
-    link = _number(coflows, loads, order, groups, path)
+        first += row.loads
+    link = _number(coflows, loads, order, groups, path, places)
     nowhere = len(link) - 1
+    links = _in_use(link, len(capacity))
     _, _, backfill, queue, queue_shares, _ = rule
     if backfill != GREEDY:  # which alone goes by the list
         sorted_at = _by_last_slot(groups, path, nowhere)
@@ -211,15 +220,15 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
     begin(groups, runs, left, floor)
     form = np.zeros(8, np.int64)
     _begin_form(form, rule, interval)
-    most, links = 0, len(capacity)
+    most = 0
     for k in range(len(groups)):
         most = max(most, groups[k].slots)
-    on_links = np.full(links + 1, np.inf), np.full(links + 1, np.inf), np.zeros(links + 1)
+    on_links = _on_links(links, capacity)
     desk = (np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
             np.empty(most))
-    return Served(groups, slots, runs, link, traffic, senders, path, spot, held, rest, past,
+    return Served(groups, slots, runs, link, links, traffic, senders, path, spot, held, rest, past,
                   on_links, desk, coflows["key"][order], order.copy(), np.arange(len(order)),
-                  queue[order], queue_shares, _walls(groups, slots, link, links),
+                  queue[order], queue_shares, _walls(groups, slots, link, len(links)),
                   np.ones(len(groups), np.bool_), np.empty(len(groups), np.int64), form)
 
 
@@ -274,28 +283,57 @@ def _set_limit(group, total, limit):
 
 
 @inlined
-def _number(coflows, loads, order, groups, path):
+def _number(coflows, loads, order, groups, path, places):
     """Number the slots that flows cross, and write the numbers to the paths; return their links."""
-    number = np.zeros(len(loads) + 1, np.uint32)
+    number = np.zeros(places + 1, np.uint32)
     for i in range(len(path)):
         for h in range(path.shape[1]):
             number[path[i, h]] = 1
-    link = np.zeros(len(loads) + 1, np.uint32)
+    link = np.zeros(places + 1, np.uint32)
     found = 0
+    s = 0
     for k in range(len(order)):
         row = coflows[order[k]]
         groups[k].slot = found
-        for s in range(row.load, row.load + row.loads):
+        for load in range(row.load, row.load + row.loads):
             if number[s]:
-                link[found] = loads[s].link
+                link[found] = loads[load].link
                 number[s] = found
                 found += 1
+            s += 1
         groups[k].slots = found - groups[k].slot
-    number[len(loads)] = found
+    number[places] = found
     for i in range(len(path)):
         for h in range(path.shape[1]):
             path[i, h] = number[path[i, h]]
     return link[:found + 1].copy()
+
+
+@inlined
+def _in_use(link, count):
+    """Return the links that slots cross, and replace each link of a slot by its number there."""
+    number = np.zeros(count, np.uint32)
+    links = np.empty(min(count, len(link)), np.uint32)
+    found = 0
+    for s in range(len(link) - 1):
+        if number[link[s]] == 0:
+            links[found] = link[s]
+            found += 1
+            number[link[s]] = found
+        link[s] = number[link[s]] - 1
+    return links[:found].copy()
+
+
+@inlined
+def _on_links(links, capacity):
+    """Return what each link in use has, and beyond them a link that is never full."""
+    count = len(links)
+    left, share = np.full(count + 1, np.inf), np.full(count + 1, np.inf)
+    total, dust = np.empty(count), np.zeros(count + 1)
+    for n in range(count):
+        total[n] = capacity[links[n]]
+        dust[n] = DUST * total[n]
+    return left, share, total, dust
 
 
 @inlined
@@ -473,8 +511,8 @@ def resume(served, coflows, flows, rule, interval):
     begin(groups, runs, left, floor)
     form[GONE] = gone
     _begin_form(form, rule, interval)
-    return Served(groups, slots, runs, served.link, served.traffic, served.senders, served.path,
-                  served.spot, served.held, served.rest, served.past, served.on_links,
+    return Served(groups, slots, runs, served.link, served.links, served.traffic, served.senders,
+                  served.path, served.spot, served.held, served.rest, served.past, served.on_links,
                   served.desk, keys, rows, group_of[order], queue[order], queue_shares,
                   served.walls, served.still, served.moving, form)
 

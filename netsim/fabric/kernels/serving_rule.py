@@ -54,9 +54,7 @@ def _decide(ruled, rows, jobs, pools, capacity, state, until):
         flows, hops, loads = pools
         if ruled.reads.gamma or ruled.reads.active_gamma:
             refresh(rows[:count], flows, hops, loads, capacity)
-        for c in range(count):
-            ruled.spare[c] = c
-        state.link = ask(ruled, rows[:count], jobs, state.now, ruled.spare[:count])
+        state.link = ask(ruled, rows[:count], jobs, state.now)
         if state.link == SOUND and _has_unused(ruled, count):
             state.link = UNUSED
         if state.link != SOUND:

@@ -40,7 +40,7 @@ def crossing_in(groups, moving):
 
 
 @inlined
-def let_pass(groups, moving, link, traffic, dt, carried):
+def let_pass(groups, moving, link, links, traffic, dt, carried):
     """Move bytes of sending groups and their slots for `dt` seconds."""
     load, used, _ = traffic
     for k in moving:
@@ -50,7 +50,7 @@ def let_pass(groups, moving, link, traffic, dt, carried):
             load[s] -= used[s] * dt
         if len(carried):
             for s in range(group.slot, group.slot + group.slots):
-                carried[link[s]] += used[s] * dt
+                carried[links[link[s]]] += used[s] * dt
 
 
 @in_place
