@@ -18,7 +18,7 @@ from numba.core import event
 from netsim.reading import read_bytes
 from netsim.watching import watched
 
-__all__ = ["cache_folder", "compiled", "in_place", "inlined", "summing", "tell_once_by"]
+__all__ = ["Direct", "cache_folder", "compiled", "in_place", "inlined", "summing", "tell_once_by"]
 
 # Numba's type hints do not cover all arguments used here.
 _CONFIG: Any = numba.config
@@ -71,6 +71,39 @@ def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
         dispatcher.enable_caching()
         dispatcher._cache.save_overload = _ignoring_os_errors(dispatcher._cache.save_overload)
     return dispatcher
+
+
+class Direct:
+    """Calls a kernel without Numba's look at the types of all arguments.
+
+    For arrays in named tuples, that look takes longer than many a kernel.
+
+    Parameters
+    ----------
+    kernel : callable
+        A compiled kernel.
+    """
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+        self._entries: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, kind: Any, *args: Any) -> Any:
+        """Call the kernel.
+
+        Parameters
+        ----------
+        kind : hashable
+            Says of what types the arguments are: these must be the same whenever it is.
+        *args
+            What the kernel takes.
+        """
+        entry = self._entries.get(kind)
+        if entry is not None:
+            return entry(*args)
+        returned = self.kernel(*args)
+        self._entries[kind] = self.kernel.get_overload(tuple(map(numba.typeof, args)))
+        return returned
 
 
 class _Announcer(event.Listener):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.compiling import Direct
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.greedy import serve_greedily
 from netsim.fabric.kernels.loop import (
@@ -42,6 +43,9 @@ _DONE = 512
 
 _NO_COFLOWS = np.empty(0, COFLOW)
 _NOTHING = np.empty(0)
+
+
+_run, _serve, _serve_by, _serve_greedily = map(Direct, (run, serve, serve_by, serve_greedily))
 
 
 def ignore(*_: Any) -> None:
@@ -172,9 +176,9 @@ class EventLoop:
         args = (self._state, self._table.kernel_view, self._table.chains.kernel_view, _NO_COFLOWS,
                 self._finished, self._done, self._table.capacity, carried)
         if service.flow_by_flow:
-            engine = serve_greedily(service.order, service.by_size, *args)
+            engine = _serve_greedily(None, service.order, service.by_size, *args)
         else:
-            engine = serve(service.rule, *args)
+            engine = _serve(None, service.rule, *args)
         self._keep_held(engine, self._tell(carried))
 
     def go_by(self, ruling: Ruling, now: float, until: float, bound: float, check: bool) -> None:
@@ -314,8 +318,8 @@ class EventLoop:
         args = (state, table.kernel_view, table.chains.kernel_view, coming, self._finished,
                 self._done, table.capacity, carried)
         if isinstance(engine, Ruled) and engine.form.serves:
-            return serve_by(engine, MANY, *args)
-        run(engine, *args)
+            return _serve_by(None, engine, MANY, *args)
+        _run(type(engine), engine, *args)
         return engine
 
     def _keep_held(self, engine: Any, why: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.compiling import Direct
 from netsim.fabric.allocation import Allocation
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels import rules
@@ -17,6 +18,9 @@ from netsim.fabric.rule import STRETCH, Rule
 from netsim.fabric.service import PriorityService, kinds_of
 
 __all__ = ["RuleError", "Ruling"]
+
+
+_ask = Direct(rules.ask)
 
 
 class RuleError(Exception):
@@ -111,7 +115,7 @@ class Ruling:
         if self.rule.needs_gammas:
             table.refresh()
         try:
-            wrong = rules.ask(self.engine(True), table.coflows, table.jobs, now)
+            wrong = _ask(None, self.engine(True), table.coflows, table.jobs, now)
         except Exception as error:
             raise self.failure(error) from error
         if wrong != rules.SOUND:

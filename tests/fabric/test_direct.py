@@ -1,0 +1,81 @@
+"""Kernels that are called without a look at the types of their arguments get the same ones."""
+
+from __future__ import annotations
+
+import numba
+import pytest
+
+import netsim
+from netsim import JobSpec, Stage
+from netsim.allocators import ALLOCATORS
+from netsim.compiling import Direct, compiled
+
+SWITCH = netsim.big_switch(4, "8Mbps")
+CHAINS = [JobSpec(k, hosts=range(4), arrival_s=0.1 * k, iterations=3, stages=[
+    Stage("push", [(k % 3, 3, 1e5), (k % 3, (k + 1) % 3, 2e5)], compute_s=0.01),
+    Stage("pull", [(3, k % 3, 1e5)], after=["push"])]) for k in range(5)]
+RANKS = [netsim.llm_job({"layers": 2, "hidden": 64, "ffn": 256, "heads": 2, "vocab": 256,
+                         "sequence": 16}, tp=2, dp=2, global_batch=4, id=k, forward_s=[0.001] * 3)
+         for k in range(2)]
+#: With these, a copy outlives decisions.
+MANY = [JobSpec(k, hosts=range(4), stages=[Stage("a", [(k % 4, (k + 1) % 4, 1e5 + k)] * 25)])
+        for k in range(90)]
+PROBLEMS = {
+    "chains": (CHAINS, {}),
+    "processes": (CHAINS, {"events": [{"at": 0.2, "host": 0, "kind": "fail", "restart": True},
+                                      {"at": 0.4, "host": 0, "kind": "repair"}]}),
+    "faults": (CHAINS, {"events": [{"at": 0.2, "link": "ingress-3", "kind": "fail"},
+                                   {"at": 0.4, "link": "ingress-3", "kind": "repair"}]}),
+    "interval": (CHAINS, {"observe_interval": "50ms"}),
+    "recorded": (CHAINS, {"record": ["coflows", "flows", "links", "decisions"]}),
+    "graphs": (RANKS, {}),
+    "many": (MANY, {}),
+}
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Hold all arguments to the types of the first call of their kind; return what was called."""
+    types = {}
+
+    def call(self, kind, *args):
+        found = tuple(map(numba.typeof, args))
+        assert types.setdefault((self.kernel, kind), found) == found
+        return self.kernel(*args)
+
+    monkeypatch.setattr(Direct, "__call__", call)
+    return types
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_types_depend_on_the_kind_alone(watched, problem):
+    jobs, options = PROBLEMS[problem]
+    for name in ALLOCATORS.names:
+        allocator = "reserved:shares=0.01" if name == "reserved" else name
+        netsim.simulate(SWITCH, jobs, allocator=allocator, **options)
+    assert len({kernel for kernel, _ in watched}) > 1
+
+
+def test_calls():
+    """The first call of a kind goes by the types; the next ones do not, and return the same."""
+    @compiled
+    def doubled(values):
+        return values[0] * 2
+
+    direct = Direct(doubled)
+    found = [direct(kind, (value,)) for kind, value in (("i", 1), ("f", 1.5), ("i", 2), ("f", 2.5))]
+    assert found == [2, 3.0, 4, 5.0]
+    assert len(doubled.overloads) == 2
+
+
+def test_exceptions_pass():
+    @compiled
+    def picked(values, which):
+        if which >= len(values):
+            raise IndexError("too far")
+        return values[which]
+
+    direct = Direct(picked)
+    assert direct(None, (1, 2), 1) == 2
+    with pytest.raises(IndexError, match="too far"):
+        direct(None, (1, 2), 2)
