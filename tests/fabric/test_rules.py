@@ -234,6 +234,33 @@ def test_what_an_order_leaves_over(leftover):
     np.testing.assert_array_equal(finishes(allocator=Smallest), expected)
 
 
+@netsim.compiled(reads=["id"])
+def shuffled(coflows, jobs, now, order):
+    for c in range(len(coflows)):
+        order.key[c] = (coflows[c].id * 7919 + np.floor(now * 10)) % 13
+
+
+class Shuffled(netsim.Allocator):
+    wakes_on = netsim.Event.COFLOW
+
+    def allocate(self, view):
+        key = (view.id * 7919 + np.floor(view.now * 10)) % 13
+        return netsim.Allocation(order=np.lexsort((view.job, key)))
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_an_order_does_not_depend_on_the_last_one(held):
+    """A sort starts from the last order, whatever that was, and ends with the same one."""
+    found = []
+    for allocator in (shuffled(), Shuffled()):
+        sim = netsim.Simulation(netsim.big_switch(8, 1.0, loopback_uses_ports=True), chains(7, 40),
+                                allocator=allocator)
+        for until in np.arange(1.0, 30.0, 1.7) if held else ():
+            sim = sim.run(until=until).fork()
+        found.append(sim.run().result())
+    assert found[0].coflows.equals(found[1].coflows)
+
+
 def test_shares():
     """Two jobs of 6 bytes over one link of 1 byte/s, at 1/4 and 3/4 of it.
 
