@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
 from netsim.checks import check_options
+from netsim.errors import InputError
 from netsim.llm.assembly import assemble
 from netsim.llm.setup import TrainingSetup
 from netsim.llm.transformer import Transformer, make_transformer
@@ -54,6 +56,7 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
     >>> job.ranks, len(job.operations)
     (8, 3283)
     """
+    _check_model(model)
     made = TrainingSetup(model=make_transformer(model), **_known(setup))
     label = model if isinstance(model, str) else "llm"
     if isinstance(model, Mapping):
@@ -62,6 +65,15 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
                    name=label if name is None else name,
                    hosts=range(made.world) if hosts is None else hosts,
                    operations=_programs(made))
+
+
+def _check_model(model: object) -> None:
+    """Raise an error if a model's parameters include options of the job."""
+    options = {field.name for field in fields(TrainingSetup)}
+    if isinstance(model, Mapping) and (stray := sorted(options.intersection(model))):
+        raise InputError(
+            f"model: {', '.join(map(repr, stray))} are no parameters of the model; "
+            'options of the job stand beside its model, as in {llm = "llama-7b", tp = 2}')
 
 
 def _known(setup: dict[str, Any]) -> dict[str, Any]:

@@ -237,6 +237,9 @@ def test_errors_of_experiments_name_the_key():
                             ({"model": "gpt5"}, "workload.model: unknown llm 'gpt5'")):
         with pytest.raises(netsim.SpecError, match=message):
             netsim.Experiment(network=network, workload=table | change)
+    nested = {"llm": {"model": "llama-7b", "tp": 2}}
+    with pytest.raises(netsim.SpecError, match="'tp' are no parameters of the model"):
+        netsim.Experiment(network=network, workload=nested)
     del table["model"]
     with pytest.raises(netsim.SpecError, match="the format 'llm' needs: model"):
         netsim.Experiment(network=network, workload=table)
