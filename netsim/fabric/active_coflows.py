@@ -68,9 +68,9 @@ class ActiveCoflows:
         if _taken(self._on_their_way, transfer):
             transfer.complete()
 
-    def has_sent_all(self, transfer: CoflowEvent) -> bool:
-        """Whether a coflow has sent its last byte, even if the fabric has not noticed yet."""
-        rows = self._table.coflows
+    def has_sent_all(self, transfer: CoflowEvent, table: FlowTable) -> bool:
+        """Whether a coflow has sent its last byte, by a table that is up to date."""
+        rows = table.coflows
         return transfer in self._on_their_way or bool(
             (rows["open"][rows["key"] == transfer.key] == 0).any())
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from netsim.compiling import Direct
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels.greedy import serve_greedily
+from netsim.fabric.kernels.greedy import Greedy, serve_greedily
 from netsim.fabric.kernels.loop import (
     ASKS,
     AT_ENDS,
@@ -30,11 +31,13 @@ from netsim.fabric.kernels.loop import (
 )
 from netsim.fabric.kernels.rules import Ruled
 from netsim.fabric.kernels.serving import serve
+from netsim.fabric.kernels.serving_rows import Served
 from netsim.fabric.kernels.serving_rule import serve_by
+from netsim.fabric.kernels.sharing_parts import Parts
 from netsim.fabric.records import COFLOW, LOOP, TOLD
 from netsim.fabric.ruling import Ruling
 from netsim.fabric.service import PriorityService
-from netsim.fabric.serving import MANY
+from netsim.fabric.serving import MANY, see_moved
 
 __all__ = ["EventLoop", "ignore"]
 
@@ -242,6 +245,24 @@ class EventLoop:
         """Whether the loop itself activates the coflows of chains."""
         return bool(self._state["goes_on"][0])
 
+    @contextmanager
+    def kept(self, have_room: bool) -> Iterator[None]:
+        """Keep the loop held while coflows are added to the pools.
+
+        Parameters
+        ----------
+        have_room : bool
+            If False, the flows of active coflows will move in their pool.
+        """
+        before = self._table.coflows["flow"].copy() if self.held and not have_room else None
+        yield
+        if before is None:
+            return
+        if isinstance(self._held, Parts):
+            self._held = self._table.sharing.parts
+        elif isinstance(self._held, Served | Greedy):
+            see_moved(self._held, self._table.coflows, before)
+
     def leave(self) -> None:
         """Write the engine's state back to the rows; the loop can then no longer be resumed."""
         if self._goes_on(math.inf, -math.inf):
@@ -303,6 +324,7 @@ class EventLoop:
             except Exception as error:
                 if ruling is None:
                     raise
+                self.now = float(self._state["now"][0])
                 raise ruling.failure(error) from error
             why = self._tell(carried)
             if why != PAUSED:

@@ -199,8 +199,8 @@ class FabricProcess:
 
     def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
         """Remove a coflow that is not complete; return the bytes left of each flow."""
-        self._move()
         if transfer.key in self.in_flight.active:
+            self._move()
             self._happen(_COFLOW_DONE)
         return self.in_flight.withdraw(transfer)
 
@@ -223,9 +223,8 @@ class FabricProcess:
             When the stage of the first coflow becomes valid.
         """
         due += demands[0].overhead_s
-        if not self.table.have_room(demands):
-            self._leave()  # what engines know goes by the places of flows
-        self.table.run_chain(job, demands, pauses, total, due)
+        with self._loop.kept(self.table.have_room(demands)):
+            self.table.run_chain(job, demands, pauses, total, due)
         if due <= self._env.now:
             self._happen(_COFLOW_VALID)
         self._await(due)
@@ -244,9 +243,8 @@ class FabricProcess:
         iterations : int
             How often to run them.
         """
-        if not self.table.have_room(demands):
-            self._leave()  # what engines know goes by the places of flows
-        self.table.run_graph(job, demands, operations, iterations, self._env.now)
+        with self._loop.kept(self.table.have_room(demands)):
+            self.table.run_graph(job, demands, operations, iterations, self._env.now)
         if self.table.next_arrival <= self._env.now:
             self._happen(_COFLOW_VALID)
         self._set_alarm()
@@ -629,7 +627,9 @@ class FabricProcess:
         try:
             loop.go_by(ruling, self._env.now, self._until(), self.table.next_coming, self._check)
         except RuleError as error:
+            self._policy.referee.asked_s = loop.now
             raise self._policy.referee.refuse(str(error)) from error
+        self._policy.referee.asked_s = loop.now
         if (fault := self._policy.fault(ruling, loop.link)) is not None:
             raise fault
         self._expect_next(loop.end)

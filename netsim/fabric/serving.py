@@ -10,10 +10,29 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels import greedy, serving_rows
 from netsim.fabric.service import PriorityService
 
-__all__ = ["MANY", "PriorityEngine"]
+__all__ = ["MANY", "PriorityEngine", "see_moved"]
 
 #: Of so many flows a copy to serve is worth keeping; of fewer, handing it over costs more.
 MANY = 2000
+
+
+def see_moved(engine: Any, coflows: NDArray[Any], before: NDArray[np.int64]) -> None:
+    """Adjust an engine to flows that have moved in their pool.
+
+    Parameters
+    ----------
+    engine : Served or Greedy
+    coflows : ndarray of COFLOW
+        The rows, with the current places of flows.
+    before : ndarray of int, shape (coflows,)
+        The previous place of the first flow of each coflow.
+    """
+    rows, senders = engine.groups["row"], engine.senders
+    if isinstance(engine, greedy.Greedy):
+        owner, flow = senders["owner"][:-1], senders["flow"][:-1]
+    else:
+        owner, flow = senders.place, senders.flow
+    flow += np.where(rows >= 0, (coflows["flow"] - before)[rows], 0)[owner]
 
 
 class PriorityEngine:

@@ -263,8 +263,7 @@ class Fabric:
         self._check_clock()
         if coflow not in self._in_flight:
             return 0.0
-        self._process.catch_up()
-        if self._process.in_flight.has_sent_all(coflow):  # which is noticed at the next observation
+        if not self._sending([coflow]):  # which is noticed at the next observation
             return 0.0
         left = float(self._process.withdraw(coflow).sum())
         del self._in_flight[coflow]
@@ -287,13 +286,19 @@ class Fabric:
     def _end(self, job: Job) -> None:
         self._check_job(job)
         self._check_clock()
-        self._process.catch_up()
-        flying = [coflow for coflow in self._in_flight
-                  if coflow.owner is job and not self._process.in_flight.has_sent_all(coflow)]
+        flying = self._sending([coflow for coflow in self._in_flight if coflow.owner is job])
         if flying:
             raise InputError(f"job {job.name!r} cannot end: {flying[0]} is in flight; wait for it, "
                              "or cancel it")
         self._let_end(job, self.env.now)
+
+    def _sending(self, coflows: Sequence[Coflow]) -> list[Coflow]:
+        """Return those that have not sent their last bytes, whether that is noticed or not."""
+        if not coflows:
+            return []
+        table, _ = self._process.look()
+        return [coflow for coflow in coflows
+                if not self._process.in_flight.has_sent_all(coflow, table)]
 
     def _let_end(self, job: Job, at: float) -> None:
         job.ended, job.finish_s = True, at

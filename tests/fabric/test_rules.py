@@ -432,6 +432,16 @@ def test_rules_that_write_what_cannot_be(body, said):
         finishes([job], allocator=of(body))
 
 
+@pytest.mark.parametrize("leftover", ["none", "maxmin"])
+@pytest.mark.parametrize("body", ["order.key[0] = np.nan if now > 3 else 0.0",
+                                  "order.key[len(coflows) if now > 3 else 0] = 0.0"])
+def test_errors_say_when_the_loop_asked(body, leftover):
+    """A chain of coflows of 2 s: the decisions are at 0, 2 and 4 s."""
+    job = netsim.JobSpec(0, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 2.0)])], iterations=5)
+    with pytest.raises(AllocationError, match="at t = 4 s"):
+        netsim.simulate(netsim.big_switch(2, 1.0), [job], allocator=of(body, leftover=leftover))
+
+
 @pytest.mark.parametrize(("body", "said"), [
     ("order.key[0] = coflows[0].gama",
      r"no column 'gama' \(<string>, line 3\); choose from: of coflows job"),

@@ -136,6 +136,7 @@ def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished,
                         _end(served, i, coflows, pools[0], now, state, finished)
                 # Else those that are left, at MADD's rates alone, would never be next.
                 note_least(run, left[run.first:run.stop], floor[run.first:run.stop])
+        groups[k].gamma = max(groups[k].gamma - dt, 0.0)
 
 
 @inlined

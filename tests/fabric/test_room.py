@@ -1,0 +1,29 @@
+"""Where flows are kept changes nothing, to the last bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import netsim
+from netsim.allocators import ALLOCATORS
+from netsim.fabric.pools import Pools
+from tests.fabric.test_direct import CHAINS, RANKS
+
+MIXED = [*CHAINS, *(netsim.JobSpec(10 + k, 0.05 + 0.11 * k, hosts=range(4), iterations=2, stages=[
+    netsim.Stage("a", [(0, 1, 1e5), (1, 2, 3e5), (k % 4, 3, 7e4)])]) for k in range(3)),
+    *(netsim.JobSpec(20 + k, 0.07 * k, hosts=range(4), operations=job.operations)
+      for k, job in enumerate(RANKS))]
+
+
+@pytest.mark.parametrize("latency", [0, "3ms"])
+@pytest.mark.parametrize("allocator", ALLOCATORS.names)
+def test_flows_that_move(allocator, latency, monkeypatch):
+    """They move in their pools whenever jobs begin, as if there never were room."""
+    policy = "reserved:shares=0.05" if allocator == "reserved" else allocator
+    network = netsim.big_switch(4, "8Mbps", latency=latency)
+    usual = netsim.simulate(network, MIXED, allocator=policy, record=["coflows", "flows"])
+    monkeypatch.setattr(Pools, "have_room", lambda self, wanted: not np.any(wanted))
+    moved = netsim.simulate(network, MIXED, allocator=policy, record=["coflows", "flows"])
+    assert moved.coflows.equals(usual.coflows)
+    assert moved.flows.equals(usual.flows)
