@@ -24,7 +24,9 @@ def require_file(path: str | Path) -> Path:
         If the path does not exist or is a folder.
     """
     if os.path.isdir(path):
-        raise TraceError("is a folder, not a file", path)
+        first = min((entry.name for entry in os.scandir(path) if entry.is_file()), default=None)
+        raise TraceError("is a folder, not a file" + ("" if first is None else f"; give one that "
+                         f"is in it, such as {first}"), path)
     if not os.path.exists(path):
         raise TraceError("no such file", path)
     return Path(path)

@@ -34,6 +34,9 @@ SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".c
   ".parquet": "flows", ".et": "chakra"}
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
 
+#: The only format whose files are compressed.
+_OF_KINETO = ".json.gz"
+
 #: What the first word of files of SimAI and AICB begins with.
 _OF_SIMAI = ("HYBRID_", "MICRO", "[")
 
@@ -326,6 +329,8 @@ def _inferred(path: Path | None) -> str:
     listed = ", ".join(FORMATS)
     if path is None:
         raise InputError(f"give a file, a ready-made workload's name, or a format: {listed}")
+    if path.name.lower().endswith(_OF_KINETO):
+        return "kineto"
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: no format has the suffix {path.suffix!r}; give one of: "
                          f"{listed}")

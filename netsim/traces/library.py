@@ -11,7 +11,7 @@ from typing import Any
 
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.traces.checked import parse_json
-from netsim.traces.files import read_text
+from netsim.traces.files import read_text, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
 
 __all__ = ["load_workload_file", "locate", "ready_made"]
@@ -74,11 +74,7 @@ def locate(source: str | Path) -> Path:
                 return path
         if not (Path(name).suffix or os.path.exists(name)):
             raise UnknownNameError("workload", name, ready_made())
-    if os.path.isdir(name):
-        raise TraceError("is a folder, not a file", name)
-    if not os.path.exists(name):
-        raise TraceError("no such file", name)
-    return Path(name)
+    return require_file(name)
 
 
 def load_workload_file(path: Path) -> dict[str, Any]:

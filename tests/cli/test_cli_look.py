@@ -114,7 +114,7 @@ def test_trace_check_takes_a_format(netsim, refused, here) -> None:
 @pytest.mark.parametrize(("file", "message"), [
     ("nowhere.csv", "nowhere.csv: no such file\n"),
     ("nowhere", "unknown workload 'nowhere'; choose from: coflow-sample, "),
-    (".", ".: is a folder, not a file\n"),
+    (".", ".: is a folder, not a file; give one that is in it, such as "),
 ])
 def test_trace_check_of_no_trace(refused, file, message) -> None:
     assert refused("trace", "check", file).startswith(message)
