@@ -18,39 +18,48 @@ STALE, MOVED = 1, 2
 #: Bytes per second of the link that fills up paths shorter than others: more than is ever used.
 _PLENTY = 1e300
 
-#: A coflow, in service order: its ``key`` and its ``row``, or -1; its flows are those from
-#: ``first`` to ``stop``; ``moved`` if its rows do not say how these stand.
+#: A coflow, in service order: its ``key``; its ``row``, or -1; its flows, ``first`` to ``stop``;
+#: whether these have ``moved`` since its rows were written.
 _GROUP = np.dtype([("key", "i8"), ("row", "i8"), ("first", "i4"), ("stop", "i4"),
                    ("moved", "i4")], align=True)
 
-#: An unfinished flow: the bytes that it has left, at ``rate``, and those at which it has ended; how
-#: few it has left before it may go ahead of the flow that is listed before it on some link, by
-#: size; its position in the table, its group, and its place among those that move; whether its row
-#: is `STALE`, or `MOVED` on from, if not 0.
+#: An unfinished flow.
+#:
+#: - left, rate, floor: the bytes that it has left, its rate, and the bytes at which it has ended
+#: - look: by size, the bytes at which it may overtake the flow listed before it on some link
+#: - flow, owner, where: its place in the table, its group, and its place among those that move
+#: - row: 0, or what its row lacks: `STALE` or `MOVED`
 _SENDER = np.dtype([("left", "f8"), ("rate", "f8"), ("floor", "f8"), ("look", "f8"), ("flow", "i4"),
                     ("owner", "i4"), ("where", "i4"), ("row", "i4")], align=True)
 
-#: A flow on a link: its place among the link's members, and the next flow there that moves.
+#: A flow on a link: its ``place`` among the link's members, and the next flow ``behind`` it that
+#: moves.
 _CROSSING = np.dtype([("link", "i4"), ("place", "i4"), ("behind", "i4")], align=True)
 
-#: A flow as a link lists it, and another link on its path, or none: most flows that wait do so
-#: because that one is full, which is seen from here without a look at the flow. So that this holds
-#: by size, too, ``left`` are the bytes of one that waits; 0 if it moves.
+#: A flow in the list of a link.
+#:
+#: - other: another link on its path, or none. Most flows wait because that one is full, which is
+#:   seen from here without a look at the flow
+#: - left: by size, the bytes of a flow that waits; 0 if it moves
 _MEMBER = np.dtype([("left", "f8"), ("flow", "i4"), ("other", "i4")], align=True)
 
-#: A link. Its flows are ``members[first:stop]``, in order; ``head`` is the first that moves.
-#: Less than ``dust`` is nothing; ``filler`` is the flow that leaves no more than that to those
-#: behind it, or else the one after the last, which goes before none. ``change`` is its
-#: number if changes of its rates are noted, or `NONE`.
+#: A link.
+#:
+#: - capacity, left, dust: bytes per second, in all, not used, and so few that they count as none
+#: - first, stop: its flows are ``members[first:stop]``, in order; ``head``: the first that moves
+#: - filler: the flow that leaves nothing to those behind it; without one, the one after the last
+#: - change: the number of its change of rates, or `NONE`
 _LINK = np.dtype([("capacity", "f8"), ("dust", "f8"), ("left", "f8"), ("first", "i4"),
                   ("stop", "i4"), ("head", "i4"), ("filler", "i4"), ("change", "i4")], align=True)
 
-#: A link on which rates change, in the row of its number: its list is still to be looked through
-#: from ``cursor`` on, at least up to ``last``; flows there find ``left`` bytes per second, and
-#: found ``before`` until now. ``flow`` is the next one whose rate may change, or `NONE`. Its
-#: ``size`` are the bytes that it has left or, in list order, its number. Changes are in a heap by
-#: that: this one has a ``place``, and ``heap`` is the link at the place that is the number of this
-#: row.
+#: A link on which rates change.
+#:
+#: - cursor, last: its list is still to be looked through from ``cursor`` on, at least to ``last``
+#: - left, before: the bytes per second that flows find there now, and found before
+#: - flow: the next flow whose rate may change, or `NONE`; ``size``: the bytes that it has left or,
+#:   in list order, its number
+#: - place: its place in a heap of changes by size; ``heap``: the link at the place that is the
+#:   number of this row
 CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("size", "f8"), ("link", "i4"),
                    ("cursor", "i4"), ("last", "i4"), ("flow", "i4"), ("place", "i4"),
                    ("heap", "i4")], align=True)

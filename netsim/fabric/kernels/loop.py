@@ -28,12 +28,18 @@ __all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "CROSSES", "FULL", "HELD", "KEPT",
 #: not find it.
 NOTICE_SLACK = 1.001 * GRID_SLACK
 
-#: Why the loop has stopped. The fabric must act before its next event, or there is none; a coflow
-#: has completed for which the policy or a process waits; the observer must be notified, which
-#: changes nothing, or a graph needs room for another iteration; there is no more room for rows; the
-#: engine must be rebuilt; the rule's allocation overloads a link; SimPy has an earlier event;
-#: listeners must be notified; a policy in Python must be asked for the next rates; a coflow is
-#: about to cross its limit.
+#: Why the loop has stopped.
+#:
+#: - WAITS: the fabric must act before its next event, or there is none
+#: - ASKS: a coflow has completed for which the policy or a process waits, or time is up
+#: - PAUSED: the observer must be told, or a graph needs room for another iteration
+#: - FULL: there is no more room for rows
+#: - REDO: the engine must be built anew
+#: - REFUSED: the rule's answer is invalid, or overloads a link
+#: - HELD: SimPy has an earlier event
+#: - SHOWS: listeners must be told
+#: - POLICY: a policy in Python must be asked for the next rates
+#: - CROSSES: a coflow is about to cross its limit
 WAITS, ASKS, PAUSED, FULL, REDO, REFUSED, HELD, SHOWS, POLICY, CROSSES = range(10)
 
 #: The reasons for which the loop is held: it resumes from where it is.

@@ -21,17 +21,18 @@ __all__ = ["BACKFILL", "EAGER", "FRESH", "GONE", "GREEDY", "MADD", "MAXMIN", "MO
 #: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
 NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
 
-#: Where ``form`` says what comes first and who gets the rest; whether each flow's rate is set at
-#: each step, or only the levels of slots are remembered; how many flows have ended; whether all
-#: is still to be served for the first time; how many groups move; whether one stands still that
-#: has sent as much as its limit; and whether the copy is out of date, as coflows have gone or come
-#: since.
+#: Places in ``form``: what comes first, and who gets the rest; whether each flow's rate is set at
+#: each step, rather than the levels of slots remembered; how many flows have ended; whether nothing
+#: has been served yet; how many groups move; whether a group that stands still has reached its
+#: limit; whether coflows have come or gone, so that the copy is out of date.
 PRIMARY, BACKFILL, EAGER, GONE, FRESH, MOVING, REACHED, STALE = range(8)
 
-#: A link of a group. ``open`` of its flows have not ended, with ``known`` bytes when these were
-#: last added up. Its ``members[first:stop]`` are these flows, or, where their other slots lie close
-#: together, all slots from ``begin`` on, whether it has a flow in common with them or not; else
-#: that is -1.
+#: A link of a group.
+#:
+#: - open: how many of its flows have not ended; ``known``: their bytes when last added up
+#: - first, stop: its places in the list of members
+#: - begin: if the other slots of its flows lie close together, the members are all slots from this
+#:   one on, in common or not; else -1, and the members are its flows
 _SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"),
                   ("begin", "i4")], align=True)
 
@@ -42,15 +43,20 @@ _CLOSE = 4
 #: More runs per slot than this are worth sorting a coflow's flows for.
 _MOST_RUNS = 2
 
-#: A coflow, in service order. Where its flows, slots and runs begin, and their numbers; whether
-#: each of its flows has two slots, ``paired``; its ``row``, or -1; the bytes that it has left, how
-#: fast it sends them, how fast within its queue's share, how few it may have left before it is to
-#: stop, and within which of that it counts as ``reached`` where it stands still; its ``gamma``
-#: where it is served by MADD, else 0; whether it is ``thinner`` than when it got its queue's share.
-#: In the last step, whether it got that ``anew``, and whether it ``gains`` of the rest. The highest
-#: levels within its queue's share and of the rest, ``held_top`` and ``top``. How many ``steps`` of
-#: it are remembered, how many seconds these are on its ``clock``, how many ``shares`` of its queue
-#: it has had meanwhile, and whether what it has now is a ``renewed`` one and not among these.
+#: A coflow, in service order.
+#:
+#: - flow, flows, slot, slots, run, runs: where its flows, slots and runs begin, and their numbers
+#: - paired: whether each of its flows has two slots
+#: - row: its row, or -1
+#: - left, speed: the bytes that it has left, and how fast it sends; ``held``: how fast within its
+#:   queue's share
+#: - limit: it must stop when this few bytes are left; ``reached``: if it stands still, so few count
+#: - gamma: the seconds that it has left by MADD; 0 without MADD
+#: - thinner: whether a flow has ended since it got its queue's share; ``anew``: whether it got that
+#:   again in the last step; ``gains``: whether it gets some of the rest
+#: - held_top, top: the highest levels within its queue's share, and of the rest
+#: - steps: how many steps are remembered, of ``clock`` seconds in all; ``shares``: how many shares
+#:   of its queue it had in them; ``renewed``: whether the present share is not among these yet
 _GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
                    ("run", "i8"), ("runs", "i8"), ("paired", "i8"), ("left", "f8"), ("speed", "f8"),
                    ("held", "f8"), ("limit", "f8"), ("reached", "f8"), ("gamma", "f8"),
@@ -58,11 +64,14 @@ _GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i
                    ("gains", "i4"), ("held_top", "f8"), ("top", "f8"), ("clock", "f8"),
                    ("steps", "i4"), ("shares", "i4"), ("renewed", "i4")], align=True)
 
-#: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have one last
-#: ``slot``; ``busy`` if some of them may have a rate, ``idle`` if none has had one since the rows
-#: were read, and these say so. Its ``group``; how many of the group's steps they have ``caught`` up
-#: with, ``since`` when on its clock, in which ``share``; what each has left at least, the ``most``
-#: that it gets besides MADD's, and the most bytes at which one of them has ended, its ``floor``.
+#: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have the same last
+#: ``slot``.
+#:
+#: - busy: whether some may have a rate; ``idle``: whether none has had one since rows were read
+#: - group: their coflow
+#: - caught, since, share: up to which of its steps, time on its clock, and share they are computed
+#: - least: what each has left at least; ``most``: what each gets at most, besides MADD
+#: - floor: the most bytes at which one of them counts as ended
 _RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
                  ("group", "i4"), ("caught", "i4"), ("share", "i4"), ("idle", "i4"),
                  ("since", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")], align=True)

@@ -20,18 +20,23 @@ from netsim.fabric.kernels import in_place
 
 __all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make", "moved"]
 
-#: Of all: the number of ``classes``; the sum of their weights, and whether each is 1, ``plain``;
-#: the key of the last coflow ``known``; how many coflows have not started, ``waits``; the instant
-#: as of which it is, ``now``. Whether links must be shared again, as the last fill is ``stale``. Of
-#: that fill: the number of links ``frozen``; of links that flows have ``joined`` since; how many
-#: links proved ``wrong`` in their place. How many coflows are ``split``. How often the table has
-#: ``changed`` since it was last summed up; the ``light`` and the ``heavy`` weight, the least and
-#: the largest since then. Of a stretch: the classes ``near``, which are followed, and come first;
-#: how many ``steps`` it has had; until when it may go on, the ``horizon``. How long the next is to
-#: be, its ``reach``. How many links are ``due`` to be looked at, as flows have come or gone, and
-#: how many have ``moved`` since rates were set, `ALL` if levels were not repaired but filled.
-#: Whether links are shared again ``by_flow``, at each end of one, or only when a coflow has come or
-#: completed. Whether it ``keeps_ends`` in a heap, and how many entries are ``listed`` there.
+#: The sharing as a whole.
+#:
+#: - classes: how many there are; ``weight``: the sum of their weights; ``plain``: whether each is 1
+#: - known: the key of the last coflow that is in it; ``waits``: how many have not started
+#: - now: the time up to which bytes have moved
+#: - stale: whether links must be shared again
+#: - frozen: how many links the last fill froze; ``joined``: how many links flows have joined since;
+#:   ``wrong``: how many links it found in the wrong place of the last order
+#: - split: how many coflows split their weight
+#: - changed: how often the table has changed since it was last summed up; ``light``, ``heavy``: the
+#:   least and the largest weight since then
+#: - near: how many classes are followed in this stretch (they come first); ``steps``: how many
+#:   steps it has had; ``horizon``: when it must end; ``reach``: how long the next one is to be
+#: - due: how many links are to be looked at because flows have come or gone
+#: - moved: how many have moved since rates were set; `ALL` if levels were filled, not repaired
+#: - by_flow: whether links are shared again at each end of a flow, not of coflows only
+#: - keeps_ends: whether ends of classes are in a heap; ``listed``: how many entries that has
 _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
                    ("frozen", "i8"), ("stale", "i8"), ("joined", "i8"),
                    ("weight", "f8"), ("now", "f8"),
@@ -40,21 +45,24 @@ _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits"
                    ("reach", "f8"), ("due", "i8"), ("moved", "i8"), ("by_flow", "i8"),
                    ("keeps_ends", "i8"), ("listed", "i8")])
 
-#: A link: its list of classes goes from ``first`` to ``stop``, and has ``room``; what all its
-#: flows ``want``, that is the sum of their weights; what of that ``grew`` until it was full in the
-#: last fill; what ``more`` is wanted since, and the ``least`` level at which it may now be full,
-#: inf if no flow has joined. It has flows in common with links ``low`` to ``high`` at most.
-#: Whether it is ``due`` to be looked at, and among those that have ``moved``.
+#: A link.
+#:
+#: - first, stop, room: where its list of classes begins and ends, and how many it has room for
+#: - low, high: it has flows in common with links from ``low`` to ``high`` at most
+#: - wants: the sum of the weights of its flows; ``grew``: what of that grew until the link was full
+#:   in the last fill; ``more``: what has joined since
+#: - least: the least level at which it may now be full; inf if no flow has joined
+#: - due, moved: whether it is to be looked at, and whether it is among those that have moved
 _LINK = np.dtype([("first", "i8"), ("stop", "i8"), ("room", "i8"), ("low", "i8"),
                   ("high", "i8"), ("wants", "f8"), ("grew", "f8"), ("more", "f8"),
                   ("least", "f8"), ("due", "i8"), ("moved", "i8")])
 
-#: A class: the number of its flows; the row of the one that ends next, the ``head``; a ``number``
-#: that it keeps.
+#: A class: how many flows it has; ``head``, the row of the flow that ends next; ``number``, which
+#: it keeps for good.
 _CLASS = np.dtype([("flows", "i8"), ("head", "i8"), ("number", "i8")])
 
-#: A flow in its class: its ``mark``; the ``one`` and the ``two`` below it in a heap by marks; the
-#: number of the class, -1 if it is in none; the key of its coflow.
+#: A flow in its class: its ``mark``; ``one`` and ``two``, the flows below it in a heap by marks;
+#: the ``number`` of the class, -1 without one; ``owner``, the key of its coflow.
 _SENDER = np.dtype([("mark", "f8"), ("one", "i4"), ("two", "i4"), ("number", "i8"),
                     ("owner", "i8")])
 
