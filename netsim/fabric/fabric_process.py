@@ -518,23 +518,23 @@ class FabricProcess:
         self._finished = 0
         rows = self.table.drop_finished()
         arrive(rows, self.table.flows)
-        alone = []
-        starts, sent, ends = (rows[name].tolist() for name in ("start", "last", "arrives"))
-        for k, key in enumerate(rows["key"].tolist()):
-            transfer = self.in_flight.active.pop(key, None)
-            if transfer is None:
-                alone.append(k)
+        mine, active = [], self.in_flight.active
+        names = ("key", "start", "last", "arrives") if active else ()
+        columns = [rows[name].tolist() for name in names]
+        for k, (key, *times) in enumerate(zip(*columns, strict=True)):
+            if (transfer := active.pop(key, None)) is None:
                 continue
-            transfer.start_s, transfer.sent_s, transfer.finish_s = starts[k], sent[k], ends[k]
+            mine.append(k)
+            transfer.start_s, transfer.sent_s, transfer.finish_s = times
             if self._observer is not None:
                 self._observer.flows_finished(transfer, self.table.flows_of(rows[k]))
             if (at := self._grid.observed(transfer.finish_s)) > self._env.now:
                 self.in_flight.send_last(transfer, at)
             else:
                 transfer.complete()
-        if alone:
-            self.table.chains.follow(rows[alone], self._env.now, self._grid.interval)
-            if len(untold := rows[alone][rows["waited"][alone] != TOLD]):
+        if len(alone := np.delete(rows, mine) if mine else rows):
+            self.table.chains.follow(alone, self._env.now, self._grid.interval)
+            if len(untold := alone[alone["waited"] != TOLD]):
                 self._completed(untold, self.table.flows)
         # What nobody waits for, a decision that stands has been carried on from already.
         carried_on = (self._persistent and not self._rows_stand()

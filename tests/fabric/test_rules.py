@@ -159,6 +159,7 @@ def test_the_event_loop_is_left_where_a_copy_of_many_flows_pays(policy, interval
     for module in (netsim.fabric.event_loop, netsim.fabric.serving):
         monkeypatch.setattr(module, "MANY", 60)
     left = run()
+    assert_same_in_python(policy, netsim.big_switch(8, 1.0), chains(8), observe_interval=interval)
     np.testing.assert_allclose(left.coflows["finish_s"], within.coflows["finish_s"], rtol=1e-9)
     assert left.run["decisions"] == within.run["decisions"]
     assert left.run["simpy_events"] > within.run["simpy_events"]
