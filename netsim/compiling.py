@@ -94,7 +94,8 @@ class Direct:
         Parameters
         ----------
         kind : hashable
-            Says of what types the arguments are: these must be the same whenever it is.
+            Says of what types the arguments are: these must be the same whenever it is, down to
+            float or int, and arrays without gaps.
         *args
             What the kernel takes.
         """

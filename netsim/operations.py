@@ -192,7 +192,7 @@ class Relation(NamedTuple):
 
     @property
     def counts(self) -> Ints:
-        """Number of others of each operation."""
+        """How many others each operation is related to."""
         return np.diff(self.first)
 
     def inverse(self) -> Relation:

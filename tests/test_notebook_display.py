@@ -43,6 +43,11 @@ def test_of_a_view_an_allocation_and_a_sweep(swept):
     assert view._repr_html_().count("<tr") <= 14
     assert repr(netsim.Allocation(order=np.arange(30))) == (
         "<Allocation of order: [0, 1, 2, 3, 4, 5, ...]>")
+    for given in (netsim.Allocation(order=np.arange(30)), netsim.Allocation(weights=1.0),
+                  netsim.Allocation(order=np.arange(30), leftover="maxmin")):
+        html = given._repr_html_()
+        assert html.count("<tr") <= 14
+        assert ("the first of 30 rows" in html) == (given.weights is None)
     assert swept._repr_html_().count("<tr") == 1 + 4
 
 

@@ -118,12 +118,12 @@ def test_a_job_of_two_coflows_is_read_back():
 
 @pytest.mark.parametrize(("changes", "reason"), [
     ({"pattern": "all-to-all", "ranks": 2}, "has no explicit stages"),
-    ({"stages": [Stage("a", [(0, 1, 5)])]}, "has no hosts"),
+    ({"stages": [Stage("a", [(0, 1, 5)])]}, "has no hosts of its own"),
     ({"stages": [Stage("a", [(0, 1, 5)])], "hosts": [0, 1], "iterations": 2}, "repeats 2 times"),
     ({"stages": [Stage("a", [(0, 1, 5)], compute_s=1)], "hosts": [0, 1]}, "computes"),
     ({"stages": [Stage("a", [(0, 1, 5)]), Stage("b", [(0, 1, 5)], after=["a"])], "hosts": [0, 1]},
      "has stages that wait for others"),
 ])
 def test_what_a_table_cannot_say(changes, reason):
-    with pytest.raises(InputError, match=f"job 7 {reason}, which a table of flows cannot express"):
+    with pytest.raises(InputError, match=f"job 7 {reason}, which a table of flows"):
         Workload([JobSpec(7, **changes)]).to_frame()

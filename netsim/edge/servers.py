@@ -19,7 +19,7 @@ __all__ = ["HeldServers", "ParameterServers", "hold_servers", "spans"]
 
 
 def spans(training: Training) -> tuple[Ints, Floats, Floats]:
-    """Merge intervals of training to the maximal ones in which some chunk of a job trained.
+    """Merge the times in which chunks of the same job trained, where they overlap or touch.
 
     Returns
     -------

@@ -6,11 +6,12 @@ import enum
 import math
 import reprlib
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.brief import MOST_ROWS, shown
 from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric.service import PriorityService
 
@@ -101,9 +102,21 @@ class Allocation:
                  "revisit_at", "service", "shares", "weights")
 
     def __repr__(self) -> str:
-        form, value = next((name, value) for name in _FORMS
-                           if (value := getattr(self, name)) is not None)
+        form, value = self._given
         return f"<Allocation of {form}: {reprlib.repr(np.asarray(value).tolist())}>"
+
+    def _repr_html_(self) -> str:
+        form, value = self._given
+        if isinstance(value, PriorityService):
+            form, value = "order", value.order
+        values = np.atleast_1d(value)
+        return shown(f"<Allocation of {form}>", {form: values[:MOST_ROWS]}, len(values))
+
+    @property
+    def _given(self) -> tuple[str, Any]:
+        """The name and the value of the form that is given."""
+        return next((name, value) for name in _FORMS
+                    if (value := getattr(self, name)) is not None)
 
     def __init__(self, rates: ArrayLike | None = None, *, shares: ArrayLike | None = None,
                  weights: ArrayLike | None = None, coflow_weights: ArrayLike | None = None,

@@ -39,7 +39,6 @@ from netsim.network import Topology
 
 __all__ = ["FabricProcess"]
 
-
 # Plain integers: or-ing enum members costs more than SimPy's step.
 _COFLOW_VALID, _COFLOW_DONE, _FLOW_DONE, _CAPACITY, _REVISIT, _JOB = map(int, (
     Event.COFLOW_VALID, Event.COFLOW_DONE, Event.FLOW_DONE, Event.CAPACITY, Event.REVISIT,
@@ -165,7 +164,7 @@ class FabricProcess:
         order : int
             The coflow's place among those of its job; breaks ties.
         done : callable, optional
-            Called with the event when the coflow completes, instead of firing it.
+            Called with the event when it completes, instead of firing it.
         """
         return self.send(CoflowEvent(self._env, job, order, demand, done))
 
@@ -197,11 +196,15 @@ class FabricProcess:
         self._shows = True
         self._happen(_COFLOW_VALID | _COFLOW_DONE)
 
+    def interrupt(self) -> None:
+        """Move bytes until now, and decide again."""
+        self._move()
+        self._happen(_COFLOW_DONE)
+
     def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
         """Remove a coflow that is not complete; return the bytes left of each flow."""
         if transfer.key in self.in_flight.active:
-            self._move()
-            self._happen(_COFLOW_DONE)
+            self.interrupt()
         return self.in_flight.withdraw(transfer)
 
     def run_chain(self, job: int, demands: Sequence[RoutedCoflow], pauses: Sequence[float],
@@ -210,15 +213,13 @@ class FabricProcess:
 
         Parameters
         ----------
-        job : int
-            The job, numbered by (arrival, id).
+        job, total : int
+            The job, numbered by (arrival, id), and the number of its coflows.
         demands : sequence of RoutedCoflow
             What its coflows send, repeated in this order. Each must have bytes to send.
         pauses : sequence of float
             Seconds between the arrival of the previous coflow and the time the stage of each is
             valid.
-        total : int
-            The number of coflows.
         due : float
             When the stage of the first coflow becomes valid.
         """
@@ -235,13 +236,11 @@ class FabricProcess:
 
         Parameters
         ----------
-        job : int
-            The job, numbered by (arrival, id).
+        job, iterations : int
+            The job, numbered by (arrival, id), and how often to run its operations.
         operations : OperationRows
         demands : sequence of RoutedCoflow
             What the operations send. Each must have bytes to send.
-        iterations : int
-            How often to run them.
         """
         with self._loop.kept(self.table.have_room(demands)):
             self.table.run_graph(job, demands, operations, iterations, self._env.now)

@@ -44,7 +44,10 @@ class Grid:
         return max(NOTICE_SLACK * self.interval, 4 * math.ulp(self._env.now))
 
     def due(self, at: float, since: float = -math.inf) -> float:
-        """Return when to act on an event at `at`: later than now, and later than `since`."""
+        """Return when to act on an event: at `at`, or if that is over, at the next instant.
+
+        Over is what is not later than now and `since`.
+        """
         now = max(self._env.now, since)
         if at < math.inf and self.observed(at) <= now:
             return max(now + self.interval, math.nextafter(now, math.inf))

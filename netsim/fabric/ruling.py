@@ -115,7 +115,8 @@ class Ruling:
         if self.rule.needs_gammas:
             table.refresh()
         try:
-            wrong = _ask(None, self.engine(True), table.coflows, table.jobs, now)
+            # The clock of an environment of the user's may say a whole number.
+            wrong = _ask(None, self.engine(True), table.coflows, table.jobs, float(now))
         except Exception as error:
             raise self.failure(error) from error
         if wrong != rules.SOUND:

@@ -487,12 +487,19 @@ def log_seconds(axis: Axis) -> None:
     within = [tick for tick in _DECADES if low <= tick <= high]
     if len(within) < 3:
         within = _thin(sorted(tick for tick in (*_DECADES, *_BETWEEN) if low <= tick <= high),
-                       math.log(high / low) * _LABEL)
+                       math.log(high / low) * _part_of_label(axis))
     if len(within) < 2:
         within = [tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high]
     axis.set_ticks(within, [duration(tick) for tick in within])
     axis.set_minor_locator(FixedLocator([tick for tick in _MINOR if tick not in within]))
     axis.set_minor_formatter(NullFormatter())
+
+
+def _part_of_label(axis: Axis) -> float:
+    """Return which part of an axis a label such as "100 ms" takes, with some space around it."""
+    if axis is axis.axes.yaxis:  # labels are one above the other
+        return _LABEL
+    return max(_LABEL, 9 * _DIGIT_IN * axis.axes.figure.dpi / axis.axes.bbox.width)
 
 
 def _thin(ticks: Sequence[float], least: float) -> list[float]:

@@ -263,7 +263,10 @@ class Fabric:
         self._check_clock()
         if coflow not in self._in_flight:
             return 0.0
-        if not self._sending([coflow]):  # which is noticed at the next observation
+        in_flight = self._process.in_flight
+        if coflow.key in in_flight.active:
+            self._process.interrupt()
+        if in_flight.has_sent_all(coflow, self._process.table):  # which is yet to be noticed
             return 0.0
         left = float(self._process.withdraw(coflow).sum())
         del self._in_flight[coflow]

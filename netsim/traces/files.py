@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from netsim.atomic import atomic_write
@@ -24,12 +25,19 @@ def require_file(path: str | Path) -> Path:
         If the path does not exist or is a folder.
     """
     if os.path.isdir(path):
-        first = min((entry.name for entry in os.scandir(path) if entry.is_file()), default=None)
-        raise TraceError("is a folder, not a file" + ("" if first is None else f"; give one that "
-                         f"is in it, such as {first}"), path)
+        raise TraceError("is a folder, not a file" + _such_as(path), path)
     if not os.path.exists(path):
         raise TraceError("no such file", path)
     return Path(path)
+
+
+def _such_as(folder: str | Path) -> str:
+    """Name a file in a folder."""
+    names: list[str] = []
+    with suppress(OSError):
+        names = sorted(entry.name for entry in os.scandir(folder)
+                       if entry.is_file() and not entry.name.startswith("."))
+    return f"; give one that is in it, such as {names[0]}" if names else ""
 
 
 def read_text(path: str | Path) -> str:

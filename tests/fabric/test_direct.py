@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numba
 import pytest
+import simpy
 
 import netsim
 from netsim import JobSpec, Stage
@@ -54,6 +55,24 @@ def test_types_depend_on_the_kind_alone(watched, problem):
         allocator = "reserved:shares=0.01" if name == "reserved" else name
         netsim.simulate(SWITCH, jobs, allocator=allocator, **options)
     assert len({kernel for kernel, _ in watched}) > 1
+
+
+@netsim.compiled(leftover="maxmin")
+def last_first(coflows, jobs, now, order):
+    for c in range(len(coflows)):
+        order.key[c] = coflows[c].id if now < 0.05 else -coflows[c].id
+
+
+@pytest.mark.parametrize("zero", [0, 0.0])
+def test_a_clock_that_says_a_whole_number(zero):
+    """3 coflows of 1,024 flows of 4 MB, 32 of them a port: 0.1024 s each, the last one second."""
+    env = simpy.Environment(zero)
+    fabric = netsim.Fabric(env, netsim.big_switch(64, "10Gbps"), allocator=last_first)
+    flows = [(s, d, "4MB") for s in range(32) for d in range(32, 64)]
+    for _ in range(3):
+        fabric.coflow(flows)
+    env.run()
+    assert fabric.result().coflows["finish_s"].tolist() == pytest.approx([0.1024, 0.3072, 0.2048])
 
 
 def test_calls():
