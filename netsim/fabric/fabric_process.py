@@ -531,7 +531,8 @@ class FabricProcess:
                 self.in_flight.send_last(transfer, at)
             else:
                 transfer.complete()
-        if len(alone := np.delete(rows, mine) if mine else rows):
+        if len(mine) < len(rows):
+            alone = np.delete(rows, mine) if mine else rows
             self.table.chains.follow(alone, self._env.now, self._grid.interval)
             if len(untold := alone[alone["waited"] != TOLD]):
                 self._completed(untold, self.table.flows)
