@@ -103,8 +103,8 @@ def compiled(function: Callable[..., None] | None = None, *,
         even when it serves the order of an agnostic policy.
     wakes_on : {"coflow", "flow"} or Event
         When it is asked. ``"coflow"``: when coflows come or end, or capacities change. ``"flow"``:
-        also when flows end, in so far as rates do not follow these by themselves, as they do with
-        weights, queues, flows in order, and bandwidth left over.
+        also when flows end. It makes no difference with bandwidth left over, queues or flows in
+        order: rates then follow the ends of flows without a call.
     reads : collection of str, optional
         The columns that are kept up to date; others are NaN, or -1. By default, all columns named
         in the function or in compiled functions that it calls.
