@@ -7,6 +7,8 @@ import reprlib
 from html import escape
 from typing import Any
 
+from netsim.units import format_count, format_number
+
 __all__ = ["MOST_ROWS", "brief", "shown"]
 
 #: The longest text of a field, and the number of items of a list that are shown.
@@ -33,7 +35,7 @@ class _Short(reprlib.Repr):
 
     def repr_DataFrame(self, table: Any, level: int) -> str:
         """Return the size of a table."""
-        return f"<table of {len(table):,} rows>"
+        return f"<table of {format_count(len(table), 'row')}>"
 
 
 def brief(thing: Any) -> str:
@@ -74,7 +76,7 @@ def shown(text: str, columns: Any, total: int | None = None) -> str:
     total = len(table) if total is None else total
     table = table.dropna(axis="columns", how="all").iloc[:MOST_ROWS, :_MOST_COLUMNS]
     more = f"<p>the first of {total:,} rows</p>" if total > len(table) else ""
-    body = table.to_html(index=False, border=0, na_rep="", float_format="{:.6g}".format)
+    body = table.to_html(index=False, border=0, na_rep="", float_format=format_number)
     return f"<p><code>{escape(text)}</code></p>\n{body}\n{more}"
 
 

@@ -27,7 +27,7 @@ from netsim.plain import plain_numbers
 from netsim.plugins import parse_named
 from netsim.programs import Programs
 from netsim.stage import Stage, is_ranked
-from netsim.units import parse_bytes, parse_seconds
+from netsim.units import format_count, parse_bytes, parse_seconds
 
 __all__ = ["JobColumns", "JobSpec", "column", "delays_stages", "first_hosts"]
 
@@ -285,7 +285,7 @@ class JobColumns(Sequence[JobSpec]):
         return map(self._job, range(len(self)))
 
     def __repr__(self) -> str:
-        return f"<{len(self):,} jobs of one coflow>"
+        return f"<{format_count(len(self), 'job')} of one coflow>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.columns,)

@@ -22,8 +22,9 @@ import numpy as np
 
 from netsim.errors import NetsimWarning, UnitError
 
-__all__ = ["SMALL_RATE", "format_bytes", "format_rate", "format_seconds", "format_size",
-           "parse_bytes", "parse_rate", "parse_seconds", "parse_value", "question_rates"]
+__all__ = ["SMALL_RATE", "format_bytes", "format_count", "format_number", "format_rate",
+           "format_seconds", "format_size", "parse_bytes", "parse_rate", "parse_seconds",
+           "parse_value", "question_rates"]
 
 Quantity = str | int | float
 
@@ -266,6 +267,22 @@ def format_quantity(value: float, unit: str, digits: int = 4) -> str:
     return _scaled(value * 8, "bps", digits) if unit == "B/s" else _scaled(value, unit, digits)
 
 
+def format_count(count: int, noun: str) -> str:
+    """Format a number of things: ``format_count(2400, "GPU")`` is ``"2,400 GPUs"``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def format_number(value: float) -> str:
+    """Format a number for people: four significant digits, and all digits of whole thousands.
+
+    Examples
+    --------
+    >>> format_number(0.0123456), format_number(88.9548), format_number(23628.94)
+    ('0.01235', '88.95', '23,629')
+    """
+    return f"{value:,.0f}" if 999.95 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
 def format_bytes(nbytes: float) -> str:
     """Format a size for people: ``format_bytes(4e7)`` is ``"40 MB"``."""
     return _scaled(nbytes, "B")
@@ -293,7 +310,7 @@ def format_rate(rate: float) -> str:
 def format_seconds(seconds: float) -> str:
     """Format a duration for people: ``format_seconds(0.0123)`` is ``"12.3 ms"``."""
     if seconds == 0 or abs(seconds) >= 1:
-        return f"{seconds:,.4g} s" if abs(seconds) < 1e4 else f"{seconds:,.0f} s"
+        return f"{format_number(seconds)} s"
     for unit in ("ms", "us", "ns"):
         if abs(seconds) >= _SECONDS[unit]:
             break

@@ -39,7 +39,7 @@ from netsim.history import UNKNOWN, History, joined
 from netsim.job import JobColumns, JobSpec, column, delays_stages, first_hosts
 from netsim.plain import plain_numbers
 from netsim.stage import Stage
-from netsim.units import Quantity, parse_seconds
+from netsim.units import Quantity, format_count, parse_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -258,7 +258,7 @@ class Workload:
                        name=f"{self.name} + {other.name}")
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}: {len(self):,} jobs>"
+        return f"<{type(self).__name__} {self.name!r}: {format_count(len(self), 'job')}>"
 
     def _repr_html_(self) -> str:
         first = list(self.jobs[:MOST_ROWS])

@@ -25,7 +25,7 @@ def swept(tmp_path_factory):
     (NET, ["egress-0", "capacity (Gbps)", "the first of 80 rows"]),
     (JOBS, ["arrival_s", "&lt;b&gt;", "the first of 30 rows"]),
     (RESULT, ["jct_s", "the first of 30 rows"]),
-    (COMPARED, ["sebf", "jct_total_s"]),
+    (COMPARED, ["sebf", "total JCT (s)", "lower bound"]),
     (netsim.Cluster(gpus=[8] * 20 + [4], nic="25Gbps"), [
         "21 servers, 164 GPUs", "NIC (Gbps)", ">25<", "the first of 21 rows"]),
     (netsim.Simulation(NET, JOBS), ["0 of 30 coflows done", "running", "the first of 30 rows"])])

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from netsim.errors import NetsimWarning, UnitError
 from netsim.units import (
     format_bytes,
+    format_count,
+    format_number,
     format_rate,
     format_seconds,
     parse_bytes,
@@ -112,6 +114,10 @@ def test_formats():
     assert format_rate(1.25e9) == "10 Gbps"
     assert [format_seconds(t) for t in (0.0123, 4e-6, 0, 12.3456, 51926.3)] == [
         "12.3 ms", "4 us", "0 s", "12.35 s", "51,926 s"]
+    assert [format_number(x) for x in (0, 2.3e-10, 12.3456, 999.94, 999.96, 9999.7, 1e15)] == [
+        "0", "2.3e-10", "12.35", "999.9", "1,000", "10,000", "1e+15"]
+    assert [format_count(n, "coflow") for n in (0, 1, 2400)] == [
+        "0 coflows", "1 coflow", "2,400 coflows"]
 
 
 @pytest.mark.parametrize("value", [40, 40.0, "40", np.float64(999.9), 1e-18])

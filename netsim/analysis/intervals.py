@@ -178,7 +178,8 @@ def ratios_of(table: pd.DataFrame, of: str, baseline: object, by: Sequence[str],
     Returns
     -------
     DataFrame
-        A row per combination, with the columns `by` and `of`; ``pairs``, their number; ``ratio``,
+        A row per combination without the baseline, with the columns `by` and `of`; ``pairs``,
+        their number; ``ratio``,
         ``ratio_low`` and ``ratio_high``, the geometric mean of the metric over the baseline's
         metric, and its 95 % confidence interval; ``below`` and ``above``, the numbers of pairs
         with a ratio below and above 1. Values are missing if a run of a pair did not finish all
@@ -188,6 +189,8 @@ def ratios_of(table: pd.DataFrame, of: str, baseline: object, by: Sequence[str],
     ------
     UnknownNameError
         If no run has the baseline.
+    InputError
+        If no run has anything else.
     """
     _check(table, (*by, of, metric))
     if baseline not in set(table[of]):
@@ -195,7 +198,10 @@ def ratios_of(table: pd.DataFrame, of: str, baseline: object, by: Sequence[str],
     keys = [*by, "seed"]
     known = table[[*keys, of]].assign(value=of_whole_runs(table, metric))
     base = known[known[of] == baseline].drop(columns=of).rename(columns={"value": "base"})
-    pairs = known.merge(base, on=keys, how="inner", sort=False)
+    others = known[known[of] != baseline]
+    if others.empty:
+        raise InputError(f"all runs have the {of} {baseline!r}: there is nothing to compare")
+    pairs = others.merge(base, on=keys, how="inner", sort=False)
     pairs["ratio"] = pairs["value"] / pairs["base"]
     ratios = means_of(pairs, [*by, of], ["ratio"]).rename(columns={"runs": "pairs"})
     sides = [sides_of_one(group["ratio"]) for _, group in _groups(pairs, [*by, of])]

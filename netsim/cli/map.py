@@ -120,15 +120,15 @@ def _facts(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped]) -> 
 
 
 def _print_job(model: ParallelModel, kind: ServerKind) -> None:
-    from netsim.units import format_bytes, format_rate
+    from netsim.units import format_bytes, format_count, format_rate
 
     stages = model.stages
     replicas = ", ".join(str(stage.replicas) for stage in stages)
     parameters = format_bytes(sum(stage.param_bytes for stage in stages))
-    one = "1 stage" if len(stages) == 1 else f"{len(stages)} stages"
+    one = format_count(len(stages), "stage")
     echo(f"{model.name}: {parameters} of parameters; {one} of {replicas} replicas; "
                f"{model.allreduce} all-reduce")
-    echo(f"servers: {kind.gpus} GPUs, {format_rate(kind.nic)} to other servers, "
+    echo(f"servers: {format_count(kind.gpus, 'GPU')}, {format_rate(kind.nic)} to other servers, "
                f"{format_rate(kind.intra)} inside\n")
 
 

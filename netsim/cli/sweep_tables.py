@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from netsim.cli.echo import echo
 from netsim.cli.tables import print_table
 from netsim.text import visible
+from netsim.units import format_count, format_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,8 @@ def print_sweep(sweep: Sweep) -> None:
         columns = {visible(name).replace(".", "\n"): [str(value) for value in means[name]]
                    for name in sweep.columns}
         columns["runs"] = [str(count) for count in means["runs"]]
-        columns["total\nJCT (s)"] = [_figures(value) for value in means["jct_total_s"]]
+        columns["total\nJCT (s)"] = ["-" if math.isnan(value) else format_number(value)
+                                     for value in means["jct_total_s"]]
         columns["over\nbound"] = _with_interval(means, "over_lower_bound")
         if (ratios := sweep.ratios_if_any()) is not None:
             placed = means.merge(ratios, on=list(sweep.columns), how="left", sort=False)
@@ -54,8 +56,8 @@ def print_sweep(sweep: Sweep) -> None:
 def _say_what_is_left_out(sweep: Sweep) -> None:
     stopped = (sweep.table["jobs_finished"] < sweep.table["jobs"]).sum()
     if stopped:
-        echo(f"{stopped} of {len(sweep.table)} runs were stopped before all jobs had "
-                   "finished: there are no means with them")
+        echo(f"{stopped:,} of {format_count(len(sweep.table), 'run')} were stopped before all jobs "
+             "had finished: there are no means with them")
 
 
 def _with_interval(table: pd.DataFrame, name: str) -> list[str]:
@@ -65,19 +67,14 @@ def _with_interval(table: pd.DataFrame, name: str) -> list[str]:
                                        strict=True)]
 
 
-def _figures(value: float) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
-
-
 def print_failures(sweep: Sweep) -> None:
     """Print on standard error which runs failed, why, and where the details are."""
     for row in sweep.failures.to_dict("records"):
         which = ", ".join(f"{name} {row[name]}" for name in (*sweep.columns, "seed"))
         echo(f"failed: {visible(which)}: {' '.join(row['error'].split())}", err=True)
     if len(sweep.failures):
-        echo(f"{len(sweep.failures)} of {sweep.missing + len(sweep.table)} runs failed; more "
+        every = format_count(sweep.missing + len(sweep.table), "run")
+        echo(f"{len(sweep.failures):,} of {every} failed; more "
                    f"in {sweep.folder / 'failures.csv'}, their experiments in "
                    f"{sweep.folder / 'failed'}", err=True)
 

@@ -13,7 +13,7 @@ from netsim.analysis.comparison_text import Columns, print_columns
 from netsim.cli.echo import echo
 from netsim.results.not_recorded import shares_links
 from netsim.text import visible
-from netsim.units import format_bytes, format_seconds
+from netsim.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
     from netsim.results.result import Result
@@ -29,21 +29,25 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
     over = f" ({summary['jct_total_s'] / bound:.2f} times the lower bound)" if bound else ""
     stop = summary["stopped_at_s"]
     stopped = "" if stop is None else f"; stopped at {format_seconds(stop)}"
+    jobs = format_count(summary["jobs"], "job")
     lines = {
         **_policies(run),
-        **({"cluster": f"{run['cluster']}: {run['gpus']:,} GPUs"} if "cluster" in run else {}),
+        **({"cluster": f"{run['cluster']}: {format_count(run['gpus'], 'GPU')}"}
+           if "cluster" in run else {}),
         "network": run["network"],
-        "workload": f"{run['workload']}: {summary['jobs']:,} jobs" + (
-            f", {summary['coflows']:,} coflows, {format_bytes(summary['bytes'])}"
+        "workload": f"{run['workload']}: {jobs}" + (
+            f", {format_count(summary['coflows'], 'coflow')}, {format_bytes(summary['bytes'])}"
             if summary["coflows"] else ""),
-        "finished": f"{summary['jobs_finished']:,} of {summary['jobs']:,} jobs{stopped}",
+        "finished": f"{summary['jobs_finished']:,} of {jobs}{stopped}",
         "total JCT": format_seconds(summary["jct_total_s"]) + over,
         "JCT": _spread(summary, "jct"),
         **_queueing(summary), **_at_the_edge(run, summary),
         **_of_coflows(summary),
         "makespan": format_seconds(summary["makespan_s"]),
-        "run": (f"{summary['decisions']:,} decisions, " if summary["decisions"] else "")
-               + f"{summary['simpy_events']:,} SimPy events, {format_seconds(summary['wall_s'])}",
+        "run": ", ".join([*([format_count(summary["decisions"], "decision")]
+                            if summary["decisions"] else []),
+                          format_count(summary["simpy_events"], "SimPy event"),
+                          format_seconds(summary["wall_s"])]),
         "results": os.fspath(folder),
     }
     for name, text in lines.items():

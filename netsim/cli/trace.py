@@ -68,8 +68,9 @@ def convert(source: str, target: str, format: str | None, to: str | None, networ
     SOURCE may be the name of a ready-made workload. An existing TARGET is replaced.
     """
     from netsim.studies.convert import convert as converted
+    from netsim.units import format_count
 
     with with_plugins(plugins, source, network):
         workload = converted(source, target, format=format, to=to, network=network, seed=seed,
                              **format_options(settings, format))
-    echo(f"wrote {target}: {len(workload):,} jobs")
+    echo(f"wrote {target}: {format_count(len(workload), 'job')}")

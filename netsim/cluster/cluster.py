@@ -16,7 +16,7 @@ from netsim.models.servers import ServerKind
 from netsim.network import Topology, big_switch, read_network
 from netsim.plain import plain_numbers
 from netsim.streams import stream
-from netsim.units import Quantity, parse_rate
+from netsim.units import Quantity, format_count, parse_rate
 from netsim.workload import JobSpec
 
 __all__ = ["Cluster", "check_size", "draw_gpus", "has_equal_servers", "server_kind"]
@@ -139,7 +139,8 @@ class Cluster:
         return int(self.server_of[host]) if self.by_gpu else host
 
     def __repr__(self) -> str:
-        return f"<Cluster {self.name!r}: {self.servers} servers, {self.total} GPUs>"
+        return (f"<Cluster {self.name!r}: {format_count(self.servers, 'server')}, "
+                f"{format_count(self.total, 'GPU')}>")
 
     def _repr_html_(self) -> str:
         counts = self.gpus[:MOST_ROWS]

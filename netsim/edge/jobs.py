@@ -14,7 +14,7 @@ from netsim.checks import MOST_ID, check_name, check_sequence, check_whole, is_w
 from netsim.edge.system import MOST, EdgeCloud, Kind
 from netsim.errors import InputError
 from netsim.plain import plain_numbers
-from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
+from netsim.units import Quantity, format_count, parse_bytes, parse_rate, parse_seconds
 
 __all__ = ["EdgeJob", "EdgeWorkload"]
 
@@ -229,7 +229,7 @@ class EdgeWorkload:
         return iter(self.jobs)
 
     def __repr__(self) -> str:
-        return f"<EdgeWorkload {self.name!r}: {len(self):,} jobs>"
+        return f"<EdgeWorkload {self.name!r}: {format_count(len(self), 'job')}>"
 
     def check_on(self, system: EdgeCloud) -> None:
         """Check that an edge-cloud can train all jobs.

@@ -15,7 +15,7 @@ from netsim.checks import check_name, check_sequence, check_whole, is_whole
 from netsim.errors import InputError
 from netsim.network import Topology, big_switch
 from netsim.plain import plain_numbers
-from netsim.units import Quantity, parse_bytes, parse_rate
+from netsim.units import Quantity, format_count, parse_bytes, parse_rate
 
 __all__ = ["MOST", "EdgeCloud", "Kind"]
 
@@ -218,8 +218,9 @@ class EdgeCloud:
         return np.flatnonzero(self.type_of == self.types.index(kind))
 
     def __repr__(self) -> str:
-        return (f"<EdgeCloud {self.name!r}: {self.servers} servers, {self.total} workers of "
-                f"{len(self.types)} types, {'with' if self.cloud else 'without'} a cloud>")
+        return (f"<EdgeCloud {self.name!r}: {format_count(self.servers, 'server')}, "
+                f"{format_count(self.total, 'worker')} of {format_count(len(self.types), 'type')}, "
+                f"{'with' if self.cloud else 'without'} a cloud>")
 
 
 def _one_per_server(values: Any, servers: int, what: str) -> Sequence[Any]:

@@ -17,6 +17,7 @@ from netsim.errors import InputError, UnknownNameError, did_you_mean
 from netsim.network.gpu_servers import GpuServers
 from netsim.network.wire import Wire
 from netsim.plain import plain, plain_numbers
+from netsim.units import format_count
 
 __all__ = ["BigSwitch", "Topology"]
 
@@ -305,7 +306,8 @@ class Topology:
         raise NotImplementedError(f"{type(self).__name__} must implement to_networkx")
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}: {self.hosts} hosts, {self.links} links>"
+        return (f"<{type(self).__name__} {self.name!r}: {format_count(self.hosts, 'host')}, "
+                f"{format_count(self.links, 'link')}>")
 
     def _repr_html_(self) -> str:
         first, wire = slice(MOST_ROWS), self.wire

@@ -33,7 +33,7 @@ from netsim.plots.style import (
     time_axis,
     write_beside,
 )
-from netsim.units import Quantity
+from netsim.units import Quantity, format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -162,7 +162,7 @@ def _class_rows(ax: Axes | None, counts: Mapping[Any, int], bars: int
         ax = new_axes(height_in=0.75 + _BAR_IN * height * len(classes) + 0.06 * bars)
     tops = {name: place * height for place, name in enumerate(classes)}
     ax.set_yticks([top + (bars - 1) / 2 for top in tops.values()],
-                  [f"{name}\n{counts[name]:,} coflow{'s' * (counts[name] != 1)}"
+                  [f"{name}\n{format_count(counts[name], 'coflow')}"
                    for name in classes])
     ax.set_ylim(max(tops.values()) + bars - 0.1, -0.9)
     return ax, tops

@@ -53,6 +53,7 @@ from netsim.plots.varied import (
     titled,
     words,
 )
+from netsim.units import format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -277,8 +278,8 @@ def cdf_facets(sweep: Sweep, of: str = "jct", **given: str | None) -> Axes:
                 legend.remove()
         _legend_above(figure, axes, _entries(axes))
     seeds = table["seed"].nunique()
-    add_note(figure, f"all jobs of {seeds} seed{'s' * (seeds != 1)}" if of == "jct" else
-             f"all coflows of {seeds} seed{'s' * (seeds != 1)}")
+    add_note(figure, f"all jobs of {format_count(seeds, 'seed')}" if of == "jct" else
+             f"all coflows of {format_count(seeds, 'seed')}")
     return axes[0]
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 from netsim.plots.style import named, series_of
 from netsim.reading import read_text
 from netsim.text import visible
+from netsim.units import format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +26,9 @@ __all__ = ["figure_of", "interactive_of", "page_of", "table_of", "text_of"]
 
 #: Length of an SVG from which on a figure is a PNG: browsers are slow with so many elements.
 _LARGE = 1_500_000
+
+#: Columns of whole numbers that count nothing.
+_IDS = ("job", "seed")
 
 _LONG = 48  # letters from which on a text is broken
 
@@ -96,18 +100,27 @@ def table_of(table: pd.DataFrame) -> str:
     """Return a table as HTML, which scrolls if it is wider than the page; long texts are broken."""
     text = {name for name in table if table[name].dtype.kind not in "iuf"}
 
-    def cell(tag: str, name: Any, value: Any) -> str:
-        shown = "" if pd.isna(value) else f"{value:.6g}" if isinstance(value, float) else value
-        kinds = ["text"] * (name in text) + ["long"] * (len(str(shown)) > _LONG and tag == "td")
+    def cell(tag: str, name: Any, shown: str) -> str:
+        kinds = ["text"] * (name in text) + ["long"] * (len(shown) > _LONG and tag == "td")
         kind = f' class="{" ".join(kinds)}"' if kinds else ""
         return f"<{tag}{kind}>{text_of(shown)}</{tag}>"
 
-    head = "".join(cell("th", name, name) for name in table)
-    rows = ("".join(cell("td", name, value) for name, value in row.items())
+    head = "".join(cell("th", name, str(name)) for name in table)
+    rows = ("".join(cell("td", name, _shown(name, value)) for name, value in row.items())
             for row in table.to_dict("records"))
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
     return (f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
             f"<tbody>\n{body}\n</tbody></table></div>")
+
+
+def _shown(name: Any, value: Any) -> str:
+    """Return the text of a cell; empty if it has no value."""
+    if pd.isna(value):
+        return ""
+    if isinstance(value, float):
+        return format_number(value)
+    counts = isinstance(value, int) and not isinstance(value, bool) and name not in _IDS
+    return f"{value:,}" if counts else str(value)
 
 
 def figure_of(ax: Axes, caption: str) -> str:

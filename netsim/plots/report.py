@@ -14,15 +14,18 @@ from netsim.atomic import atomic_write
 from netsim.errors import NetsimError
 from netsim.plots.curves import active_counts
 from netsim.plots.page import figure_of, interactive_of, page_of, table_of, text_of
-from netsim.plots.pictures import PICTURES
+from netsim.plots.pictures import PICTURES, records_lacking
 from netsim.plots.style import looks, named, require_matplotlib, unit_of
 from netsim.plots.sweeps import METRICS
 from netsim.plots.varied import drawn_together, words
 from netsim.studies.compare import Comparison
 from netsim.studies.sweep_result import Sweep
 from netsim.text import visible
+from netsim.units import format_bytes, format_count, format_number
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from netsim.results.result import Result
 
 __all__ = ["report_page", "save_report"]
@@ -30,15 +33,16 @@ __all__ = ["report_page", "save_report"]
 #: Captions by what is drawn, the kind of plot, and the quantity if there are several.
 _CAPTIONS: dict[str, dict[str, str]] = {
     "run": {
-        "timeline": "Jobs, and coflows or workers, active over time",
-        "gantt": "What each job, or rank, did over time",
-        "cdf jct": "Distribution of JCTs; <i>alone</i>: of jobs that have the network to "
-                   "themselves",
+        "gantt coflows": "Coflows of each job over time",
+        "gantt training": "Where and when each job trained",
+        "gantt ranks": "What each rank computed over time",
+        "cdf jct": "Distribution of JCTs; <i>alone</i>: of jobs that run alone",
         "cdf cct": "Distribution of CCTs; <i>alone</i>: of coflows that have the network to "
                    "themselves",
         "slowdown": "Slowdowns of coflows by class: bars end at means, thin lines at 95th "
                     "percentiles",
-        "utilisation": "Utilisation over time",
+        "utilisation links": "Utilisation of links over time",
+        "utilisation workers": "Utilisation of workers over time",
         "gpus": "Which job held which GPU, and how many jobs waited",
         "usage": "GPUs in use and jobs waiting over time",
     },
@@ -50,11 +54,11 @@ _CAPTIONS: dict[str, dict[str, str]] = {
     },
     "sweep": {
         "bars": "Means over seeds", "sweep": "Means over seeds, against what was varied",
-        "cdf": "Distributions of JCTs, all seeds pooled",
+        "cdf jct": "Distributions of JCTs, all seeds pooled",
         "scatter": "Means over seeds, at each point"},
 }
-_ZOOM = ("; drag to zoom in on a time, turn the wheel to zoom in and out. Time axes without a "
-         "script are of the whole run")
+_ZOOM = (" over time; drag to zoom in on a time, turn the wheel to zoom in and out. Time axes "
+         "without a script are of the whole run")
 
 #: Columns of the table of claims that are shown.
 _CLAIMED = ("claim", "paper", "measured", "holds_on", "verdict")
@@ -66,13 +70,15 @@ _LONGEST = 15
 
 #: Headings with abbreviations and names, which `words` does not know.
 _NAMES = {"jct_s": "JCT (s)", "simpy_events": "SimPy events", "ps_shortages": "shortages of PSs",
-          "queue_p50_s": "median queueing time (s)", "queue_mean_s": "mean queueing time (s)",
-          "queue_p95_s": "95th percentile of queueing time (s)",
-          "queue_p99_s": "99th percentile of queueing time (s)",
+          "over_baseline": "total JCT / baseline", "leftover": "leftover bandwidth",
+          "decides_per": "rates decided per",
           "lower_bound_total_s": "lower bound of total JCT (s)"}
 
 #: Left out: the same run gives the same page.
 _UNSTEADY = ("wall_s",)
+
+#: Columns of a comparison that labels repeat, and those shown if runs differ in them.
+_REPEATED, _SHARING = ("scheme", "work_conservation"), ("leftover", "decides_per")
 
 #: Most steps of a curve on an interactive timeline, and of intervals if there are more.
 _STEPS, _INTERVALS = 20_000, 4_000
@@ -154,12 +160,12 @@ def save_report(thing: Result | Comparison | Sweep, path: str | Path,
 def _of_run(run: Result) -> Iterator[str]:
     """Yield the parts of a report of a run."""
     summary = run.summary()
-    finished = f"{summary['jobs_finished']:,} of {summary['jobs']:,} jobs finished"
+    finished = f"{summary['jobs_finished']:,} of {format_count(summary['jobs'], 'job')} finished"
     yield f"<p>{_text_of_policies(run)} on {text_of(_places(run))}: {finished}.</p>"
     yield "<h2>Summary</h2>"
     yield table_of(_summary(summary))
     yield from _figures(run, "run", {run.run["allocator"]["name"]: run})
-    yield f"<h2>The {min(_LONGEST, len(run.jobs))} jobs that took longest</h2>"
+    yield f"<h2>The {format_count(min(_LONGEST, len(run.jobs)), 'job')} that took longest</h2>"
     jobs = run.jobs.sort_values("jct_s", ascending=False, kind="stable").head(_LONGEST)
     yield table_of(_in_words(jobs[[name for name in _JOBS if name in jobs]]))
     yield from _origin(run.spec, run)
@@ -168,14 +174,14 @@ def _of_run(run: Result) -> Iterator[str]:
 def _of_comparison(compared: Comparison) -> Iterator[str]:
     """Yield the parts of a report of a comparison."""
     first = next(iter(compared.results.values()))
-    yield (f"<p>{len(compared.results)} runs of {text_of(_places(first))}, "
-           f"{len(first.jobs):,} jobs.</p>")
+    yield (f"<p>{format_count(len(compared.results), 'run')} of {text_of(_places(first))}, "
+           f"{format_count(len(first.jobs), 'job')}.</p>")
     yield "<h2>Results</h2>"
     base = compared.baseline or next(iter(compared.results))
     yield (f"<p>Ratios are of total JCT: to the lower bound, and to {text_of(base)}. Less is "
            "better.</p>")
-    columns = [name for name in compared.table if name not in ("scheme", *_UNSTEADY)]
-    yield table_of(_in_words(compared.table[columns]))
+    left_out = {*_REPEATED, *_UNSTEADY, *(() if compared.note else _SHARING)}
+    yield table_of(_in_words(compared.table.drop(columns=left_out, errors="ignore")))
     yield from _figures(compared, "comparison", compared.results)
     yield from _origin(compared.spec, first)
 
@@ -184,7 +190,7 @@ def _of_sweep(sweep: Sweep, claims: pd.DataFrame | None) -> Iterator[str]:
     """Yield the parts of a report of a sweep."""
     over = " &times; ".join(map(text_of, (*map(words, sweep.columns), "seed")))
     missing = f', <span class="failed">{sweep.missing} missing</span>' if sweep.missing else ""
-    yield f"<p>{len(sweep.table):,} runs over {over}{missing}.</p>"
+    yield f"<p>{format_count(len(sweep.table), 'run')} over {over}{missing}.</p>"
     if claims is not None:
         yield "<h2>Claims</h2>"
         yield table_of(claims[[name for name in _CLAIMED if name in claims]])
@@ -243,11 +249,15 @@ def _summary(summary: Mapping[str, Any]) -> pd.DataFrame:
     for name, value in summary.items():
         if name in _UNSTEADY or not isinstance(value, int | float) or math.isnan(value):
             continue
-        unit, length = unit_of(value) if name.endswith("_s") else ("", 1)
-        shown = value / length if length > 1 else value
+        unit, length = unit_of(value) if name.endswith("_s") else ("", 1.0)
         rows.append((_heading(name, unit),
-                     f"{shown:,.6g}" if isinstance(shown, float) else f"{shown:,}"))
+                     format_bytes(value) if _counts_bytes(name) else f"{value:,}"
+                     if isinstance(value, int) else format_number(value / length)))
     return pd.DataFrame(rows, columns=["what", "value"])
+
+
+def _counts_bytes(name: str) -> bool:
+    return name == "bytes" or name.endswith("_bytes")
 
 
 def _heading(name: str, unit: str = "s") -> str:
@@ -264,7 +274,8 @@ def _heading(name: str, unit: str = "s") -> str:
 def _in_words(table: pd.DataFrame) -> pd.DataFrame:
     """Name columns in words with units: hours or days where seconds would have too many digits.
 
-    Empty columns are left out, and means share a cell with their intervals.
+    Bytes have their unit in the cell. Empty columns are left out, and means share a cell with their
+    intervals.
     """
     full = table.loc[:, (table.notna() & (table != "")).any()] if len(table) else table
     times = [str(name) for name in full if str(name).endswith("_s")
@@ -272,7 +283,9 @@ def _in_words(table: pd.DataFrame) -> pd.DataFrame:
     units = {name: unit_of(float(full[name].max())) for name in times}
     scaled = full.assign(**{column: full[column] / length for name, (_, length) in units.items()
                             if length > 1 for column in (name, f"{name}_low", f"{name}_high")
-                            if column in full})
+                            if column in full}).assign(
+        **{str(name): [format_bytes(value) for value in full[name]] for name in full
+           if _counts_bytes(str(name))})
     return _joined(scaled).rename(columns={
         name: _heading(str(name), units.get(str(name), ("s", 1.0))[0]) for name in full})
 
@@ -282,7 +295,8 @@ def _joined(table: pd.DataFrame) -> pd.DataFrame:
     joined = table.copy()
     for name in [name for name in table if f"{name}_low" in table]:
         ends = zip(table[name], table[f"{name}_low"], table[f"{name}_high"], strict=True)
-        joined[name] = [f"{mean:.4g} [{low:.4g}, {high:.4g}]" if low < high else f"{mean:.4g}"
+        joined[name] = [format_number(mean) + (f" [{format_number(low)}, {format_number(high)}]"
+                                               if low < high else "")
                         for mean, low, high in ends]
     return joined[[name for name in table if not str(name).endswith(("_low", "_high"))]]
 
@@ -294,19 +308,20 @@ def _figures(thing: Any, what: str, results: Mapping[str, Result]) -> Iterator[s
     """Yield all plots of a thing, and the reasons why others are left out."""
     yield "<h2>Figures</h2>"
     yield '<div class="policies"></div>'
-    lacking = []
+    impossible, lacking = records_lacking(thing, what), []
     for kind, picture in PICTURES[what].items():
         if kind == "scatter" and not drawn_together(thing.table, thing.columns):
             continue  # of a grid, lines and bars show all
         for of in _quantities(kind, what, picture.of):
+            if picture.of[of] in impossible:
+                continue  # such as GPUs of a network
             try:
                 ax = picture.draw(thing, of)
             except NetsimError as error:  # such as lines against a parameter if none was varied
                 lacking.append(f"{kind} {of}".rstrip() + f": {error}")
                 continue
-            caption = _caption(what, f"{kind} {of}".rstrip()) or _caption(what, kind)
-            yield (interactive_of(ax, _timeline(results), caption + _ZOOM) if kind == "timeline"
-                   else figure_of(ax, caption))
+            yield (_timeline(ax, results) if kind == "timeline" else
+                   figure_of(ax, _caption(what, f"{kind} {of}") or _caption(what, kind)))
     if lacking:
         items = "".join(f"<li>{text_of(each)}</li>" for each in lacking)
         yield f"<details><summary>Plots left out</summary><ul>{items}</ul></details>"
@@ -324,8 +339,8 @@ def _quantities(kind: str, what: str, of: Iterable[str]) -> list[str]:
     return every
 
 
-def _timeline(results: Mapping[str, Result]) -> dict[str, Any]:
-    """Return what the page's script needs to draw timelines."""
+def _timeline(ax: Axes, results: Mapping[str, Result]) -> str:
+    """Return a timeline, with what the page's script needs to draw it."""
     style = looks(results)
     panels: list[dict[str, Any]] = []
     for of in ("jobs", "coflows", "training"):
@@ -340,8 +355,10 @@ def _timeline(results: Mapping[str, Result]) -> dict[str, Any]:
     times = [time for panel in panels for series in panel["series"] for time in series["t"]]
     span = [min(times), max(times)] if times else [0.0, 1.0]
     unit, length = unit_of(span[1])
-    return {"panels": [panel for panel in panels if panel["series"]], "span": span, "unit": unit,
-            "length": length}
+    drawn = [panel for panel in panels if panel["series"]]
+    data = {"panels": drawn, "span": span, "unit": unit, "length": length}
+    counted = " and ".join(panel["name"] for panel in drawn)
+    return interactive_of(ax, data, f"{counted[:1].upper()}{counted[1:]}{_ZOOM}")
 
 
 # --- where it comes from -------------------------------------------------------------------

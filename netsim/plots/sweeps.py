@@ -42,8 +42,11 @@ __all__ = ["METRICS", "as_bars", "draw_series", "interval_note", "keys_of", "kno
 METRICS = {
     "over_lower_bound": "total JCT / lower bound", "jct_total_s": "total JCT",
     "jct_mean_s": "mean JCT", "jct_p50_s": "median JCT", "jct_p95_s": "95th percentile of JCT",
-    "jct_p99_s": "99th percentile of JCT", "cct_mean_s": "mean CCT", "cct_p50_s": "median CCT",
-    "cct_p95_s": "95th percentile of CCT", "cct_p99_s": "99th percentile of CCT",
+    "jct_p99_s": "99th percentile of JCT", "cct_total_s": "total CCT", "cct_mean_s": "mean CCT",
+    "cct_p50_s": "median CCT", "cct_p95_s": "95th percentile of CCT",
+    "cct_p99_s": "99th percentile of CCT", "queue_mean_s": "mean queueing time",
+    "queue_p50_s": "median queueing time", "queue_p95_s": "95th percentile of queueing time",
+    "queue_p99_s": "99th percentile of queueing time",
     "makespan_s": "makespan", "deadlines_met": "share of deadlines met",
     "jct_rate": "total JCT / that of SRTF", "ratio_paper": "total JCT / LP bound",
     "preemptions_per_job": "preemptions per job",

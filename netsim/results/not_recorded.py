@@ -10,6 +10,7 @@ from netsim.errors import NotRecordedError
 
 __all__ = ["not_recorded", "on_edge", "shares_links"]
 
+_SINGULAR = ("training", "held")
 _OF_EDGE = ("chunks", "training", "held", "workers", "servers", "ps")
 
 
@@ -56,13 +57,13 @@ def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
 
 def _unrecorded(name: str, record: list[str]) -> NotRecordedError:
     """Return the error for a table that can be recorded."""
-    was = "was" if name in ("training", "held") else "were"
-    return _error(f"{name} {was} not recorded", {"record": record})
+    return _error(f"{name} {'was' if name in _SINGULAR else 'were'} not recorded",
+                  {"record": record})
 
 
 def _of_others(name: str, target: str) -> NotRecordedError:
     """Return the error for a table of another kind of run."""
-    return NotRecordedError(f"there are no {name}",
+    return NotRecordedError(f"there {'is' if name in _SINGULAR else 'are'} no {name}",
                             *[f"only runs on a {target} have them"] * 2)
 
 

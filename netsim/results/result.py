@@ -14,6 +14,7 @@ from netsim.results.not_recorded import not_recorded
 from netsim.results.store import TABLES, Records, save_records
 from netsim.results.summary import summarise
 from netsim.text import visible
+from netsim.units import format_count, format_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -233,8 +234,8 @@ class Result:
     def __repr__(self) -> str:
         done = int(self.jobs["finish_s"].notna().sum())
         what = visible(f"{self.run['allocator']['name']} on {self.run['workload']}")
-        return (f"<Result of {what}: "
-                f"{done} of {len(self.jobs)} jobs, total JCT {self.jobs['jct_s'].sum():.6g} s>")
+        return (f"<Result of {what}: {done:,} of {format_count(len(self.jobs), 'job')}, "
+                f"total JCT {format_seconds(self.jobs['jct_s'].sum())}>")
 
     def _repr_html_(self) -> str:
         return shown(repr(self), self.jobs.head(MOST_ROWS), len(self.jobs))

@@ -33,7 +33,7 @@ from netsim.simulation.events import FaultEvent, by_hand, capacity_by_hand, chan
 from netsim.simulation.instant import active_coflows, active_flows, links_now
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.target import jobs_table, run_info
-from netsim.units import Quantity, parse_seconds
+from netsim.units import Quantity, format_count, parse_seconds
 from netsim.workload import Stage
 
 if TYPE_CHECKING:
@@ -480,7 +480,7 @@ class Fabric:
 
     def __repr__(self) -> str:
         return (f"<Fabric of {self.network.name!r} under {self._allocator.title} at "
-                f"{self.env.now:g} s: {len(self._in_flight)} coflows in flight>")
+                f"{self.env.now:g} s: {format_count(len(self._in_flight), 'coflow')} in flight>")
 
 
 def _numbers(coflows: Iterable[Coflow]) -> NDArray[np.int64]:

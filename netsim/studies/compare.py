@@ -199,7 +199,9 @@ class Comparison:
         return f"<Comparison of {visible(', '.join(labels[:_SHOWN]))}{more}>"
 
     def _repr_html_(self) -> str:
-        return shown(repr(self), self.table.head(MOST_ROWS), len(self.table))
+        columns, _ = next(iter(self.parts()))
+        return shown(repr(self), {heading.replace("\n", " "): cells[:MOST_ROWS]
+                                  for heading, cells in columns.items()}, len(self.table))
 
     def __getitem__(self, policy: str) -> Result:
         """Return the run of a policy, by its label, or as it was given."""

@@ -21,7 +21,7 @@ from netsim.results.csv import read_csv
 from netsim.results.drawing import draw
 from netsim.studies.labels import label_in
 from netsim.studies.run_store import RunStore, Scratch
-from netsim.units import format_quantity
+from netsim.units import format_count, format_quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -376,8 +376,8 @@ class Sweep:
     def __repr__(self) -> str:
         varied = " x ".join(self.columns) or "seeds"
         counts = {"failed": len(self.failures), "missing": self.missing - len(self.failures)}
-        lacking = "".join(f", {count} {what}" for what, count in counts.items() if count > 0)
-        return f"<Sweep over {varied}: {len(self.table)} runs{lacking}>"
+        lacking = "".join(f", {count:,} {what}" for what, count in counts.items() if count > 0)
+        return f"<Sweep over {varied}: {format_count(len(self.table), 'run')}{lacking}>"
 
     def _repr_html_(self) -> str:
         shown_columns = [name for name in (*self.columns, "seed", *_MEANS_OF) if name in self.table]

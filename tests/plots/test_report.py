@@ -69,8 +69,8 @@ def test_the_page_has_the_figures_of_the_sweep(found, page):
     cells = _Cells(page)
     row = found.table.iloc[3]
     assert [row["network.capacity"], row["allocator"], str(row["seed"]),
-            str(row["jobs_finished"]), f"{row['jct_total_s']:.6g}",
-            f"{row['over_lower_bound']:.6g}", f"{row['makespan_s']:.6g}", row["key"]] in cells.rows
+            str(row["jobs_finished"]), f"{row['jct_total_s']:,.0f}",
+            f"{row['over_lower_bound']:.4g}", f"{row['makespan_s']:.4g}", row["key"]] in cells.rows
     means = found.means().iloc[0]
     cell = (f"{means['over_lower_bound']:.4g} [{means['over_lower_bound_low']:.4g}, "
             f"{means['over_lower_bound_high']:.4g}]")
@@ -174,8 +174,9 @@ def on_cluster():
 
 
 @pytest.mark.parametrize(("thing", "shown"), [
-    (lambda: netsim.simulate(NET, JOBS, record=["coflows"]), "active over time"),
-    (on_edge, "What each job, or rank, did over time"),
+    (lambda: netsim.simulate(NET, JOBS, record=["coflows"]),
+     "Active jobs and active coflows over time; drag"),
+    (on_edge, "Where and when each job trained"),
     (on_cluster, "Which job held which GPU")])
 def test_a_run_wherever_it_was(thing, shown):
     page = report_page(thing(), title="Mine, <b>& yours")
@@ -208,6 +209,18 @@ def test_a_comparison_has_its_table_and_its_figures(compared):
     assert {"fifo", "sebf", "lower bound"} <= {row[0] for row in _Cells(page).rows if row}
     assert page.count("<figure") == 7  # bars, two of cdf, classes, slowdown, utilisation, timeline
     assert report_page(compared) == page
+
+
+def test_numbers_are_for_people(compared, found):
+    """Four digits, separators, bytes with their unit; of a sweep, no ratio of 1 to itself."""
+    rows = _Cells(report_page(compared.results["fifo"])).rows
+    assert ["total CCT (s)", "10"] in rows  # 1 + 3 + 6 s: 1, 2 and 3 MB, one after the other
+    assert ["bytes", "6 MB"] in rows
+    assert [row[-1] for row in rows if row[0] in "012"] == ["3 MB", "2 MB", "1 MB"]
+    head = next(row for row in _Cells(report_page(compared)).rows if row[0] == "label")
+    assert not {"scheme", "work conservation"} & {*head}
+    ratios = report_page(found).partition("Ratios, pair by pair")[2].partition("<h2>")[0]
+    assert [row[1] for row in _Cells(ratios).rows[1:]] == ["lccf"] * 2
 
 
 def test_wide_tables_scroll_and_long_texts_are_broken(found):
