@@ -205,7 +205,6 @@ class JobSpec:
         """
         reasons = {
             "has no explicit stages": not self.stages,
-            "has no hosts of its own": self.hosts is None,
             f"repeats {self.iterations} times": self.iterations > 1,
             "computes": bool(self.compute_s) or any(stage.compute_s for stage in self.stages),
             "has stages that wait for others": any(
@@ -214,8 +213,7 @@ class JobSpec:
             "has stages without flows": any(stage.flows is None for stage in self.stages)}
         for reason, applies in reasons.items():
             if applies:
-                raise InputError(f"job {self.id} {reason}, which a table of flows between hosts "
-                                 "cannot express")
+                raise InputError(f"job {self.id} {reason}, which a table of flows cannot express")
 
     def _check_hosts(self, owner: str) -> None:
         what = f"{owner}: hosts"

@@ -377,18 +377,21 @@ class Workload:
         Returns
         -------
         pandas.DataFrame
-            With the columns ``src``, ``dst`` (hosts, as they were given), ``bytes``, ``start_s``,
+            With the columns ``src``, ``dst`` (hosts, as they were given; or ranks, if no job has
+            hosts, which `from_frame` reads with ``endpoints="ranks"``), ``bytes``, ``start_s``,
             ``coflow``, ``job`` and ``name``, job after job.
 
         Raises
         ------
         InputError
             If a job does not only consist of flows that start at given times: if it computes,
-            repeats, has stages that wait for others, draws from a pattern, or has no hosts.
+            repeats, has stages that wait for others, or draws from a pattern. If only some of the
+            jobs have hosts.
 
         Notes
         -----
-        Weights and deadlines of coflows are not in the table. `netsim.studies.convert.explicit`
+        Weights and deadlines of coflows are not in the table, nor are ranks that neither send nor
+        receive. `netsim.studies.convert.explicit`
         draws the stages of patterns, and places jobs.
 
         Examples
@@ -402,9 +405,15 @@ class Workload:
         import pandas as pd
 
         parts, number = [], count()
+        placed = bool(self.jobs) and self.jobs[0].hosts is not None
         for job in self.jobs:
             job.check_flows_only()
-            hosts = np.array(job.hosts, object if job.by_name else np.int64)
+            if (job.hosts is not None) != placed:
+                raise InputError(f"job {job.id} has {'no ' * placed}hosts, and job "
+                                 f"{self.jobs[0].id} has{' none' * (not placed)}: a table has "
+                                 "either hosts or ranks")
+            hosts = np.array(job.hosts if placed else range(job.ranks),
+                             object if job.by_name else np.int64)
             for stage in job.stages:
                 assert stage.flows is not None
                 own = next(number) if stage.coflow_id is None else stage.coflow_id

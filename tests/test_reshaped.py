@@ -116,9 +116,25 @@ def test_a_job_of_two_coflows_is_read_back():
         [3, 1, 1e6, 1.5, 8, 5, "x"], [1, 0, 2e6, 1.5, 8, 5, "x"], [0, 3, 5, 3.5, 0, 5, "x"]]
 
 
+def test_jobs_without_hosts_have_a_table_of_ranks():
+    """Read back, they get the same hosts from the seed of the run."""
+    ring = [(0, 1, 1e6), (1, 2, 1e6), (2, 0, 1e6)]
+    given = Workload([JobSpec(k, k / 2, stages=[Stage("a", ring)]) for k in range(3)])
+    table = given.to_frame()
+    assert table[["src", "dst", "start_s", "job"]].to_numpy().tolist()[3:5] == [
+        [0, 1, 0.5, 1], [1, 2, 0.5, 1]]
+    back = Workload.from_frame(table, endpoints="ranks")
+    assert {job.hosts for job in back} == {None}
+    one, other = (netsim.simulate(NET, each, seed=7, record=["flows"]) for each in (given, back))
+    columns = ["src", "dst", "bytes", "valid_s", "finish_s"]
+    assert one.flows[columns].equals(other.flows[columns])
+    both = given + Workload([JobSpec(9, stages=[Stage("a", ring)], hosts=range(3))])
+    with pytest.raises(InputError, match="job 9 has hosts, and job 0 has none: a table has either"):
+        both.filter(lambda job: job.id in (0, 9)).to_frame()
+
+
 @pytest.mark.parametrize(("changes", "reason"), [
     ({"pattern": "all-to-all", "ranks": 2}, "has no explicit stages"),
-    ({"stages": [Stage("a", [(0, 1, 5)])]}, "has no hosts of its own"),
     ({"stages": [Stage("a", [(0, 1, 5)])], "hosts": [0, 1], "iterations": 2}, "repeats 2 times"),
     ({"stages": [Stage("a", [(0, 1, 5)], compute_s=1)], "hosts": [0, 1]}, "computes"),
     ({"stages": [Stage("a", [(0, 1, 5)]), Stage("b", [(0, 1, 5)], after=["a"])], "hosts": [0, 1]},

@@ -223,7 +223,7 @@ def _port_rates(topology: Topology) -> list[float]:
 
 
 def check_size(job: JobSpec, cluster: Cluster) -> None:
-    """Check that a job needs at least one GPU and fits a cluster.
+    """Check that a job needs at least one GPU, leaves its hosts to the placement, fits a cluster.
 
     Raises
     ------
@@ -233,9 +233,22 @@ def check_size(job: JobSpec, cluster: Cluster) -> None:
     if not job.ranks:
         raise InputError(f"job {job.id} has no ranks because it sends nothing, and so needs no "
                          "GPU: give it ranks, one per GPU")
+    if job.hosts is not None and (job.by_name or _has_idle_ranks(job)):
+        raise InputError(f"job {job.id} sends flows between hosts that it chooses itself, but on a "
+                         'cluster the placement chooses them: leave out hosts, or read tables with '
+                         'endpoints = "ranks"')
     if job.ranks > cluster.total:
         raise InputError(f"job {job.id} needs {job.ranks} GPUs; cluster {cluster.name!r} has "
                          f"{cluster.total}")
+
+
+def _has_idle_ranks(job: JobSpec) -> bool:
+    """Whether the flows of a job leave out ranks, because they count hosts instead of ranks."""
+    sent = [stage.flows for stage in job.stages if stage.flows is not None]
+    if not sent or len(sent) < len(job.stages):
+        return False
+    busy = np.unique(np.concatenate([part for flows in sent for part in (flows.src, flows.dst)]))
+    return len(busy) < job.ranks
 
 
 @plain_numbers
