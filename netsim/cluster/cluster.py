@@ -134,6 +134,18 @@ class Cluster:
                              f"{next(iter(hosts or names))!r}")
         return names[name]
 
+    def hosts_at(self, name: Node) -> Sequence[int]:
+        """Return the number of a host, or the hosts of a server given by name: ``"server-3"``.
+
+        Raises
+        ------
+        InputError
+            If there is no such host, and no such server.
+        """
+        if isinstance(name, str) and not self.by_gpu:
+            return [self.server(name)]
+        return self.network.hosts_at(name)
+
     def server_at(self, host: int) -> int:
         """Return the server that a host is, or belongs to."""
         return int(self.server_of[host]) if self.by_gpu else host

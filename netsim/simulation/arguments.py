@@ -141,7 +141,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
     _check_record(args.record, RECORDS)
     rings, policies = inputs_of(cluster, workload, args.scheduler, args.placement, args.execution,
                                 args.seed, args.events)
-    faults = Faults(args.events, cluster.network)
+    faults = Faults(args.events, cluster)
     factors = factors_of(args.stragglers, cluster.servers, cluster.server)
     interval, preemption = args.interval, as_preemption(args.preemption)
     if (problem := problem_of_pauses(workload, preemption.keep)) is not None:

@@ -619,7 +619,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, policies: Policies, placed
     """Return the problems of a run on a cluster, and its jobs, as rings if a policy needs them."""
     asked = policies.asked()
     context = RunContext(cluster, workload.jobs, policies.model, workload.history, seed)
-    run = ClusterRun(context, changes_of(events, cluster.network), placed)
+    run = ClusterRun(context, changes_of(events, cluster), placed)
     if problems := list(_problems(run, "cluster", asked)):
         return problems, workload
     if any("rings" in needs_of(each.policy, "cluster") for each in asked):

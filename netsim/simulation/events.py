@@ -9,6 +9,7 @@ from typing import Any
 import simpy
 
 from netsim.checks import Node, check_sequence, is_whole
+from netsim.cluster.cluster import Cluster
 from netsim.errors import InputError
 from netsim.fabric.clock import LOSSES, call_at
 from netsim.network import Topology
@@ -37,8 +38,8 @@ class FaultEvent:
         New capacity of the link, or of each link of the host or switch, if `kind` is ``"degrade"``:
         ``"1Gbps"``, or a number of bytes per second. 0 is a failure.
     host : str, int or tuple, optional
-        Name or number of the host, or number of the server of a cluster. On networks of
-        `netsim.gpu_cluster`, the name of a server, ``"server-3"``, stands for all of its GPUs.
+        Name or number of the host. A server of a cluster has its number, or the name
+        ``"server-3"``, which on networks of `netsim.gpu_cluster` stands for all of its GPUs.
     kind : {"degrade", "fail", "repair"}
         Failed links carry nothing; repaired links get back the capacity that they had when the
         run began.
@@ -143,9 +144,9 @@ def capacity_by_hand(at: float, link: Node, capacity: Quantity) -> FaultEvent:
     return by_hand("set_capacity", at, link=link, capacity=capacity)
 
 
-def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
+def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], where: Topology | Cluster
                ) -> list[Change]:
-    """Resolve fault events on a network, and sort them by time.
+    """Resolve fault events on a network, or on that of a cluster, and sort them by time.
 
     Raises
     ------
@@ -153,8 +154,9 @@ def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topolo
         If an event is invalid, or its link or host does not exist.
     """
     given = check_sequence(events, FaultEvent | Mapping, "events", "FaultEvent or mappings")
+    network = where.network if isinstance(where, Cluster) else where
     parts = parts_of(network) if given else network
-    return sorted((_resolve(each, parts) for event in given for each in _on_hosts(event, network)),
+    return sorted((_resolve(each, parts) for event in given for each in _on_hosts(event, where)),
                   key=lambda change: change.at)
 
 
@@ -175,7 +177,8 @@ def capacities_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Top
     return [(change.at, *item) for change in changes for item in change.capacity.items()]
 
 
-def _on_hosts(event: FaultEvent | Mapping[str, Any], network: Topology) -> list[FaultEvent]:
+def _on_hosts(event: FaultEvent | Mapping[str, Any], where: Topology | Cluster
+              ) -> list[FaultEvent]:
     """Return an event, or one for each GPU of a server that is named as a host."""
     if isinstance(event, Mapping):
         try:
@@ -185,7 +188,7 @@ def _on_hosts(event: FaultEvent | Mapping[str, Any], network: Topology) -> list[
             raise InputError(f"an event has the keys {allowed}, of which at is required, not "
                              + ", ".join(map(str, event))) from None  # type: ignore[arg-type]
     return [event] if event.host is None else [
-        replace(event, host=host) for host in network.hosts_at(event.host)]
+        replace(event, host=host) for host in where.hosts_at(event.host)]
 
 
 def _resolve(event: FaultEvent, network: Topology) -> Change:

@@ -72,10 +72,11 @@ class Faults:
     Parameters
     ----------
     events : sequence of FaultEvent or mapping
-    network : Topology
+    where : Topology or Cluster
 
     Attributes
     ----------
+    where : Topology or Cluster
     given : Topology
     network : Topology
         The network on which flows are routed. If links fail that routes can avoid, it routes
@@ -92,10 +93,11 @@ class Faults:
         If an event is invalid, or its link or host does not exist.
     """
 
-    def __init__(self, events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
-                 ) -> None:
-        self.given = network
-        self._changes = changes_of(events, network)
+    def __init__(self, events: Sequence[FaultEvent | Mapping[str, Any]],
+                 where: Topology | Cluster) -> None:
+        self.where = where
+        self.given = network = where.network if isinstance(where, Cluster) else where
+        self._changes = changes_of(events, where)
         self.restarts = any(change.restart for change in self._changes)
         self.most_capacity = usable_parts(network)
         for change in self._changes:
@@ -216,7 +218,7 @@ def problems_on(network: Topology, given: Any, cluster: Cluster | None = None
     network : Topology
     given : sequence of EventTable, or mapping of str to float
     cluster : Cluster, optional
-        The cluster on the network; stragglers are then its servers rather than hosts.
+        The cluster on the network; hosts are then its servers.
     """
     problems = []
     if isinstance(given, Mapping):
@@ -230,7 +232,7 @@ def problems_on(network: Topology, given: Any, cluster: Cluster | None = None
         return problems
     for index, event in enumerate(given):
         try:
-            changes_of([event.model_dump()], network)
+            changes_of([event.model_dump()], cluster or network)
         except InputError as error:
             key = next(key for key in ("link", "host", "switch") if getattr(event, key) is not None)
             problems.append((f"{index}.{key}", str(error)))

@@ -365,7 +365,7 @@ class Clocked:
 
     def change(self, event: FaultEvent) -> None:
         """See `Target.change`."""
-        changes = changes_of([event], self.faults.given)  # several: of the GPUs of a server
+        changes = changes_of([event], self.faults.where)  # several: of the GPUs of a server
         for change in changes:
             self._check_change(change)
         for change in changes:

@@ -227,7 +227,7 @@ class _Trial:
         """The error with which scheduler or placement refuses the example; None if neither does."""
         context = self.case.context(self.seed)
         try:
-            changes = changes_of(self.case.events, self.case.cluster.network)
+            changes = changes_of(self.case.events, self.case.cluster)
             check_policy("scheduler", self.instance, context, changes)
             check_policy("placement", self.placed, context, changes)
             decider_of(make_scheduler(self.scheduler), context)
@@ -259,7 +259,7 @@ class _Trial:
         env, engine = timed_engine(context, watched, self.placed,
                                    [job.takes_s for job in case.jobs],
                                    type(self.instance).__name__, case.preemption)
-        Faults(case.events, case.cluster.network).begin(env, JobsOnServers(engine, case.cluster))
+        Faults(case.events, case.cluster).begin(env, JobsOnServers(engine, case.cluster))
         trial = replace(self, case=case)
         try:
             run_to_end(env, engine)

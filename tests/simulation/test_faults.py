@@ -446,3 +446,18 @@ class TestFiles:
         fixed = netsim.sweep(NET, netsim.Workload(jobs), stragglers={0: 2}, seed=[0, 1],
                              events=fail(1, 2, link=0))
         assert fixed.table["jct_total_s"].tolist() == [3, 3]
+
+    @pytest.mark.parametrize("cluster", [
+        netsim.Cluster(2, 1, "8Mbps"),
+        netsim.Cluster(gpus=1, topology=netsim.leaf_spine(2, 1, 1, "8Mbps"), nic="8Mbps")])
+    def test_servers_of_a_cluster_have_names(self, cluster):
+        """As those of stragglers: the job goes on at 2 s, on the other one."""
+        job = JobSpec(0, ranks=1, compute_s=1, iterations=4, pattern="ring-all-reduce", nbytes=1)
+        first, again = ([{"at": 2.0, "kind": "fail", "host": name, "restart": True}]
+                        for name in (0, "server-0"))
+        runs = [netsim.simulate(cluster, [job], scheduler="fifo", events=events)
+                for events in (first, again)]
+        assert runs[0].jobs["restarts"].tolist() == [1]
+        assert runs[1].jobs.equals(runs[0].jobs)
+        with pytest.raises(InputError, match=r"no server 'server-2' .*; it has 2, numbered from 0"):
+            netsim.simulate(cluster, [job], events=[{**first[0], "host": "server-2"}])
