@@ -330,8 +330,11 @@ def add_note_to(ax: Axes, text: str) -> None:
 
 
 def _wrapped(text: str, width_in: float) -> list[str]:
-    """Break a note into lines."""
-    return wrap(text, max(20, int(width_in / _NOTE_LETTER_IN)))
+    """Break a note into as few lines as the width allows, of about the same length."""
+    most = max(20, int(width_in / _NOTE_LETTER_IN))
+    count = len(wrap(text, most))
+    return next(lines for width in range(max(1, len(text) // count), most + 1)
+                if len(lines := wrap(text, width)) == count)
 
 
 def schemes_of(labels: Iterable[str]) -> dict[str, str]:
@@ -543,7 +546,7 @@ def log_values(axis: Axis) -> None:
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
     axis.set_minor_locator(LogLocator(subs=range(2, 10)))
     if high < 2.5 * low:
-        axis.set_major_locator(MaxNLocator(5))
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # 1 is among them
         axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
     axis.set_minor_formatter(NullFormatter())

@@ -79,8 +79,10 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | No
         layers_above = len(set(rows.values())) - 1
         ax = new_axes(1.6 + 1.2 * layers_above, 7.0) if layered else new_axes(4.5, 4.5)
     widths = _draw_links(ax, graph, places)
-    for row in sorted(set(rows.values())):
-        _draw_nodes(ax, [node for node in graph if rows[node] == row], places, row, layered)
+    every = sorted(set(rows.values()))
+    for row in every:
+        _draw_nodes(ax, [node for node in graph if rows[node] == row], places, row, layered,
+                    between=layered and row in every[1:-1])
     _explain(ax, widths, layered)
     ax.set_title(drawable(graph.name or ""), fontsize=9, color=INK, pad=22 if layered else 12)
     ax.axis("off")
@@ -212,8 +214,12 @@ def _widths(rates: list[float]) -> dict[float, float]:
     return {rate: _THIN + (_THICK - _THIN) * math.log(rate / rates[0]) / span for rate in rates}
 
 
-def _draw_nodes(ax: Axes, nodes: list[Any], places: Places, row: int, layered: bool) -> None:
-    """Draw the nodes of a row, with their names if there are few."""
+def _draw_nodes(ax: Axes, nodes: list[Any], places: Places, row: int, layered: bool, *,
+                between: bool) -> None:
+    """Draw the nodes of a row, with their names if there are few.
+
+    Of nodes `between` other rows, these are where links are apart: beside them and further down.
+    """
     from matplotlib.patheffects import withStroke
 
     size = min(60.0, max(4.0, 1800.0 / len(nodes)))
@@ -223,10 +229,13 @@ def _draw_nodes(ax: Axes, nodes: list[Any], places: Places, row: int, layered: b
     halo = [withStroke(linewidth=1.8, foreground="white")]  # to be legible on links
     if len(nodes) <= _LABELLED:
         below = layered and row <= 0
+        beside = between and len(nodes) <= 8
+        offset = (6, -1) if beside else (0, -6 if below else 6)
         for node in nodes:
-            ax.annotate(drawable(node), places[node], (0, -6 if below else 6), fontsize=7.5,
-                        textcoords="offset points", ha="center", va="top" if below else "bottom",
-                        color=INK, path_effects=halo, rotation=0 if len(nodes) <= 8 else 35)
+            ax.annotate(drawable(node), places[node], offset,
+                        fontsize=7.5, textcoords="offset points", ha="left" if beside else "center",
+                        va="top" if beside or below else "bottom", color=INK, path_effects=halo,
+                        rotation=0 if len(nodes) <= 8 else 35)
     elif layered:
         ax.annotate(f"{len(nodes):,} {'switches' if row else 'hosts'}", (1.01, row), va="center",
                     fontsize=7.5, color=INK, annotation_clip=False)

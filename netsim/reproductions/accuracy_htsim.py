@@ -216,10 +216,10 @@ def _draw_incasts(ax: Axes, incasts: pd.DataFrame) -> None:
     from netsim.plots.style import log_seconds, looks
 
     style = {name: look.line() | {"linestyle": ""} for name, look in looks(_CONTROLS).items()}
-    for control in reversed(_CONTROLS):
+    for place, control in enumerate(_CONTROLS):
         own = incasts[incasts["control"] == control]
         ax.plot(own["measured_s"], own["simulated_s"] / own["measured_s"], label=control,
-                **style[control] | {"markersize": 2.6})
+                zorder=3 - 0.1 * place, **style[control] | {"markersize": 2.6})
     ax.set_xscale("log")
     log_seconds(ax.xaxis)
     _finish(ax, "incasts: time of the last flow in htsim")

@@ -16,11 +16,12 @@ import numpy as np
 import pandas as pd
 
 from netsim.analysis.intervals import geometric_interval
-from netsim.reproductions.claims import Claim, Runs, above_one, below_one, words
+from netsim.reproductions.claims import Claim, Runs, above_one, below_one
 from netsim.reproductions.ratio_plots import ratio_dots, same_ratios
 from netsim.reproductions.reproduction import Reproduction, panels
 from netsim.results.result import Result
 from netsim.studies.sweep_result import Sweep
+from netsim.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -164,8 +165,9 @@ def _claims(placements: Sequence[str], allocators: Sequence[str]) -> Iterator[Cl
 
 def _settings() -> dict[str, dict[str, Any]]:
     """Return what neighbours send, and the buckets of training, by name."""
-    return {words(length): {"length": length} for length in _LENGTHS} | {
-        f"{words(_LENGTHS[1])}, small buckets": {"bucket": _SMALL}}
+    names = [format_bytes(parse_bytes(length)) for length in _LENGTHS]
+    return {name: {"length": length} for name, length in zip(names, _LENGTHS, strict=True)} | {
+        f"{names[1]}, small buckets": {"bucket": _SMALL}}
 
 
 # --- the figure ----------------------------------------------------------------------------

@@ -252,3 +252,19 @@ def test_a_note_says_that_all_seeds_give_the_same():
                         over_lower_bound_high=table["over_lower_bound"] + 1e-15)
     assert interval_note(same, "over_lower_bound") == "all 3 seeds give the same"
     assert interval_note(table, "over_lower_bound").startswith("whiskers: 95 %")
+
+
+def test_the_lines_of_a_note_are_about_as_long():
+    """As long as they can be, the first would have 53 letters and the second 16."""
+    ax = style.new_axes(1)
+    style.add_note_to(ax, "whiskers: 95 % confidence intervals of the geometric mean over 4 seeds")
+    first, second = next(filter(None, (each.get_text() for each in ax.texts))).split("\n")
+    assert abs(len(first) - len(second)) < 10
+
+
+@pytest.mark.parametrize("ends", [(0.7, 1.24), (0.55, 1.3), (0.93, 1.06), (0.8, 1.9)])
+def test_a_narrow_axis_of_ratios_has_a_tick_at_one(ends):
+    ax = style.new_axes(1)
+    ax.set(xscale="log", xlim=ends)
+    style.log_values(ax.xaxis)
+    assert np.isclose(ax.get_xticks(), 1).any()
