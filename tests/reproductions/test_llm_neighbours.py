@@ -52,8 +52,8 @@ def test_times_are_held_against_those_alone_and_against_max_min():
     assert measured(over("training", ""), table) == 2
     assert measured(over("gpt3-13b", ""), table) == 2
     assert measured(over("neighbours", ", neighbours of 100 MB"), table) == 0.5
-    assert measured(over("training", ", neighbours of 1600 MB"), table) == 0.5
-    assert measured(over("neighbours", ", neighbours of 1600 MB"), table) == 4
+    assert measured(over("training", ", neighbours of 1.6 GB"), table) == 0.5
+    assert measured(over("neighbours", ", neighbours of 1.6 GB"), table) == 4
 
 
 def test_every_claim_and_the_figure_find_their_runs():
