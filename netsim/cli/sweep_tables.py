@@ -46,9 +46,10 @@ def print_sweep(sweep: Sweep) -> None:
                 "-" if math.isnan(below) else f"{below:.0f}:{above:.0f}" for below, above
                 in placed[["below", "above"]].astype(float).to_numpy()]
         print_table(columns, len(sweep.columns))
-        echo("means over seeds, with 95 % confidence intervals; geometric means of ratios, "
-             "pair by pair" + ("" if ratios is None else
-                               ", and how many are below 1 and above"))
+        several = bool((means["runs"] > 1).any())
+        echo("means over seeds" + ", with 95 % confidence intervals" * several
+             + "; geometric means of ratios" + (
+                 "" if ratios is None else ", pair by pair, and how many are below 1 and above"))
         _say_what_is_left_out(sweep)
     echo(f"results: {sweep.folder}")
 
