@@ -199,7 +199,7 @@ class Comparison:
         return f"<Comparison of {visible(', '.join(labels[:_SHOWN]))}{more}>"
 
     def _repr_html_(self) -> str:
-        columns, _ = next(iter(self.parts()))
+        columns, _ = next(part for part in self.parts() if not isinstance(part, str))
         return shown(repr(self), {heading.replace("\n", " "): cells[:MOST_ROWS]
                                   for heading, cells in columns.items()}, len(self.table))
 
