@@ -1,5 +1,7 @@
 """Sphinx configuration: ``make docs`` builds the pages into docs/_build/html."""
 
+import re
+
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
 
@@ -45,9 +47,21 @@ def formula(display):
     return visit
 
 
+#: The names of several attributes, and what is said of them, on lines that napoleon wrote.
+ATTRIBUTES = re.compile(r"^:(ivar|vartype) (\S+, [^:]+):(.*(?:\n(?: .*)?$)*)", re.MULTILINE)
+
+
+def split_attributes(app, what, name, obj, options, lines):
+    """Give each name of ``a, b : type`` an entry; Sphinx would take ``a,`` for the type of b."""
+    lines[:] = ATTRIBUTES.sub(
+        lambda found: "\n".join(f":{found[1]} {each}:{found[3]}" for each in found[2].split(", ")),
+        "\n".join(lines)).split("\n")
+
+
 def setup(app):
-    """Make MathML the way to write formulas."""
+    """Write formulas as MathML, and an entry for each attribute."""
     app.add_html_math_renderer("mathml", (formula("inline"), None), (formula("block"), None))
+    app.connect("autodoc-process-docstring", split_attributes, priority=600)  # after napoleon
 
 
 html_math_renderer = "mathml"

@@ -120,6 +120,19 @@ def test_the_reference_goes_room_by_room():
         assert listed == re.findall(r"auto(?:class|function):: netsim\.([\w.]+)\n", page)
 
 
+def test_the_reference_has_an_entry_per_attribute(tmp_path):
+    """Also those of ``src, dst : int``: Sphinx itself would take ``src,`` for the type of `dst`."""
+    pytest.importorskip("sphinx")
+    pytest.importorskip("latex2mathml")
+    (tmp_path / "index.rst").write_text(".. autoclass:: netsim.Flow\n")
+    subprocess.run([sys.executable, "-m", "sphinx", "-q", "-b", "text", "-c", ROOT / "docs",
+                    "-D", "extensions=sphinx.ext.autodoc,sphinx.ext.napoleon",
+                    tmp_path, tmp_path / "built"], check=True)
+    entries = re.findall(r"\* \*\*(\w+)\*\* \(\*(\w+)\*\)",
+                         (tmp_path / "built" / "index.txt").read_text())
+    assert entries == [("src", "int"), ("dst", "int"), ("nbytes", "quantity")]
+
+
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=ids(WITH_PYTHON))
 def test_the_reference_has_what_pages_import(page):
     """Functions and classes; constants and modules are for their page to explain."""

@@ -22,8 +22,10 @@ class GpuServers:
         GPUs of each server: host s * gpus + r is GPU r of server s.
     nvlink : float
         Rate of a GPU's NVLink port, in bytes per second.
-    nic, nics : float, int
-        Rate of a NIC in bytes per second, and number of NICs per server.
+    nic : float
+        Rate of a NIC, in bytes per second.
+    nics : int
+        Number of NICs per server.
     rails : int
         NIC k of each server is on rail k % rails.
     generation : str
