@@ -297,6 +297,13 @@ def columns():
     return found
 
 
+def test_the_reference_of_results_names_all_columns(columns):
+    entries = dict(re.findall(r"^(\w+) : .*\n((?:(?: .*)?(?:\n|\Z))+)",
+                              inspect.getdoc(netsim.Result), re.MULTILINE))
+    for table in columns.keys() - {"summary()"}:
+        assert columns[table] <= set(re.findall(r"\w+", entries[table])), table
+
+
 @pytest.mark.parametrize("name", NAMED)
 def test_names_of_the_glossary_exist(name, columns):
     if column := re.fullmatch(r"([\w()]+)\[\"(\w+)\"\]", name):

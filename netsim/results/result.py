@@ -41,39 +41,71 @@ class Result:
     Attributes
     ----------
     jobs : DataFrame
-        One row per job: job, name, arrival_s, start_s (first byte), finish_s, jct_s, iterations,
-        ranks, coflows, bytes, lower_bound_s. Times of a job that had not finished when the run was
-        stopped are NaN. On a `netsim.Cluster`, start_s is the time at which the job got its GPUs,
-        and there are also queue_s (start_s minus arrival_s), gpus and servers (their numbers) and
-        placement (``"0:2 3:1"``: two GPUs of server 0, one of server 3); preemptions, restarts (on
-        the loss of a server) and promotions (in queues of the scheduler); waited_s, all time
-        without GPUs; and held_gpu_s, the GPU-seconds that it held, with their parts useful_gpu_s
-        (progress that was kept), lost_gpu_s (progress that was not) and overhead_gpu_s (saving,
-        moving and restoring). On a `netsim.EdgeCloud`, start_s is the first time the job trained,
-        and there are also queue_s, type, chunks, cloud_chunks, zeta (1 if all chunks are in the
-        cloud), preemptions and communication_s; of whole jobs also promotions, waited_s, and
-        held_gpu_s with its parts, in seconds of workers; of a stopped run, bytes and
-        communication_s are those of uploads that had arrived and of exchanges of chunks, or whole
-        jobs, that had ended. If jobs restart on the loss of a host: restarts (their number) and
-        lost_s (time spent in iterations that had to be repeated); if they restart or are preempted,
-        and send: lost_bytes (sent in iterations that were repeated; bytes does not count them). If
-        links add headers: wire_bytes. If a rule or the network chose the algorithm of a job's
-        collective: algorithm, and why, the reason of the rule.
+        One row per job. Times of a job that had not finished when the run was stopped are NaN.
+        Columns of all runs:
+
+        - job, name
+        - arrival_s, start_s, finish_s, jct_s: start_s is when its first byte was sent, on a
+          `netsim.Cluster` when it got its GPUs, and on a `netsim.EdgeCloud` when it first trained
+        - iterations, ranks, coflows, bytes
+        - lower_bound_s: how long it takes at least, by itself
+
+        On a cluster, also:
+
+        - queue_s: start_s minus arrival_s
+        - gpus, servers: how many
+        - placement: ``"0:2 3:1"`` is two GPUs of server 0, one of server 3
+        - preemptions, restarts (on the loss of a server), promotions (in queues of the scheduler)
+        - waited_s: all time without GPUs
+        - held_gpu_s: the GPU-seconds that it held, in three parts
+        - useful_gpu_s, lost_gpu_s: progress that was kept, and that was not
+        - overhead_gpu_s: saving, moving and restoring
+
+        On an edge-cloud, also:
+
+        - queue_s: start_s minus arrival_s
+        - type, of its workers
+        - chunks, cloud_chunks: how many there are, and how many trained in the cloud
+        - zeta: 1 if all chunks are in the cloud, else 0
+        - uploaded_s: from its arrival until the data of all its chunks had arrived; NaN under a
+          scheduler of whole jobs
+        - preemptions
+        - communication_s
+        - under a scheduler of whole jobs, promotions, waited_s, and held_gpu_s with its parts, in
+          seconds of workers
+
+        Of a run on an edge-cloud that was stopped, bytes and communication_s are those of uploads
+        that had arrived and of exchanges of chunks, or whole jobs, that had ended.
+
+        Where they apply:
+
+        - wire_bytes, if links add headers
+        - restarts, lost_s (time spent in iterations that had to be repeated), if jobs restart on
+          the loss of a host or server
+        - lost_bytes, if they restart or are preempted, and send: those of iterations that were
+          repeated, which bytes does not count
+        - algorithm, why, if a rule or the network chose the algorithm of a job's collective: its
+          name, and the reason of the rule
     recorded : tuple of str
         Names of the tables that are present.
     coflows : DataFrame
         One row per completed coflow: coflow, job, iteration, stage, valid_s, start_s,
         finish_s, cct_s, bytes, longest_bytes (of its longest flow), width (flows with bytes),
         gamma_s (effective bottleneck), deadline_s (the instant by which it should have finished;
-        NaN without a deadline).
-    flows, links, decisions : DataFrame
-        If recorded: one row per flow, with the numbers of its hosts in ``src`` and ``dst``, and
-        their names in ``src_name`` and ``dst_name`` if the network gives them names; one row per
-        link and interval of constant rate in which the link carried bytes, with its capacity in
-        bytes per second during the interval, and if some link has an efficiency below 1, the
-        ``line_rate`` before it; one row per decision, with values that the policy
-        inferred. If only a timeline was asked for, they are coarser: see `timeline` of
-        `netsim.simulate`.
+        NaN without a deadline). If the network has latency, overhead or packets, this table and
+        `flows` also have begin_s, sent_s and wire_bytes.
+    flows : DataFrame
+        If recorded, one row per flow: coflow, job, flow (numbered within the coflow), src and dst
+        (numbers of hosts), bytes, valid_s, finish_s; and src_name and dst_name, if the network
+        gives hosts names.
+    links : DataFrame
+        If recorded, one row per link and interval of constant rate in which the link carried
+        bytes: start_s, end_s, link, bytes, and capacity (in bytes per second, during the interval);
+        and line_rate, the capacity before efficiency, if some link has an efficiency below 1. If
+        only a timeline was asked for, intervals are longer: see `timeline` of `netsim.simulate`.
+    decisions : DataFrame
+        If recorded, one row per decision: time_s, the numbers of active jobs, coflows and flows,
+        and values that the policy inferred. Fewer, if only a timeline was asked for.
     computations : DataFrame
         If recorded, of jobs whose ranks compute: one row per computation, with its job, iteration,
         rank, stage, stream, start_s and finish_s.
@@ -93,33 +125,35 @@ class Result:
         gpu (numbered within the server), start_s, run_s and stop_s (between which the job made
         progress), end_s, and reason (``"finish"``, ``"preempt"`` or ``"fault"``).
     other_coflows : DataFrame
-        On a cluster on the fabric, if coflows are recorded: one row per coflow that is not in
-        `coflows` because its job was preempted or lost a server: job, iteration, stage, valid_s,
-        start_s, end_s, bytes (sent until then) and why. This is ``"withdrawn"`` if it was not sent
-        completely, ``"repeated"`` if its iteration was repeated, and ``"state"`` if it moved the
-        state of its job.
+        On a cluster on the fabric, and on a network where jobs restart, if coflows are recorded:
+        one row per coflow that is not in `coflows` because its job was preempted or lost a host:
+        job, iteration, stage, valid_s, start_s, end_s, bytes (sent until then) and why. This is
+        ``"withdrawn"`` if it was not sent completely, ``"repeated"`` if its iteration was repeated,
+        and ``"state"`` if it moved the state of its job.
     chunks : DataFrame
         On a `netsim.EdgeCloud` with a scheduler of chunks, one row per chunk: job, chunk (numbered
         within the job), server and worker (-1 in the cloud; workers are numbered within the
         server), dispatch_s, ready_s (arrival of its data), start_s, finish_s, preemptions,
-        alpha_s (Q when the worker was chosen), t_star_s (the start planned then). Chunks of jobs
+        alpha_s (Q when the worker was chosen), t_star_s (the start planned then), delay_ratio and
+        rate_ratio (its delay and its rate of training, over what its job says). Chunks of jobs
         that had not arrived when the run was stopped have no row.
     training : DataFrame
         On an edge-cloud, one row per maximal interval in which a chunk trained: job, chunk, server,
         worker, start_s, end_s (NaN if it trained when the run was stopped). With a scheduler of
-        whole jobs, rows are for workers of the job,
-        and the chunk is -1.
+        whole jobs, rows are for workers of the job, and the chunk is -1.
     held : DataFrame
         On an edge-cloud with a scheduler of whole jobs, one row per worker and interval for which a
         job held it: job, server and worker (-1 in the cloud, with one row for all chunks), start_s,
         data_s (when its data is on all servers that it uses), run_s and stop_s (between which it
         trained), end_s, and reason (``"finish"`` or ``"preempt"``). From data_s to run_s it
         restored what it had kept, and from stop_s to end_s it saved that.
-    workers, servers : DataFrame
+    workers : DataFrame
         On an edge-cloud, one row per edge worker: server, worker, type, busy_s, utilisation
         (busy_s over the makespan), jobs (number of jobs that it trained for) and preemptions (of
-        chunks on it); and one row per server: workers, ps, busy_s, utilisation, storage_bytes,
-        peak_bytes (largest number of bytes of chunks that it held).
+        chunks on it).
+    servers : DataFrame
+        On an edge-cloud, one row per server: server, workers, ps, busy_s, utilisation,
+        storage_bytes, peak_bytes (largest number of bytes of chunks that it held).
     ps : DataFrame
         On an edge-cloud, one row per maximal interval in which a job trained: job, server and ps
         (-1 in the cloud; parameter servers are numbered within the server), start_s, end_s.
