@@ -7,6 +7,7 @@ import reprlib
 from html import escape
 from typing import Any
 
+from netsim.text import named
 from netsim.units import format_count, format_number
 
 __all__ = ["MOST_ROWS", "brief", "shown"]
@@ -54,7 +55,7 @@ def brief(thing: Any) -> str:
 
 
 def shown(text: str, columns: Any, total: int | None = None) -> str:
-    """Return HTML of a text and the first rows of a table.
+    """Return HTML of a text and the first rows of a table, with labels as by `named`.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ def shown(text: str, columns: Any, total: int | None = None) -> str:
     table = table.dropna(axis="columns", how="all").iloc[:MOST_ROWS, :_MOST_COLUMNS]
     more = f"<p>the first of {total:,} rows</p>" if total > len(table) else ""
     body = table.to_html(index=False, border=0, na_rep="", float_format=format_number)
-    return f"<p><code>{escape(text)}</code></p>\n{body}\n{more}"
+    return named(f"<p><code>{escape(text)}</code></p>\n{body}\n{more}")
 
 
 _SHORT = _Short()

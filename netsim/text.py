@@ -1,8 +1,8 @@
-"""Make text from files safe to print, by escaping control characters and limiting its length."""
+"""Make text for people: labels without modules, text from files escaped and of limited length."""
 
 from __future__ import annotations
 
-__all__ = ["shortened", "visible"]
+__all__ = ["named", "shortened", "visible"]
 
 #: The most characters of a message, and the characters of its end that are kept if it is longer.
 _MOST, _END = 2000, 400
@@ -31,6 +31,19 @@ def visible(text: object, *, lines: bool = False) -> str:
         return shown
     return "".join(letter if letter.isprintable() or (lines and letter == "\n")
                    else letter.encode("unicode_escape").decode("ascii") for letter in shown)
+
+
+def named(label: str) -> str:
+    """Return a label without ``__main__:``, the module of what a script or a notebook defines.
+
+    Matplotlib would leave a label that begins with an underscore out of a legend.
+
+    Examples
+    --------
+    >>> named("fifo, __main__:Mine")
+    'fifo, Mine'
+    """
+    return label.replace("__main__:", "")
 
 
 def shortened(text: str) -> str:

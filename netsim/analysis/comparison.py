@@ -17,7 +17,7 @@ from netsim.units import Quantity
 if TYPE_CHECKING:
     from netsim.results.result import Result
 
-__all__ = ["LOWER_BOUND", "check_baseline", "note_of", "ratios_to", "table_of"]
+__all__ = ["LOWER_BOUND", "note_of", "ratios_to", "table_of"]
 
 #: Label of the last row.
 LOWER_BOUND = "lower bound"
@@ -30,18 +30,6 @@ _OF_WORKERS = ("utilisation", "preemptions", "cloud_share")
 
 #: Columns that identify a coflow in different runs, whatever the order in which coflows finish.
 _COFLOW = ["job", "iteration", "stage"]
-
-
-def check_baseline(baseline: str, labels: Iterable[str], what: str = "baseline") -> None:
-    """Check that a baseline (errors call it `what`) is among the labels.
-
-    Raises
-    ------
-    UnknownNameError
-        If it is not; the message lists the labels.
-    """
-    if baseline not in labels:
-        raise UnknownNameError(what, baseline, labels)
 
 
 def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.DataFrame:
@@ -261,7 +249,8 @@ def ratios_to(baseline: str, results: Mapping[str, Result], *, short: Quantity =
     InputError
         If a threshold is invalid.
     """
-    check_baseline(baseline, results)
+    if baseline not in results:
+        raise UnknownNameError("baseline", baseline, results)
     base = results[baseline]
     classes = _classes(base, short, narrow)
     rows = []

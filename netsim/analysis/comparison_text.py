@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from netsim.analysis.coflows import ALL, CLASSES
-from netsim.text import visible
+from netsim.text import named, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +84,7 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
     ratios : DataFrame, optional
         Ratios to the baseline, as `netsim.analysis.comparison.ratios_to` returns them.
     """
+    figures = figures.assign(label=figures["label"].map(named))
     first = "over\nfirst" if baseline is None else "over\nbaseline"
     yield {what: figures["label"].tolist()} | {
         first if heading == "over\nfirst" else heading: _cells(figures, key)
@@ -126,8 +127,8 @@ def _ratios(ratios: pd.DataFrame, baseline: str, what: str) -> Iterator[Part]:
         cells["CCTs\nshorter:longer"] = [
             "-" if math.isnan(shorter) else f"{shorter:,.0f}:{longer:,.0f}" for shorter, longer
             in overall[["cct_shorter", "cct_longer"]].astype(float).to_numpy()]
-    yield f"\nTimes over those of {visible(baseline)}; less than 1 is better:\n"
-    yield {what: overall.index.tolist()} | cells, 1
+    yield f"\nTimes over those of {visible(named(baseline))}; less than 1 is better:\n"
+    yield {what: [named(label) for label in overall.index]} | cells, 1
 
 
 def print_columns(console: Console, columns: Columns, texts: int = 1) -> None:

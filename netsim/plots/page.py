@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from netsim.plots.style import named, series_of
+from netsim.plots.style import series_of
 from netsim.reading import read_text
-from netsim.text import visible
+from netsim.text import named, visible
 from netsim.units import format_number
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from netsim.errors import NetsimError
 from netsim.plots.curves import active_counts
 from netsim.plots.page import figure_of, interactive_of, page_of, table_of, text_of
 from netsim.plots.pictures import PICTURES, records_lacking
-from netsim.plots.style import looks, named, require_matplotlib, unit_of
+from netsim.plots.style import looks, require_matplotlib, unit_of
 from netsim.plots.sweeps import METRICS
 from netsim.plots.varied import drawn_together, words
 from netsim.studies.compare import Comparison
 from netsim.studies.sweep_result import Sweep
-from netsim.text import visible
+from netsim.text import named, visible
 from netsim.units import format_bytes, format_count, format_number
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import MissingExtraError
-from netsim.text import visible
+from netsim.text import named, visible
 from netsim.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["COLOURS", "GREY", "INK", "SERIES", "WIDTH_IN", "Look", "add_legend", "add_note",
            "add_note_to", "colour", "dashes", "drawable", "dress", "duration", "fill",
            "log_seconds", "log_sizes", "log_values", "looks", "mark_cut_axis", "name_axes",
-           "named", "new_axes", "new_figure", "require_matplotlib", "schemes_of", "seconds_axis",
+           "new_axes", "new_figure", "require_matplotlib", "schemes_of", "seconds_axis",
            "series_of", "short", "tag", "three_figures", "time_axis", "uncover", "unit_of",
            "widen_for", "write_beside"]
 
@@ -158,19 +158,6 @@ def drawable(name: object) -> str:
     \$x\$
     """
     return visible(name, lines=True).replace("$", r"\$")
-
-
-def named(label: str) -> str:
-    """Return a label without ``__main__:``, the module of what a script or a notebook defines.
-
-    Matplotlib would leave a label that begins with an underscore out of a legend.
-
-    Examples
-    --------
-    >>> named("fifo, __main__:Mine")
-    'fifo, Mine'
-    """
-    return label.replace("__main__:", "")
 
 
 def short(label: str) -> str:

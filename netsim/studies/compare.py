@@ -29,7 +29,7 @@ from netsim.simulation.progress import show_progress
 from netsim.studies.grid import runs_of_calls
 from netsim.studies.labels import Policy, label_in, policies_by_label
 from netsim.studies.run import adding_bound
-from netsim.text import visible
+from netsim.text import named, visible
 from netsim.traces.formats import as_workload
 from netsim.units import Quantity, format_seconds
 from netsim.workload import JobSpec, Workload
@@ -88,13 +88,13 @@ class Comparison:
         """
         return note_of(self.table)
 
-    def against(self, baseline: str | None = None, *, short: Quantity = "5MB", narrow: int = 50
+    def against(self, baseline: Policy | None = None, *, short: Quantity = "5MB", narrow: int = 50
                 ) -> pd.DataFrame:
         """Return the times of each run over those of the baseline, by class of coflow.
 
         Parameters
         ----------
-        baseline : str, optional
+        baseline : str, mapping, class or Allocator, optional
             A label, or the allocator as it was given. By default, `Comparison.baseline`.
         short, narrow
             As for `netsim.classify_coflows`.
@@ -122,7 +122,7 @@ class Comparison:
         9          aalo            1.08            1.14             1.08
         14  lower bound            0.58            0.55             0.58
         """
-        chosen = baseline or self.baseline or next(iter(self.results))
+        chosen = (self.baseline or next(iter(self.results))) if baseline is None else baseline
         return ratios_to(label_in(chosen, self.results), self.results, short=short, narrow=narrow)
 
     def plot(self, kind: str = "bars", of: str | None = None) -> Axes:
@@ -196,14 +196,14 @@ class Comparison:
     def __repr__(self) -> str:
         labels = list(self.results)
         more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
-        return f"<Comparison of {visible(', '.join(labels[:_SHOWN]))}{more}>"
+        return f"<Comparison of {visible(named(', '.join(labels[:_SHOWN])))}{more}>"
 
     def _repr_html_(self) -> str:
         columns, _ = next(part for part in self.parts() if not isinstance(part, str))
         return shown(repr(self), {heading.replace("\n", " "): cells[:MOST_ROWS]
                                   for heading, cells in columns.items()}, len(self.table))
 
-    def __getitem__(self, policy: str) -> Result:
+    def __getitem__(self, policy: Policy) -> Result:
         """Return the run of a policy, by its label, or as it was given."""
         return self.results[label_in(policy, self.results, "policy")]
 
@@ -220,7 +220,7 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
             | Path,
             allocators: Sequence[Policy] | Mapping[str, Policy] | None = None, *,
             schedulers: Sequence[Any] | Mapping[str, Any] | None = None,
-            baseline: str | None = None, seed: int = 0,
+            baseline: Policy | None = None, seed: int = 0,
             progress: bool | Callable[[int, int], None] = False, **settings: Any) -> Comparison:
     """Simulate a workload under several allocators or schedulers.
 
@@ -233,9 +233,9 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
         option. The keys of a mapping are used as labels.
     schedulers : sequence or mapping
         Schedulers to compare instead of allocators, on a cluster or an edge-cloud.
-    baseline : str, optional
-        The policy that the others are compared with: its label, or its name with options, such as
-        ``"dclas:weights=strict"``. By default the first.
+    baseline : str, mapping, class or Allocator, optional
+        The policy that the others are compared with: its label, its name with options, such as
+        ``"dclas:weights=strict"``, or as it was given. By default the first.
     **settings
         Other keyword arguments of `netsim.simulate`.
 

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.analysis.comparison import check_baseline
-from netsim.errors import InputError, NetsimError
+from netsim.errors import InputError, NetsimError, UnknownNameError
 from netsim.fabric.allocator import Allocator
 from netsim.plugins import labelled, parse_named, parse_policy
 from netsim.schedulers.registry import SCHEDULERS
+from netsim.text import named
 
 __all__ = ["Policy", "as_cell", "by_label", "label_in", "label_of", "policies_by_label",
            "policy_label"]
@@ -80,12 +80,14 @@ def policy_label(kind: str, given: Any) -> str:
     return labelled({"name": name} | options)
 
 
-def label_in(given: str, labels: Collection[str], what: str = "baseline") -> str:
-    """Find the label of a policy that is given by label, by name with options, or by alias.
+def label_in(given: Any, labels: Collection[str], what: str = "baseline") -> str:
+    """Find the label of a policy that is given by label, or as where it was chosen.
 
     Parameters
     ----------
-    given : str
+    given : str, mapping, class or object
+        The label, also without ``__main__:`` as figures have it; or a policy, as `policy_label`
+        takes it. A text that is a label itself is that label.
     labels : collection of str
     what : str
         The name of the thing in errors.
@@ -94,14 +96,23 @@ def label_in(given: str, labels: Collection[str], what: str = "baseline") -> str
     ------
     UnknownNameError
         If there is no such label; the choices are listed.
+
+    Examples
+    --------
+    >>> label_in("Mine (order=least)", ["fifo", "__main__:Mine (order=least)"])
+    '__main__:Mine (order=least)'
     """
-    if given not in labels:
-        for kind in ("allocator", "scheduler"):
-            with suppress(NetsimError):
-                if (label := policy_label(kind, parse_named(given))) in labels:
-                    return label
-    check_baseline(given, labels, what)
-    return given
+    if isinstance(given, str) and given in labels:
+        return given
+    for kind in ("allocator", "scheduler"):
+        with suppress(NetsimError):
+            policy = parse_named(given) if isinstance(given, str) else given
+            if (label := policy_label(kind, policy)) in labels:
+                return label
+    alike = [label for label in labels if named(label) == given]
+    if len(alike) == 1:
+        return alike[0]
+    raise UnknownNameError(what, given, labels)
 
 
 def by_label(name: str, values: Any, label: Callable[[Any], Any]) -> dict[Any, Any]:

@@ -19,7 +19,7 @@ from netsim.brief import MOST_ROWS, shown
 from netsim.errors import InputError, UnknownNameError
 from netsim.results.csv import read_csv
 from netsim.results.drawing import draw
-from netsim.studies.labels import label_in
+from netsim.studies.labels import Policy, label_in
 from netsim.studies.run_store import RunStore, Scratch
 from netsim.units import format_count, format_quantity
 
@@ -116,7 +116,7 @@ class Sweep:
                    len(index["runs"]) - len(found), index["experiment"], grid, index["code"],
                    index.get("baseline"), index.get("units", {}), scratch)
 
-    def __getitem__(self, policy: str) -> pd.DataFrame:
+    def __getitem__(self, policy: Policy) -> pd.DataFrame:
         """Return the rows of `table` of a policy, by its label or as it was given.
 
         Raises
@@ -130,7 +130,7 @@ class Sweep:
         if not varied:
             raise InputError(f"this sweep varied {', '.join(self.columns) or 'seeds alone'}, but "
                              "no policies, so no policy can be looked up; its table has all runs")
-        label = label_in(policy, self.grid[varied[0]], "policy")
+        label = self._value(varied[0], policy, "policy")
         return self.table[self.table[varied[0]] == label]
 
     # --- numbers ---------------------------------------------------------------------------
@@ -167,8 +167,8 @@ class Sweep:
             The varied column to compare. By default, the policy if one was varied, else the first
             column.
         baseline : optional
-            A value of that column. By default, `Sweep.baseline` if the column has it, else the
-            first value.
+            A value of that column; a policy also as it was given. By default, `Sweep.baseline` if
+            the column has it, else the first value.
         metric : str
             A column of the table.
 
@@ -183,7 +183,7 @@ class Sweep:
         if of not in self.columns:
             raise UnknownNameError("varied key", of, self.columns)
         by = [name for name in self.columns if name != of]
-        chosen = self._reference(of) if baseline is None else baseline
+        chosen = self._reference(of) if baseline is None else self._value(of, baseline, "baseline")
         ratios = ratios_of(self.table, of, chosen, by, metric)
         ratios.insert(len(by) + 1, "baseline", chosen)
         return ratios
@@ -202,6 +202,15 @@ class Sweep:
         if chosen not in set(self.table[of]):
             raise InputError(f"there is no run of {chosen} to compare with; name another baseline")
         return chosen
+
+    def _value(self, column: str, given: Any, what: str) -> Any:
+        """Return a value of the grid from itself, or a policy from any of its names."""
+        values = self.grid[column]
+        if column in ("allocator", "scheduler"):
+            return label_in(given, values, what)
+        if given not in values:
+            raise UnknownNameError(what, given, map(str, values))
+        return given
 
     @cached_property
     def compared(self) -> str:
@@ -262,18 +271,19 @@ class Sweep:
         ----------
         **values
             Values by column, such as ``seed=3``; for columns with a dot,
-            ``**{"network.capacity": "10Gbps"}``.
+            ``**{"network.capacity": "10Gbps"}``. A policy may be given as to the sweep.
 
         Raises
         ------
         UnknownNameError
-            If there is no such column.
+            If there is no such column, or the grid does not have the value.
         """
         rows = self.table
         for name, value in values.items():
             if name not in rows:
                 raise UnknownNameError("column", name, map(str, rows.columns))
-            rows = rows[rows[name] == value]
+            chosen = self._value(name, value, name) if name in self.grid else value
+            rows = rows[rows[name] == chosen]
         return replace(self, table=rows)
 
     def results(self, **values: Any) -> Iterator[tuple[Mapping[str, Any], Result]]:

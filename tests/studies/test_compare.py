@@ -15,7 +15,7 @@ import netsim
 from netsim.errors import InputError, OutputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import Experiment
 from netsim.studies.compare import Comparison, compare_experiment
-from netsim.studies.labels import label_of
+from netsim.studies.labels import label_in, label_of
 
 FIG2 = ("parrot-fig2", "parrot-fig2")
 
@@ -295,6 +295,35 @@ def test_a_baseline_is_named_as_the_allocator_was(baseline, label) -> None:
     compared = netsim.compare(*FIG2, ["fifo", "varys", "dclas:weights=strict"], baseline=baseline)
     assert compared.baseline == label
     assert label not in set(compared.against(baseline)["label"])
+
+
+#: Labels of what a notebook, a module, and netsim itself define.
+LABELS = ["fifo", "__main__:Mine", "__main__:Mine (order=least)", f"{Half.__module__}:Half",
+          f"{Half.__module__}:Half (part=0.25)"]
+
+
+@pytest.mark.parametrize(("given", "label"), [
+    ("Mine", LABELS[1]), ("__main__:Mine", LABELS[1]), ("Mine (order=least)", LABELS[2]),
+    (Half, LABELS[3]), (Half(), LABELS[3]), (Half(0.25), LABELS[4]),
+    ({"name": LABELS[3], "part": 0.25}, LABELS[4]), (f"{LABELS[3]}:part=0.25", LABELS[4])])
+def test_a_policy_is_found_by_each_of_its_names(given, label) -> None:
+    assert label_in(given, LABELS) == label
+    assert label_in(given, dict.fromkeys(LABELS)) == label
+
+
+def test_a_text_that_is_a_label_is_that_label() -> None:
+    """Also if it is the short name of another, or the name of another policy."""
+    assert label_in("Mine", ["__main__:Mine", "Mine"]) == "Mine"
+    assert label_in("varys", {"varys": "fifo", "sebf": "sebf"}) == "varys"
+
+
+@pytest.mark.parametrize(("given", "labels"), [
+    (Half(0.5), LABELS[:3]), (Half, ["Half"]), ("Half", LABELS), ("mine", LABELS),
+    ("A (by=B)", ["__main__:A (by=B)", "A (by=__main__:B)"]), (3, LABELS), ({"part": 1}, LABELS)])
+def test_other_names_are_unknown_and_short_ones_of_two_labels(given, labels) -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown policy .* choose from: ") as caught:
+        label_in(given, labels, "policy")
+    assert caught.value.choices == sorted(labels)
 
 
 # --- printed -------------------------------------------------------------------------------

@@ -25,6 +25,21 @@ for number, cell in enumerate({cells!r}):
 print(len(ax.figure.axes))
 """
 
+#: Looks up the allocator of the notebook by the name that figures have, and by its class.
+NAMES = """
+mine = found["LeastAttained"]
+assert len(mine) == 30 and mine.equals(found[LeastAttained])
+assert mine.equals(found.where(allocator="LeastAttained").table)
+assert set(found.ratios(baseline="LeastAttained")["baseline"]) == {"__main__:LeastAttained"}
+assert ">LeastAttained<" in found.where(allocator=LeastAttained)._repr_html_()
+compared = netsim.compare("parrot-fig2", "parrot-fig2", ["fifo", LeastAttained],
+                          baseline=LeastAttained)
+assert compared["LeastAttained"] is compared[LeastAttained]
+assert len(compared.against("LeastAttained")) == len(compared.against(LeastAttained)) > 0
+assert "LeastAttained" in str(compared) and "LeastAttained" in repr(compared)
+assert "__main__" not in str(compared) + repr(compared) + compared._repr_html_()
+"""
+
 
 @pytest.mark.slow
 def test_from_flows_to_a_report(tmp_path):
@@ -42,7 +57,8 @@ def test_from_flows_to_a_report(tmp_path):
     done = subprocess.run(
         [sys.executable, "-"], capture_output=True, text=True, timeout=300, check=False,
         env=os.environ | {"PYTHONPATH": str(ROOT)}, input=NOTEBOOK.format(
-            flows=str(tmp_path / "flows.csv"), folder=str(folder), cells=re.split("# %%.*", text)))
+            flows=str(tmp_path / "flows.csv"), folder=str(folder),
+            cells=[*re.split("# %%.*", text), NAMES]))
     assert done.returncode == 0, done.stderr
     found = load_sweep(folder)
     assert len(found.table) == 120 >= 100

@@ -394,6 +394,19 @@ def test_what_is_read_back_is_the_same(small, tmp_path):
         again.ratios("speed")
 
 
+def test_runs_are_selected_by_values_of_the_grid(small):
+    found = netsim.sweep_experiment(small, GRID, seeds=2)
+    assert found.where(allocator={"name": "lccf"}, seed=3).table["key"].tolist() == found.table[
+        (found.table["allocator"] == "lccf") & (found.table["seed"] == 3)]["key"].tolist()
+    for column, typo, choices in [("allocator", "lcf", "lccf, parrot"), ("seed", 5, "3, 4"),
+                                  ("network.capacity", "4 Gbps", "1Gbps, 4Gbps")]:
+        message = rf"unknown {column} {typo!r}.*; choose from: {choices}$"
+        with pytest.raises(UnknownNameError, match=message):
+            found.where(**{column: typo})
+    with pytest.raises(UnknownNameError, match=r"unknown baseline '2Gbps'.*from: 1Gbps, 4Gbps"):
+        found.ratios(of="network.capacity", baseline="2Gbps")
+
+
 @pytest.mark.parametrize("damage", [
     lambda run: (run / "jobs.csv").write_bytes((run / "jobs.csv").read_bytes()[:-3]),
     lambda run: (run / "summary.json").write_text("{}"),
