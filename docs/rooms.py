@@ -1,5 +1,7 @@
 """Draw the rooms of the package, from the ground up; the area of each is its number of lines.
 
+Boxes that would be too narrow for a name are wider than that.
+
 Run as ``python docs/rooms.py``; it writes ``docs/img/rooms.svg``. The order of the rooms is the one
 that ``tests/test_imports.py`` enforces.
 """
@@ -34,7 +36,7 @@ GROUPS = {
     "for users and developers": ("#ffffb3", ("reference", "testing", "cli")),
 }
 
-WIDTH, HEIGHT, GAP = 11.0, 7.6, 0.05
+WIDTH, HEIGHT, GAP, LEAST = 11.0, 7.6, 0.05, 1.0
 
 
 def rooms():
@@ -75,16 +77,16 @@ def draw(lines):
     for layer in layers(lines):
         of_layer = sum(lines[name] for name in layer)
         height, left = HEIGHT * of_layer / total, 0.0
-        for name in layer:
-            width = WIDTH * lines[name] / of_layer
+        tall = height > 0.55
+        widths = [max(WIDTH * lines[name] / of_layer, LEAST) for name in layer]
+        for name, width in zip(layer, (WIDTH * each / sum(widths) for each in widths), strict=True):
             ax.add_patch(Rectangle((left, bottom), width - GAP, height - GAP, linewidth=0.6,
                                    facecolor=colour[name], edgecolor="#555555"))
-            size = min(11.0, 92 * width / len(name))
+            text = name if tall else f"{name} {lines[name]:,}"
             where = left + (width - GAP) / 2, bottom + (height - GAP) / 2
-            tall = height > 0.55
-            ax.annotate(name if tall else f"{name}   {lines[name]:,}", where, (0, 5 if tall else 0),
-                        textcoords="offset points", ha="center", va="center",
-                        fontsize=size if tall else 9.0)
+            ax.annotate(text, where, (0, 5 if tall else 0), textcoords="offset points",
+                        ha="center", va="center",
+                        fontsize=min(11.0 if tall else 9.0, 82 * width / len(text)))
             if tall:
                 ax.annotate(f"{lines[name]:,}", where, (0, -8), textcoords="offset points",
                             ha="center", va="center", fontsize=8.5, color="#444444")

@@ -214,7 +214,7 @@ def test_the_tree_lists_the_rooms_in_order():
 def test_the_picture_shows_the_rooms():
     """Every room is a box of the picture; the small modules at the bottom are one."""
     picture = (ROOT / "docs" / "img" / "rooms.svg").read_text()
-    shown = set(re.findall(r">(\w+)(?:   [\d,]+)?</text>", picture))
+    shown = set(re.findall(r">(\w+)(?: [\d,]+)?</text>", picture))
     folders = {room for room in ROOMS if (ROOT / "netsim" / room).is_dir()}
     assert folders <= shown, "run: python docs/rooms.py"
 
