@@ -118,13 +118,12 @@ def draw_shares(ax: Axes, conditions: Conditions, runs: Runs) -> None:
     name_axes(ax, "share of the variance")
 
 
-def draw_spreads(ax: Axes, conditions: Conditions, runs: Runs,
-                 legend_below: bool = False) -> None:
+def draw_spreads(ax: Axes, conditions: Conditions, runs: Runs) -> None:
     """Draw worst over best choice of each layer, with the others at their best and by default."""
     from matplotlib.lines import Line2D
     from matplotlib.ticker import NullLocator
 
-    from netsim.plots.style import INK, dress, name_axes
+    from netsim.plots.style import INK, add_legend, dress, name_axes
 
     most, layers = 1.0, _layers_of(conditions)
     for number, layer in enumerate(layers):
@@ -146,11 +145,9 @@ def draw_spreads(ax: Axes, conditions: Conditions, runs: Runs,
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     name_axes(ax, "worst of a layer / its best")
-    ax.legend(handles=[Line2D([], [], color=INK, marker="o", markersize=4.5, linestyle="",
-                              markerfacecolor=face, label=f"the other layers {label}")
-                       for label, face in (("at their best", INK), ("by default", "white"))],
-              loc="lower right" if legend_below else "upper right", fontsize=7, labelcolor=INK,
-              framealpha=1, edgecolor="none", handletextpad=0.2, borderpad=0.2)
+    add_legend(ax, [Line2D([], [], color=INK, marker="o", markersize=4.5, linestyle="",
+                           markerfacecolor=face, label=f"the other layers {label}")
+                    for label, face in (("at their best", INK), ("by default", "white"))])
 
 
 def draw_systems(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Conditions],

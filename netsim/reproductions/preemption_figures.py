@@ -62,7 +62,7 @@ def draw_study(conditions: Conditions, worths: Sequence[Worth], runs: Runs) -> A
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(3, 2.6))[:, 0]
     first, second = upper.subplots(1, 2, sharey=True)
     draw_shares(first, conditions, runs)
-    draw_spreads(second, conditions, runs, legend_below=True)
+    draw_spreads(second, conditions, runs)
     name_rows(first, conditions)
     settings = {name: list(each) for name, each in groupby(worths, lambda each: each.setting)}
     panels = lower.subplots(1, len(settings), sharey=True, squeeze=False)[0]

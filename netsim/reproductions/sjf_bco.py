@@ -212,11 +212,10 @@ def _draw_joint(sweep: Sweep) -> Axes:
     plan = means[means["allocator"] == means["allocator"].iloc[0]].assign(allocator="its plan")
     for end in ("", "_low", "_high"):
         plan[f"makespan_s{end}"] = plan[f"plan_makespan_s{end}"]
-    every = pd.concat([means, plan]).replace({"allocator": _ALLOCATORS})
-    parts = {name: every[every["network.name"] == network].drop(columns="network.name")
-             for network, name in _NETWORKS.items()}
-    return panels(parts,
-                  lambda part, ax: line_facets(part, "makespan_s", ax=ax, x="scheduler"))
+    every = pd.concat([means, plan]).replace(
+        {"allocator": _ALLOCATORS, "network.name": _NETWORKS}).rename(
+        columns={"network.name": "network"})
+    return line_facets(every, "makespan_s", x="scheduler", row="network")
 
 
 # --- all of them ---------------------------------------------------------------------------
