@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from netsim.compiling import Direct
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels.greedy import Greedy, serve_greedily
 from netsim.fabric.kernels.loop import (
     ASKS,
-    AT_ENDS,
     CROSSES,
     FULL,
     HELD,
@@ -30,14 +28,12 @@ from netsim.fabric.kernels.loop import (
     run,
 )
 from netsim.fabric.kernels.rules import Ruled
-from netsim.fabric.kernels.serving import serve
 from netsim.fabric.kernels.serving_rows import Served
 from netsim.fabric.kernels.serving_rule import serve_by
 from netsim.fabric.kernels.sharing_parts import Parts
 from netsim.fabric.records import COFLOW, LOOP, TOLD
 from netsim.fabric.ruling import Ruling
 from netsim.fabric.service import PriorityService
-from netsim.fabric.serving import MANY, see_moved
 
 __all__ = ["EventLoop", "ignore"]
 
@@ -48,7 +44,7 @@ _NO_COFLOWS = np.empty(0, COFLOW)
 _NOTHING = np.empty(0)
 
 
-_run, _serve, _serve_by, _serve_greedily = map(Direct, (run, serve, serve_by, serve_greedily))
+_run, _serve_by = map(Direct, (run, serve_by))
 
 
 def ignore(*_: Any) -> None:
@@ -94,9 +90,6 @@ class EventLoop:
         decision.
     shows : bool
         Whether the loop is held because of `stepwise`.
-    outgrown : bool
-        Whether it stopped before a rule's decision because, with this number of flows, a copy that
-        outlives decisions is faster.
     asks : bool
         Whether the loop stopped because coflows completed or the requested time has passed.
     """
@@ -112,7 +105,7 @@ class EventLoop:
         self._finished = np.empty(0, np.int64)
         self._done = np.empty(_DONE, COFLOW)
         self._held: Any = None
-        self.stepwise = self.shows = self.asks = self.outgrown = False
+        self.stepwise = self.shows = self.asks = False
         self.now = 0.0
 
     # --- the ways of an allocation into force ----------------------------------------
@@ -148,70 +141,46 @@ class EventLoop:
         self._state["joined"] = 0
         return why == FULL
 
-    def serve(self, service: PriorityService | Ruling, now: float, until: float) -> None:
-        """Serve coflows in order, or by a rule's last decision, until a coflow completes."""
+    def serve(self, service: PriorityService, now: float, until: float) -> None:
+        """Serve coflows in order until a coflow completes."""
         table = self._table
-        self.outgrown = False
-        if isinstance(service, Ruling):
-            service = service.service()
-        keeps = table.serving.is_worth_keeping(table.coflows)
         engine, why = self._held, REDO
         if not self._goes_on(until, math.inf):
             table.leave_sharing()
-            if not keeps:
-                table.serving.end()
             self._begin(now, until, math.inf, notice=now)
-            if not keeps and self._pause != AT_ENDS:
-                self._serve_few(service)
-                return
         while why == REDO:
             if engine is None:
                 engine = table.serving.begin(table.coflows, table.pools.arrays, table.capacity,
                                              service, self.interval)
             why, engine = self._run(engine, _NO_COFLOWS), None
-            if why == REDO or not keeps:
+            if why == REDO:  # a new copy pays
                 table.serving.end()
 
-    def _serve_few(self, service: PriorityService) -> None:
-        """As `serve`, with an engine that is kept only if the loop is held."""
-        self._make_room()
-        carried = self._carried()
-        args = (self._state, self._table.kernel_view, self._table.chains.kernel_view, _NO_COFLOWS,
-                self._finished, self._done, self._table.capacity, carried)
-        if service.flow_by_flow:
-            engine = _serve_greedily(None, service.order, service.by_size, *args)
-        else:
-            engine = _serve(None, service.rule, *args)
-        self._keep_held(engine, self._tell(carried))
-
-    def go_by(self, ruling: Ruling, now: float, until: float, bound: float, check: bool) -> None:
-        """Let a rule decide now, and again at coflow events.
+    def go_by(self, ruling: Ruling, now: float, until: float, bound: float, check: bool,
+              decides: bool = True) -> None:
+        """Let a rule decide now, unless its last decision still holds, and again at coflow events.
 
         A Python policy in place of a rule is asked ahead of the clock.
         """
-        table, in_step, served = self._table, ruling.rule.in_step, None
-        if not in_step:  # bytes move to that instant within the loop, as to any other
+        table, serves = self._table, not ruling.rule.in_step
+        if serves:  # bytes move to that instant within the loop, as to any other
             until, bound = min(until, bound), math.inf
-        if self._goes_on(until if in_step else min(until, ruling.wake_at), bound):
-            served = None if in_step else self._held
-        else:
-            if not in_step:
+        if not self._goes_on(until, bound):
+            if serves:
                 table.leave_sharing()
-                table.serving.end()
-            self._begin(now, until, bound, notice=now, goes_on=True, drops=True, together=in_step,
-                        decides=True)
+            self._begin(now, until, bound, notice=now, goes_on=True, drops=True,
+                        together=not serves, decides=decides)
             ruling.forget()
-        why, self.outgrown = FULL, False
-        while not self.outgrown and (why in (FULL, REDO)
-                                     or (why == POLICY and ruling.answer(self.now))):
+        held, why = self._held, FULL
+        while why == FULL or (why == POLICY and ruling.answer(self.now)):
             if why == FULL:
                 table.make_room_for_chains(self.now)
-            if served is None:
-                self._state["until"] = until
-            why = self._run(served or ruling.engine(check), _NO_COFLOWS, ruling)
-            served = None
-            self.outgrown = (why == REDO and bool(self._state["decides"][0])
-                             and table.serving.is_worth_keeping(table.coflows))
+            ruled = ruling.engine(check)
+            if serves:
+                engine = held or table.serving.to_serve_by_rule()
+                why, held = self._run(engine, _NO_COFLOWS, ruling, ruled), None
+            else:
+                why = self._run(ruled, _NO_COFLOWS, ruling)
         self._tell_of_dropped()
 
     def pass_time(self, now: float, until: float) -> None:
@@ -230,8 +199,6 @@ class EventLoop:
         self.ended = 0
         self._run(self._held, _NO_COFLOWS)
         self.crossing = float(self._state["crossing"][0])
-        if self.ended:  # a copy that outlives decisions would miss these ends
-            self._table.serving.end()
 
     # --- the loop --------------------------------------------------------------------
 
@@ -246,22 +213,11 @@ class EventLoop:
         return bool(self._state["goes_on"][0])
 
     @contextmanager
-    def kept(self, have_room: bool) -> Iterator[None]:
-        """Keep the loop held while coflows are added to the pools.
-
-        Parameters
-        ----------
-        have_room : bool
-            If False, the flows of active coflows will move in their pool.
-        """
-        before = self._table.coflows["flow"].copy() if self.held and not have_room else None
+    def kept(self) -> Iterator[None]:
+        """Keep the loop held while coflows are added to the pools, where flows may move."""
         yield
-        if before is None:
-            return
         if isinstance(self._held, Parts):
             self._held = self._table.sharing.parts
-        elif isinstance(self._held, Served | Greedy):
-            see_moved(self._held, self._table.coflows, before)
 
     def leave(self) -> None:
         """Write the engine's state back to the rows; the loop can then no longer be resumed."""
@@ -314,13 +270,26 @@ class EventLoop:
                           self.stepwise)
         self.ended = 0
 
-    def _run(self, engine: Any, coming: NDArray[Any], ruling: Ruling | None = None) -> int:
-        """Run until the loop has to stop, or is held; return the reason."""
+    def _run(self, engine: Any, coming: NDArray[Any], ruling: Ruling | None = None,
+             ruled: Ruled | None = None) -> int:
+        """Run until the loop has to stop, or is held; return the reason.
+
+        Parameters
+        ----------
+        engine : NamedTuple
+            See `kernels.loop`.
+        coming : ndarray of COFLOW
+            Coflows that may join, besides those of chains.
+        ruling : Ruling, optional
+            The rule or policy that decides.
+        ruled : Ruled, optional
+            The rule, if coflows are served in its order.
+        """
         self._make_room()
         while True:
             carried = self._carried()
             try:
-                engine = self._call(engine, coming, self._table, self._state, carried)
+                engine = self._call(engine, coming, self._table, self._state, carried, ruled)
             except Exception as error:
                 if ruling is None:
                     raise
@@ -329,18 +298,20 @@ class EventLoop:
             why = self._tell(carried)
             if why != PAUSED:
                 self._keep_held(engine, why)
+                if isinstance(engine, Served):  # it knows itself which coflows have come and gone
+                    self._table.serving.keep(engine)
                 return why
             self._table.chains.go_on()
             if self.admits:
                 self._state["due"] = self._table.chains.next_due
 
     def _call(self, engine: Any, coming: NDArray[Any], table: FlowTable, state: NDArray[Any],
-              carried: NDArray[np.float64]) -> Any:
-        """Call the kernel; return the engine, None if a rule has served and is done."""
+              carried: NDArray[np.float64], ruled: Ruled | None = None) -> Any:
+        """Call the kernel; return the engine."""
         args = (state, table.kernel_view, table.chains.kernel_view, coming, self._finished,
                 self._done, table.capacity, carried)
-        if isinstance(engine, Ruled) and engine.form.serves:
-            return _serve_by(None, engine, MANY, *args)
+        if ruled is not None:
+            return _serve_by(None, ruled, engine, *args)
         _run(type(engine), engine, *args)
         return engine
 

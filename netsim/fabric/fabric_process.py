@@ -100,9 +100,10 @@ class FabricProcess:
         self.table = FlowTable(network.usable, job_arrivals)
         self.decisions = 0
         self.running = Running(self._see_jobs)
-        self._runs_ahead = self._persistent = False
-        #: What is served in order: what an answer says, or what a rule in the event loop has said.
-        self._service: PriorityService | Ruling | None = None
+        self._runs_ahead = self._persistent = self._serves = False
+        #: What the answer in force says of service in order, or the rule that the event loop asks.
+        self._service: PriorityService | None = None
+        self._ruling: Ruling | None = None
         self.in_flight = ActiveCoflows(self.table, env)
         self._env, self._check = env, check
         self._grid = Grid(observe_interval, env)
@@ -224,7 +225,7 @@ class FabricProcess:
             When the stage of the first coflow becomes valid.
         """
         due += demands[0].overhead_s
-        with self._loop.kept(self.table.have_room(demands)):
+        with self._loop.kept():
             self.table.run_chain(job, demands, pauses, total, due)
         if due <= self._env.now:
             self._happen(_COFLOW_VALID)
@@ -242,7 +243,7 @@ class FabricProcess:
         demands : sequence of RoutedCoflow
             What the operations send. Each must have bytes to send.
         """
-        with self._loop.kept(self.table.have_room(demands)):
+        with self._loop.kept():
             self.table.run_graph(job, demands, operations, iterations, self._env.now)
         if self.table.next_arrival <= self._env.now:
             self._happen(_COFLOW_VALID)
@@ -276,8 +277,8 @@ class FabricProcess:
 
     def _take_over(self, allocator: Allocator) -> None:
         self.table.leave_standing()
-        self._service = None
-        self._runs_ahead = self._persistent = False
+        self._service = self._ruling = None
+        self._runs_ahead = self._persistent = self._serves = False
         self._revisit_at = self._asks_at = math.inf
         self._take(allocator)
 
@@ -396,13 +397,11 @@ class FabricProcess:
 
     def _go_on(self) -> None:
         """Resume the event loop: the fabric has not changed since it was held."""
-        if self._runs_ahead and not (isinstance(self._service, Ruling) and self._loop.admits):
+        if self._ruling is None:
             self._run_ahead()
         else:
-            ruling = self._policy.in_loop or self._policy.ahead
-            assert ruling is not None
-            self._go_by(ruling)
-        if self._service is not None and not self._loop.outgrown:  # one may cross now
+            self._go_by(self._ruling)
+        if self._serves:  # one may cross now
             self._revisit_at = min(self._asks_at, self._loop.crossing)
         self._set_alarm()
 
@@ -491,7 +490,7 @@ class FabricProcess:
     def _move(self) -> None:
         """Move bytes until now, and count the coflows that have finished."""
         shares, flows, now = self.table.sharing.parts is not None, 0, self._env.now
-        if self._loop.held and self._service is not None:
+        if self._loop.held and self._serves:
             self._loop.go_to(now)
             self._revisit_at = min(self._revisit_at, self._asks_at, self._loop.crossing)
             flows = self._loop.ended
@@ -500,7 +499,7 @@ class FabricProcess:
         self._moved_to = max(start, now)
         slack = self._grid.slack()
         # The event loop has been here already if it is now that it asks.
-        moved = (shares or self._service is not None) and self._loop.asks and self._loop.now == now
+        moved = (shares or self._serves) and self._loop.asks and self._loop.now == now
         # What a decision has sped up may end in no time at all.
         if not len(self.table.coflows) or (not moved and now <= start and self._next > now + slack):
             return
@@ -553,8 +552,8 @@ class FabricProcess:
             return
         self._policy.referee.asked_s = now
         self._shows = True
-        if (rule := self._policy.rule_for_loop()) is not None:
-            self._go_by(rule)
+        if self._policy.in_loop is not None:
+            self._go_by(self._policy.in_loop)
             return
         if self._persistent:
             self.decisions += 1
@@ -582,7 +581,8 @@ class FabricProcess:
     def _put_in_force(self, allocation: Allocation) -> None:
         now = self._env.now
         self._runs_ahead = not allocation.in_step and allocation.rates is None
-        self._service = allocation.service
+        self._service, self._ruling = allocation.service, None
+        self._serves = allocation.service is not None
         if allocation.in_step and self._policy.ahead is not None:
             self._policy.ahead.take(allocation)
             self._go_by(self._policy.ahead)
@@ -614,18 +614,26 @@ class FabricProcess:
             raise self._policy.referee.infeasible(given, link)
         self._next = self._next_event(next_flow, next_coflow)
 
-    def _go_by(self, ruling: Ruling) -> None:
-        """Decide by a rule, now and ahead of the clock until another SimPy event is due.
+    def _go_by(self, ruling: Ruling, decides: bool = True) -> None:
+        """Go by a rule, ahead of the clock until another SimPy event is due.
 
         If the event loop is held, it is resumed.
+
+        Parameters
+        ----------
+        ruling : Ruling
+        decides : bool
+            Whether the rule is asked now, or its last decision still holds.
         """
         loop, serves = self._loop, not ruling.rule.in_step
         if not loop.held:
-            self._runs_ahead, self._service = serves, ruling if serves else None
+            self._runs_ahead = self._serves = serves
+            self._ruling, self._service = ruling, None
             if not serves:
                 self.table.begin_in_step()
         try:
-            loop.go_by(ruling, self._env.now, self._until(), self.table.next_coming, self._check)
+            loop.go_by(ruling, self._env.now, self._until(), self.table.next_coming, self._check,
+                       decides)
         except RuleError as error:
             self._policy.referee.asked_s = loop.now
             raise self._policy.referee.refuse(str(error)) from error
@@ -635,8 +643,7 @@ class FabricProcess:
         self._expect_next(loop.end)
         if serves:
             self._asks_at = self._grid.due(ruling.wake_at, loop.now)
-            self._revisit_at = (loop.now if loop.outgrown else
-                                min(self._asks_at, self._grid.due(loop.crossing)))
+            self._revisit_at = min(self._asks_at, self._grid.due(loop.crossing))
         else:
             self._revisit_at = self._asks_at = self._grid.due(loop.crossing, loop.now)
 
@@ -662,6 +669,9 @@ class FabricProcess:
             return False
         arrival = self.table.next_arrival
         stop = min(self._asks_at, arrival if arrival > now else math.inf)
+        if self._ruling is not None:
+            self._go_by(self._ruling, decides=False)
+            return loop.crossing <= now
         if self._service is None:
             loop.share(now, self._until(), stop)
         else:

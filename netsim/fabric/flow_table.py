@@ -234,10 +234,6 @@ class FlowTable:
         """Make room for one more coflow of each chain."""
         self._make_room(len(self.chains.running))
 
-    def have_room(self, demands: Sequence[RoutedCoflow]) -> bool:
-        """Whether the pools have room for the flows, hops and loads of some coflows."""
-        return self.pools.have_room(_wanted(demands))
-
     def went_on(self, count: int, last_key: int, idle: int) -> None:
         """Set the number of active coflows, and adjust the number of jobs that have one."""
         self.last_key = last_key
@@ -258,11 +254,11 @@ class FlowTable:
         if demands:
             wanted = _wanted(demands)
         if not self.pools.have_room(wanted):
-            self.serving.end()
             before = self.coflows["flow"].copy()
             self.pools.make_room(wanted, self.coflows, self.coming, self.chains.live)
             # Sharing anew has other roundings, and must not depend on the room that there is.
             self.sharing.move(self.coflows, before, len(self.flows))
+            self.serving.move(self.coflows, before)
 
     def drop_finished(self) -> NDArray[Any]:
         """Remove the coflows that have completed, and return their rows."""

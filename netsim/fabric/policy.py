@@ -58,18 +58,6 @@ class Policy:
                               and allocator.wakes_on & Event.COFLOW == Event.COFLOW)
         self.ahead = Asking(table, self._ask_ahead) if may_be_asked_ahead else None
 
-    def rule_for_loop(self) -> Ruling | None:
-        """Return the rule that the event loop asks; None if Python makes each decision.
-
-        With very many flows served in order, Python decides: it keeps a copy of them from decision
-        to decision, which is faster.
-        """
-        rule, table = self.in_loop, self._table
-        if rule is None or (not rule.rule.in_step
-                            and table.serving.is_worth_keeping(table.coflows)):
-            return None
-        return rule
-
     def view(self, table: FlowTable, now: float, happened: int) -> FabricView:
         """Return the allocator's view of a table."""
         return FabricView(table, now, self.allocator.information, Event(happened),

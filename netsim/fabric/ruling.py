@@ -201,11 +201,6 @@ class Ruling:
         return (self.rule.gives == "order" and self.rule.stretch == "none"
                 and not order.share[:count].any() and bool((order.most[:count] == 1).all()))
 
-    def service(self) -> PriorityService:
-        """Return its last decision, if coflows are served by it."""
-        count = len(self._table.coflows)
-        return self._service(self._sequence[:count].copy(), count)
-
     @property
     def wake_at(self) -> float:
         """When it asks to be called again at the latest, in seconds; inf if it need not."""

@@ -10,7 +10,7 @@ from netsim.fabric.kernels import serving_rows as kinds
 
 __all__ = ["PriorityService", "Rule", "kinds_of"]
 
-#: What `serving.serve` goes by.
+#: What `serving_rows.copy_rows` goes by.
 Rule = tuple[NDArray[np.int64], int, int, NDArray[np.int64], NDArray[np.float64],
              NDArray[np.float64]]
 

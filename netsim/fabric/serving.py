@@ -7,32 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.compiling import Direct
 from netsim.fabric.kernels import greedy, serving_rows
+from netsim.fabric.kernels.serving_rows import Served, no_flows
 from netsim.fabric.service import PriorityService
 
-__all__ = ["MANY", "PriorityEngine", "see_moved"]
+__all__ = ["PriorityEngine"]
 
-#: Of so many flows a copy to serve is worth keeping; of fewer, handing it over costs more.
-MANY = 2000
-
-
-def see_moved(engine: Any, coflows: NDArray[Any], before: NDArray[np.int64]) -> None:
-    """Adjust an engine to flows that have moved in their pool.
-
-    Parameters
-    ----------
-    engine : Served or Greedy
-    coflows : ndarray of COFLOW
-        The rows, with the current places of flows.
-    before : ndarray of int, shape (coflows,)
-        The previous place of the first flow of each coflow.
-    """
-    rows, senders = engine.groups["row"], engine.senders
-    if isinstance(engine, greedy.Greedy):
-        owner, flow = senders["owner"][:-1], senders["flow"][:-1]
-    else:
-        owner, flow = senders.place, senders.flow
-    flow += np.where(rows >= 0, (coflows["flow"] - before)[rows], 0)[owner]
+_copy_rows, _resume, _begin, _resume_greedy = map(Direct, (
+    serving_rows.copy_rows, serving_rows.resume, greedy.begin, greedy.resume))
 
 
 class PriorityEngine:
@@ -43,33 +26,57 @@ class PriorityEngine:
     """
 
     def __init__(self) -> None:
-        self._copy: Any = None
-        self._flow_by_flow = False
+        self._copy: Served | greedy.Greedy | None = None
 
     def end(self) -> None:
         """Drop the engine: coflows have come, or rates or links have changed."""
         self._copy = None
 
-    @staticmethod
-    def is_worth_keeping(coflows: NDArray[Any]) -> bool:
-        """Whether there are so many flows that a copy of them should outlive a decision."""
-        return bool(coflows["flows"].sum() >= MANY)
-
     def begin(self, coflows: NDArray[Any], pools: tuple[NDArray[Any], ...],
               capacity: NDArray[np.float64], service: PriorityService, interval: float) -> Any:
-        """Return a copy of the rows, updated from the kept one if possible."""
+        """Return the engine for a decision, updated from the kept one if possible."""
         flows, hops, loads = pools
-        if service.flow_by_flow != self._flow_by_flow:
-            self._copy, self._flow_by_flow = None, service.flow_by_flow
         kept = self._copy
-        if not service.flow_by_flow:
-            self._copy = (
-                serving_rows.copy_rows(coflows, flows, hops, loads, capacity, service.rule,
-                                       interval)
-                if kept is None else
-                serving_rows.resume(kept, coflows, flows, service.rule, interval))
-        elif kept is None or not greedy.resume(kept, coflows, flows, service.order,
-                                               service.by_size):
-            self._copy = greedy.begin(coflows, flows, hops, capacity, service.order,
-                                      service.by_size)
-        return self._copy
+        if service.flow_by_flow:
+            if not isinstance(kept, greedy.Greedy) or not _resume_greedy(
+                    None, kept, coflows, flows, service.order, service.by_size):
+                kept = _begin(None, coflows, flows, hops, capacity, service.order,
+                              service.by_size)
+        elif isinstance(kept, Served):
+            kept = _resume(None, kept, coflows, flows, service.rule, interval)
+        else:
+            kept = _copy_rows(None, coflows, flows, hops, loads, capacity, service.rule, interval)
+        self._copy = kept
+        return kept
+
+    def to_serve_by_rule(self) -> Served:
+        """Return the engine for a rule in the event loop; one without flows if none is kept."""
+        return self._copy if isinstance(self._copy, Served) else no_flows()
+
+    def keep(self, engine: Served) -> None:
+        """Keep the engine with which a rule in the event loop has served."""
+        self._copy = engine
+
+    def move(self, coflows: NDArray[Any], before: NDArray[np.int64]) -> None:
+        """Adjust the engine to flows that have moved in their pool.
+
+        Parameters
+        ----------
+        coflows : ndarray of COFLOW
+            The rows, with the current places of flows.
+        before : ndarray of int, shape (coflows,)
+            The previous place of the first flow of each coflow.
+        """
+        engine = self._copy
+        if engine is None or not len(coflows):
+            return
+        senders = engine.senders
+        if isinstance(engine, greedy.Greedy):
+            keys, owner, flow = (engine.groups["key"], senders["owner"][:-1],
+                                 senders["flow"][:-1])
+        else:
+            keys, owner, flow = engine.keys, senders.place, senders.flow
+        # Rows are in order of their keys; the engine may have coflows that are complete.
+        row = np.minimum(np.searchsorted(coflows["key"], keys), len(coflows) - 1)
+        moved = np.where(coflows["key"][row] == keys, (coflows["flow"] - before)[row], 0)
+        flow += moved[owner]

@@ -59,8 +59,6 @@ REGIMES = {
     "greedy changes": Regime({"kernels.greedy._MOST_GONE": 1 << 30}, _GREEDY),
     "slots side by side": Regime({"kernels.serving_rows._CLOSE": 0}, _ORDERED),
     "instants passed over": Regime({"kernels.serving_stretch._INSTANTS": 1}, _ORDERED),
-    "engines kept": Regime({"serving._MANY": _NEVER}, (*_ORDERED, *_GREEDY, "facebook-sincronia",
-                                                       "facebook-srtf")),
 }
 
 

@@ -18,7 +18,6 @@ CHAINS = [JobSpec(k, hosts=range(4), arrival_s=0.1 * k, iterations=3, stages=[
 RANKS = [netsim.llm_job({"layers": 2, "hidden": 64, "ffn": 256, "heads": 2, "vocab": 256,
                          "sequence": 16}, tp=2, dp=2, global_batch=4, id=k, forward_s=[0.001] * 3)
          for k in range(2)]
-#: With these, a copy outlives decisions.
 MANY = [JobSpec(k, hosts=range(4), stages=[Stage("a", [(k % 4, (k + 1) % 4, 1e5 + k)] * 25)])
         for k in range(90)]
 PROBLEMS = {

@@ -147,24 +147,6 @@ def test_orders_of_flows_one_by_one_are_asked_in_the_event_loop(policy):
     assert fast.run["simpy_events"] < slow.run["simpy_events"] * 2 / 3
 
 
-@pytest.mark.parametrize("policy", ["sebf", "aalo:first_threshold=2:queues=4"])
-@pytest.mark.parametrize("interval", [0, 0.5])
-def test_the_event_loop_is_left_where_a_copy_of_many_flows_pays(policy, interval, monkeypatch):
-    """Here at 60 flows, which are exceeded over and over."""
-    def run():
-        return netsim.simulate(netsim.big_switch(8, 1.0), chains(8), allocator=policy,
-                               observe_interval=interval)
-
-    within = run()
-    for module in (netsim.fabric.event_loop, netsim.fabric.serving):
-        monkeypatch.setattr(module, "MANY", 60)
-    left = run()
-    assert_same_in_python(policy, netsim.big_switch(8, 1.0), chains(8), observe_interval=interval)
-    np.testing.assert_allclose(left.coflows["finish_s"], within.coflows["finish_s"], rtol=1e-9)
-    assert left.run["decisions"] == within.run["decisions"]
-    assert left.run["simpy_events"] > within.run["simpy_events"]
-
-
 @pytest.mark.parametrize("policy", ["parrot", "sebf:work_conservation=greedy", "fifo"])
 def test_notes_are_those_of_the_policy(policy):
     fast, slow = (netsim.simulate(netsim.big_switch(8, 1.0), chains(5), allocator=each,

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import netsim
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, UnknownNameError
-from netsim.fabric import serving
 from netsim.fabric.service import PriorityService
 from netsim.reference import kernels as reference
 from netsim.testing import make_view, networks, workloads
@@ -98,14 +97,6 @@ def untied(workload):
         for stage in job.stages]) for k, job in enumerate(workload)])
 
 
-@pytest.fixture(params=[False, True], ids=["copied", "kept"])
-def kept(request, monkeypatch):
-    """Whether what the service works on is kept from decision to decision, however small."""
-    if request.param:
-        monkeypatch.setattr(serving, "MANY", 0)
-
-
-@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("options", SERVICES, ids=text)
 def test_with_many_flows(options):
     """Wide coflows of unequal flows, so that copies are thinned and greedy changes run far."""

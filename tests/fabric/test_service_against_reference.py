@@ -3,7 +3,6 @@
 Jobs are chains with pauses. Links fail and degrade, and coflows go behind others as they send.
 """
 
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netsim
-from netsim.fabric import serving
 from netsim.fabric.service import PriorityService
 from netsim.reference import kernels as reference
 from netsim.reference.fabric import finish_times
@@ -98,18 +96,16 @@ SERVICES = [("madd", "none"), ("madd", "maxmin"), ("madd", "greedy"), ("queues",
        network=st.one_of(networks(min_hosts=HOSTS, max_hosts=HOSTS), st.just(LINE)),
        limits=st.lists(st.integers(1, 30), max_size=3, unique=True),
        turn=st.lists(st.integers(0, 3), min_size=1, max_size=4),
-       interval=st.sampled_from([0.0, 0.0, 0.3]), kept=st.booleans())
-def test_finish_times(service, data, network, workload, limits, turn, interval, kept):
-    """Also where what the engine works on is kept from decision to decision, however small."""
+       interval=st.sampled_from([0.0, 0.0, 0.3]))
+def test_finish_times(service, data, network, workload, limits, turn, interval):
     primary, backfill = service
     by_size = backfill == "by size"
     rule = Rule(primary, "greedy" if by_size else backfill,
                 [] if by_size else sorted(50_000.0 * limit for limit in limits), turn, by_size)
     ahead = data.draw(changes(network))
-    with mock.patch.object(serving, "MANY", 0 if kept else serving.MANY):
-        found = netsim.simulate(
-            network, workload, allocator=Served(rule), observe_interval=interval,
-            events=[dict(zip(("at", "link", "capacity"), each, strict=True)) for each in ahead])
+    found = netsim.simulate(
+        network, workload, allocator=Served(rule), observe_interval=interval,
+        events=[dict(zip(("at", "link", "capacity"), each, strict=True)) for each in ahead])
     jobs = list(chains(workload, network))
     slow = ServedSlowly(rule, jobs)
     expected = finish_times(jobs, network.capacity, slow.rates, interval, True,

@@ -17,7 +17,6 @@ from netsim.fabric.kernels import compiled, inlined
 from netsim.fabric.kernels.greedy_changes import follow, mark, note, promote
 from netsim.fabric.kernels.greedy_rows import MOVED, STALE, copy_rows, find_rows, write_back
 from netsim.fabric.kernels.loop import (
-    KEPT,
     REDO,
     WAITS,
     Engine,
@@ -25,11 +24,10 @@ from netsim.fabric.kernels.loop import (
     join_never,
     never,
     register,
-    run,
     write_nothing,
 )
 
-__all__ = ["begin", "resume", "serve_greedily"]
+__all__ = ["Greedy", "begin", "resume"]
 
 #: How many flows of a copy move, how many have ended, how many of these are still listed as moving,
 #: and whether flows go by the bytes that they have left.
@@ -63,25 +61,6 @@ class Greedy(NamedTuple):
 
 
 @compiled
-def serve_greedily(order, by_size, loop, table, chains, coming, finished, done, capacity, carried):
-    """Serve as `serving.serve`, flow by flow.
-
-    Parameters
-    ----------
-    order : ndarray of int, shape (coflows,)
-        The coflows in service order; the flows of each are served in list order.
-    by_size : bool
-        Whether flows are served by their bytes left, with `order` to break ties.
-    """
-    rows, _, pools, _ = table
-    while True:
-        engine = begin(rows[:loop[0].count], pools[0], pools[1], capacity, order, by_size)
-        run(engine, loop, table, chains, coming, finished, done, capacity, carried)
-        if loop[0].reason != REDO:
-            return engine if loop[0].reason in KEPT else None
-
-
-@compiled
 def begin(coflows, flows, hops, capacity, order, by_size):
     """Return a copy of the rows with rates for all flows."""
     groups, senders, crossings, links, members, moving, ended, changes = copy_rows(
@@ -102,9 +81,11 @@ def resume(engine, coflows, flows, order, by_size):
     tallies, senders = engine.tallies, engine.senders
     if by_size or tallies[_BY_SIZE] or not find_rows(engine.groups, coflows, order):
         return False
-    passed = False
+    passed = tallies[_ENDED] > 0
     for i in engine.moving[:tallies[_MOVING]]:
         sender = senders[i]
+        if sender.left == 0.0:  # it is among those that have ended
+            continue
         engine.groups[sender.owner].moved = 1
         sender.row = STALE
         remaining = flows[sender.flow].remaining

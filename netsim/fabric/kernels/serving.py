@@ -14,16 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place, inlined
-from netsim.fabric.kernels.loop import (
-    KEPT,
-    REDO,
-    WAITS,
-    Engine,
-    end_flow,
-    register,
-    run,
-)
+from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, register
 from netsim.fabric.kernels.serving_fill import fill, see_room
 from netsim.fabric.kernels.serving_rows import (
     BACKFILL,
@@ -31,6 +23,7 @@ from netsim.fabric.kernels.serving_rows import (
     FRESH,
     GONE,
     GREEDY,
+    JOINED,
     MADD,
     MAXMIN,
     MOVING,
@@ -39,7 +32,7 @@ from netsim.fabric.kernels.serving_rows import (
     REACHED,
     STALE,
     Served,
-    copy_rows,
+    can_resume,
     strike,
     write_back,
 )
@@ -58,31 +51,6 @@ from netsim.fabric.kernels.serving_time import (
     soonest,
 )
 
-__all__ = ["serve"]
-
-
-@compiled
-def serve(rule, loop, table, chains, coming, finished, done, capacity, carried):
-    """Build an engine and run it, again and again without pauses, until the loop stops.
-
-    Used for few flows, because returning an engine takes longer than building it. The engine is
-    only returned if the loop is held.
-
-    Parameters
-    ----------
-    rule : tuple
-        ``(order, primary, backfill, queue, queue_shares, limit)``, see `PriorityService`. `primary`
-        and `backfill` are constants of `serving_rows`.
-    """
-    rows, _, pools, _ = table
-    while True:
-        served = copy_rows(rows[:loop[0].count], pools[0], pools[1], pools[2], capacity, rule,
-                           loop[0].interval)
-        run(served, loop, table, chains, coming, finished, done, capacity, carried)
-        if loop[0].reason != REDO:
-            return served if loop[0].reason in KEPT else None
-
-
 # --- what the loop calls ---------------------------------------------------------------
 
 
@@ -91,7 +59,7 @@ def _find_rates(served, coflows, _jobs, _pools, _capacity, state):
 
     It is needed when coflows have come or gone, and pays once a fifth of the flows have ended.
     """
-    if served.form[STALE] or 5 * served.form[GONE] > len(served.senders.left):
+    if served.form[STALE] or not can_resume(served):
         return REDO
     _serve(served)
     mark_started(coflows, served.groups, served.moving[:served.form[MOVING]], state)
@@ -163,6 +131,7 @@ def _write_rows(served, coflows, pools, state):
 
 def _join(served, _coflows, _pools):
     """Return True: a new copy is made, as `_write_rows` has been called before."""
+    served.form[JOINED] = 1
     return True
 
 

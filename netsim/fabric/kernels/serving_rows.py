@@ -13,9 +13,9 @@ from netsim.fabric.kernels.serving_fill import Filling
 from netsim.fabric.kernels.serving_stretch import Past, begin, memory
 from netsim.fabric.records import DUST, ROUNDINGS
 
-__all__ = ["BACKFILL", "EAGER", "FRESH", "GONE", "GREEDY", "MADD", "MAXMIN", "MOVING",
-           "NOBODY", "PRIMARY", "QUEUES", "REACHED", "STALE", "Served", "copy_rows",
-           "resume", "strike", "write_back"]
+__all__ = ["BACKFILL", "EAGER", "FRESH", "GONE", "GREEDY", "JOINED", "MADD", "MAXMIN",
+           "MOVING", "NOBODY", "PRIMARY", "QUEUES", "REACHED", "STALE", "Served", "can_resume",
+           "copy_rows", "resume", "strike", "write_back"]
 
 #: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
 #: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
@@ -24,8 +24,9 @@ NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
 #: Places in ``form``: what comes first, and who gets the rest; whether each flow's rate is set at
 #: each step, rather than the levels of slots remembered; how many flows have ended; whether nothing
 #: has been served yet; how many groups move; whether a group that stands still has reached its
-#: limit; whether coflows have come or gone, so that the copy is out of date.
-PRIMARY, BACKFILL, EAGER, GONE, FRESH, MOVING, REACHED, STALE = range(8)
+#: limit; whether coflows have come or gone, so that the copy is out of date; whether some have come
+#: that it does not have.
+PRIMARY, BACKFILL, EAGER, GONE, FRESH, MOVING, REACHED, STALE, JOINED = range(9)
 
 #: A link of a group.
 #:
@@ -135,7 +136,7 @@ class Served(NamedTuple):
         in both fillings, so the group can be skipped while a wall is full.
     moving : ndarray of int, shape (groups,)
         The groups that are not still come first.
-    form : ndarray of int, shape (8,)
+    form : ndarray of int, shape (9,)
         As named above.
     """
 
@@ -181,7 +182,14 @@ def _copied(part: Any, copies: dict[tuple[int, int], NDArray[Any]]) -> Any:
 
 @compiled
 def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
-    """Copy the unfinished flows of coflows, to be served by a rule; see `serving.serve`."""
+    """Copy the unfinished flows of coflows, to be served by a rule.
+
+    Parameters
+    ----------
+    rule : tuple
+        ``(order, primary, backfill, queue, queue_shares, limit)``, see `PriorityService`. `primary`
+        and `backfill` are among the constants above.
+    """
     order = rule[0]
     groups = _groups(coflows, rule)
     count = groups[-1].flow + groups[-1].flows if len(groups) else 0
@@ -227,7 +235,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
     past = memory(groups, slots)
     traffic = (np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1))
     begin(groups, runs, left, floor)
-    form = np.zeros(8, np.int64)
+    form = np.zeros(9, np.int64)
     _begin_form(form, rule, interval)
     most = 0
     for k in range(len(groups)):
@@ -239,6 +247,22 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
                   on_links, desk, coflows["key"][order], order.copy(), np.arange(len(order)),
                   queue[order], queue_shares, _walls(groups, slots, link, len(links)),
                   np.ones(len(groups), np.bool_), np.empty(len(groups), np.int64), form)
+
+
+def no_flows():
+    """Return an engine without flows, in place of the one before the first."""
+    ints, floats, bools = np.empty(0, np.int64), np.empty(0), np.empty(0, np.bool_)
+    links, paths = np.empty(0, np.uint32), np.empty((0, 1), np.uint32)
+    groups, slots = np.empty(0, _GROUP), np.empty(0, _SLOT)
+    filling = Filling(slots, floats, paths, floats, bools, floats, floats, floats, ints)
+    form = np.zeros(9, np.int64)
+    form[JOINED] = 1
+    table = np.empty((0, 1))
+    return Served(groups, slots, np.empty(0, _RUN), links, links, (floats,) * 3,
+                  Senders(floats, floats, floats, np.empty(0, np.int32), ints), paths, paths,
+                  filling, filling, Past(table, table, table, table, table, floats),
+                  (floats,) * 4, (ints, ints, ints, floats), ints, ints, ints, ints, floats,
+                  np.empty((0, 2), np.int64), bools, ints, form)
 
 
 @inlined
@@ -481,6 +505,12 @@ def _lay_out(slots, path):
     return places
 
 
+@in_place
+def can_resume(served):
+    """Whether it has all coflows, and so many of its flows are left that no new one pays."""
+    return not served.form[JOINED] and 5 * served.form[GONE] <= len(served.senders.left)
+
+
 @compiled
 def resume(served, coflows, flows, rule, interval):
     """Update a copy from its rows, of which some may have gone, and from a rule."""
@@ -532,7 +562,10 @@ def _find_rows(rows, keys, coflows):
 
     Rows stay in order of their keys, so one pass is enough.
     """
-    group_at = np.full(rows.max() + 1, -1)
+    last = -1
+    for k in range(len(rows)):
+        last = max(last, rows[k])
+    group_at = np.full(last + 1, -1)
     for k in range(len(rows)):
         if rows[k] >= 0:
             group_at[rows[k]] = k

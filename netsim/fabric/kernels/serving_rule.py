@@ -4,44 +4,51 @@ from __future__ import annotations
 
 import numpy as np
 
+import netsim.fabric.kernels.serving  # noqa: F401 - registers its engine
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.loop import KEPT, PAUSED, REDO, REFUSED, run
 from netsim.fabric.kernels.progress import refresh
 from netsim.fabric.kernels.rules import SOUND, UNUSED, ask
-from netsim.fabric.kernels.serving_rows import copy_rows
+from netsim.fabric.kernels.serving_rows import can_resume, copy_rows, resume
 
 __all__ = ["serve_by"]
 
 
 @compiled
-def serve_by(ruled, many, loop, table, chains, coming, finished, done, capacity, carried):
+def serve_by(ruled, served, loop, table, chains, coming, finished, done, capacity, carried):
     """Serve coflows in the order that a rule gives, over and over until the loop stops.
 
     Parameters
     ----------
     ruled : Ruled
         Its rule is asked first if the loop ``decides``; otherwise its last decision still holds.
-    many : int
-        With at least this many flows, stop at the next decision, with `REDO` as the reason: a copy
-        that outlives decisions is faster then.
+    served : Served
+        The engine of the call before. It is resumed if the loop was held or paused, and if not,
+        updated if that is possible.
 
     Returns
     -------
-    Served or None
-        The engine, if the loop is held or pauses.
+    Served
+        The engine.
     """
-    state = loop[0]
     rows, jobs, pools, _ = table
+    state = loop[0]
     until = state.until
-    while _decide(ruled, rows, jobs, pools, capacity, state, until):
-        served = copy_rows(rows[:state.count], pools[0], pools[1], pools[2], capacity,
-                           _service(ruled, state.count), state.interval)
+    state.until = min(until, ruled.order.wake_at[0])
+    resumes = state.reason == PAUSED or state.reason in KEPT
+    while resumes or _decide(ruled, rows, jobs, pools, capacity, state, until):
+        if not resumes:
+            coflows, service = rows[:state.count], _service(ruled, state.count)
+            served = (resume(served, coflows, pools[0], service, state.interval)
+                      if can_resume(served) else
+                      copy_rows(coflows, pools[0], pools[1], pools[2], capacity, service,
+                                state.interval))
+        resumes = False
         run(served, loop, table, chains, coming, finished, done, capacity, carried)
         if state.reason != REDO:
-            return served if state.reason == PAUSED or state.reason in KEPT else None
-        if state.decides and np.sum(rows[:state.count]["flows"]) >= many:
-            return None
-    return None
+            break
+    state.until = until
+    return served
 
 
 @in_place
