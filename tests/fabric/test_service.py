@@ -115,7 +115,6 @@ def test_with_many_flows(options):
         agree(network, workload, options)
 
 
-@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("interval", [0.0, 0.3])
 @pytest.mark.parametrize("options", SERVICES, ids=text)
 def test_with_many_coflows_that_wait(options, interval):
@@ -132,7 +131,6 @@ def test_with_many_coflows_that_wait(options, interval):
     agree(netsim.big_switch(6, 2.0), netsim.Workload(jobs), options, interval)
 
 
-@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("options", [{"name": "fifo"}, {"name": "sebf"}], ids=text)
 def test_a_flow_at_madd_rates_alone_ends_after_another_of_its_run(options):
     """Both flows of job 1 enter host 4, so that they are one run; gamma is 1/0.25 = 4 s.
@@ -159,7 +157,6 @@ class Turned(netsim.Allocator):
                                                          backfill="greedy"))
 
 
-@pytest.mark.usefixtures("kept")
 def test_with_an_order_that_turns_round():
     """What is kept of the last order holds no more."""
     rng = np.random.default_rng(8)

@@ -51,6 +51,8 @@ from netsim.fabric.kernels.serving_time import (
     soonest,
 )
 
+__all__: list[str] = []  # the event loop has its functions, see the end
+
 # --- what the loop calls ---------------------------------------------------------------
 
 
