@@ -68,7 +68,10 @@ class Policy:
         self.referee.asked_s = now
         if self._ruling is None:
             view = self.view(self._table, now, happened)
-            self.answer = self.allocator.allocate(view)
+            try:
+                self.answer = self.allocator.allocate(view)
+            except AllocationError as error:  # of an answer that contradicts itself
+                raise self.referee.refuse(f"cannot answer: {error}") from error
             self.referee.check(self.answer, view)
             return self.answer
         try:

@@ -19,6 +19,7 @@ from netsim.fabric.records import DUST, ROUNDINGS
 from netsim.fabric.running import JobHosts, Running
 from netsim.fabric.service import PriorityService
 from netsim.ties import rank
+from netsim.units import format_count
 
 __all__ = ["FabricView", "Floats", "Ints"]
 
@@ -88,7 +89,8 @@ class FabricView:
         self.events = events
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} at {self.now:g} s: {len(self)} coflows, {self.flows} flows>"
+        return (f"<{type(self).__name__} at {self.now:g} s: {format_count(len(self), 'coflow')}, "
+                f"{format_count(self.flows, 'flow')}>")
 
     def _repr_html_(self) -> str:
         return shown(repr(self), {name: getattr(self, name)[:MOST_ROWS] for name in (
@@ -505,9 +507,9 @@ class FabricView:
     def split(self, order: ArrayLike, left: ArrayLike | None = None,
               rates: ArrayLike | None = None, *, together: bool = False
               ) -> tuple[Floats, Floats]:
-        """Split what each link has left equally among its flows; returns as `fill`.
+        """Split what each link has left equally among the flows on it, coflow by coflow.
 
-        A flow gets the smallest part among its links, in one pass. The rest of its other parts
+        The rate of a flow is the smallest of its parts; what it could have had on its other links
         stays unused. Flows that need a full link get nothing and are not counted.
 
         Parameters
@@ -515,10 +517,16 @@ class FabricView:
         order : array_like of int
             Coflows, the first to be served first.
         left : array_like of float, shape (L,), optional
-            The links' capacities if not given.
+            Bytes per second that links have left; their capacities if not given.
         rates : array_like of float, shape (F,), optional
+            Rates to add to; 0 if not given.
         together : bool
             Split among the flows of all these coflows at once, rather than coflow by coflow.
+
+        Returns
+        -------
+        rates, left : ndarray of float
+            New arrays.
         """
         table, order = self._table, _ints(order)
         left, rates = self._to_add_to(left, rates)
@@ -528,15 +536,21 @@ class FabricView:
 
     def greedy_flows(self, order: ArrayLike, left: ArrayLike | None = None,
                      rates: ArrayLike | None = None) -> tuple[Floats, Floats]:
-        """Give each flow in `order` all that its links have left; returns as `fill`.
+        """Give each flow in `order` all that its links have left.
 
         Parameters
         ----------
         order : array_like of int
             Flows, the first to be served first.
         left : array_like of float, shape (L,), optional
-            The links' capacities if not given.
+            Bytes per second that links have left; their capacities if not given.
         rates : array_like of float, shape (F,), optional
+            Rates to add to; 0 if not given.
+
+        Returns
+        -------
+        rates, left : ndarray of float
+            New arrays.
         """
         table = self._table
         left, rates = self._to_add_to(left, rates)

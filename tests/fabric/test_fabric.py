@@ -26,6 +26,18 @@ def finish(*jobs, net=NET, **options):
     return result.jobs.sort_values("job")["finish_s"].tolist()
 
 
+def test_an_answer_that_contradicts_itself_is_refused_by_allocator_and_time():
+    class Both(Allocator):
+        def allocate(self, view):
+            if view.now < 2:
+                return Allocation(order=[0])
+            return Allocation(order=[0], shares=[1.0])
+
+    with pytest.raises(AllocationError, match=r"^allocator Both at t = 2.5 s cannot answer: an "
+                                              r"Allocation takes one of rates, shares"):
+        finish(chain(0, [(0, 1, 2)], [(1, 2, 1)], arrival=0.5), allocator=Both)
+
+
 def test_one_flow_takes_bytes_over_capacity():
     assert finish(chain(0, [(0, 1, 3)], arrival=0.5)) == [3.5]
 
