@@ -70,12 +70,11 @@ class PriorityEngine:
         engine = self._copy
         if engine is None or not len(coflows):
             return
-        senders = engine.senders
-        if isinstance(engine, greedy.Greedy):
-            keys, owner, flow = (engine.groups["key"], senders["owner"][:-1],
-                                 senders["flow"][:-1])
-        else:
-            keys, owner, flow = engine.keys, senders.place, senders.flow
+        if isinstance(engine, Served):
+            keys, owner, flow = engine.keys, engine.senders.place, engine.senders.flow
+        else:  # the last sender is a dummy
+            senders = engine.senders[:-1]
+            keys, owner, flow = engine.groups["key"], senders["owner"], senders["flow"]
         # Rows are in order of their keys; the engine may have coflows that are complete.
         row = np.minimum(np.searchsorted(coflows["key"], keys), len(coflows) - 1)
         moved = np.where(coflows["key"][row] == keys, (coflows["flow"] - before)[row], 0)
