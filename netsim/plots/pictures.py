@@ -19,7 +19,7 @@ from netsim.plots.gpu_usage import COUNTS, usage_areas, usage_curves
 from netsim.plots.rank_gantt import rank_gantt
 from netsim.plots.sweeps import METRICS
 from netsim.results.not_recorded import on_edge, shares_links
-from netsim.results.result import EDGE_TABLES
+from netsim.results.result import EDGE_TABLES, policies_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -260,8 +260,8 @@ def roles_given(what: str, roles: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _alone(run: Any) -> dict[str, Any]:
-    """Return a run as a mapping with the name of its policy as the only label."""
-    return {run.run["allocator"]["name"]: run}
+    """Return a run as a mapping with the names of its policies as the only label."""
+    return {policies_of(run.run): run}
 
 
 def _utilisation(results: Mapping[str, Any], of: str) -> Axes:

@@ -18,6 +18,7 @@ from netsim.plots.pictures import PICTURES, records_lacking
 from netsim.plots.style import looks, require_matplotlib, unit_of
 from netsim.plots.sweeps import METRICS
 from netsim.plots.varied import drawn_together, words
+from netsim.results.result import policies_of
 from netsim.studies.compare import Comparison
 from netsim.studies.sweep_result import Sweep
 from netsim.text import named, visible
@@ -115,7 +116,7 @@ def report_page(thing: Result | Comparison | Sweep, claims: pd.DataFrame | None 
             f"Comparison on {_places(next(iter(thing.results.values())))}")
     else:
         parts, spec, called = _of_run(thing), thing.spec or {}, (
-            f"{thing.run['allocator']['name']} on {_places(thing)}")
+            f"{policies_of(thing.run)} on {_places(thing)}")
     described = f"<p>{text_of(text)}</p>\n" if (text := spec.get("description")) else ""
     return page_of(title or spec.get("name") or called, described + "\n".join(parts))
 
@@ -164,7 +165,7 @@ def _of_run(run: Result) -> Iterator[str]:
     yield f"<p>{_text_of_policies(run)} on {text_of(_places(run))}: {finished}.</p>"
     yield "<h2>Summary</h2>"
     yield table_of(_summary(summary))
-    yield from _figures(run, "run", {run.run["allocator"]["name"]: run})
+    yield from _figures(run, "run", {policies_of(run.run): run})
     yield f"<h2>The {format_count(min(_LONGEST, len(run.jobs)), 'job')} that took longest</h2>"
     jobs = run.jobs.sort_values("jct_s", ascending=False, kind="stable").head(_LONGEST)
     yield table_of(_in_words(jobs[[name for name in _JOBS if name in jobs]]))
@@ -234,10 +235,9 @@ def _places(run: Result) -> str:
 
 def _text_of_policies(run: Result) -> str:
     """Return the policies of a run, escaped."""
-    given = {key: run.run[key] for key in ("scheduler", "placement") if run.run.get(key)}
-    others = (f"{key} {each['name'] if isinstance(each, Mapping) else each}"
-              for key, each in given.items())
-    return text_of(", ".join((run.run["allocator"]["name"], *others)))
+    placement = run.run.get("placement")
+    name = placement["name"] if isinstance(placement, Mapping) else placement
+    return text_of(policies_of(run.run) + (f", placement {name}" if name else ""))
 
 
 # --- tables --------------------------------------------------------------------------------

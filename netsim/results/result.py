@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from netsim.brief import MOST_ROWS, shown
 from netsim.results.drawing import draw
 from netsim.results.lazy_table import LazyTable
-from netsim.results.not_recorded import not_recorded
+from netsim.results.not_recorded import not_recorded, shares_links
 from netsim.results.store import TABLES, Records, save_records
 from netsim.results.summary import summarise
-from netsim.text import visible
+from netsim.text import named, visible
 from netsim.units import format_count, format_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["EDGE_TABLES", "Result", "asked_for", "records_of", "table_of"]
+__all__ = ["EDGE_TABLES", "Result", "asked_for", "policies_of", "records_of", "table_of"]
 
 #: Tables that only runs on an edge-cloud have.
 EDGE_TABLES = ("chunks", "training", "held", "workers", "servers", "ps")
@@ -267,7 +267,7 @@ class Result:
 
     def __repr__(self) -> str:
         done = int(self.jobs["finish_s"].notna().sum())
-        what = visible(f"{self.run['allocator']['name']} on {self.run['workload']}")
+        what = visible(named(f"{policies_of(self.run)} on {self.run['workload']}"))
         return (f"<Result of {what}: {done:,} of {format_count(len(self.jobs), 'job')}, "
                 f"total JCT {format_seconds(self.jobs['jct_s'].sum())}>")
 
@@ -300,6 +300,25 @@ _TABLES = ("coflows", "flows", "links", "decisions", "computations", "gpus", "ot
            *EDGE_TABLES)
 for _name in _TABLES:
     setattr(Result, _name, _Table(_name))
+
+
+def policies_of(run: Mapping[str, Any]) -> str:
+    """Name what decided in a run: the scheduler if it had one, and the allocator of shared links.
+
+    Parameters
+    ----------
+    run : mapping
+        The identity of the run; see `Result`.
+
+    Examples
+    --------
+    >>> policies_of({"scheduler": {"name": "sjf-bco"}, "allocator": {"name": "rar-contention"},
+    ...              "execution": {"name": "rar-contention"}})
+    'sjf-bco'
+    """
+    policies = [run.get("scheduler"), run["allocator"] if shares_links(run) else None]
+    return ", ".join(each["name"] if isinstance(each, Mapping) else each
+                     for each in policies if each)
 
 
 def asked_for(result: Result) -> Result:

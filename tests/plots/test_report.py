@@ -187,6 +187,23 @@ def test_a_run_wherever_it_was(thing, shown):
     assert all(link.startswith("data:") for link in cells.refers)
 
 
+def test_a_run_has_the_names_of_what_was_chosen_for_it():
+    """Of an edge-cloud and a cluster the scheduler; the allocator only where links are shared."""
+    cluster = netsim.Cluster(gpus=[1, 1], nic=1e6)
+    jobs = [netsim.JobSpec(0, pattern="ring-all-reduce", ranks=2, nbytes=1e6)]
+    rings = netsim.simulate(cluster, jobs, scheduler="sjf-bco", execution="rar-contention")
+    network = netsim.simulate(NET, JOBS, allocator="sebf")
+    for run, policies, placement in [
+            (on_edge(), "a-online", ""), (rings, "sjf-bco", ""), (network, "sebf", ""),
+            (on_cluster(), "fifo, maxmin", ", placement first-fit")]:
+        assert repr(run).startswith(f"<Result of {policies} on workload: ")
+        page = report_page(run)
+        assert f"<h1>{policies} on workload, " in page
+        assert f"<p>{policies}{placement} on workload, " in page
+        assert f'"label":"{policies}"' in page
+        assert policies in [text.get_text() for text in run.plot("cdf").get_legend().get_texts()]
+
+
 def test_edge_clouds_have_no_empty_columns_and_long_times_in_hours():
     """Jobs of 100, 200 and 300 hours, one after the other, in the cloud or at the edge."""
     jobs = [netsim.EdgeJob(id=k, compute_s=3.6e5 * (k + 1), worker_type="a", upload_s=1)
