@@ -520,7 +520,7 @@ def log_sizes(ax: Axes) -> None:
 
 
 def log_values(axis: Axis) -> None:
-    """Label a logarithmic axis of plain numbers: 1, 2, 5, 10, or decades only if there are many."""
+    """Label a logarithmic axis of plain numbers: decades; if they are few, 1, 2, 5; or 1, 1.5."""
     from matplotlib.ticker import (
         LogLocator,
         MaxNLocator,
@@ -530,9 +530,12 @@ def log_values(axis: Axis) -> None:
     )
 
     low, high = sorted(axis.get_view_interval())
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
     axis.set_minor_locator(LogLocator(subs=range(2, 10)))
-    if high < 2.5 * low:
+    for subs in ((1,), (1, 2, 5)):
+        axis.set_major_locator(LogLocator(subs=subs))
+        if sum(low <= tick <= high for tick in axis.get_majorticklocs()) > 2:
+            break
+    else:
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))  # 1 is among them
         axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(StrMethodFormatter("{x:,g}"))

@@ -268,3 +268,13 @@ def test_a_narrow_axis_of_ratios_has_a_tick_at_one(ends):
     ax.set(xscale="log", xlim=ends)
     style.log_values(ax.xaxis)
     assert np.isclose(ax.get_xticks(), 1).any()
+
+
+@pytest.mark.parametrize("ends", [(0.93, 1.06), (0.9, 2.6), (0.9, 4.9), (0.03, 8), (0.5, 60),
+                                  (0.03, 40), (1, 1e5)])
+def test_a_logarithmic_axis_has_at_least_three_labels_and_not_too_many(ends):
+    ax = style.new_axes(1)
+    ax.set(xscale="log", xlim=ends)
+    style.log_values(ax.xaxis)
+    within = [tick for tick in ax.get_xticks() if ends[0] <= tick <= ends[1]]
+    assert 3 <= len(within) <= 8
