@@ -310,8 +310,8 @@ def add_note_to(ax: Axes, text: str) -> None:
     for other in figure.findobj(lambda each: vars(each).get("netsim_note") == text):
         other.remove()
     lines = _wrapped(text, ax.bbox.width / ax.figure.dpi)
-    note = ax.annotate("\n".join(lines), (1, 0), xycoords=("axes fraction", ax.xaxis.label),
-                       xytext=(0, -2), textcoords="offset points", ha="right", va="top",
+    note = ax.annotate("\n".join(lines), (0.5, 0), xycoords=("axes fraction", ax.xaxis.label),
+                       xytext=(0, -2), textcoords="offset points", ha="center", va="top",
                        annotation_clip=False, **_NOTE_STYLE)
     vars(note)["netsim_note"] = text
 
