@@ -174,7 +174,7 @@ def _over_time(result: Result) -> NDArray[np.float64]:
 def _draw_utilisation(sweep: Sweep) -> Axes:
     from matplotlib.ticker import StrMethodFormatter
 
-    from netsim.plots.style import add_legend, dress, looks, name_axes
+    from netsim.plots.style import add_legend, dress, looks, name_axes, uncover
 
     def draw(part: Sweep, ax: Axes) -> None:
         curves: dict[str, list[NDArray[np.float64]]] = {}
@@ -183,7 +183,8 @@ def _draw_utilisation(sweep: Sweep) -> Axes:
         for label, look in looks(curves, NAMES.values()).items():
             ax.plot((np.arange(_BINS) + 0.5) * _BIN_H, np.mean(curves[label], axis=0), label=label,
                     **look.line() | {"marker": ""})
-        ax.set_ylim(0, 1)
+        ax.set(xlim=(0, _BINS * _BIN_H), ylim=(0, 1))
+        uncover(ax)
         dress(ax, "both")
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
         name_axes(ax, "time (h)", "share of workers that train")
