@@ -91,7 +91,11 @@ class LinkRecorder:
 
     @property
     def pause(self) -> int:
-        """When the event loop pauses for the recorder: for links, whenever rates change."""
+        """When the event loop pauses for the recorder, as for `Observer`.
+
+        Whenever rates change if the user asked for links; at decisions if only the timeline needs
+        links, or if decisions are recorded; else never.
+        """
         return self._pause
 
     @property

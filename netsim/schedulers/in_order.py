@@ -126,9 +126,10 @@ class Order:
 class InOrder(Order):
     """Base of schedulers that define an order of jobs.
 
-    A subclass defines `keys`. A run ends with an `AllocationError` if they do not have the form of
-    `Keys`. If its order changes by itself, or has a state, it also overrides other methods of
-    `Order`, or `order_of`, which returns the order of one run.
+    A subclass defines `keys`, by which jobs are sorted. If the order changes by itself, the
+    subclass also overrides `wake_at`. If the order has a state, the subclass overrides `order_of`,
+    which then returns another `Order` for each run. A run ends with an `AllocationError` if keys do
+    not have the form of `Keys`.
 
     Parameters
     ----------

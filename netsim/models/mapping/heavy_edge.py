@@ -39,12 +39,17 @@ class _Facts(NamedTuple):
 class Mapper:
     """Maps models by Heavy-Edge to servers of one kind, and caches the results.
 
-    Servers are filled in descending order of their counts, with ties in the given order. The first
-    two replicas of a server are the ends of the heaviest edge between unmapped replicas; after
-    these, it gets the replica with the heaviest edge to any replica of the server. A server with
-    one GPU gets the replica whose edges to unmapped replicas have the least sum; the last server
-    gets all remaining replicas. Weights that differ by at most 1e-9 relative are equal, and ties go
-    to the lowest vertex.
+    Servers are filled one after the other, in descending order of their counts, with ties in the
+    given order:
+
+    - A server with several GPUs first gets the two ends of the heaviest edge between unmapped
+      replicas. Then, until it is full, it gets the unmapped replica with the heaviest edge to any
+      of its own.
+    - A server with one GPU gets the replica whose edges to unmapped replicas have the least sum. So
+      does a server where no edge fits, for its first replica.
+    - The last server gets all remaining replicas.
+
+    Weights that differ by at most 1e-9 relative are equal, and ties go to the lowest vertex.
 
     All slices of a replica are mapped to the same server. A replica is a candidate only if the
     others still fit after it is mapped.
