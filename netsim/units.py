@@ -12,7 +12,7 @@ import math
 import re
 import tomllib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Real
@@ -22,9 +22,9 @@ import numpy as np
 
 from netsim.errors import NetsimWarning, UnitError
 
-__all__ = ["SMALL_RATE", "format_bytes", "format_count", "format_number", "format_rate",
-           "format_seconds", "format_size", "parse_bytes", "parse_rate", "parse_seconds",
-           "parse_value", "question_rates"]
+__all__ = ["SMALL_RATE", "decimals_for", "format_bytes", "format_count", "format_number",
+           "format_rate", "format_seconds", "format_size", "parse_bytes", "parse_rate",
+           "parse_seconds", "parse_value", "question_rates"]
 
 Quantity = str | int | float
 
@@ -281,6 +281,18 @@ def format_number(value: float) -> str:
     ('0.01235', '88.95', '23,629')
     """
     return f"{value:,.0f}" if 999.95 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def decimals_for(values: Iterable[float], digits: int = 3) -> int:
+    """Return the decimals that give the smallest positive number some significant digits.
+
+    Examples
+    --------
+    >>> decimals_for([1.3491, 0.98]), decimals_for([23628.94])
+    (3, 0)
+    """
+    known = [value for value in values if value > 0 and math.isfinite(value)]
+    return max(0, digits - 1 - math.floor(math.log10(min(known)))) if known else 0
 
 
 def format_bytes(nbytes: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,12 @@ from rich.table import Table
 
 from netsim.analysis.coflows import ALL, CLASSES
 from netsim.text import named, visible
+from netsim.units import decimals_for
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Columns", "Part", "parts_of", "print_columns", "text_of"]
+__all__ = ["Columns", "Part", "over", "parts_of", "print_columns", "text_of"]
 
 #: Columns of texts by their headings.
 Columns = Mapping[str, Sequence[str]]
@@ -27,7 +29,7 @@ Part = str | tuple[Columns, int]
 
 _COLUMNS = {
     "total\nJCT (s)": "jct_total_s", "over\nbound": "over_lower_bound",
-    "over\nfirst": "over_baseline", "mean\nJCT (s)": "jct_mean_s", "p95\nJCT (s)": "jct_p95_s",
+    "over\nbaseline": "over_baseline", "mean\nJCT (s)": "jct_mean_s", "p95\nJCT (s)": "jct_p95_s",
     "mean\nCCT (s)": "cct_mean_s", "makespan\n(s)": "makespan_s", "in\nuse": "utilisation",
     "pre-\nempted": "preemptions", "in the\ncloud": "cloud_share",
 }
@@ -41,6 +43,9 @@ _OF_ALL = {"all\np95": "cct_p95_ratio", "each CCT\n(geom.)": "cct_each_ratio",
 
 #: Least width of a text column, and the gap between two columns.
 _LEAST, _GAP = 11, 2
+
+#: Letters of a line of a heading, unless it is one word.
+_HEADING = 12
 
 
 def text_of(parts: Iterable[Part], width: int = 80) -> str:
@@ -80,14 +85,14 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
     noted : bool
         Whether to show how leftover bandwidth is allocated, and when rates are decided.
     baseline : str, optional
-        Label of the run that the others are compared with.
+        Label of the run that the others are compared with; the first by default.
     ratios : DataFrame, optional
         Ratios to the baseline, as `netsim.analysis.comparison.ratios_to` returns them.
     """
     figures = figures.assign(label=figures["label"].map(named))
-    first = "over\nfirst" if baseline is None else "over\nbaseline"
+    ratio = over(figures["label"].iloc[0] if baseline is None else baseline)
     yield {what: figures["label"].tolist()} | {
-        first if heading == "over\nfirst" else heading: _cells(figures, key)
+        ratio if key == "over_baseline" else heading: _cells(figures, key)
         for heading, key in _COLUMNS.items() if key in figures and figures[key].notna().any()}, 1
     if noted:
         yield from _sharing(figures.iloc[:-1], what)
@@ -98,6 +103,18 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
         if finished < jobs:
             yield (f"{visible(label)}: only {finished:,} of {jobs:,} jobs finished; its figures "
                    "cover these")
+
+
+def over(baseline: str) -> str:
+    """Return the heading of ratios to a baseline: its name, in short lines.
+
+    Examples
+    --------
+    >>> over("parrot (theta_max=0.6)")
+    'over\\nparrot\\n(theta_max=0.6)'
+    """
+    return "\n".join(["over", *textwrap.wrap(named(baseline), _HEADING, break_long_words=False,
+                                             break_on_hyphens=False)])
 
 
 def _sharing(runs: pd.DataFrame, what: str) -> Iterator[Part]:
@@ -156,6 +173,5 @@ def _cells(figures: pd.DataFrame, key: str) -> list[str]:
 
 def _aligned(values: Sequence[float]) -> list[str]:
     """Format a column with the decimals that give its smallest value three significant digits."""
-    known = [value for value in values if value > 0 and math.isfinite(value)]
-    decimals = max(0, 2 - math.floor(math.log10(min(known)))) if known else 0
+    decimals = decimals_for(values)
     return [f"{value:,.{decimals}f}" if math.isfinite(value) else "-" for value in values]

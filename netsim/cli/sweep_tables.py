@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from netsim.analysis.comparison_text import over
 from netsim.cli.echo import echo
 from netsim.cli.tables import print_table
 from netsim.text import visible
@@ -40,8 +41,7 @@ def print_sweep(sweep: Sweep) -> None:
         columns["over\nbound"] = _with_interval(means, "over_lower_bound")
         if (ratios := sweep.ratios_if_any()) is not None:
             placed = means.merge(ratios, on=list(sweep.columns), how="left", sort=False)
-            baseline = visible(ratios["baseline"].iloc[0])
-            columns[f"over\n{baseline}"] = _with_interval(placed, "ratio")
+            columns[over(str(ratios["baseline"].iloc[0]))] = _with_interval(placed, "ratio")
             columns["below:above"] = [
                 "-" if math.isnan(below) else f"{below:.0f}:{above:.0f}" for below, above
                 in placed[["below", "above"]].astype(float).to_numpy()]

@@ -13,7 +13,7 @@ import tomli_w
 from netsim.atomic import atomic_write
 from netsim.errors import NetsimError
 from netsim.plots.curves import active_counts
-from netsim.plots.page import figure_of, interactive_of, page_of, table_of, text_of
+from netsim.plots.page import aligned, figure_of, interactive_of, page_of, table_of, text_of
 from netsim.plots.pictures import PICTURES, records_lacking
 from netsim.plots.style import looks, require_matplotlib, unit_of
 from netsim.plots.sweeps import METRICS
@@ -58,8 +58,8 @@ _CAPTIONS: dict[str, dict[str, str]] = {
         "cdf jct": "Distributions of JCTs, all seeds pooled",
         "scatter": "Means over seeds, at each point"},
 }
-_ZOOM = (" over time; drag to zoom in on a time, turn the wheel to zoom in and out. Time axes "
-         "without a script are of the whole run")
+_ZOOM = (" over time; drag to zoom in on a time, turn the wheel to zoom in and out. Without "
+         "JavaScript, the whole run is shown")
 
 #: Columns of the table of claims that are shown.
 _CLAIMED = ("claim", "paper", "measured", "holds_on", "verdict")
@@ -71,9 +71,16 @@ _LONGEST = 15
 
 #: Headings with abbreviations and names, which `words` does not know.
 _NAMES = {"jct_s": "JCT (s)", "simpy_events": "SimPy events", "ps_shortages": "shortages of PSs",
-          "over_baseline": "total JCT / baseline", "leftover": "leftover bandwidth",
+          "leftover": "leftover bandwidth",
           "decides_per": "rates decided per",
           "lower_bound_total_s": "lower bound of total JCT (s)"}
+
+#: Columns of ratios to a baseline.
+_RATIOS = ("over_baseline", "ratio")
+
+#: Times of jobs, which have one unit in a summary; totals have their own.
+_OF_JOBS = {f"{time}_{figure}_s" for time in ("jct", "queue")
+            for figure in ("mean", "p50", "p95", "p99")}
 
 #: Left out: the same run gives the same page.
 _UNSTEADY = ("wall_s",)
@@ -117,7 +124,9 @@ def report_page(thing: Result | Comparison | Sweep, claims: pd.DataFrame | None 
     else:
         parts, spec, called = _of_run(thing), thing.spec or {}, (
             f"{policies_of(thing.run)} on {_places(thing)}")
-    described = f"<p>{text_of(text)}</p>\n" if (text := spec.get("description")) else ""
+    # A file describes what it compares, which is more than one run.
+    text = spec.get("description") if isinstance(thing, Sweep | Comparison) else None
+    described = f"<p>{text_of(text)}</p>\n" if text else ""
     return page_of(title or spec.get("name") or called, described + "\n".join(parts))
 
 
@@ -182,7 +191,7 @@ def _of_comparison(compared: Comparison) -> Iterator[str]:
     yield (f"<p>Ratios are of total JCT: to the lower bound, and to {text_of(base)}. Less is "
            "better.</p>")
     left_out = {*_REPEATED, *_UNSTEADY, *(() if compared.note else _SHARING)}
-    yield table_of(_in_words(compared.table.drop(columns=left_out, errors="ignore")))
+    yield table_of(_in_words(compared.table.drop(columns=left_out, errors="ignore"), base))
     yield from _figures(compared, "comparison", compared.results)
     yield from _origin(compared.spec, first)
 
@@ -203,7 +212,7 @@ def _of_sweep(sweep: Sweep, claims: pd.DataFrame | None) -> Iterator[str]:
         yield (f"<p>Total JCT over that of {text_of(ratios['baseline'].iloc[0])} on the same "
                "workload: geometric means with 95 % confidence intervals, and the numbers of "
                "pairs with a ratio below 1 and above 1. Less is better.</p>")
-        yield table_of(_in_words(ratios.drop(columns="baseline")))
+        yield table_of(_in_words(ratios.drop(columns="baseline"), ratios["baseline"].iloc[0]))
     if sweep.columns:
         yield from _figures(sweep, "sweep", {})
     if len(sweep.failures):
@@ -245,11 +254,14 @@ def _text_of_policies(run: Result) -> str:
 
 def _summary(summary: Mapping[str, Any]) -> pd.DataFrame:
     """Return a table of the numbers of a summary in words."""
+    known = {name: value for name, value in summary.items() if name not in _UNSTEADY
+             and isinstance(value, int | float) and not math.isnan(value)}
+    of_jobs = unit_of(max((value for name, value in known.items() if name in _OF_JOBS),
+                          default=0.0))
     rows = []
-    for name, value in summary.items():
-        if name in _UNSTEADY or not isinstance(value, int | float) or math.isnan(value):
-            continue
-        unit, length = unit_of(value) if name.endswith("_s") else ("", 1.0)
+    for name, value in known.items():
+        unit, length = ("", 1.0) if not name.endswith("_s") else (
+            of_jobs if name in _OF_JOBS else unit_of(value))
         rows.append((_heading(name, unit),
                      format_bytes(value) if _counts_bytes(name) else f"{value:,}"
                      if isinstance(value, int) else format_number(value / length)))
@@ -271,8 +283,10 @@ def _heading(name: str, unit: str = "s") -> str:
     return f"{words(name[:-2])} ({unit})" if name.endswith("_s") else words(name)
 
 
-def _in_words(table: pd.DataFrame) -> pd.DataFrame:
+def _in_words(table: pd.DataFrame, baseline: object = "") -> pd.DataFrame:
     """Name columns in words with units: hours or days where seconds would have too many digits.
+
+    Ratios have the name of their baseline.
 
     Bytes have their unit in the cell. Empty columns are left out, and means share a cell with their
     intervals.
@@ -287,17 +301,20 @@ def _in_words(table: pd.DataFrame) -> pd.DataFrame:
         **{str(name): [format_bytes(value) for value in full[name]] for name in full
            if _counts_bytes(str(name))})
     return _joined(scaled).rename(columns={
-        name: _heading(str(name), units.get(str(name), ("s", 1.0))[0]) for name in full})
+        name: _heading(str(name), units.get(str(name), ("s", 1.0))[0]) for name in full}
+        | dict.fromkeys(_RATIOS, f"total JCT / {baseline}"))
 
 
 def _joined(table: pd.DataFrame) -> pd.DataFrame:
     """Merge each mean of a table with its interval into one cell."""
     joined = table.copy()
     for name in [name for name in table if f"{name}_low" in table]:
-        ends = zip(table[name], table[f"{name}_low"], table[f"{name}_high"], strict=True)
-        joined[name] = [format_number(mean) + (f" [{format_number(low)}, {format_number(high)}]"
-                                               if low < high else "")
-                        for mean, low, high in ends]
+        means, lows, highs = (table[key] for key in (name, f"{name}_low", f"{name}_high"))
+        shown = aligned([*means, *lows, *highs])
+        texts = zip(shown[:len(means)], shown[len(means):-len(means)], shown[-len(means):],
+                    lows < highs, strict=True)
+        joined[name] = [f"{mean} [{low}, {high}]" if wide else mean
+                        for mean, low, high, wide in texts]
     return joined[[name for name in table if not str(name).endswith(("_low", "_high"))]]
 
 
@@ -307,7 +324,8 @@ def _joined(table: pd.DataFrame) -> pd.DataFrame:
 def _figures(thing: Any, what: str, results: Mapping[str, Result]) -> Iterator[str]:
     """Yield all plots of a thing, and the reasons why others are left out."""
     yield "<h2>Figures</h2>"
-    yield '<div class="policies"></div>'
+    if what != "run":  # of one policy, there is nothing to hide
+        yield '<div class="policies"></div>'
     impossible, lacking = records_lacking(thing, what), []
     for kind, picture in PICTURES[what].items():
         if kind == "scatter" and not drawn_together(thing.table, thing.columns):

@@ -101,7 +101,7 @@ def test_a_baseline_has_a_table_of_its_own(netsim, here) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[1].split()[:4] == ["allocator", "JCT", "(s)", "bound"]
-    assert lines[1].split()[4] == "baseline"
+    assert lines[1].split()[4] == "maxmin"
     assert "Times over those of maxmin; less than 1 is better:" in lines
     bound = next(line for line in lines[lines.index("results: c") - 1:] if "bound" in line)
     assert bound.split() == ["lower", "bound", "0.500", "0.750", "0.583", "0.712", "0.553", "0.583",

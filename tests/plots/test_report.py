@@ -1,5 +1,6 @@
 """A sweep as one page: whole, true to its tables, and without links to anything else."""
 
+import math
 import re
 import shutil
 import subprocess
@@ -11,7 +12,9 @@ import pytest
 
 import netsim
 from netsim.errors import InputError, OutputError
+from netsim.plots.page import aligned
 from netsim.plots.report import report_page, save_report
+from netsim.studies.compare import compare_experiment
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
                None)
@@ -70,10 +73,11 @@ def test_the_page_has_the_figures_of_the_sweep(found, page):
     row = found.table.iloc[3]
     assert [row["network.capacity"], row["allocator"], str(row["seed"]),
             str(row["jobs_finished"]), f"{row['jct_total_s']:,.0f}",
-            f"{row['over_lower_bound']:.4g}", f"{row['makespan_s']:.4g}", row["key"]] in cells.rows
+            f"{row['over_lower_bound']:.3f}", aligned(found.table["makespan_s"])[3], row["key"]
+            ] in cells.rows
     means = found.means().iloc[0]
-    cell = (f"{means['over_lower_bound']:.4g} [{means['over_lower_bound_low']:.4g}, "
-            f"{means['over_lower_bound_high']:.4g}]")
+    cell = (f"{means['over_lower_bound']:.3f} [{means['over_lower_bound_low']:.3f}, "
+            f"{means['over_lower_bound_high']:.3f}]")
     assert any(cell in row for row in cells.rows)
     assert page.count("<svg") == 3
     # What whiskers are is said once: by the figure.
@@ -204,6 +208,38 @@ def test_a_run_has_the_names_of_what_was_chosen_for_it():
         assert policies in [text.get_text() for text in run.plot("cdf").get_legend().get_texts()]
 
 
+@pytest.mark.parametrize(("values", "texts"), [
+    ([1.3491, 0.98, 1.0], ["1.349", "0.980", "1.000"]), ([1.46, 1.0], ["1.460", "1.000"]),
+    ([44.0, 40.8889, math.nan], ["44.00", "40.89", ""]), ([44.0, 28.0], ["44", "28"]),
+    ([23628.94, 1500.5], ["23,629", "1,500"]), ([23628.94, 5.2], ["23,628.94", "5.20"]),
+    ([-0.5, 0.25, 0.0], ["-0.5000", "0.2500", "0.0000"]), ([1e-9, 2.5e-7], ["1e-09", "2.5e-07"]),
+    ([math.nan], [""]), ([], []), ([math.inf, 0.5], ["inf", "0.5000"])])
+def test_numbers_of_a_column_have_the_same_decimals(values, texts):
+    assert aligned(values) == texts
+
+
+def test_times_of_jobs_have_one_unit_in_a_summary():
+    """Jobs of 60,000 s, one after the other: JCTs of up to 180,000 s, 50 h, and waits of less."""
+    jobs = [netsim.EdgeJob(id=k, compute_s=6e4, worker_type="a", upload_s=0) for k in range(3)]
+    run = netsim.simulate(netsim.EdgeCloud([["a"]], cloud=False), netsim.EdgeWorkload(jobs),
+                          scheduler="srtf")
+    rows = {row[0]: row[1] for row in _Cells(report_page(run)).rows if len(row) == 2}
+    assert rows["median JCT (h)"] == "33.33"
+    assert rows["95th percentile of queueing time (h)"] == "31.67"
+    assert not [name for name in rows if "queueing" in name and not name.endswith("(h)")]
+
+
+def test_a_report_of_one_run_is_of_this_run():
+    """It has no boxes to hide policies, and not the description of what its file compares."""
+    compared = compare_experiment(netsim.Experiment(
+        network={"name": "parrot-fig2"}, workload={"name": "parrot-fig2"}, name="Two",
+        description="Parrot and LCCF.", compare={"allocators": ["parrot", "lccf"]}))
+    whole, one = report_page(compared), report_page(compared.results["parrot"])
+    assert ("<p>Parrot and LCCF.</p>" in whole, "<p>Parrot and LCCF.</p>" in one) == (True, False)
+    assert ('class="policies"' in whole, 'class="policies"' in one) == (True, False)
+    assert "Without JavaScript, the whole run is shown" in one
+
+
 def test_edge_clouds_have_no_empty_columns_and_long_times_in_hours():
     """Jobs of 100, 200 and 300 hours, one after the other, in the cloud or at the edge."""
     jobs = [netsim.EdgeJob(id=k, compute_s=3.6e5 * (k + 1), worker_type="a", upload_s=1)
@@ -236,8 +272,13 @@ def test_numbers_are_for_people(compared, found):
     assert [row[-1] for row in rows if row[0] in "012"] == ["3 MB", "2 MB", "1 MB"]
     head = next(row for row in _Cells(report_page(compared)).rows if row[0] == "label")
     assert not {"scheme", "work conservation"} & {*head}
+    assert "total JCT / fifo" in head
+    chosen = report_page(replace(compared, baseline="sebf"))
+    assert "total JCT / sebf" in next(row for row in _Cells(chosen).rows if row[0] == "label")
     ratios = report_page(found).partition("Ratios, pair by pair")[2].partition("<h2>")[0]
-    assert [row[1] for row in _Cells(ratios).rows[1:]] == ["lccf"] * 2
+    head, *rows = _Cells(ratios).rows
+    assert "total JCT / parrot" in head
+    assert [row[1] for row in rows] == ["lccf"] * 2
 
 
 def test_wide_tables_scroll_and_long_texts_are_broken(found):
