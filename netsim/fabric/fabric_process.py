@@ -101,9 +101,8 @@ class FabricProcess:
         self.decisions = 0
         self.running = Running(self._see_jobs)
         self._runs_ahead = self._persistent = self._serves = False
-        #: What the answer in force says of service in order, or the rule that the event loop asks.
-        self._service: PriorityService | None = None
-        self._ruling: Ruling | None = None
+        self._service: PriorityService | None = None  # what the answer in force says of order
+        self._ruling: Ruling | None = None  # the rule that the event loop asks
         self.in_flight = ActiveCoflows(self.table, env)
         self._env, self._check = env, check
         self._grid = Grid(observe_interval, env)
@@ -397,10 +396,7 @@ class FabricProcess:
 
     def _go_on(self) -> None:
         """Resume the event loop: the fabric has not changed since it was held."""
-        if self._ruling is None:
-            self._run_ahead()
-        else:
-            self._go_by(self._ruling)
+        self._run_ahead()
         if self._serves:  # one may cross now
             self._revisit_at = min(self._asks_at, self._loop.crossing)
         self._set_alarm()
@@ -550,8 +546,7 @@ class FabricProcess:
         self._next = self._revisit_at = self._asks_at = math.inf
         if hopeless or not len(self.table.coflows):
             return
-        self._policy.referee.asked_s = now
-        self._shows = True
+        self._policy.referee.asked_s, self._shows = now, True
         if self._policy.in_loop is not None:
             self._go_by(self._policy.in_loop)
             return
@@ -599,16 +594,15 @@ class FabricProcess:
                 raise self._policy.referee.refuse(wrong)
             self._run_ahead()
             return
+        table, check = self.table, self._check
         given: Any = None
         if allocation.order is not None:
-            given, found = allocation.order, self.table.apply_order(allocation.order, now)
+            given, found = allocation.order, table.apply_order(allocation.order, now)
         elif allocation.shares is not None:
-            given, found = allocation.shares, self.table.apply_shares(allocation.shares, now,
-                                                                      self._check)
+            given, found = allocation.shares, table.apply_shares(allocation.shares, now, check)
         else:
             assert allocation.rates is not None
-            given, found = allocation.rates, self.table.apply_rates(allocation.rates, now,
-                                                                    self._check)
+            given, found = allocation.rates, table.apply_rates(allocation.rates, now, check)
         next_flow, next_coflow, link = found
         if link != SOUND:
             raise self._policy.referee.infeasible(given, link)
@@ -617,13 +611,8 @@ class FabricProcess:
     def _go_by(self, ruling: Ruling, decides: bool = True) -> None:
         """Go by a rule, ahead of the clock until another SimPy event is due.
 
-        If the event loop is held, it is resumed.
-
-        Parameters
-        ----------
-        ruling : Ruling
-        decides : bool
-            Whether the rule is asked now, or its last decision still holds.
+        If the event loop is held, it is resumed. Unless the rule `decides` now, its last decision
+        still holds.
         """
         loop, serves = self._loop, not ruling.rule.in_step
         if not loop.held:
@@ -641,17 +630,16 @@ class FabricProcess:
         if (fault := self._policy.fault(ruling, loop.link)) is not None:
             raise fault
         self._expect_next(loop.end)
+        self._revisit_at = self._asks_at = self._grid.due(
+            ruling.wake_at if serves else loop.crossing, loop.now)
         if serves:
-            self._asks_at = self._grid.due(ruling.wake_at, loop.now)
             self._revisit_at = min(self._asks_at, self._grid.due(loop.crossing))
-        else:
-            self._revisit_at = self._asks_at = self._grid.due(loop.crossing, loop.now)
 
     def _next_event(self, next_flow: float, next_coflow: float) -> float:
         return next_flow if self._runs_ahead or self._policy.hears & _FLOW_DONE else next_coflow
 
     def _run_ahead(self) -> bool:
-        """Share or serve at the end of each flow, ahead of the clock until another event is due.
+        """Go by what is in force, ahead of the clock until another event is due.
 
         Return whether a coflow has already reached its limit.
         """
@@ -667,11 +655,11 @@ class FabricProcess:
             stops = not (loop.held or self.table.coflows["open"].all())
             self._expect_next(loop.now if stops else loop.end)
             return False
-        arrival = self.table.next_arrival
-        stop = min(self._asks_at, arrival if arrival > now else math.inf)
         if self._ruling is not None:
             self._go_by(self._ruling, decides=False)
             return loop.crossing <= now
+        arrival = self.table.next_arrival
+        stop = min(self._asks_at, arrival if arrival > now else math.inf)
         if self._service is None:
             loop.share(now, self._until(), stop)
         else:
