@@ -1,6 +1,6 @@
 """What one decision costs, against active flows and against links; draws docs' picture of it.
 
-    python tests/bench/cost_per_decision.py docs/img/cost-per-decision.png
+    python tests/bench/cost_per_decision.py docs/img/cost-per-decision.svg
 
 A decision is the policy's answer and putting it into force, that is all that the fabric does at
 an instant: view, order, rates of every flow, and when the next one ends. Coflows of 100 flows
@@ -99,4 +99,4 @@ if __name__ == "__main__":
     found = measure()
     print(found.pivot_table(index=["against", "x"], columns="policy", values="cpu_s")
           .mul(1e3).round(3).to_string())
-    draw(found, sys.argv[1] if len(sys.argv) > 1 else "cost-per-decision.png")
+    draw(found, sys.argv[1] if len(sys.argv) > 1 else "cost-per-decision.svg")

@@ -1,6 +1,6 @@
 """How time grows with the jobs of a cluster, under A-SRPT and baselines; draws docs' picture of it.
 
-    python tests/bench/scale_jobs.py docs/img/scale-jobs.png
+    python tests/bench/scale_jobs.py docs/img/scale-jobs.svg
 
 Jobs that recur, of all models, come every 4 s to 250 servers of 8 GPUs, by the time of an
 iteration. CPU seconds of a run after a small one.
