@@ -1,6 +1,6 @@
 """How time and memory grow with hosts, jobs, coflows and flows; draws docs' picture of it.
 
-    python tests/bench/scale.py docs/img/scale.png
+    python tests/bench/scale.py docs/img/scale.svg
     python tests/bench/scale.py million [ALLOCATOR]
 
 Jobs of 8 ranks anywhere compute, then reduce over a ring, over and over: one coflow of 8 flows per
