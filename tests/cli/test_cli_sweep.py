@@ -112,7 +112,9 @@ def test_the_baseline_of_the_file_heads_the_column_of_ratios(netsim, here):
     done = netsim("sweep", "fig2.toml", "--vary", "allocator=parrot,lccf:work_conservation=none",
                   "--seeds", "2", "--out", "s")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert any("lccf (work_conservation=none)" in line for line in done.stdout.splitlines()[:2])
+    head = done.stdout.splitlines()[:3]
+    words = ("over", "lccf", "(work_conservation=none)")
+    assert all(word in line for word, line in zip(words, head, strict=True))
     assert set(pd.read_csv(here / "s" / "ratios.csv")["baseline"]) == {
         "lccf (work_conservation=none)"}
     again = netsim("sweep", "fig2.toml", "--set", "compare.baseline=parrot", "--vary",
