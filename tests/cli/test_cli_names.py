@@ -64,7 +64,7 @@ def test_no_control_characters_are_printed(evil, netsim, arguments):
 def test_the_names_are_shown_escaped(evil, netsim):
     shown = r"\x1b]0;title\x07\x9b2J[/b]:x:\rend"
     assert f"network    {shown}\n" in netsim("run", "e.toml").stdout
-    assert f"workload   {shown}: 1 jobs" in netsim("run", "e.toml").stdout
+    assert f"workload   {shown}: 1 job, " in netsim("run", "e.toml").stdout
     assert f"network           {shown}\n" in netsim("topo", "show", "n.toml").stdout
 
 

@@ -279,7 +279,7 @@ def test_fetch_prints_the_path_that_a_run_takes(server, get, tmp_path, monkeypat
     run = CliRunner().invoke(main, ["run", "demo", "--out", "r", "--set", "workload.name=tiresias",
                                     "--set", f"workload.file={done.stdout.strip()}"])
     assert run.exit_code == 0
-    assert "finished   1 of 1 jobs" in run.stdout
+    assert "finished   1 of 1 job\n" in run.stdout
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
