@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from netsim.text import named
-from netsim.units import format_count, format_number
+from netsim.units import format_aligned, format_count
 
 __all__ = ["MOST_ROWS", "brief", "shown"]
 
@@ -77,7 +77,9 @@ def shown(text: str, columns: Any, total: int | None = None) -> str:
     total = len(table) if total is None else total
     table = table.dropna(axis="columns", how="all").iloc[:MOST_ROWS, :_MOST_COLUMNS]
     more = f"<p>the first of {total:,} rows</p>" if total > len(table) else ""
-    body = table.to_html(index=False, border=0, na_rep="", float_format=format_number)
+    texts = table.assign(**{str(name): format_aligned(table[name]) for name in table
+                            if table[name].dtype.kind == "f"})
+    body = texts.to_html(index=False, border=0, na_rep="")
     return named(f"<p><code>{escape(text)}</code></p>\n{body}\n{more}")
 
 

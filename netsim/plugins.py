@@ -244,8 +244,8 @@ class Registry:
         return {key: value for key, value in self.presets.get(name, {}).items() if key != "name"}
 
     def to_dict(self, thing: Any) -> dict[str, Any]:
-        """Describe an instance as ``{"name": ..., option: ...}``, for results and labels."""
-        kind = type(thing)
+        """Describe an instance as ``{"name": ..., option: ...}``; a class has only its name."""
+        kind = thing if isinstance(thing, type) else type(thing)
         target = f"{kind.__module__}:{kind.__qualname__}"
         name = next((name for name, place in self.places.items() if place in (target, kind)),
                     target)

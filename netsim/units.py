@@ -22,15 +22,17 @@ import numpy as np
 
 from netsim.errors import NetsimWarning, UnitError
 
-__all__ = ["SMALL_RATE", "decimals_for", "format_bytes", "format_count", "format_number",
-           "format_rate", "format_seconds", "format_size", "parse_bytes", "parse_rate",
-           "parse_seconds", "parse_value", "question_rates"]
+__all__ = ["SMALL_RATE", "decimals_for", "format_aligned", "format_bytes", "format_count",
+           "format_number", "format_rate", "format_seconds", "format_size", "parse_bytes",
+           "parse_rate", "parse_seconds", "parse_value", "question_rates"]
 
 Quantity = str | int | float
 
 #: The largest quantity and the lowest rate. They exceed realistic values, but neither bytes over a
 #: rate nor sums of many quantities overflow.
 _MOST, _SLOWEST = 1e100, 1e-18
+
+_MOST_DECIMALS = 6  # of a column
 
 #: Bytes per second below which a number without a unit may be meant in another unit.
 SMALL_RATE = 1000.0
@@ -293,6 +295,27 @@ def decimals_for(values: Iterable[float], digits: int = 3) -> int:
     """
     known = [value for value in values if value > 0 and math.isfinite(value)]
     return max(0, digits - 1 - math.floor(math.log10(min(known)))) if known else 0
+
+
+def format_aligned(values: Iterable[float]) -> list[str]:
+    """Format the numbers of a column with the same decimals; empty texts where there are none.
+
+    Whole numbers have no decimals. Other columns have four significant digits of their largest
+    number and three of their smallest, unless these are too far apart.
+
+    Examples
+    --------
+    >>> format_aligned([1.3491, 0.98, 1.0, math.nan]), format_aligned([3.0, 1500.0])
+    (['1.349', '0.980', '1.000', ''], ['3', '1,500'])
+    >>> format_aligned([2e-9, 1.5])
+    ['2e-09', '1.5']
+    """
+    every = list(values)
+    known = [value for value in every if math.isfinite(value)]
+    decimals = 0 if all(value.is_integer() for value in map(float, known)) else max(
+        decimals_for(known), decimals_for([max(map(abs, known))], 4))
+    return ["" if math.isnan(value) else f"{value:,.{decimals}f}" if decimals <= _MOST_DECIMALS
+            else format_number(value) for value in every]
 
 
 def format_bytes(nbytes: float) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from netsim.cli.echo import JSON, echo, echo_json
+from netsim.errors import UnknownNameError
 
 __all__ = ["listing"]
 
@@ -26,8 +27,18 @@ KINDS = {
 }
 
 
+class _Kind(click.Choice[str]):
+    """A kind of things; an unknown one is refused as every other unknown name is."""
+
+    def convert(self, value: Any, param: click.Parameter | None,
+                ctx: click.Context | None) -> str:
+        if value not in KINDS:
+            raise UnknownNameError("kind", value, KINDS)
+        return str(value)
+
+
 @click.command("list")
-@click.argument("kind", type=click.Choice(tuple(KINDS)), required=False)
+@click.argument("kind", type=_Kind(KINDS), metavar="[KIND]", required=False)
 @click.argument("name", required=False)
 @JSON
 def listing(kind: str | None, name: str | None, as_json: bool) -> None:

@@ -6,9 +6,7 @@ import base64
 import html
 import io
 import json
-import math
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -18,21 +16,19 @@ import pandas as pd
 from netsim.plots.style import series_of
 from netsim.reading import read_text
 from netsim.text import named, visible
-from netsim.units import decimals_for, format_number
+from netsim.units import format_aligned, format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["aligned", "figure_of", "interactive_of", "page_of", "table_of", "text_of"]
+__all__ = ["figure_of", "interactive_of", "page_of", "table_of", "text_of"]
 
 #: Length of an SVG from which on a figure is a PNG: browsers are slow with so many elements.
 _LARGE = 1_500_000
 
 #: Columns of whole numbers that count nothing.
 _IDS = ("job", "seed")
-
-_DECIMALS = 6  # most decimals of a column
 
 _LONG = 48  # letters from which on a text is broken
 
@@ -110,32 +106,13 @@ def table_of(table: pd.DataFrame) -> str:
         return f"<{tag}{kind}>{text_of(shown)}</{tag}>"
 
     head = "".join(cell("th", name, str(name)) for name in table)
-    texts = table.assign(**{str(name): aligned(table[name]) for name in table
+    texts = table.assign(**{str(name): format_aligned(table[name]) for name in table
                             if table[name].dtype.kind == "f"})
     rows = ("".join(cell("td", name, _shown(name, value)) for name, value in row.items())
             for row in texts.to_dict("records"))
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
     return (f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
             f"<tbody>\n{body}\n</tbody></table></div>")
-
-
-def aligned(values: Iterable[float]) -> list[str]:
-    """Format the numbers of a column with the same decimals; empty texts where there are none.
-
-    Whole numbers have no decimals. Other columns have four significant digits of their largest
-    number and three of their smallest, unless these are too far apart.
-
-    Examples
-    --------
-    >>> aligned([1.3491, 0.98, 1.0, math.nan]), aligned([3.0, 1500.0]), aligned([2e-9, 1.5])
-    (['1.349', '0.980', '1.000', ''], ['3', '1,500'], ['2e-09', '1.5'])
-    """
-    every = list(values)
-    known = [value for value in every if math.isfinite(value)]
-    decimals = 0 if all(value.is_integer() for value in map(float, known)) else max(
-        decimals_for(known), decimals_for([max(map(abs, known))], 4))
-    return ["" if math.isnan(value) else f"{value:,.{decimals}f}" if decimals <= _DECIMALS
-            else format_number(value) for value in every]
 
 
 def _shown(name: Any, value: Any) -> str:

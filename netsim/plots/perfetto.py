@@ -238,12 +238,11 @@ class _Timeline:
     def head(self) -> Json:
         """Return the description of the run at the head of the file."""
         run, links = self.result.run, self.links
-        facts = {"workload": run["workload"], "network": run["network"],
-                 "allocator": run["allocator"]["name"], "netsim": run["version"],
-                 "links": f"{len(links.names)} of {links.used} that carried something"}
-        if self.counters:
-            facts |= {name: run[name] for name in ("cluster",) if name in run}
-            facts["scheduler"] = run["scheduler"]["name"]
+        facts = {kind: run[kind] for kind in ("workload", "network", "cluster") if kind in run}
+        facts |= {kind: run[kind]["name"] for kind in
+                  ("scheduler", "allocator" if shares_links(run) else "execution") if kind in run}
+        facts |= {"netsim": run["version"],
+                  "links": f"{len(links.names)} of {links.used} that carried something"}
         if self.cut is not None:
             facts["notice"] = self.notice()
         return {"displayTimeUnit": "ms", "otherData": facts}

@@ -13,7 +13,7 @@ import tomli_w
 from netsim.atomic import atomic_write
 from netsim.errors import NetsimError
 from netsim.plots.curves import active_counts
-from netsim.plots.page import aligned, figure_of, interactive_of, page_of, table_of, text_of
+from netsim.plots.page import figure_of, interactive_of, page_of, table_of, text_of
 from netsim.plots.pictures import PICTURES, records_lacking
 from netsim.plots.style import looks, require_matplotlib, unit_of
 from netsim.plots.sweeps import METRICS
@@ -22,7 +22,7 @@ from netsim.results.result import policies_of
 from netsim.studies.compare import Comparison
 from netsim.studies.sweep_result import Sweep
 from netsim.text import named, visible
-from netsim.units import format_bytes, format_count, format_number
+from netsim.units import format_aligned, format_bytes, format_count, format_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -310,7 +310,7 @@ def _joined(table: pd.DataFrame) -> pd.DataFrame:
     joined = table.copy()
     for name in [name for name in table if f"{name}_low" in table]:
         means, lows, highs = (table[key] for key in (name, f"{name}_low", f"{name}_high"))
-        shown = aligned([*means, *lows, *highs])
+        shown = format_aligned([*means, *lows, *highs])
         texts = zip(shown[:len(means)], shown[len(means):-len(means)], shown[-len(means):],
                     lows < highs, strict=True)
         joined[name] = [f"{mean} [{low}, {high}]" if wide else mean

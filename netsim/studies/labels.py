@@ -60,7 +60,7 @@ def policy_label(kind: str, given: Any) -> str:
     kind : str
         ``"allocator"``, ``"scheduler"`` and so on.
     given : str, mapping or object
-        The policy. A scheduler may be an instance.
+        The policy. A scheduler may be an instance or a class.
 
     Raises
     ------

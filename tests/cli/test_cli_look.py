@@ -57,6 +57,8 @@ def test_list_of_a_ready_made_network_has_its_summary(netsim) -> None:
 def test_list_of_an_unknown_name(refused) -> None:
     assert refused("list", "topologies", "nope").startswith(
         "unknown topology 'nope'; choose from: ")
+    assert refused("list", "allocator").startswith(
+        "unknown kind 'allocator' (did you mean 'allocators'?); choose from: ")
 
 
 def test_init_writes_the_template_and_says_how_to_run_it(netsim, here) -> None:

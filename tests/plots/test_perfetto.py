@@ -591,6 +591,9 @@ def test_counters_of_a_cluster_are_its_usage(execution) -> None:
             assert (drawn[last][1] if last >= 0 else 0) == value
     groups = {event["pid"] for event in made["traceEvents"]}
     assert groups == ({1, 2, 3, 4} if execution == "fabric" else {1, 4})
+    named = {"allocator": "maxmin"} if execution == "fabric" else {"execution": "rar-contention"}
+    assert named.items() <= made["otherData"].items()
+    assert len({"allocator", "execution"} & set(made["otherData"])) == 1
 
 
 def paused(gpus: Any) -> Result:

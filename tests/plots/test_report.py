@@ -12,9 +12,9 @@ import pytest
 
 import netsim
 from netsim.errors import InputError, OutputError
-from netsim.plots.page import aligned
 from netsim.plots.report import report_page, save_report
 from netsim.studies.compare import compare_experiment
+from netsim.units import format_aligned
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
                None)
@@ -73,8 +73,8 @@ def test_the_page_has_the_figures_of_the_sweep(found, page):
     row = found.table.iloc[3]
     assert [row["network.capacity"], row["allocator"], str(row["seed"]),
             str(row["jobs_finished"]), f"{row['jct_total_s']:,.0f}",
-            f"{row['over_lower_bound']:.3f}", aligned(found.table["makespan_s"])[3], row["key"]
-            ] in cells.rows
+            f"{row['over_lower_bound']:.3f}", format_aligned(found.table["makespan_s"])[3],
+            row["key"]] in cells.rows
     means = found.means().iloc[0]
     cell = (f"{means['over_lower_bound']:.3f} [{means['over_lower_bound_low']:.3f}, "
             f"{means['over_lower_bound_high']:.3f}]")
@@ -215,7 +215,7 @@ def test_a_run_has_the_names_of_what_was_chosen_for_it():
     ([-0.5, 0.25, 0.0], ["-0.5000", "0.2500", "0.0000"]), ([1e-9, 2.5e-7], ["1e-09", "2.5e-07"]),
     ([math.nan], [""]), ([], []), ([math.inf, 0.5], ["inf", "0.5000"])])
 def test_numbers_of_a_column_have_the_same_decimals(values, texts):
-    assert aligned(values) == texts
+    assert format_aligned(values) == texts
 
 
 def test_times_of_jobs_have_one_unit_in_a_summary():

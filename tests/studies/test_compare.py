@@ -416,6 +416,26 @@ class OnGPUs:
         return [(job, self.gpus) for job in view.waiting[:1] if view.free[self.gpus].all()]
 
 
+class Together(OnGPUs):
+    """One job at a time, on the first two GPUs."""
+
+    def __init__(self):
+        super().__init__(0, 1)
+
+
+def test_a_scheduler_may_be_given_as_its_class():
+    cluster = netsim.Cluster(2, 2, nic="8Gbps")
+    jobs = [netsim.JobSpec(job, pattern="ring-all-reduce", ranks=2, nbytes=1e9, compute_s=1)
+            for job in range(2)]
+    compared = netsim.compare(cluster, jobs, schedulers=["fifo", Together], baseline=Together,
+                              execution="fabric")
+    assert compared.baseline == f"{__name__}:Together"
+    figures = compared.table.set_index("label")["jct_total_s"]
+    assert figures[compared.baseline] == netsim.simulate(
+        cluster, jobs, scheduler=Together(), execution="fabric").summary()["jct_total_s"]
+    assert figures[compared.baseline] > figures["fifo"]
+
+
 @pytest.mark.parametrize("order", [("spread", "packed"), ("packed", "spread")])
 def test_the_lower_bound_holds_for_every_run(order):
     """It is that of the servers that jobs got, which may differ from run to run.
