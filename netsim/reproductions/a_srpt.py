@@ -8,7 +8,7 @@ as mean flow times, as both differ only by the sum of arrivals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -154,42 +154,36 @@ def _means(table: pd.DataFrame, by: Sequence[str], metric: str,
 
 
 #: Lines of figures: A-SRPT with either tau over the best baseline with either rule.
-_LINES = {f"tau {tau}, {label}": (own, _baselines(rule))
+_LINES = {f"tau = {tau}, {label}": (own, _baselines(rule))
           for (tau, own), (rule, label) in product(
-              {0: "a-srpt", 100: "a-srpt (tau=100)"}.items(),
-              {"index": "by number", "most": "most free"}.items())}
-
-
-def _lines(means: pd.DataFrame, x: str, ax: Axes, called: str) -> None:
-    """Draw ratios to the best baseline against a key, with a line at 1."""
-    from netsim.plots.facets import line_facets
-    from netsim.plots.style import INK
-
-    line_facets(means, "ratio", ax=ax, x=x)
-    ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
-    ax.set_xlabel(called, fontsize=7.5)
-    ax.set_ylabel("A-SRPT / best baseline", fontsize=7.5, color=INK)
+              {0: "a-srpt", 100: "a-srpt (tau=100)"}.items(), _RULES.items())}
 
 
 def _draw_against(x: str, called: str, sweep: Sweep) -> Axes:
-    def draw(metric: str, ax: Axes) -> None:
-        _lines(_means(sweep.table, [x], metric, _LINES), x, ax, called)
-
-    return panels({label: metric for metric, label in _METRICS.items()}, draw, height_in=2.6)
+    parts = {label: _means(sweep.table, [x], metric, _LINES)
+             for metric, label in _METRICS.items()}
+    means = pd.concat(parts, names=["time"]).reset_index("time")
+    return _panels(means, x, called, {"time": parts}, "A-SRPT / best baseline")
 
 
 def _draw_single(sweep: Sweep) -> Axes:
+    x = "workload.single_gpu_share"
+    means = _means(sweep.table, [x, "cluster.nic"], "jct_mean_s", _LINES)
+    return _panels(means, x, "share of jobs on one GPU", {"cluster.nic": _NICS},
+                   "mean flow time:\nA-SRPT / best baseline", "categories")
+
+
+def _panels(means: pd.DataFrame, x: str, called: str, col: dict[str, Iterable[Any]], name: str,
+            scale: str | None = None) -> Axes:
+    """Draw ratios to the best baseline against a key, a panel for each value of a column."""
     from netsim.plots.facets import line_facets
     from netsim.plots.style import INK, name_axes
 
-    x = "workload.single_gpu_share"
-    means = _means(sweep.table, [x, "cluster.nic"], "jct_mean_s", _LINES)
-    first = line_facets(means, "ratio", scale="categories", x=x, col="cluster.nic",
-                        among={"cluster.nic": _NICS})  # in their order
+    first = line_facets(means, "ratio", scale=scale, x=x, col=next(iter(col)), among=col)
     for ax in first.figure.canvas.figure.axes:
         ax.axhline(1, color=INK, linewidth=0.8, zorder=1)
-        name_axes(ax, "share of jobs on one GPU")
-    name_axes(first, y="mean flow time:\nA-SRPT / best baseline")
+        name_axes(ax, called)
+    name_axes(first, y=name)
     return first
 
 
