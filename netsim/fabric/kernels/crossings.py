@@ -18,10 +18,6 @@ from netsim.fabric.records import DUST
 
 __all__ = ["Crossings", "add_greedily", "find_factor", "new_crossings", "take_in"]
 
-#: A link that a coflow crosses: the bytes that it has to send over it, the link's capacity, and its
-#: room, if others cross it, too.
-_LEG = np.dtype([("nbytes", "f8"), ("capacity", "f8"), ("room", "i8")], align=True)
-
 #: An active coflow: the legs from ``load`` on are those of ``shared`` links, then ``own`` ones, no
 #: two alike, out of ``loads``; ``due`` is 1 if they must be sorted out again.
 _KNOWN = np.dtype([("key", "i8"), ("load", "i8"), ("loads", "i8"), ("shared", "i8"),
@@ -30,12 +26,44 @@ _KNOWN = np.dtype([("key", "i8"), ("load", "i8"), ("loads", "i8"), ("shared", "i
 #: A link: how many ``coflows`` cross it, the sum of their ``keys``, and its ``room``, or -1.
 _LINK = np.dtype([("coflows", "i8"), ("keys", "i8"), ("room", "i8")], align=True)
 
-#: What is ``left`` of a link that several coflows cross, and what shares that are to be stretched
-#: leave of it, ``without`` all others; in bytes per second.
-_ROOM = np.dtype([("capacity", "f8"), ("left", "f8"), ("without", "f8")], align=True)
-
 #: How many there are: of coflows that are known, of rooms, and of those among them that are free.
 _KNOWS, _ROOMS, _FREE = range(3)
+
+
+class Legs(NamedTuple):
+    """The links that coflows cross, indexed as the loads of the coflows in their pool.
+
+    Each column is an array of its own: every decision goes through all of it.
+
+    Attributes
+    ----------
+    nbytes : ndarray of float
+        The bytes that the coflow has to send over the link.
+    capacity : ndarray of float
+        The link's capacity, if no other coflow crosses it.
+    room : ndarray of uint32
+        The link's room, if others do. Unsigned: a place that may be negative costs a check.
+    """
+
+    nbytes: NDArray[np.float64]
+    capacity: NDArray[np.float64]
+    room: NDArray[np.uint32]
+
+
+class Rooms(NamedTuple):
+    """The links that several coflows cross.
+
+    Attributes
+    ----------
+    capacity, left : ndarray of float
+        Bytes per second: all, and what is left.
+    without : ndarray of float
+        What shares that are to be stretched leave of it, without all others.
+    """
+
+    capacity: NDArray[np.float64]
+    left: NDArray[np.float64]
+    without: NDArray[np.float64]
 
 
 class Crossings(NamedTuple):
@@ -43,36 +71,37 @@ class Crossings(NamedTuple):
 
     Attributes
     ----------
-    legs : ndarray of _LEG
-        Indexed as the loads of the coflows in their pool.
+    legs : Legs
     known : ndarray of _KNOWN
         The active coflows, by key.
     links : ndarray of _LINK
-    rooms : ndarray of _ROOM
+    rooms : Rooms
     free : ndarray of int
         Rooms that no link uses.
     counts : ndarray of int
         How many entries of the arrays are in use.
     """
 
-    legs: NDArray[Any]
+    legs: Legs
     known: NDArray[Any]
     links: NDArray[Any]
-    rooms: NDArray[Any]
+    rooms: Rooms
     free: NDArray[np.int64]
     counts: NDArray[np.int64]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Crossings:
         """Return as much space without coflows: a copied table starts empty."""
-        return new_crossings(len(self.known), len(self.legs), len(self.links))
+        return new_crossings(len(self.known), len(self.legs.room), len(self.links))
 
 
 def new_crossings(rows: int, loads: int, links: int) -> Crossings:
     """Return empty crossings with space for this number of coflows and loads."""
     of_links = np.zeros(links, _LINK)
     of_links["room"] = -1
-    return Crossings(np.empty(loads, _LEG), np.empty(rows, _KNOWN), of_links,
-                     np.empty(links, _ROOM), np.empty(links, np.int64), np.zeros(3, np.int64))
+    legs = Legs(np.empty(loads), np.empty(loads), np.empty(loads, np.uint32))
+    rooms = Rooms(np.empty(links), np.empty(links), np.empty(links))
+    return Crossings(legs, np.empty(rows, _KNOWN), of_links, rooms, np.empty(links, np.int64),
+                     np.zeros(3, np.int64))
 
 
 # --- who meets where ---------------------------------------------------------------------
@@ -124,7 +153,7 @@ def _enter(crossings, link, key, capacity):
         else:
             row.room = counts[_ROOMS]
             counts[_ROOMS] += 1
-        crossings.rooms[row.room].capacity = capacity[link]
+        crossings.rooms.capacity[row.room] = capacity[link]
 
 
 @inlined
@@ -160,22 +189,22 @@ def _make_due(crossings, key):
 @inlined
 def _sort_out(crossings, its, loads, capacity):
     """Sort a coflow's legs: those on shared links first, then one of each kind of its own links."""
-    legs = crossings.legs
+    nbytes, capacities, room = crossings.legs
     its.shared = its.own = its.due = 0
     for k in range(its.load, its.load + its.loads):
         link = loads[k].link
         if crossings.links[link].room >= 0:
-            leg = legs[its.load + its.shared]
-            leg.nbytes, leg.room = loads[k].nbytes, crossings.links[link].room
+            leg = its.load + its.shared
+            nbytes[leg], room[leg] = loads[k].nbytes, crossings.links[link].room
             its.shared += 1
     first = its.load + its.shared
     for k in range(its.load, its.load + its.loads):
         link = loads[k].link
         if crossings.links[link].room < 0:
-            last = legs[first + its.own - 1]
-            if its.own == 0 or last.nbytes != loads[k].nbytes or last.capacity != capacity[link]:
-                leg = legs[first + its.own]
-                leg.nbytes, leg.capacity = loads[k].nbytes, capacity[link]
+            leg = first + its.own
+            if (its.own == 0 or nbytes[leg - 1] != loads[k].nbytes
+                    or capacities[leg - 1] != capacity[link]):
+                nbytes[leg], capacities[leg] = loads[k].nbytes, capacity[link]
                 its.own += 1
 
 
@@ -188,6 +217,19 @@ def _speed(share, gamma):
     return share / gamma if share > 0.0 and gamma > 0.0 else 0.0
 
 
+@inlined
+def _shared(its):
+    """Return the range of a coflow's legs on shared links, unsigned as rooms are."""
+    return range(np.uint64(its.load), np.uint64(its.load + its.shared))
+
+
+@inlined
+def _own(its):
+    """Return the range of a coflow's legs on its own links."""
+    first = its.load + its.shared
+    return range(np.uint64(first), np.uint64(first + its.own))
+
+
 @in_place
 def _find_left(crossings, coflows, shares):
     """Compute what coflows leave of each room at the given shares.
@@ -197,51 +239,53 @@ def _find_left(crossings, coflows, shares):
     bool
         Whether all links are well below their capacity.
     """
-    legs, rooms = crossings.legs, crossings.rooms
-    for r in range(crossings.counts[_ROOMS]):
-        rooms[r].left = rooms[r].capacity
+    nbytes, capacities, room = crossings.legs
+    count = crossings.counts[_ROOMS]
+    left, whole = crossings.rooms.left[:count], crossings.rooms.capacity[:count]
+    for r in range(count):
+        left[r] = whole[r]
     fits = True
     for c in range(len(coflows)):
         speed = _speed(shares[c], coflows[c].gamma)
         if speed > 0.0:
             its = crossings.known[c]
-            shared = its.load + its.shared
-            for k in range(its.load, shared):
-                rooms[legs[k].room].left -= speed * legs[k].nbytes
-            for k in range(shared, shared + its.own):
-                left = legs[k].capacity - speed * legs[k].nbytes
-                fits &= left >= -0.5 * DUST * legs[k].capacity
-    for r in range(crossings.counts[_ROOMS]):
-        fits &= rooms[r].left >= -0.5 * DUST * rooms[r].capacity
+            for k in _shared(its):
+                left[room[k]] -= speed * nbytes[k]
+            for k in _own(its):
+                fits &= capacities[k] - speed * nbytes[k] >= -0.5 * DUST * capacities[k]
+    for r in range(count):
+        fits &= left[r] >= -0.5 * DUST * whole[r]
     return fits
 
 
 @in_place
 def find_factor(crossings, coflows, shares, base):
     """Return the largest x for which ``base + x * shares`` fits; inf if nothing limits it."""
-    legs, rooms = crossings.legs, crossings.rooms
+    nbytes, capacities, room = crossings.legs
+    count = crossings.counts[_ROOMS]
+    left, whole = crossings.rooms.left[:count], crossings.rooms.capacity[:count]
+    without = crossings.rooms.without[:count]
     _find_left(crossings, coflows, base)
-    for r in range(crossings.counts[_ROOMS]):
-        rooms[r].without = rooms[r].capacity
+    for r in range(count):
+        without[r] = whole[r]
     x = np.inf
     for c in range(len(coflows)):
         speed = _speed(shares[c], coflows[c].gamma)
         if speed <= 0.0:
             continue
         its = crossings.known[c]
-        shared = its.load + its.shared
-        for k in range(its.load, shared):
-            rooms[legs[k].room].without -= speed * legs[k].nbytes
+        for k in _shared(its):
+            without[room[k]] -= speed * nbytes[k]
         before = _speed(base[c], coflows[c].gamma)
-        for k in range(shared, shared + its.own):
-            capacity = legs[k].capacity
-            used = capacity - (capacity - speed * legs[k].nbytes)
+        for k in _own(its):
+            capacity = capacities[k]
+            used = capacity - (capacity - speed * nbytes[k])
             if used > DUST * capacity:
-                x = min(x, max(capacity - before * legs[k].nbytes, 0.0) / used)
-    for r in range(crossings.counts[_ROOMS]):
-        used = rooms[r].capacity - rooms[r].without
-        if used > DUST * rooms[r].capacity:
-            x = min(x, max(rooms[r].left, 0.0) / used)
+                x = min(x, max(capacity - before * nbytes[k], 0.0) / used)
+    for r in range(count):
+        used = whole[r] - without[r]
+        if used > DUST * whole[r]:
+            x = min(x, max(left[r], 0.0) / used)
     return x if x >= DUST else 0.0
 
 
@@ -254,7 +298,8 @@ def add_greedily(crossings, coflows, order, limit, shares):
     bool
         Whether the given `shares` fitted, and so the new ones do. If not, the caller must check.
     """
-    legs, rooms = crossings.legs, crossings.rooms
+    nbytes, _, room = crossings.legs
+    left = crossings.rooms.left
     fits = _find_left(crossings, coflows, shares)
     for c in order:
         if limit[c] < DUST:
@@ -266,23 +311,25 @@ def add_greedily(crossings, coflows, order, limit, shares):
         if x < DUST:
             continue
         shares[c] += x
-        for k in range(its.load, its.load + its.shared):
-            rooms[legs[k].room].left -= x * speed * legs[k].nbytes
+        for k in _shared(its):
+            left[room[k]] -= x * speed * nbytes[k]
     return fits
 
 
 @inlined
 def _largest(crossings, its, speed, before):
-    """Return the largest share that a coflow can add to its current speed `before`."""
-    legs = crossings.legs
+    """Return the largest share that a coflow can add to its speed `before`, if not under `DUST`."""
+    nbytes, capacities, room = crossings.legs
+    left = crossings.rooms.left
     x = np.inf
-    shared = its.load + its.shared
-    for k in range(its.load, shared):
-        rate = speed * legs[k].nbytes
+    for k in _shared(its):
+        rate = speed * nbytes[k]
         if rate > 0.0:
-            x = min(x, crossings.rooms[legs[k].room].left / rate)
-    for k in range(shared, shared + its.own):
-        rate = speed * legs[k].nbytes
+            x = min(x, left[room[k]] / rate)
+            if x < DUST:
+                return x
+    for k in _own(its):
+        rate = speed * nbytes[k]
         if rate > 0.0:
-            x = min(x, (legs[k].capacity - before * legs[k].nbytes) / rate)
+            x = min(x, (capacities[k] - before * nbytes[k]) / rate)
     return x

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import compiled, inlined
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.greedy_changes import follow, mark, note, promote
 from netsim.fabric.kernels.greedy_rows import MOVED, STALE, copy_rows, find_rows, write_back
 from netsim.fabric.kernels.loop import (
@@ -163,7 +163,7 @@ def _leave(engine, coflows, pools, state):
 # --- one step --------------------------------------------------------------------------
 
 
-@compiled
+@in_place
 def _serve_on(engine):
     """Update the rates of all flows that the end of some flows changes."""
     senders, crossings, links, members = (engine.senders, engine.crossings, engine.links,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import (
     ROUNDED,
     freeze,
-    heap_of,
     register_release,
     release_all,
     release_members,
 )
+from netsim.fabric.kernels.heap import heap_up
 from netsim.fabric.kernels.sharing_parts import ALL, Parts
 from netsim.fabric.kernels.sharing_repair import repair
 from netsim.fabric.kernels.sharing_table import take_sums
@@ -32,7 +32,7 @@ _MOVES = 8
 _CROWDED = 6
 
 
-@compiled
+@in_place
 def fill_up(parts, capacity):
     """Compute the level at which each link is full, or repair the few levels that may change."""
     row = parts.state[0]
@@ -71,8 +71,7 @@ def _guess(parts):
     only a lower bound is known. All links are reset to not full.
     """
     links, full_at, row = parts.links, parts.full_at, parts.state[0]
-    guess = np.empty(row.frozen + row.joined, np.int64)
-    levels = np.empty(len(guess))
+    guess, levels = parts.order, parts.levels
     count = 0
     for k in range(row.frozen):
         link = parts.frozen[k]
@@ -88,7 +87,7 @@ def _guess(parts):
     _forget_joined(parts)
     guess, levels = guess[:count], levels[:count]
     if not _insert(guess, levels):
-        _merge(guess, levels)
+        _merge(guess, levels, parts.spare[:count], parts.spared[:count])
     return guess
 
 
@@ -110,12 +109,12 @@ def _insert(guess, levels):
 
 
 @inlined
-def _merge(guess, levels):
-    """Sort links by level, stably, by merging."""
-    guessed, known = np.empty_like(guess), np.empty_like(levels)
+def _merge(guess, levels, guessed, known):
+    """Sort links by level, stably, by merging, with space for both."""
     width = 1
     while width < len(guess):
-        guessed[:], known[:] = guess, levels
+        for k in range(len(guess)):
+            guessed[k], known[k] = guess[k], levels[k]
         for first in range(0, len(guess), 2 * width):
             middle, stop = min(first + width, len(guess)), min(first + 2 * width, len(guess))
             one, two = first, middle
@@ -136,6 +135,9 @@ def _thaw(parts, capacity):
     row.frozen = 0
     for link in range(len(capacity)):
         parts.left[link] = capacity[link]
+    if parts.others.shape[1] > 1:
+        for c in range(row.classes):
+            parts.still[c] = True
     if row.plain:
         for link in range(len(links)):
             yet[link] = links[link].wants
@@ -202,8 +204,14 @@ def _put_elsewhere(parts, link, capacity):
 def _search(parts, capacity):
     """Freeze the link with the lowest level, again and again, until all flows are frozen."""
     grows = _thaw(parts, capacity)
-    live = np.flatnonzero(parts.yet[:len(capacity)] > 0.0)
-    heap, levels = heap_of(live, parts.yet, parts.left)
+    heap, levels, yet = parts.order, parts.levels, parts.yet
+    count = 0
+    for link in range(len(capacity)):
+        if yet[link] > 0.0:
+            heap[count], levels[count] = link, parts.left[link] / yet[link]
+            count += 1
+    heap, levels = heap[:count], levels[:count]
+    heap_up(levels, heap)
     freeze(heap, levels, grows, parts, parts.queue)
 
 
@@ -219,11 +227,26 @@ def _release(parts, link, level):
         if not row.plain:
             _count_off(parts.pairs[link, at.low:at.high], parts.classes_left[at.low:at.high],
                        yet[at.low:at.high])
-    elif row.plain:
+    elif row.plain and parts.others.shape[1] == 1:
         release_members(at.first, at.stop, parts.share, parts.others, yet, left, parts.full_at,
                         level)
+    elif row.plain:
+        _release_long(parts, at, level)
     else:
         _release_weighted(parts, at, level)
+
+
+@inlined
+def _release_long(parts, at, level):
+    """As `release_members`, for paths on which a look at each link takes longer than a mark."""
+    yet, left, others, share = parts.yet, parts.left, parts.others, parts.share
+    for m in range(np.uint64(at.first), np.uint64(at.stop)):
+        c = np.uint64(parts.place[m])
+        if parts.still[c]:
+            parts.still[c] = False
+            for h in range(others.shape[1]):
+                yet[others[m, h]] -= share[m]
+                left[others[m, h]] -= share[m] * level
 
 
 @inlined
