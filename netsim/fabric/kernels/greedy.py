@@ -45,6 +45,8 @@ class Greedy(NamedTuple):
     ----------
     groups, senders, crossings, links, members, moving, ended, changes : ndarray
         See `greedy_rows.copy_rows`.
+    waiting : ndarray of int, shape (flows * (1 + most links on a path),)
+        Space for the flows that are about to go ahead of others.
     tallies : ndarray of int, shape (4,)
         As named above.
     """
@@ -57,6 +59,7 @@ class Greedy(NamedTuple):
     moving: NDArray[np.int64]
     ended: NDArray[np.int64]
     changes: NDArray[Any]
+    waiting: NDArray[np.int32]
     tallies: NDArray[np.int64]
 
 
@@ -68,7 +71,9 @@ def begin(coflows, flows, hops, capacity, order, by_size):
     tallies = np.zeros(4, np.int64)
     tallies[_MOVING] = _serve_all(senders, crossings, links, members, moving)
     tallies[_BY_SIZE] = by_size
-    return Greedy(groups, senders, crossings, links, members, moving, ended, changes, tallies)
+    waiting = np.empty(crossings.shape[0] * (1 + crossings.shape[1]), np.int32)
+    return Greedy(groups, senders, crossings, links, members, moving, ended, changes, waiting,
+                  tallies)
 
 
 @compiled
@@ -173,7 +178,7 @@ def _serve_on(engine):
     found = 0
     count = tallies[_MOVING]
     if by_size:
-        found = promote(senders, crossings, links, members, moving[:count], changes)
+        found = promote(senders, crossings, links, members, moving[:count], engine.waiting, changes)
     for i in engine.ended[:tallies[_ENDED]]:
         for h in range(crossings.shape[1]):
             found = note(senders, crossings, links, i, h, crossings[i, h].place, by_size,

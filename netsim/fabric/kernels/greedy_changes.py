@@ -114,15 +114,15 @@ def note(senders, crossings, links, i, h, last, by_size, changes, found):
 
 
 @inlined
-def promote(senders, crossings, links, members, moving, changes):
+def promote(senders, crossings, links, members, moving, waiting, changes):
     """Move flows ahead of those that have more bytes left; record changes on their links.
 
     The flow with the least bytes left goes first. The flows before it are then in order, and no
     other waiting flow is between it and its new place.
     """
     hops = crossings.shape[1]
-    waiting = np.empty(len(moving) * (1 + hops), np.int32)  # the first to go ahead comes last
-    count = 0
+    most = len(moving) * (1 + hops)
+    count = 0  # of those that wait, of whom the first to go ahead comes last
     for i in moving:
         if senders[i].left > senders[i].look:
             continue
@@ -140,7 +140,7 @@ def promote(senders, crossings, links, members, moving, changes):
             behind = crossings[i, h].place + 1
             found = _promote(i, h, senders, crossings, links, members, changes, found)
             link = links[crossings[i, h].link]
-            if crossings[i, h].place + 1 < behind < link.stop and count < len(waiting):
+            if crossings[i, h].place + 1 < behind < link.stop and count < most:
                 # It was behind the flow that has gone ahead, and may now follow.
                 count = _insert(members[behind].flow, waiting, count, senders)
     return found
