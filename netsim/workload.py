@@ -23,6 +23,7 @@ from netsim.checks import (
     check_sequence,
     check_whole,
     is_number,
+    is_whole,
     refuse_twice,
 )
 from netsim.columns import (
@@ -51,7 +52,7 @@ __all__ = ["UNKNOWN", "Flow", "Flows", "History", "JobColumns", "JobSpec", "Stag
 _ROUNDING = 1e-9
 
 #: What the sources and destinations in a table of flows may be.
-_ENDPOINTS = ("hosts", "ranks")
+_ENDPOINTS = ("hosts", "names", "ranks")
 
 
 @plain_numbers
@@ -168,10 +169,11 @@ class Workload:
             Name of the column with the job of each coflow. A job arrives at the start of its first
             coflow, and is done when all its coflows have been sent. If None, ``"job"`` if there is
             one; else each coflow is a job.
-        endpoints : {"hosts", "ranks"}
-            What sources and destinations are: hosts, by number or by name on the network; or ranks,
-            which are counted from 0 in each job. The hosts of ranks are chosen when the workload
-            runs: on a network by the seed of the run, on a cluster by its placement.
+        endpoints : {"hosts", "names", "ranks"}
+            What sources and destinations are: hosts, by number or by name on the network; names of
+            hosts, even if they are numbers; or ranks, which are counted from 0 in each job. The
+            hosts of ranks are chosen when the workload runs: on a network by the seed of the run,
+            on a cluster by its placement.
         name, seed
             As for `Workload`.
 
@@ -213,7 +215,10 @@ class Workload:
                                   "coflow": coflow, "job": job}, owner)
         given: list[Any] = [(names[each], df[names[each]]) for each in ("src", "dst", "nbytes")]
         given.append(("start", np.zeros(len(df))) if start is None else (start, df[start]))
-        placed = endpoints == "hosts"
+        placed = endpoints != "ranks"
+        if endpoints == "names":
+            given[:2] = [(what, [str(int(each)) if is_whole(each) else each for each in ends])
+                         for what, ends in given[:2]]
         flows, hosts = flow_columns(given, owner, names=placed)
         jobs = _jobs_of(flows[:3], grouped(df, names, flows[3], owner), hosts, placed=placed)
         return cls(jobs, name, seed=seed)

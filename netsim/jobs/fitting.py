@@ -5,15 +5,17 @@ A workload does not depend on a network; here it meets one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.columns import Columns
-from netsim.errors import InputError
+from netsim.errors import InputError, NetsimWarning
 from netsim.jobs.network_costs import costs_on, groups_on
 from netsim.jobs.patterns import Collective, make_pattern
 from netsim.jobs.plan import place_randomly
@@ -46,6 +48,7 @@ def fitted(spec: JobSpec, network: Topology, seed: int = 0) -> JobSpec:
         If the network has no host of a name or number, the job gives no hosts and has more ranks
         than the network has hosts, or its pattern does not fit the network.
     """
+    _warn_of_numbers([spec.hosts or ()], network)
     return settled(_numbered(spec, network), _on_hosts(network, seed))
 
 
@@ -53,10 +56,13 @@ def all_fitted(workload: Workload, network: Topology, seed: int = 0) -> Workload
     """Call `fitted` for all jobs; tuples of hosts that jobs share are looked up once."""
     jobs = workload.jobs
     if isinstance(jobs, JobColumns):
+        given = jobs.columns.hosts or np.concatenate((jobs.columns.src, jobs.columns.dst))
+        _warn_of_numbers([given], network)
         columns = _fitted_columns(jobs, network)
         return workload if columns is jobs else replace(workload, jobs=columns)
     known: dict[int, Sequence[int | str] | None] = {}
     found = []
+    _warn_of_numbers((job.hosts or () for job in jobs), network)
     for job in jobs:
         if job.hosts is None or id(job.hosts) not in known:
             found.append(_numbered(job, network))
@@ -202,6 +208,19 @@ def _numbered(spec: JobSpec, network: Topology) -> JobSpec:
             raise InputError(f"job {spec.id}: host {host} is out of range; "
                              f"{_hosts_of(network, host)}")
     return spec
+
+
+def _warn_of_numbers(hosts: Iterable[Iterable[int | str]], network: Topology) -> None:
+    """Warn if a host is given by a number that is also the name of another one."""
+    wrong = network.misleading
+    for host in chain.from_iterable(hosts) if wrong else ():
+        if not isinstance(host, str) and host in wrong:
+            warnings.warn(NetsimWarning(
+                f"network {network.name!r}: {host} is taken for the host with this number, which "
+                f"is named {network.host_names[host]!r}, and not for the node named {str(host)!r}; "
+                f"name it {str(host)!r}, as a text, or read tables with endpoints = \"names\""),
+                stacklevel=1)
+            return
 
 
 @contextmanager

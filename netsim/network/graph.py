@@ -143,6 +143,12 @@ class GraphTopology(Topology):
     def _node_ids(self) -> Mapping[str, int]:
         return {str(node): number for number, node in enumerate(self.nodes)}
 
+    @cached_property
+    def misleading(self) -> frozenset[int]:
+        """The numbers of hosts that are, as a text, the name of another node."""
+        named = {int(name): number for name, number in self._node_ids.items() if name.isdecimal()}
+        return frozenset(name for name, number in named.items() if number != name < self.hosts)
+
     def links_of_switch(self, name: Node) -> Ints:
         """Return the links that lead from or to a switch; see `Topology.links_of_switch`."""
         name = str(name)

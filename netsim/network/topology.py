@@ -245,6 +245,11 @@ class Topology:
         theirs = [self._node_ids[name] for name in names] == list(range(self.hosts))
         return names if theirs and names != tuple(map(str, range(self.hosts))) else ()
 
+    @property
+    def misleading(self) -> frozenset[int]:
+        """The numbers of hosts that are, as a text, the name of another node."""
+        return frozenset()
+
     @cached_property
     def _node_ids(self) -> Mapping[str, int]:
         """Numbers of hosts, then of switches, by their names; empty if there are none."""

@@ -50,9 +50,10 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     coflow, job : str, optional
         The columns of coflows, and of jobs; ``"coflow"`` and ``"job"`` if there are such. See
         `netsim.Workload.from_frame`.
-    endpoints : {"hosts", "ranks"}
-        What sources and destinations are: hosts, by number or by name on the network; or ranks of
-        jobs, whose hosts are chosen when the workload runs.
+    endpoints : {"hosts", "names", "ranks"}
+        What sources and destinations are: hosts, by number or by name on the network; names of
+        hosts, even if they are numbers; or ranks of jobs, whose hosts are chosen when the workload
+        runs.
     seed : int
         The workload's seed.
 
@@ -73,7 +74,7 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
         if columns[option] is None and usual in table.columns:
             columns[option] = usual
     try:
-        table = _parsed(table, columns)
+        table = _parsed(table, columns, endpoints == "names")
         return Workload.from_frame(table, endpoints=endpoints, name=path.stem, seed=seed,
                                    **columns)
     except InputError as error:
@@ -81,8 +82,8 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
         raise TraceProblemsError([Problem(_line(error, text, table), told)], path) from error
 
 
-def _parsed(table: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Convert columns of text, which may have one unit or typo, to numbers.
+def _parsed(table: pd.DataFrame, columns: Mapping[str, Any], names: bool) -> pd.DataFrame:
+    """Convert columns of text, which may have one unit or typo, to numbers; hosts not if `names`.
 
     Raises
     ------
@@ -94,7 +95,7 @@ def _parsed(table: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
     for option in ("src", "dst"):
         name = columns[option]
         if name in table.columns and not is_numeric_dtype(table[name]):
-            table = table.assign(**{name: list(map(_host, table[name]))})
+            table = table.assign(**{name: [_host(host, names) for host in table[name]]})
     for option, parse in (("nbytes", parse_bytes), ("start", parse_seconds)):
         name = columns[option]
         if name in table.columns and not is_numeric_dtype(table[name]):
@@ -115,10 +116,10 @@ def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float])
         raise RowError(str(error), row) from error
 
 
-def _host(value: Any) -> Any:
-    """Return a host from a column of texts: its name, or its number."""
+def _host(value: Any, named: bool) -> Any:
+    """Return a host from a column of texts: its name, or its number unless all are `named`."""
     text = value.strip() if isinstance(value, str) else value
-    return int(text) if isinstance(text, str) and text.isdecimal() else text
+    return int(text) if not named and isinstance(text, str) and text.isdecimal() else text
 
 
 def _line(error: InputError, text: str | None, table: pd.DataFrame) -> int | None:

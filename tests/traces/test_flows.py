@@ -1,12 +1,14 @@
 """Tables of flows: CSV and Parquet."""
 
 import builtins
+import warnings
 
+import networkx as nx
 import pandas as pd
 import pytest
 
 import netsim
-from netsim.errors import InputError, MissingExtraError, TraceError
+from netsim.errors import InputError, MissingExtraError, NetsimWarning, TraceError
 
 #: Two flows of one shuffle, and a third that starts when they have ended.
 TABLE = """src,dst,bytes,start_s,coflow
@@ -59,6 +61,39 @@ def test_ranks_are_placed_by_the_run(table):
         (None, 3), (None, 2)]
     with pytest.raises(TraceError, match=r"mine.csv:4: src of row 2 must be a number, not 'x'"):
         netsim.read_workload(table(TABLE.replace("0,1,1000000", "x,1,1000000")), endpoints="ranks")
+
+
+def star_of_numbers():
+    """Return a star around switch 0 with the hosts 1, 2 and 3, whose numbers are 0, 1 and 2."""
+    graph = nx.Graph([(0, host) for host in (1, 2, 3)])
+    return netsim.from_networkx(graph, capacity="8Mbps", name="star")
+
+
+def sent_between(workload):
+    flows = netsim.simulate(star_of_numbers(), workload, record=["flows"]).flows
+    return list(zip(flows["src_name"], flows["dst_name"], strict=True))
+
+
+def test_nodes_that_are_numbers_are_named_by_them(table):
+    path = table("start_s,src,dst,bytes\n0,1,2,1000000\n0,3, 1,1000000\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = sent_between(netsim.read_workload(path, endpoints="names"))
+        assert found == [("1", "2"), ("3", "1")]
+        frame = pd.read_csv(path)
+        assert sent_between(netsim.Workload.from_frame(frame, endpoints="names")) == found
+        as_text = frame.astype({"src": str, "dst": str})
+        assert sent_between(netsim.Workload.from_frame(as_text)) == found
+
+
+def test_a_number_that_names_another_node_is_warned_of(table):
+    """Host 1 is the one that is named 2, and 0 is no name of a host; so are those of jobs."""
+    path = table("start_s,src,dst,bytes\n0,1,2,1000000\n")
+    job = netsim.JobSpec(0, hosts=(1, 2), stages=[netsim.Stage("send", [(0, 1, 1e6)])])
+    for workload in (netsim.read_workload(path), netsim.Workload([job])):
+        with pytest.warns(NetsimWarning, match="1 is taken for the host with this number, which "
+                                               "is named '2', and not for the node named '1'"):
+            assert sent_between(workload) == [("2", "3")]
 
 
 def test_parquet_is_as_csv(table, tmp_path):
