@@ -262,7 +262,7 @@ def test_ctrl_c_outside_of_a_run(netsim, monkeypatch) -> None:
 
 @pytest.mark.parametrize("arguments", [
     ["run"], ["run", "a", "b"], ["run", "fig2.toml", "--seed", "-1"], ["run", "--nope"],
-    ["nope"], ["list", "nope"], ["trace", "nope"],
+    ["nope"], ["trace", "nope"],
 ])
 def test_wrong_usage(netsim, here, arguments) -> None:
     found = netsim(*arguments)
