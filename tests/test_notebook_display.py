@@ -65,6 +65,7 @@ def test_comparisons_are_indexed_by_policy():
     assert len(COMPARED) == 3
     assert COMPARED["sebf"] is COMPARED.results["sebf"]
     assert COMPARED["aalo:queues=3"] is COMPARED["aalo (queues=3)"]
+    assert "aalo:queues=3" in COMPARED and "fifo" not in COMPARED and 0 not in COMPARED
     with pytest.raises(UnknownNameError, match="'fifo'"):
         COMPARED["fifo"]
 
@@ -73,6 +74,12 @@ def test_sweeps_are_indexed_by_policy(swept):
     assert swept["sebf"]["seed"].tolist() == [1, 2]
     with pytest.raises(UnknownNameError, match="'fifo'"):
         swept["fifo"]
+    assert list(swept) == ["maxmin", "sebf"] and len(swept) == 2
+    assert {"name": "sebf"} in swept and "fifo" not in swept and 0 not in swept
+    seeds = netsim.sweep(NET, JOBS, allocator="sebf", seed=[1, 2], progress=False)
+    for look in (iter, len, lambda sweep: "sebf" in sweep, lambda sweep: sweep["sebf"]):
+        with pytest.raises(InputError, match="this sweep varied seeds alone, but no policies"):
+            look(seeds)
 
 
 def test_a_comparison_of_several_seeds_is_a_sweep():

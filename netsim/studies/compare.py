@@ -27,7 +27,7 @@ from netsim.results.store import save_comparison
 from netsim.simulation.on_edge import as_edge_workload
 from netsim.simulation.progress import show_progress
 from netsim.studies.grid import runs_of_calls
-from netsim.studies.labels import Policy, label_in, policies_by_label
+from netsim.studies.labels import Policy, is_label_in, label_in, policies_by_label
 from netsim.studies.run import adding_bound
 from netsim.text import named, visible
 from netsim.traces.formats import as_workload
@@ -207,6 +207,9 @@ class Comparison:
         """Return the run of a policy, by its label, or as it was given."""
         return self.results[label_in(policy, self.results, "policy")]
 
+    def __contains__(self, policy: Policy) -> bool:
+        return is_label_in(policy, self.results)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.results)
 
@@ -263,8 +266,10 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
     2  lower bound      28.0000
     """
     if (allocators is None) == (schedulers is None):
+        same = "".join(f"; {kind}= holds for all runs, {kind}s= lists what to compare"
+                       for kind in ("allocator", "scheduler") if kind in settings)
         raise InputError("give either allocators or schedulers to compare; netsim.sweep varies "
-                         "both")
+                         f"both{same}")
     if isinstance(seed, list | tuple | range):
         raise InputError(f"seed: a comparison is of one workload, and so of one seed, not of "
                          f"{list(seed)!r}; netsim.sweep(network, workload, allocator=[...], "

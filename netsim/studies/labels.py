@@ -16,8 +16,8 @@ from netsim.plugins import labelled, parse_named, parse_policy
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.text import named
 
-__all__ = ["Policy", "as_cell", "by_label", "label_in", "label_of", "policies_by_label",
-           "policy_label"]
+__all__ = ["Policy", "as_cell", "by_label", "is_label_in", "label_in", "label_of",
+           "policies_by_label", "policy_label"]
 
 #: What `netsim.make_allocator` takes.
 Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
@@ -113,6 +113,15 @@ def label_in(given: Any, labels: Collection[str], what: str = "baseline") -> str
     if len(alike) == 1:
         return alike[0]
     raise UnknownNameError(what, given, labels)
+
+
+def is_label_in(given: Any, labels: Collection[str]) -> bool:
+    """Whether `label_in` finds a policy."""
+    try:
+        label_in(given, labels)
+    except UnknownNameError:
+        return False
+    return True
 
 
 def by_label(name: str, values: Any, label: Callable[[Any], Any]) -> dict[Any, Any]:

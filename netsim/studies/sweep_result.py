@@ -19,7 +19,7 @@ from netsim.brief import MOST_ROWS, shown
 from netsim.errors import InputError, UnknownNameError
 from netsim.results.csv import read_csv
 from netsim.results.drawing import draw
-from netsim.studies.labels import Policy, label_in
+from netsim.studies.labels import Policy, is_label_in, label_in
 from netsim.studies.run_store import RunStore, Scratch
 from netsim.units import format_count, format_quantity
 
@@ -126,12 +126,25 @@ class Sweep:
         UnknownNameError
             If there is no such policy.
         """
+        column = self._of_policies()
+        return self.table[self.table[column] == self._value(column, policy, "policy")]
+
+    def __contains__(self, policy: Policy) -> bool:
+        return is_label_in(policy, self.grid[self._of_policies()])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.grid[self._of_policies()])
+
+    def __len__(self) -> int:
+        return len(self.grid[self._of_policies()])
+
+    def _of_policies(self) -> str:
+        """Return the column by whose values the sweep is indexed."""
         varied = [name for name in ("allocator", "scheduler") if name in self.columns]
         if not varied:
             raise InputError(f"this sweep varied {', '.join(self.columns) or 'seeds alone'}, but "
                              "no policies, so no policy can be looked up; its table has all runs")
-        label = self._value(varied[0], policy, "policy")
-        return self.table[self.table[varied[0]] == label]
+        return varied[0]
 
     # --- numbers ---------------------------------------------------------------------------
 

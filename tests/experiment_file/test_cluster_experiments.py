@@ -145,6 +145,9 @@ def test_comparisons_of_schedulers(tmp_path):
         netsim.compare(experiment.target, experiment.workload.built, schedulers=["ff", "ff"])
     with pytest.raises(InputError, match="give either allocators or schedulers to compare"):
         netsim.compare(experiment.target, experiment.workload.built)
+    for kind in ("scheduler", "allocator"):
+        with pytest.raises(InputError, match=f"{kind}= holds for all runs, {kind}s= lists what"):
+            netsim.compare(experiment.target, experiment.workload.built, **{kind: ["fifo"]})
 
 
 def test_allocators_are_compared_on_a_cluster_too():
