@@ -48,7 +48,7 @@ def collective(name: str, network: str, ranks: int | None, last: str, first: str
                single: bool, algorithm: str | None, form: str, servers: int | None,
                options: tuple[str, ...], allocator: str, as_csv: bool, as_json: bool,
                plot: str | None) -> None:
-    """Print time, algbw and busbw of a collective over a range of sizes, as nccl-tests do.
+    """Measure a collective over a range of sizes, as nccl-tests do.
 
     Each size is --factor times the one before, from --from to --bytes, which is always included.
 

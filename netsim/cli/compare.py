@@ -35,7 +35,7 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
             format: str, quiet: bool, plugins: bool, allocators: tuple[str, ...],
             schedulers: tuple[str, ...], baseline: str | None, plots: tuple[str, ...],
             as_json: bool) -> None:
-    """Run an experiment under several allocators, or schedulers, and compare them."""
+    """Compare allocators, or schedulers, in one experiment."""
     from netsim.cli.tables import print_comparison
     from netsim.plots.bars import check_plottable, save_plot
     from netsim.plots.pictures import check_picture, lacking_on

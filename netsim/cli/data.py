@@ -13,7 +13,7 @@ __all__ = ["data"]
 
 @click.group()
 def data() -> None:
-    """List and fetch public traces and tables, which are not part of netsim."""
+    """List and fetch public traces and tables. They are not part of netsim."""
 
 
 @data.command("list")
@@ -40,9 +40,9 @@ def listing(as_json: bool) -> None:
 @click.option("--from", "source", metavar="URL",
               help="Mirror: the URL of a folder that has the files under the same names.")
 def fetch(name: str, folder: str | None, source: str | None) -> None:
-    """Download a public trace or a set of tables, unless it is there already, and print its path.
+    """Download a public trace or a set of tables, and print its path.
 
-    Files are accepted only with the digest in netsim data list. Needs the extra data.
+    What is there already is not downloaded again. Files are accepted only with the digest in netsim data list. Needs the extra data.
     """
     from netsim.traces.public import fetch as fetched
 

@@ -16,7 +16,10 @@ __all__ = ["init"]
 @click.option("--edge", "on_edge", is_flag=True,
               help="For jobs on edge servers and a cloud.")
 def init(file: str, on_cluster: bool, on_edge: bool) -> None:
-    """Write an experiment file with every option explained, to FILE or experiment.toml."""
+    """Write an experiment file with every option explained.
+
+    FILE is experiment.toml by default.
+    """
     from netsim.experiment_file.load import write_template
 
     if on_cluster and on_edge:

@@ -42,7 +42,7 @@ class _Kind(click.Choice[str]):
 @click.argument("name", required=False)
 @JSON
 def listing(kind: str | None, name: str | None, as_json: bool) -> None:
-    """List the kinds of things that have names, the names of a kind, or the options of a name."""
+    """List kinds of things, names of a kind, or options of a name."""
     from netsim.cli.options import find_own_modules
     from netsim.experiment_file.catalogue import catalogue, details
 

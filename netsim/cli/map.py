@@ -44,7 +44,9 @@ __all__ = ["map_command"]
 def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mapping: str,
                 stages: int | None, micro_batches: int, allreduce: str, seed: int | None,
                 time_limit: str, plot: str | None, as_json: bool) -> None:
-    """Map a job's replicas to servers, and compare the iteration time with its bounds.
+    """Map a job's replicas to servers.
+
+    Their iteration times are compared with each other and with bounds.
 
     MODEL is a neural network of the catalogue, see netsim list models.
     """

@@ -45,9 +45,9 @@ __all__ = ["predict"]
 def predict(workload: str, predictors: tuple[str, ...], train: float, path: str | None,
             seed: int | None, quiet: bool, format: str | None, settings: tuple[str, ...],
             as_json: bool, plugins: bool) -> None:
-    """Compare predictors of how many iterations the jobs of WORKLOAD run for.
+    """Compare predictors of the numbers of iterations of jobs.
 
-    They learn from the groups and users of its first jobs, and predict the others.
+    They learn from the groups and users of the first jobs of WORKLOAD, and predict the others.
     """
     from netsim.errors import InputError
     from netsim.plots.bars import check_plottable, save_plot

@@ -17,8 +17,9 @@ __all__ = ["report"]
               help="File to write; by default FOLDER/report.html.")
 @click.option("--title", help="Title of the page; by default the name of the experiment.")
 def report(folder: str, out: str | None, title: str | None) -> None:
-    """Write the run, comparison, sweep or reproduction in FOLDER as one self-contained HTML page.
+    """Write the results in FOLDER as one HTML page.
 
+    FOLDER is that of a run, a comparison, a sweep or a reproduction. The page needs no other file.
     In its figures you can hide policies, and zoom into timelines.
     """
     from netsim.plots.report import save_report

@@ -34,7 +34,7 @@ __all__ = ["reproduce"]
 def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, trace: str | None,
               workers: int, resume: bool, out: str | None, page: str | None,
               as_json: bool) -> None:
-    """Reproduce a figure of a paper, and compare the results with the paper's claims.
+    """Reproduce a figure of a paper, and check the paper's claims.
 
     A second call computes only the runs that are missing. The exit code is 1 if a run failed.
     """

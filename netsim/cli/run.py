@@ -17,7 +17,7 @@ __all__ = ["run"]
                    "ui.perfetto.dev or chrome://tracing.")
 def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
         format: str, quiet: bool, timeline: bool, plugins: bool) -> None:
-    """Run an experiment: a TOML file, or the name of a ready-made one."""
+    """Run an experiment: a TOML file, or a ready-made one."""
     from netsim.cli.tables import print_result
     from netsim.plots.perfetto import save_with_timeline
     from netsim.results.result import asked_for

@@ -58,7 +58,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], points: 
           seeds: str | None, workers: int, resume: bool, backend: str, scheduler: str | None,
           options: tuple[str, ...], settings: tuple[str, ...], out: str | None, quiet: bool,
           as_json: bool, plugins: bool) -> None:
-    """Run an experiment for every combination of some settings, and for every seed.
+    """Run an experiment for each combination of settings and seeds.
 
     A second call computes only the runs that are missing. The exit code is 1 if a run failed.
     """

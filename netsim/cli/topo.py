@@ -30,7 +30,7 @@ def topo() -> None:
               help="Draw the network as a .png, .pdf or .svg.")
 @JSON
 def show(network: str, plot: str | None, as_json: bool) -> None:
-    """Print properties of a network: hosts, links, bisection bandwidth, oversubscription.
+    """Print hosts, links and bandwidths of a network.
 
     NETWORK is the name of a ready-made network, see netsim list topologies, or a .toml, .graphml,
     .gml or .json file; a .topo file of htsim, a topology .txt of the HPCC simulator or of SimAI, or

@@ -26,7 +26,7 @@ def trace() -> None:
 @click.pass_context
 def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str, ...],
           as_json: bool, plugins: bool) -> None:
-    """Print a summary of a trace, or all of its errors with line numbers.
+    """Print a summary of a trace, or all its errors by line.
 
     FILE may be the name of a ready-made workload. The exit code is 2 if there are errors.
     """
@@ -63,8 +63,9 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
 @PLUGINS
 def convert(source: str, target: str, format: str | None, to: str | None, network: str | None,
             seed: int | None, settings: tuple[str, ...], plugins: bool) -> None:
-    """Write a workload in another format: .json is explicit, .txt the coflow benchmark, .et Chakra.
+    """Write a workload in another format.
 
+    The ending of TARGET says which: .json, explicit; .txt, the coflow benchmark; .et, Chakra.
     SOURCE may be the name of a ready-made workload. An existing TARGET is replaced.
     """
     from netsim.studies.convert import convert as converted

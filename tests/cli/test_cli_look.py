@@ -139,3 +139,12 @@ def test_help_fits_the_screen(netsim, command) -> None:
     assert done.exit_code == 0
     assert done.stdout.startswith("Usage: netsim")
     assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("command", [[], ["data"], ["topo"], ["trace"]])
+def test_what_commands_do_is_not_cut_at_80_columns(netsim, command, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = netsim(*command, "--help").stdout.split("Commands:\n")[1]
+    lines = listed.splitlines()
+    assert lines and all(line.endswith(".") and not line.endswith("...") for line in lines)
+    assert max(map(len, lines)) <= 80
