@@ -40,10 +40,10 @@ def compiled(kernel: Callable[..., Any]) -> Any:
 
 
 def in_place(kernel: Callable[..., Any]) -> Any:
-    """Compile a kernel that makes no arrays, directly or in kernels that it calls.
+    """Compile a kernel that makes no arrays, and calls no kernel that does.
 
-    Unlike with `compiled`, references to its arguments are not counted, which would take longer
-    than many of the loops.
+    References to its arguments are not counted, as they are with `compiled`: counting would take
+    longer than many of the loops.
     """
     return _compiled(kernel, _nrt=False)
 

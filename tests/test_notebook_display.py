@@ -65,7 +65,7 @@ def test_comparisons_are_indexed_by_policy():
     assert len(COMPARED) == 3
     assert COMPARED["sebf"] is COMPARED.results["sebf"]
     assert COMPARED["aalo:queues=3"] is COMPARED["aalo (queues=3)"]
-    assert "aalo:queues=3" in COMPARED and "fifo" not in COMPARED and 0 not in COMPARED
+    assert [each in COMPARED for each in ("aalo:queues=3", "fifo", 0)] == [True, False, False]
     with pytest.raises(UnknownNameError, match="'fifo'"):
         COMPARED["fifo"]
 
@@ -74,8 +74,9 @@ def test_sweeps_are_indexed_by_policy(swept):
     assert swept["sebf"]["seed"].tolist() == [1, 2]
     with pytest.raises(UnknownNameError, match="'fifo'"):
         swept["fifo"]
-    assert list(swept) == ["maxmin", "sebf"] and len(swept) == 2
-    assert {"name": "sebf"} in swept and "fifo" not in swept and 0 not in swept
+    assert list(swept) == ["maxmin", "sebf"]
+    assert len(swept) == 2
+    assert [each in swept for each in ({"name": "sebf"}, "fifo", 0)] == [True, False, False]
     seeds = netsim.sweep(NET, JOBS, allocator="sebf", seed=[1, 2], progress=False)
     for look in (iter, len, lambda sweep: "sebf" in sweep, lambda sweep: sweep["sebf"]):
         with pytest.raises(InputError, match="this sweep varied seeds alone, but no policies"):

@@ -198,7 +198,10 @@ class DCLAS(Allocator):
 
     @property
     def compiled_rule(self) -> Rule | None:
-        """The policy as a compiled rule, if coflows move exactly on thresholds, by size alone."""
+        """The policy as a compiled rule; None if an option that rules cannot follow was changed.
+
+        These are `observe`, `fifo`, `sharing`, `decisions` and `one_queue_per_move`.
+        """
         has_state = self._interval != 0 or self.fifo == "entry" or self.one_queue_per_move
         if has_state or self.sharing == "equal" or self.decisions == "coflow":
             return None

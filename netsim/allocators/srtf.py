@@ -67,7 +67,7 @@ class SRTF(Allocator):
 
 @dataclass(frozen=True)
 class CoflowFair(Allocator):
-    """Max-min fairness among coflows, whose weight their unfinished flows share equally.
+    """Max-min fairness among coflows; the unfinished flows of a coflow share its weight.
 
     A flow of coflow c has the weight w_c/n_c, where n_c is the number of c's unfinished flows.
     """

@@ -91,10 +91,11 @@ def worker_usage(result: Result) -> pd.DataFrame:
 
 
 def suspended_jobs(result: Result) -> int:
-    """Count the suspensions of whole jobs, after which none of a job's chunks trained.
+    """Count how often a job was suspended, that is, how often preemption left it not training.
 
-    For schedulers of whole jobs, these are the preemptions. A scheduler of chunks suspends a job
-    by displacing its last chunk that trains, at the edge or in the cloud.
+    With a scheduler of whole jobs, each preemption is a suspension. With a scheduler of chunks, a
+    job is suspended when a chunk is displaced and no other chunk of the job trains, neither at the
+    edge nor in the cloud.
 
     Parameters
     ----------

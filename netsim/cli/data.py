@@ -42,7 +42,8 @@ def listing(as_json: bool) -> None:
 def fetch(name: str, folder: str | None, source: str | None) -> None:
     """Download a public trace or a set of tables, and print its path.
 
-    What is there already is not downloaded again. Files are accepted only with the digest in netsim data list. Needs the extra data.
+    What is there already is not downloaded again. Files are accepted only with the digest in
+    netsim data list. Needs the extra data.
     """
     from netsim.traces.public import fetch as fetched
 

@@ -26,7 +26,9 @@ class Algorithm:
     ----------
     phases : callable
         Function of the number of ranks and the options that returns the rounds of each phase.
-    cuts : callable Likewise, for `Schedule.cuts`. options : tuple of str
+    cuts : callable
+        Likewise, for `Schedule.cuts`.
+    options : tuple of str
         The options that it takes.
     copies : callable
         Likewise, for `Schedule.copies`.

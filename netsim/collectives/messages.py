@@ -139,9 +139,11 @@ class Schedule:
     phase_lengths : tuple of int
         The number of rounds of each phase.
     cuts : tuple of int
-        The number of parts of the data, the number of parts of each part, and so on.
+        How the data is divided: into ``cuts[0]`` parts, each of them into ``cuts[1]``, and so on.
+        The smallest parts are the pieces.
     copies : int
-        The number of copies of the pieces, if each rank has its own.
+        How often there are such pieces: once per rank in an all-to-all, because each rank has data
+        of its own; once if all ranks work on the same data.
     order : tuple of int, optional
         The rank at each position; position p is rank p if not given.
     in_turn : bool

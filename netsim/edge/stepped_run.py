@@ -25,7 +25,8 @@ class SteppedRun:
     arrived : int
         The number of jobs that have arrived from the scheduler's point of view.
     over : bool
-        Whether all future events are known, unless a job is submitted.
+        Whether `times` has the end of every job, so that no event changes it any more, unless
+        another job is submitted.
     """
 
     @property

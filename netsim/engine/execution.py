@@ -19,8 +19,8 @@ Ints = NDArray[np.int64]
 class Execution(ABC):
     """Base of the ways in which placed jobs run.
 
-    The methods that start, stop and measure jobs are abstract. The others fit jobs that may start
-    at any time, on as many GPUs as they ask for, and need no data.
+    The methods that start, stop and measure jobs are abstract. The others are right for jobs that
+    can start at any time, without data being sent to them first, on as many GPUs as they ask for.
 
     Parameters
     ----------

@@ -28,10 +28,10 @@ _BACKWARD = 2.0
 
 
 def parallel_models() -> dict[str, int]:
-    """Return the names of the catalogue's models with the least number of GPUs of each.
+    """Return the least number of GPUs that each model of the catalogue needs, by its name.
 
-    It is the least number of stages such that each stage's state (see ``catalogue.toml``) fits into
-    a GPU's memory.
+    With fewer GPUs, and thus fewer stages, the state of a stage (see ``catalogue.toml``) would not
+    fit into the memory of a GPU.
 
     Examples
     --------

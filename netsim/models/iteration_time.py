@@ -200,8 +200,16 @@ def alpha_max(model: ParallelModel, server: ServerKind) -> float:
 def alpha_min_bound(model: ParallelModel, server: ServerKind) -> float:
     """Compute a lower bound on the time of an iteration over all placements, in seconds.
 
-    Each term is minimised separately. For a job inside one server, and B_intra not less than
-    B_inter, the bound is ``max(p^f + p^b + (2 d^in + 2 d^out + D)/B_intra)``.
+    Each term of `iteration_parts` is taken at its least, even if no placement makes all of them
+    least. If B_intra is at least B_inter, the bound of an asynchronous pipeline without slices and
+    experts is the maximum over stages of ``p^f + p^b + (2 d^in + 2 d^out + D)/B_intra``, which a
+    placement on one server reaches. The symbols are those of `iteration_parts`.
+
+    Parameters
+    ----------
+    model : ParallelModel
+    server : ServerKind
+        The kind of all servers.
 
     Raises
     ------

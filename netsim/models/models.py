@@ -126,8 +126,8 @@ class ParallelModel:
         the other, and all-reduce after the last stage has finished the last one. 0 for an
         asynchronous pipeline, in which stages do not wait for each other.
     backward_factor, allreduce_factor : float
-        Factors by which p^b and the time of the all-reduce count, below 1 if computation and
-        communication overlap.
+        Factors of the times of the backward computation and of the all-reduce. They are below 1 if
+        computation and communication overlap.
 
     Attributes
     ----------

@@ -105,14 +105,16 @@ class LiveNetwork(Topology):
 
     def with_trunks(self, capacity: Mapping[int, float], now: NDArray[np.float64]
                     ) -> Mapping[int, float]:
-        """Return new capacities of links, including those of trunks that follow from them.
+        """Return changed capacities of links, together with those of their trunks.
+
+        A trunk has the capacity of all its links together.
 
         Parameters
         ----------
         capacity : mapping of int to float
-            In bytes per second.
+            The links that change, and their new capacities, in bytes per second.
         now : ndarray of float, shape (links,)
-            The capacity of each link so far.
+            The capacity of each link before the change.
         """
         return capacity
 

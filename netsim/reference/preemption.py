@@ -121,7 +121,7 @@ class ClusterJob:
         return self.segments[-1].run + (self.iterations - self.kept) * self.iteration_s
 
     def progress(self, now: Number) -> Number:
-        """Return the iterations done, the part of one included."""
+        """Return the number of iterations done, with the fraction of the current one."""
         if self.state != "holding" or has_come(now, self.segments[-1].run):
             return self.kept
         return self.kept + (now - self.segments[-1].run) / self.iteration_s

@@ -299,7 +299,7 @@ class InOrderRun:
         return waiting.come
 
     def refuses_alike(self, view: ClusterView) -> bool:
-        """Whether GPUs that do not suit a job suit no other job of the same size."""
+        """Whether free GPUs that do not suit a job suit no other job of its size either."""
         placement = view.placement
         return not self._sliced and (getattr(placement, "refuses_by_size", False)
                                      or not getattr(placement, "refuses", True))

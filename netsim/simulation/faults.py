@@ -147,9 +147,9 @@ class Faults:
         return change.at if self._seen is None else self._seen(change.at)
 
     def goes_live(self, change: Change) -> bool:
-        """Whether a change moves flows while their routes are still fixed.
+        """Whether a change is the first that may change routes.
 
-        If so, routes are not fixed any more from then on, and `network` changes.
+        If so, `network` from then on is one that routes around dead links.
         """
         live = (not isinstance(self.network, LiveNetwork)
                 and moves_flows(self.given, change.capacity))
@@ -273,7 +273,7 @@ class JobsOnHosts:
                 for transfer, demand in job.rerouted().items()}
 
     def lose(self, host: int, restart: bool) -> None:
-        """Start no more jobs on a host, if its failure makes jobs restart."""
+        """Keep jobs off a host until it is repaired, if its failure makes them restart."""
         if restart:
             self._lost[host] = None
 

@@ -36,7 +36,7 @@ class Asked(NamedTuple):
     changed : tuple of str
         Parts of the view that it changed.
     out_of_line : tuple of int
-        Jobs whose keys have changed though the order has not said so.
+        Waiting jobs whose keys now differ from those in the order.
     """
 
     now: float

@@ -35,8 +35,9 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
     - anything that it declares not to know: bytes not sent yet if its ``information`` is
       ``"agnostic"``, coflows not emitted yet unless it is ``"job-clairvoyant"``.
 
-    An agnostic policy that returns an order is held to that order, as it is served by sizes. A
-    policy that has a ``compiled_rule``, too, must give the same rates by both.
+    If an agnostic policy returns an order, only the order must not depend on sizes. The rates may,
+    because the fabric, which serves the coflows in this order, knows the sizes. If a policy has a
+    ``compiled_rule``, ``allocate`` and the rule must give the same rates.
 
     If it claims to be ``work_conserving``, each unfinished flow must cross a full link. Unless it
     declares ``stall_free = False``, some flow must get a rate, or the policy ask to be woken, as

@@ -146,5 +146,6 @@ def test_what_commands_do_is_not_cut_at_80_columns(netsim, command, monkeypatch)
     monkeypatch.setenv("COLUMNS", "80")
     listed = netsim(*command, "--help").stdout.split("Commands:\n")[1]
     lines = listed.splitlines()
-    assert lines and all(line.endswith(".") and not line.endswith("...") for line in lines)
+    assert len(lines) > 0
+    assert all(line.endswith(".") and not line.endswith("...") for line in lines)
     assert max(map(len, lines)) <= 80

@@ -51,8 +51,9 @@ class Callbacks(NamedTuple):
 class EdgeTraffic:
     """Sends coflows and sets timers on behalf of chunks.
 
-    The chunks of all jobs are numbered consecutively. Each has three limits of the network: those
-    of its upload, its push and its pull; and one for each further upload of the chunk.
+    The chunks of all jobs are numbered consecutively. The network limits the rate of each flow of a
+    chunk. A chunk has a limit for its upload, one for its pushes and one for its pulls. If it is
+    uploaded again, each further upload has a limit of its own.
 
     Parameters
     ----------
@@ -75,7 +76,8 @@ class EdgeTraffic:
     exchange : ndarray of float, shape (chunks,)
         Seconds per mini-batch that push and pull should take together.
     batches : ndarray of float, shape (chunks,)
-        Mini-batches left. Fluid training updates it when a chunk stops, rounds with each one.
+        Mini-batches left. Training in rounds updates it after each mini-batch, fluid training only
+        when a chunk stops.
     wasted : ndarray of float, shape (chunks,)
         Seconds computed on mini-batches that were dropped.
     """

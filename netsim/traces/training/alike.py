@@ -99,7 +99,7 @@ class AlikeRanks:
         self._go_on(self._add(name, "pp", None, 0.0, family, ranks, self._front), False)
 
     def programs(self) -> Programs:
-        """Return all operations; a rank ends an iteration when all that it has begun is done."""
+        """Return all operations; an iteration of a rank ends when all its operations are done."""
         end = self._add("end", "end", None, 0.0, -1, self._ranks, (*self._front, *self._behind))
         return Programs(tuple(self._rows), tuple(dict.fromkeys(self._after)),
                         tuple((first, end) for first in self._firsts), tuple(self._made),

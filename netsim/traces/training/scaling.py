@@ -177,7 +177,7 @@ class Layout(NamedTuple):
         return t + self.tp * (j + self.replicas * stage)
 
     def groups_of(self, j: int) -> dict[str, range]:
-        """Return the replicas in the group of each kind that contains replica j."""
+        """Return the replicas in the groups of replica j, by kind of group."""
         cp, ep, count = self.cp, self.ep, self.replicas
         first, block = j // cp * cp, j // ep * ep
         return {"replica": range(j, j + 1), "cp": range(first, first + cp),
