@@ -3,9 +3,9 @@
 Run as ``python docs/figures.py [NAME ...]``; without names, it draws those that take less than a
 minute each. Figures of reproductions are drawn by their names, such as ``parrot-fig5``; their runs
 are kept in ``reproductions/``. Where ``NETSIM_TRACES`` names a folder with the public traces, those
-are used. The figures of the front page and of the gallery are drawn by the code above them. The
-speed of a machine is drawn by ``tests/bench/scale.py`` and its neighbours, the rooms by
-``docs/rooms.py``.
+are used. The figures of the front page, of the gallery and of ``own-data.md`` are drawn by the code
+above them. The speed of a machine is drawn by ``tests/bench/scale.py`` and its neighbours, the
+rooms by ``docs/rooms.py``.
 """
 
 import os
@@ -26,6 +26,7 @@ from netsim.studies.compare import compare_experiment
 
 DOCS = Path(__file__).resolve().parent
 LARGE = 200_000  # bytes of an SVG beyond which its bars are smaller, and quicker to show, as pixels
+PAGES = ("index", "gallery", "own-data")  # whose code draws their figures
 TRACES = Path(os.environ.get("NETSIM_TRACES", "none"))
 
 
@@ -141,17 +142,19 @@ def reproduced(name):
 
 
 def gallery():
-    """Draw the figures of the front page and of the gallery, by the code above them."""
-    pages = "".join((DOCS / f"{page}.md").read_text() for page in ("index", "gallery"))
-    for code, name in re.findall(r"```python\n((?:(?!```).)*)```\n\n!\[.*?\]\(img/([\w-]+)\.svg\)",
-                                 pages, re.DOTALL):
-        names = {}
+    """Draw the figures of pages whose code draws them, by the blocks of code above them."""
+    block = re.compile(r"```python\n((?:(?!```).)*)```(?:\n\n!\[.*?\]\(img/([\w-]+)\.svg\))?",
+                       re.DOTALL)
+    before = os.getcwd()
+    for page in PAGES:
+        names = {"__name__": "__main__"}
         with TemporaryDirectory() as folder:
-            before = os.getcwd()
             os.chdir(folder)
-            exec(compile(code, name, "exec"), names)
+            for code, name in block.findall((DOCS / f"{page}.md").read_text()):
+                exec(compile(code, page, "exec"), names)
+                if name:
+                    yield name, names["ax"]
             os.chdir(before)
-        yield name, names["ax"]
 
 
 def save(name, ax):
