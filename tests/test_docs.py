@@ -120,6 +120,17 @@ def test_the_reference_goes_room_by_room():
         assert listed == re.findall(r"auto(?:class|function):: netsim\.([\w.]+)\n", page)
 
 
+def test_the_reference_has_the_functions_that_draw():
+    """Those of the table of the page on pictures."""
+    page = (ROOT / "docs" / "pictures.md").read_text()
+    table = page.partition("## Functions\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.*\)`.*) \| `(\w+)` \|$", table, re.MULTILINE)
+    named = [f"plots.{module}.{name}" for functions, module in rows
+             for name in re.findall(r"`(\w+)\(", functions)]
+    assert len(named) > 20
+    assert {*named} <= {*REFERENCE}
+
+
 def test_the_reference_has_an_entry_per_attribute(tmp_path):
     """Also those of ``src, dst : int``: Sphinx itself would take ``src,`` for the type of `dst`."""
     pytest.importorskip("sphinx")
