@@ -76,7 +76,7 @@ def shown(text: str, columns: Any, total: int | None = None) -> str:
     table = pd.DataFrame(columns)
     total = len(table) if total is None else total
     table = table.dropna(axis="columns", how="all").iloc[:MOST_ROWS, :_MOST_COLUMNS]
-    more = f"<p>the first of {total:,} rows</p>" if total > len(table) else ""
+    more = f"<p>the first {len(table):,} of {total:,} rows</p>" if total > len(table) else ""
     texts = table.assign(**{str(name): format_aligned(table[name]) for name in table
                             if table[name].dtype.kind == "f"})
     body = texts.to_html(index=False, border=0, na_rep="")

@@ -22,13 +22,13 @@ def swept(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("thing", "words"), [
-    (NET, ["egress-0", "capacity (Gbps)", "the first of 80 rows"]),
-    (JOBS, ["arrival_s", "&lt;b&gt;", "the first of 30 rows"]),
-    (RESULT, ["jct_s", "the first of 30 rows"]),
+    (NET, ["egress-0", "capacity (Gbps)", "the first 12 of 80 rows"]),
+    (JOBS, ["arrival_s", "&lt;b&gt;", "the first 12 of 30 rows"]),
+    (RESULT, ["jct_s", "the first 12 of 30 rows"]),
     (COMPARED, ["sebf", "total JCT (s)", "lower bound"]),
     (netsim.Cluster(gpus=[8] * 20 + [4], nic="25Gbps"), [
-        "21 servers, 164 GPUs", "NIC (Gbps)", ">25<", "the first of 21 rows"]),
-    (netsim.Simulation(NET, JOBS), ["0 of 30 coflows done", "running", "the first of 30 rows"])])
+        "21 servers, 164 GPUs", "NIC (Gbps)", ">25<", "the first 12 of 21 rows"]),
+    (netsim.Simulation(NET, JOBS), ["0 of 30 coflows done", "running", "the first 12 of 30 rows"])])
 def test_a_table_of_at_most_a_screen(thing, words):
     html = thing._repr_html_()
     assert html.count("<tr") <= 14
@@ -47,7 +47,7 @@ def test_of_a_view_an_allocation_and_a_sweep(swept):
                   netsim.Allocation(order=np.arange(30), leftover="maxmin")):
         html = given._repr_html_()
         assert html.count("<tr") <= 14
-        assert ("the first of 30 rows" in html) == (given.weights is None)
+        assert ("the first 12 of 30 rows" in html) == (given.weights is None)
     assert swept._repr_html_().count("<tr") == 1 + 4
 
 
@@ -55,7 +55,7 @@ def test_a_simulation_shows_its_jobs_as_they_are_now():
     """At 1 Gbps the 30 flows of 1 MB into one port take 240 ms; looking at them changes nothing."""
     run = netsim.Simulation(NET, JOBS, allocator="fifo").run(until=0.1)
     html = run._repr_html_()
-    assert "the first of 18 rows" in html
+    assert "the first 12 of 18 rows" in html
     assert ">done<" not in html
     assert run.run().result().jobs.equals(netsim.simulate(NET, JOBS, allocator="fifo").jobs)
 
