@@ -102,7 +102,7 @@ def _draw_worth(ax: Axes, worths: Iterable[Worth], runs: Runs) -> None:
     ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks(range(len(line)), [words(each.restore) for each in line])
     dress(ax, "y")
-    name_axes(ax, "to restore takes")
+    name_axes(ax, "restore time")
 
 
 def _mean_and_range(ratios: pd.Series) -> tuple[float, float, float]:
