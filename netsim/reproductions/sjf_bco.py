@@ -147,8 +147,12 @@ def _draw_lines(key: str, sweep: Sweep) -> Axes:
     means = sweep.means(list(_METRICS))
     if "scheduler" in means:
         means = means.assign(scheduler=means["scheduler"].map(_words))
-    return panels({what: metric for metric, what in _METRICS.items()},
-                  lambda metric, ax: line_facets(means, metric, ax=ax, x=key))
+    ends = ("", "_low", "_high")
+    parts = {what: means[[*sweep.columns, "runs", *(f"{metric}{end}" for end in ends)]].rename(
+        columns={f"{metric}{end}": f"time_s{end}" for end in ends})
+        for metric, what in _METRICS.items()}
+    both = pd.concat(parts, names=["of"]).reset_index("of")
+    return line_facets(both, "time_s", x=key, col="of", among={"of": parts})
 
 
 # --- the schedules on a network ------------------------------------------------------------
