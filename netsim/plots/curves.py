@@ -13,6 +13,8 @@ from netsim.plots.style import (
     GREY,
     INK,
     add_legend,
+    add_note,
+    add_note_to,
     dress,
     log_seconds,
     looks,
@@ -150,7 +152,7 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     A job is active from its arrival to its end, a coflow from the time it becomes valid to its
     finish, a worker of an edge-cloud while it trains. Coflows that had not completed when a run was
     stopped are not recorded and do not count. If there are too many changes to be seen, the curves
-    show means over 200 intervals.
+    show means over 200 intervals, and a note says so.
 
     Parameters
     ----------
@@ -175,21 +177,36 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
         If the table was not recorded, or there is nothing to draw.
     """
     require_matplotlib()
-    from matplotlib.ticker import MaxNLocator
-
     if of not in _ACTIVE:
         raise UnknownNameError("curve", of, _ACTIVE)
+    count = _check_active(results, of)
+    given = ax
+    if ax is None:
+        ax = new_axes(height_in=1.9 + 0.13 * (count // 3))
+    note = _draw_active(results, of, ax)
+    if note:
+        add_note(ax.figure.canvas.figure, note) if given is None else add_note_to(ax, note)
+    return ax
+
+
+def _check_active(results: Mapping[str, Result], of: str) -> int:
+    """Return how many results have anything to count; raise an error if none has."""
     _check_recorded(results, of)
-    spells = [label for label, result in results.items() if _has_rows(result, of)]
-    if not spells:
+    count = sum(_has_rows(result, of) for result in results.values())
+    if not count:
         raise InputError("there is nothing to draw: " + (
             "nothing has trained at the edge" if of == "training" else f"no {of} have completed"))
-    if ax is None:
-        ax = new_axes(height_in=1.9 + 0.13 * (len(spells) // 3))
-    style = looks(spells, results)
-    name, curves = active_counts(results, of, _CHANGES, _BINS)
+    return count
+
+
+def _draw_active(results: Mapping[str, Result], of: str, ax: Axes) -> str:
+    """Draw what `active_curves` does on axes, and return the note that belongs under them."""
+    from matplotlib.ticker import MaxNLocator
+
+    name, curves, note = active_counts(results, of, _CHANGES, _BINS)
+    style = looks(curves, results)
     for index, (label, (times, counts)) in enumerate(curves.items()):
-        marks = {"markevery": (0.03 + 0.25 * index / len(spells), 0.25)} if len(spells) > 1 else {
+        marks = {"markevery": (0.03 + 0.25 * index / len(curves), 0.25)} if len(curves) > 1 else {
             "marker": ""}
         tag(label, *ax.step(times, counts, where="post", label=short(label),
                             **style[label].line() | marks))
@@ -200,13 +217,13 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     dress(ax, "both")
     ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     uncover(ax)
-    if len(spells) > 1:
+    if len(curves) > 1:
         add_legend(ax)
-    return ax
+    return note
 
 
 def active_counts(results: Mapping[str, Result], of: str, most: int, intervals: int
-                  ) -> tuple[str, dict[str, tuple[Floats, Floats]]]:
+                  ) -> tuple[str, dict[str, tuple[Floats, Floats]], str]:
     """Return the curves that `active_curves` draws.
 
     Parameters
@@ -222,13 +239,18 @@ def active_counts(results: Mapping[str, Result], of: str, most: int, intervals: 
         What is counted.
     curves : dict
         Instants, and the number active from each on, by label.
+    note : str
+        Says that there are means, and of which curves; empty if all are exact.
     """
     spells = {label: _active_times(result, of) for label, result in results.items()
               if _has_rows(result, of)}
     span = (max(ends.max() for _, ends in spells.values())
             - min(starts.min() for starts, _ in spells.values())) if spells else 0.0
-    return _ACTIVE[of][2], {label: _counts(starts, ends, span, most, intervals)
-                            for label, (starts, ends) in spells.items()}
+    steps = {label: _counts(starts, ends) for label, (starts, ends) in spells.items()}
+    curves = {label: thin_steps(*each, span, most, intervals) for label, each in steps.items()}
+    note = f"curves of more than {most:,} changes: means over {intervals:,} intervals"
+    thinned = any(len(times) > most for times, _ in steps.values())
+    return _ACTIVE[of][2], curves, note if thinned else ""
 
 
 def _active_rows(result: Result, of: str) -> pd.DataFrame:
@@ -251,13 +273,12 @@ def _active_times(result: Result, of: str) -> tuple[Floats, Floats]:
     return starts[counted], np.where(np.isnan(ends), stop or 0.0, ends)[counted]
 
 
-def _counts(starts: Floats, ends: Floats, span: float, most: int = _CHANGES,
-            intervals: int = _BINS) -> tuple[Floats, Floats]:
-    """Return instants and the number active from each on; if there are many, means."""
+def _counts(starts: Floats, ends: Floats) -> tuple[Floats, Floats]:
+    """Return instants and the number active from each on."""
     changes = np.concatenate((starts, ends))
     times, inverse = np.unique(changes, return_inverse=True)
     steps = np.bincount(inverse, np.repeat((1.0, -1.0), len(starts)), len(times))
-    return thin_steps(times, np.rint(np.cumsum(steps)), span, most, intervals)
+    return times, np.rint(np.cumsum(steps))
 
 
 def thin_steps(times: Floats, values: Floats, span: float, most: int = _CHANGES,
@@ -358,9 +379,10 @@ def timeline(results: Mapping[str, Result]) -> list[Axes]:
     figure = new_figure(sum(heights) + 0.4 + 0.15 * (len(results) // 2))
     panels = list(figure.subplots(len(heights), sharex=True, squeeze=False,
                                   height_ratios=heights)[:, 0])
-    active_curves(results, "jobs", panels[0])
-    for panel, of in zip(panels[1:], below, strict=False):
-        active_curves(results, of, panel)
+    _check_active(results, "jobs")
+    notes = {_draw_active(results, of, panel)
+             for of, panel in zip(("jobs", *below), panels, strict=False)}
+    for panel in panels[1:]:
         if (legend := panel.get_legend()) is not None:
             legend.remove()
     if decided and first is not None:
@@ -369,4 +391,6 @@ def timeline(results: Mapping[str, Result]) -> list[Axes]:
     for panel in panels[:-1]:
         panel.set_xlabel("")
     figure.align_ylabels(panels[:1 + len(below)])
+    if note := max(notes):  # all panels have the same, or none
+        add_note(figure, note)
     return panels

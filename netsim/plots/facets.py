@@ -26,6 +26,7 @@ from netsim.plots.style import (
     looks,
     name_axes,
     new_figure,
+    on_lines,
     require_matplotlib,
     short,
     tag,
@@ -70,7 +71,11 @@ _MOST, _ABREAST = 36, 3
 _PANEL_IN, _MARGIN_IN = (2.1, 1.7), (0.5, 0.75)
 
 _BAR_IN, _LETTER_IN = 0.15, 0.058  # height of a bar, width of a letter of a title
+_TITLE = 30  # most letters of a line of a title
 _APART_IN = 0.3  # distance of labels of axes of panels beside each other
+
+#: Least width and height of axes, and the height of a line of the note.
+_LEAST_IN, _NOTE_IN = (1.5, 1.2), 0.12
 
 #: The roles that each kind of figure has, in the order in which they are filled.
 _LINES, _PANELS = ("x", "hue", "col", "row", "style"), ("hue", "col", "row")
@@ -168,6 +173,8 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
         _legend_above(figure, axes, _key(roles, values, {
             each: look for each, look in styled.items() if each in shown}))
     _say(interval_note(known, y, most_points=len(axis.places)), figure, ax)
+    if ax is None:
+        _make_room(figure, axes, panels)
     return axes[0]
 
 
@@ -207,6 +214,8 @@ def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
         if tones:
             _legend_above(figure, axes, tones)
     _say(interval_note(known, y), figure, ax)
+    if ax is None:
+        _make_room(figure, axes, panels)
     return axes[0]
 
 
@@ -244,6 +253,7 @@ def scatter_facets(means: pd.DataFrame, metric: str = "over_lower_bound", *,
     name_shades(figure.colorbar(dots, ax=axes, fraction=0.05, pad=0.02), metric)
     others = f"; {', '.join(map(words, spare))} drawn too" if spare else ""
     add_note(figure, interval_note(known[["runs"]], metric) + others)
+    _make_room(figure, axes, panels)
     return axes[0]
 
 
@@ -280,6 +290,7 @@ def cdf_facets(sweep: Sweep, of: str = "jct", **given: str | None) -> Axes:
     seeds = table["seed"].nunique()
     add_note(figure, f"all jobs of {format_count(seeds, 'seed')}" if of == "jct" else
              f"all coflows of {format_count(seeds, 'seed')}")
+    _make_room(figure, axes, panels)
     return axes[0]
 
 
@@ -392,8 +403,6 @@ def _grid(panels: Sequence[_Panel], width_in: float, alone_in: float, *, share_y
     if len(panels) == 1:
         figure = new_figure(alone_in, width_in)
     else:
-        beside = max(len(short(panel.beside)) for panel in panels)
-        height_in = max(height_in, _LETTER_IN * (beside + 1))  # as high as titles are long
         figure = new_figure(_MARGIN_IN[1] + height_in * rows,
                             max(width_in, _MARGIN_IN[0] + _PANEL_IN[0] * columns))
     grid: Any = figure.subplots(rows, columns, sharex=True, sharey=share_y, squeeze=False)
@@ -409,11 +418,10 @@ def _finish(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel], *,
     """Write titles of columns and rows, and the names of axes at the left and at the foot only."""
     for ax, panel in zip(axes, panels, strict=True):
         if panel.title:
-            ax.set_title(short(panel.title).replace("\n", " "), fontsize=7.5, color=INK, loc="left",
-                         pad=4)
+            ax.set_title(_title(panel.title), fontsize=7.5, color=INK, loc="left", pad=4)
         if panel.beside:
-            ax.annotate(short(panel.beside).replace("\n", " "), (1.03, 0.5), fontsize=7.5,
-                        color=INK, xycoords="axes fraction", rotation=270, va="center",
+            ax.annotate(_title(panel.beside), (1.03, 0.5), fontsize=7.5, color=INK,
+                        xycoords="axes fraction", rotation=270, va="center",
                         annotation_clip=False)
         if panel.row != max(other.row for other in panels if other.column == panel.column):
             ax.tick_params(labelbottom=False)
@@ -424,6 +432,33 @@ def _finish(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel], *,
             ax.tick_params(labelleft=False)
             ax.set_ylabel("")
     figure.align_labels()
+
+
+def _title(text: str) -> str:
+    return on_lines(short(text).replace("\n", " "), _TITLE)
+
+
+def _make_room(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel]) -> None:
+    """Enlarge a figure whose titles, labels and legend leave too little for the axes.
+
+    To be called when all of these are there.
+    """
+    def needed_in(side: str, places: Iterable[int], least_in: float) -> float:
+        around: dict[int, float] = {}  # what is outside of the axes of a row or column
+        for place, ax in zip(places, axes, strict=True):
+            whole, own = (getattr(box, side) for box in (ax.get_tightbbox(), ax.bbox))
+            around[place] = max(around.get(place, 0.0), whole - own)
+        return sum(around.values()) / figure.dpi + least_in * len(around)
+
+    lines = figure.get_supxlabel().count("\n") + 1
+    above = sum(legend.get_window_extent().height for legend in figure.legends) / figure.dpi
+    least_in = max(_LEAST_IN[1], *(ax.yaxis.label.get_window_extent().height / figure.dpi
+                                   for ax in axes))
+    width_in = needed_in("width", (panel.column for panel in panels), _LEAST_IN[0])
+    height_in = above + _NOTE_IN * lines + needed_in(
+        "height", (panel.row for panel in panels), least_in)
+    figure.set_size_inches(max(figure.get_figwidth(), width_in),
+                           max(figure.get_figheight(), height_in))
 
 
 def _same_x(axes: Sequence[Axes], *, is_log: bool) -> None:

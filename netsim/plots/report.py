@@ -15,13 +15,12 @@ from netsim.errors import NetsimError
 from netsim.plots.curves import active_counts
 from netsim.plots.page import figure_of, interactive_of, page_of, table_of, text_of
 from netsim.plots.pictures import PICTURES, records_lacking
-from netsim.plots.style import looks, require_matplotlib, unit_of
+from netsim.plots.style import looks, require_matplotlib, series_name, unit_of
 from netsim.plots.sweeps import METRICS
 from netsim.plots.varied import drawn_together, words
 from netsim.results.result import policies_of
 from netsim.studies.compare import Comparison
 from netsim.studies.sweep_result import Sweep
-from netsim.text import named, visible
 from netsim.units import format_aligned, format_bytes, format_count, format_number
 
 if TYPE_CHECKING:
@@ -69,11 +68,16 @@ _JOBS = ("job", "name", "arrival_s", "start_s", "finish_s", "jct_s", "lower_boun
          "coflows", "bytes", "gpus", "preemptions", "restarts")
 _LONGEST = 15
 
+#: Headings of shares, which are in per cent.
+_SHARES = {"utilisation": "utilisation (%)", "gpu_utilisation": "GPU utilisation (%)",
+           "useful_utilisation": "useful utilisation (%)",
+           "idle_while_waiting": "idle while a job waits (%)", "cloud_share": "cloud share (%)"}
+
 #: Headings with abbreviations and names, which `words` does not know.
 _NAMES = {"jct_s": "JCT (s)", "simpy_events": "SimPy events", "ps_shortages": "shortages of PSs",
           "leftover": "leftover bandwidth",
           "decides_per": "rates decided per",
-          "lower_bound_total_s": "lower bound of total JCT (s)"}
+          "lower_bound_total_s": "lower bound of total JCT (s)", **_SHARES}
 
 #: Columns of ratios to a baseline.
 _RATIOS = ("over_baseline", "ratio")
@@ -191,7 +195,8 @@ def _of_comparison(compared: Comparison) -> Iterator[str]:
     yield (f"<p>Ratios are of total JCT: to the lower bound, and to {text_of(base)}. Less is "
            "better.</p>")
     left_out = {*_REPEATED, *_UNSTEADY, *(() if compared.note else _SHARING)}
-    yield table_of(_in_words(compared.table.drop(columns=left_out, errors="ignore"), base))
+    table = compared.table.drop(columns=left_out, errors="ignore")
+    yield table_of(_in_words(table.rename(columns={"label": compared.what}), base))
     yield from _figures(compared, "comparison", compared.results)
     yield from _origin(compared.spec, first)
 
@@ -260,12 +265,16 @@ def _summary(summary: Mapping[str, Any]) -> pd.DataFrame:
                           default=0.0))
     rows = []
     for name, value in known.items():
-        unit, length = ("", 1.0) if not name.endswith("_s") else (
-            of_jobs if name in _OF_JOBS else unit_of(value))
+        unit, length = of_jobs if name in _OF_JOBS else _unit(name, value)
         rows.append((_heading(name, unit),
                      format_bytes(value) if _counts_bytes(name) else f"{value:,}"
                      if isinstance(value, int) else format_number(value / length)))
     return pd.DataFrame(rows, columns=["what", "value"])
+
+
+def _unit(name: str, most: float) -> tuple[str, float]:
+    """Return the unit in which a column is shown, and its value in the column's own unit."""
+    return ("%", 0.01) if name in _SHARES else unit_of(most) if name.endswith("_s") else ("", 1.0)
 
 
 def _counts_bytes(name: str) -> bool:
@@ -284,7 +293,7 @@ def _heading(name: str, unit: str = "s") -> str:
 
 
 def _in_words(table: pd.DataFrame, baseline: object = "") -> pd.DataFrame:
-    """Name columns in words with units: hours or days where seconds would have too many digits.
+    """Name columns in words with units: per cent, or hours where seconds have too many digits.
 
     Ratios have the name of their baseline.
 
@@ -292,11 +301,10 @@ def _in_words(table: pd.DataFrame, baseline: object = "") -> pd.DataFrame:
     intervals.
     """
     full = table.loc[:, (table.notna() & (table != "")).any()] if len(table) else table
-    times = [str(name) for name in full if str(name).endswith("_s")
-             and pd.api.types.is_numeric_dtype(full[name])]
-    units = {name: unit_of(float(full[name].max())) for name in times}
+    units = {str(name): _unit(str(name), float(full[name].max())) for name in full
+             if pd.api.types.is_numeric_dtype(full[name])}
     scaled = full.assign(**{column: full[column] / length for name, (_, length) in units.items()
-                            if length > 1 for column in (name, f"{name}_low", f"{name}_high")
+                            if length != 1 for column in (name, f"{name}_low", f"{name}_high")
                             if column in full}).assign(
         **{str(name): [format_bytes(value) for value in full[name]] for name in full
            if _counts_bytes(str(name))})
@@ -361,12 +369,14 @@ def _timeline(ax: Axes, results: Mapping[str, Result]) -> str:
     """Return a timeline, with what the page's script needs to draw it."""
     style = looks(results)
     panels: list[dict[str, Any]] = []
+    notes = set()
     for of in ("jobs", "coflows", "training"):
         if not any(of == "jobs" or of in result.recorded for result in results.values()):
             continue
-        name, curves = active_counts(results, of, _STEPS, _INTERVALS)
+        name, curves, note = active_counts(results, of, _STEPS, _INTERVALS)
+        notes.add(note)
         panels.append({"name": name, "series": [
-            {"label": visible(named(label)), "colour": style[label].colour,
+            {"label": series_name(label), "colour": style[label].colour,
              "hollow": style[label].hollow, "t": [float(f"{time:.9g}") for time in times],
              "y": [float(f"{count:.6g}") for count in counts]}
             for label, (times, counts) in curves.items()]})
@@ -376,7 +386,8 @@ def _timeline(ax: Axes, results: Mapping[str, Result]) -> str:
     drawn = [panel for panel in panels if panel["series"]]
     data = {"panels": drawn, "span": span, "unit": unit, "length": length}
     counted = " and ".join(panel["name"] for panel in drawn)
-    return interactive_of(ax, data, f"{counted[:1].upper()}{counted[1:]}{_ZOOM}")
+    caption = [f"{counted}{_ZOOM}", *sorted(notes - {""})]
+    return interactive_of(ax, data, ". ".join(each[:1].upper() + each[1:] for each in caption))
 
 
 # --- where it comes from -------------------------------------------------------------------

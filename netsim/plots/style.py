@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["COLOURS", "GREY", "INK", "SERIES", "WIDTH_IN", "Look", "add_legend", "add_note",
            "add_note_to", "colour", "dashes", "drawable", "dress", "duration", "fill",
            "log_seconds", "log_sizes", "log_values", "looks", "mark_cut_axis", "name_axes",
-           "new_axes", "new_figure", "require_matplotlib", "schemes_of", "seconds_axis",
-           "series_of", "short", "tag", "three_figures", "time_axis", "uncover", "unit_of",
-           "widen_for", "write_beside"]
+           "new_axes", "new_figure", "not_conserving", "on_lines", "require_matplotlib",
+           "schemes_of", "seconds_axis", "series_name", "series_of", "short", "tag",
+           "three_figures", "time_axis", "uncover", "unit_of", "widen_for", "write_beside"]
 
 #: Colours of Okabe and Ito, which are distinct for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -57,6 +57,9 @@ _HATCHES = ("", "/////", ".....")
 
 _WITHOUT = "work_conservation=none"
 
+#: Letters from which on labels are broken, and most letters of a line of those.
+_BREAK, _LINE = 18, 24
+
 _DECADES = (*(10.0**power for power in range(-9, 2)), 60.0, 600.0, 3600.0, 36000.0, 86400.0,
             864000.0, 8640000.0)
 _BETWEEN = (*(digit * 10.0**power for power in range(-9, 1) for digit in (2, 5)), 20.0, 30.0,
@@ -81,7 +84,13 @@ _NOTE_LETTER_IN = 0.0505
 _NOTE_STYLE: Any = {"fontsize": 6.5, "color": _PALE, "linespacing": 1.15}
 
 #: Units of an axis of times: name, length in seconds, and the time up to which it is used.
-_UNITS = (("s", 1.0, 1e5), ("h", 3600.0, 8.64e6), ("d", 86400.0, math.inf))
+_UNITS = (("s", 1.0, 1e5), ("h", 3600.0, 8.64e5), ("d", 86400.0, math.inf))
+
+#: Units of labels that have their own, above seconds.
+_LONGER = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
+
+#: Least ratio of the ends of a logarithmic axis: that of times which differ by rounding is wider.
+_LEAST_RATIO = 1.01
 
 #: Seconds from which on labels are as long as to need room, and the width of a digit of theirs.
 _LONG, _DIGIT_IN = 1e4, 0.075
@@ -170,9 +179,16 @@ def short(label: str) -> str:
     >>> short("__main__:Mine (order=least)")
     'Mine (least)'
     """
-    words = re.sub(r"\b\w+=([A-Za-z])", r"\1",
-                   named(label).replace(_WITHOUT, "no WC"))
-    return drawable(words.replace(" (", "\n(").replace(", ", ",\n") if len(words) > 18 else words)
+    words = re.sub(r"\b\w+=([A-Za-z])", r"\1", _without_wc(label))
+    if len(words) <= _BREAK:
+        return drawable(words)
+    parts = words.replace(" (", "\n(").replace(", ", ",\n").split("\n")
+    return drawable("\n".join(on_lines(part, _LINE) for part in parts))
+
+
+def on_lines(text: str, letters: int) -> str:
+    """Break a text at spaces into lines of some letters; a longer word has a line to itself."""
+    return "\n".join(wrap(text, letters, break_long_words=False, break_on_hyphens=False))
 
 
 class Look(NamedTuple):
@@ -186,8 +202,7 @@ class Look(NamedTuple):
     marker, hatch : str
         As in matplotlib.
     hollow : bool
-        Whether markers are hollow and bars light. This marks a scheme without work conservation
-        next to the same scheme with it.
+        Whether markers are hollow and bars light. This marks a scheme without work conservation.
     """
 
     colour: str
@@ -211,8 +226,8 @@ class Look(NamedTuple):
 def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
     """Assign a `Look` to each label.
 
-    A scheme without work conservation has the colour and the marker of the one with it, but hollow
-    markers and a dashed line.
+    A scheme without work conservation has hollow markers and a dashed line, and the colour and the
+    marker of the one with it, if that is present.
 
     Parameters
     ----------
@@ -227,18 +242,32 @@ def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
     schemes = list(dict.fromkeys(partners.values()))
     found = {}
     for label in drawn:
-        scheme = partners[label]
-        hollow, index = label != scheme, schemes.index(scheme)
+        hollow, index = not_conserving(label), schemes.index(partners[label])
         turn = index // len(SERIES) % len(_DASHES)
         found[label] = Look(colour(index), _DASHES[turn][hollow],
                             _MARKERS[index % len(_MARKERS)], _HATCHES[turn], hollow)
     return found
 
 
+def series_name(label: str) -> str:
+    """Return the name of the series of a label, on one line.
+
+    Examples
+    --------
+    >>> series_name("lccf (work_conservation=none)")
+    'lccf (no WC)'
+    """
+    return visible(_without_wc(label))
+
+
+def _without_wc(label: str) -> str:
+    return named(label).replace(_WITHOUT, "no WC")
+
+
 def tag(label: str, *artists: Artist) -> None:
     """Mark artists as belonging to a series, so that a page can hide it; see `series_of`."""
     for artist in artists:
-        vars(artist)["netsim_series"] = visible(named(label))
+        vars(artist)["netsim_series"] = series_name(label)
 
 
 def series_of(figure: Figure) -> Iterator[tuple[Artist, str]]:
@@ -334,11 +363,27 @@ def schemes_of(labels: Iterable[str]) -> dict[str, str]:
     """
     found = dict.fromkeys(labels, "")
     for label in found:
-        name, _, options = label.removesuffix(")").partition(" (")
-        kept = [option for option in options.split(", ") if option and option != _WITHOUT]
+        name, options = _name_and_options(label)
+        kept = [option for option in options if option and option != _WITHOUT]
         conserving = f"{name} ({', '.join(kept)})" if kept else name
         found[label] = conserving if conserving in found else label
     return found
+
+
+def not_conserving(label: str) -> bool:
+    """Whether a label is that of a scheme without work conservation.
+
+    Examples
+    --------
+    >>> not_conserving("lccf (work_conservation=none)"), not_conserving("lccf")
+    (True, False)
+    """
+    return _WITHOUT in _name_and_options(label)[1]
+
+
+def _name_and_options(label: str) -> tuple[str, list[str]]:
+    name, _, options = label.removesuffix(")").partition(" (")
+    return name, options.split(", ")
 
 
 def name_axes(ax: Axes, x: str | None = None, y: str | None = None) -> None:
@@ -392,10 +437,18 @@ def three_figures(value: float) -> str:
 
 def duration(seconds: float) -> str:
     """Format a duration in the largest unit that it fills, as ``"10 min"``."""
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.4g} {unit}"
-    return format_seconds(seconds).replace("us", "µs")
+    return _in_unit(seconds, *_filled(seconds))
+
+
+def _filled(seconds: float) -> tuple[str, float]:
+    """Return the longest unit that a time fills, and its length; no name for seconds or less."""
+    return next((each for each in _LONGER if seconds >= each[1]), ("", 1.0))
+
+
+def _in_unit(seconds: float, unit: str, length: float) -> str:
+    """Format a time in a unit of `_LONGER`, or in seconds or less."""
+    return (f"{seconds / length:.4g} {unit}" if unit
+            else format_seconds(seconds).replace("us", "µs"))
 
 
 def time_axis(ax: Axes, note: str = "") -> None:
@@ -418,7 +471,7 @@ def unit_of(most: float) -> tuple[str, float]:
 
     Examples
     --------
-    >>> unit_of(99_999), unit_of(2e5), unit_of(1e7)
+    >>> unit_of(99_999), unit_of(2e5), unit_of(1e6)
     (('s', 1.0), ('h', 3600.0), ('d', 86400.0))
     """
     return next((name, length) for name, length, end in _UNITS if most < end)
@@ -470,17 +523,30 @@ def _room_for_labels(axis: Axis, low: float, high: float) -> list[float]:
 
 
 def log_seconds(axis: Axis) -> None:
-    """Label a logarithmic axis of times: 100 ms, 1 s, 10 s, 1 min, and so on."""
+    """Label a logarithmic axis of times: 100 ms, 1 s, 10 s, 1 min, and so on.
+
+    If all times are equal to rounding, the axis is widened.
+    """
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter
 
     low, high = sorted(axis.get_view_interval())
+    if high < _LEAST_RATIO * low:
+        middle, part = math.sqrt(low * high), math.sqrt(_LEAST_RATIO)
+        low, high = middle / part, middle * part
+        set_limits = axis.axes.set_ylim if axis is axis.axes.yaxis else axis.axes.set_xlim
+        set_limits(low, high, auto=None)  # panels that share it may still widen it
     within = [tick for tick in _DECADES if low <= tick <= high]
     if len(within) < 3:
         within = _thin(sorted(tick for tick in (*_DECADES, *_BETWEEN) if low <= tick <= high),
                        math.log(high / low) * _part_of_label(axis))
-    if len(within) < 2:
-        within = [tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high]
-    axis.set_ticks(within, [duration(tick) for tick in within])
+    labels = [duration(tick) for tick in within]
+    if len(within) < 2:  # round numbers in one unit
+        unit, length = _filled(low)
+        within = [tick * length for tick in
+                  MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low / length, high / length)
+                  if low <= tick * length <= high]
+        labels = [_in_unit(tick, unit, length) for tick in within]
+    axis.set_ticks(within, labels)
     axis.set_minor_locator(FixedLocator([tick for tick in _MINOR if tick not in within]))
     axis.set_minor_formatter(NullFormatter())
 

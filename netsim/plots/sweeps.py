@@ -25,6 +25,7 @@ from netsim.plots.style import (
     log_values,
     mark_cut_axis,
     name_axes,
+    not_conserving,
     schemes_of,
     seconds_axis,
 )
@@ -94,9 +95,8 @@ def draw_series(ax: Axes, axis: Placed, x: str, y: str,
 def as_bars(known: pd.DataFrame, bars: Sequence[str]) -> pd.DataFrame:
     """Add the columns of `metric_bars` to a means table: a scheme is a value of the keys `bars`."""
     labels = labels_of(known, bars)
-    schemes = labels.map(schemes_of(labels))
-    return known.assign(label=labels, scheme=schemes,
-                        work_conservation=np.where(schemes == labels, "", "none"))
+    return known.assign(label=labels, scheme=labels.map(schemes_of(labels)),
+                        work_conservation=np.where(labels.map(not_conserving), "none", ""))
 
 
 def interval_note(known: pd.DataFrame, y: str, most_points: int = 0) -> str:

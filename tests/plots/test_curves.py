@@ -123,7 +123,7 @@ def test_without_work_conservation_is_dashed_and_hollow():
         assert without.get_markerfacecolor() == "white"
         assert (with_it.is_dashed(), without.is_dashed()) == (False, True)
     assert len({full.get_color(), other.get_color(), alone.get_color()}) == 3
-    assert not alone.is_dashed()
+    assert alone.is_dashed()
     assert texts(ax.get_legend().get_texts())[2] == "lccf (no WC)"
 
 
@@ -220,3 +220,52 @@ def test_without_matplotlib(compared, monkeypatch):
     for draw in (cdf_curves, active_curves, timeline):
         with pytest.raises(MissingExtraError, match=r"matplotlib is not installed.*\[plot\]"):
             draw(compared.results)
+
+
+def test_times_that_are_equal_to_rounding_are_drawn_on_one_spot():
+    """60 ms and less than 1e-15 s around it: the labels differ, and the curves are upright."""
+    ax = cdf_curves({"fifo": [0.06 - 4e-16, 0.06, 0.06 + 5e-16], "sebf": [0.06] * 3})
+    assert texts(ax.get_xticklabels()) == ["59.8 ms", "60 ms", "60.2 ms"]
+    left, right = ax.transAxes.inverted().transform(
+        ax.transData.transform([(0.06 - 4e-16, 0.5), (0.06 + 5e-16, 0.5)]))[:, 0]
+    assert right - left < 1e-6
+    assert left == pytest.approx(0.5)
+
+
+def test_panels_that_share_an_axis_may_widen_it_after_equal_times():
+    """Times of the first are all 1 s; those of the second go up to 4 s."""
+    first, second = style.new_figure(2).subplots(1, 2, sharex=True)
+    cdf_curves({"fifo": [1.0, 1.0]}, ax=first)
+    cdf_curves({"fifo": [1.0, 4.0]}, ax=second)
+    assert first.get_xlim()[1] > 4
+
+
+@pytest.mark.parametrize(("days", "labels"), [
+    ([21, 84], ["20 d", "40 d", "60 d", "80 d"]), ([25, 84], ["40 d", "60 d", "80 d"]),
+    ([0.045, 0.048], ["1.08 h", "1.1 h", "1.12 h", "1.14 h"])])
+def test_ticks_of_long_times_are_round_in_their_unit(days, labels):
+    """Between 21 d and 84 d there is no decade, and no 1, 2 or 5 of one."""
+    ax = cdf_curves({"fifo": [86400 * each for each in days]})
+    assert texts(ax.get_xticklabels()) == labels
+
+
+def test_a_time_has_one_unit_on_both_kinds_of_axes():
+    """7.2e6 s: days on an axis of time, as on that of a distribution."""
+    assert style.unit_of(7.2e6)[0] == style.duration(7.2e6).split()[1] == "d"
+
+
+def test_timelines_say_that_they_show_means():
+    """A job has 2 changes: 200 jobs at different times are drawn exactly, 201 as means."""
+    def result(count):
+        jobs = [JobSpec(k, stages=[Stage("", [(0, 1, 1.0)])], hosts=[0, 1], arrival_s=float(k))
+                for k in range(count)]
+        return netsim.simulate(netsim.big_switch(2, 2.0), jobs, record=["jobs"])
+
+    note = "curves of more than 400 changes: means over 200 intervals"
+    few, many = result(200), result(201)
+    said = [timeline({"x": each})[0].figure.get_supxlabel().replace("\n", " ")
+            for each in (few, many)]
+    assert said == ["", note]
+    ax = active_curves({"x": many}, ax=style.new_axes(2.0))
+    assert ax.texts[-1].get_text().replace("\n", " ") == note
+    assert active_curves({"x": few}, ax=style.new_axes(2.0)).texts[:] == []

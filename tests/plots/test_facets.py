@@ -11,12 +11,14 @@ from netsim.cli.main import main
 from netsim.errors import InputError, UnknownNameError
 from netsim.plots import style
 from netsim.plots.facets import bar_facets, line_facets, scatter_facets
+from netsim.plots.sweeps import as_bars
 from netsim.plots.varied import roles_of, titled, words
 
 matplotlib = pytest.importorskip("matplotlib")
 
 SPEEDS, INTERVALS, POLICIES = (["10Gbps", "40Gbps", "100Gbps"], ["1ms", "10ms"],
                                ["parrot", "lccf", "sebf"])
+AALO = "aalo (queues=5, first_threshold=1MB)"
 
 
 def means(runs=5, **varied):
@@ -339,6 +341,45 @@ def test_panels_of_bars_are_as_high_as_the_titles_beside_them_are_long():
     assert len(beside) == 2
     for ax, text in beside:
         assert text.get_window_extent().height <= ax.bbox.height
+
+
+LONG = "an oversubscribed leaf-spine with a rather long name"
+
+
+@pytest.mark.parametrize(("draw", "roles"), [
+    (line_facets, {"x": "observe_interval", "col": "network"}),
+    (line_facets, {"x": "network", "style": "observe_interval"}),
+    (line_facets, {"x": "network", "col": "observe_interval"}),
+    (bar_facets, {"col": "network", "row": "observe_interval"}),
+    (bar_facets, {"hue": "network", "col": "allocator", "row": "observe_interval"})])
+def test_long_names_leave_panels_their_room_and_titles_apart(draw, roles):
+    """Titles are broken, and the figure grows: axes are an inch wide and half an inch high."""
+    figure = draw(means(network=[LONG, "big switch"], allocator=[*POLICIES, AALO],
+                        observe_interval=["1ms", "10ms"]), **roles).figure
+    assert_inside(figure)
+    assert "long name" in " ".join(
+        text.get_text().replace("\n", " ") for text in figure.findobj(matplotlib.text.Text))
+    assert all(ax.bbox.width >= figure.dpi and ax.bbox.height >= figure.dpi / 2
+               for ax in figure.axes)
+    shown = [text.get_window_extent() for ax in figure.axes
+             for text in (ax._left_title, ax.yaxis.label) if text.get_text()]
+    shown += [legend.get_window_extent() for legend in figure.legends]
+    for one, other in itertools.combinations(shown, 2):
+        assert not one.overlaps(other)
+
+
+@pytest.mark.parametrize("policies", [
+    ["parrot", "lccf (work_conservation=none)"],
+    ["lccf (work_conservation=none)", "lccf"]])
+def test_bars_and_lines_agree_on_what_has_no_work_conservation(policies):
+    """Light and hollow, also where the policy with work conservation is not drawn."""
+    table = means(allocator=policies, n=[1, 2])
+    lines = {line.get_label(): line.get_markerfacecolor() == "white"
+             for line in labelled(line_facets(table))}
+    assert lines == {style.short(label): "none" in label for label in policies}
+    bars = as_bars(table[table["n"] == 1], ["allocator"])
+    assert bars["work_conservation"].eq("none").tolist() == [
+        "none" in label for label in policies]
 
 
 def assert_inside(figure):

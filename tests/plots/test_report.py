@@ -241,8 +241,8 @@ def test_a_report_of_one_run_is_of_this_run():
 
 
 def test_edge_clouds_have_no_empty_columns_and_long_times_in_hours():
-    """Jobs of 100, 200 and 300 hours, one after the other, in the cloud or at the edge."""
-    jobs = [netsim.EdgeJob(id=k, compute_s=3.6e5 * (k + 1), worker_type="a", upload_s=1)
+    """Jobs of 20, 40 and 60 hours, one after the other, in the cloud or at the edge."""
+    jobs = [netsim.EdgeJob(id=k, compute_s=7.2e4 * (k + 1), worker_type="a", upload_s=1)
             for k in range(3)]
     compared = netsim.compare(netsim.EdgeCloud([["a"]]), netsim.EdgeWorkload(jobs),
                               schedulers=["srtf", "cloud-only"])
@@ -270,15 +270,28 @@ def test_numbers_are_for_people(compared, found):
     assert ["total CCT (s)", "10"] in rows  # 1 + 3 + 6 s: 1, 2 and 3 MB, one after the other
     assert ["bytes", "6 MB"] in rows
     assert [row[-1] for row in rows if row[0] in "012"] == ["3 MB", "2 MB", "1 MB"]
-    head = next(row for row in _Cells(report_page(compared)).rows if row[0] == "label")
+    head = next(row for row in _Cells(report_page(compared)).rows if row[0] == "allocator")
     assert not {"scheme", "work conservation"} & {*head}
     assert "total JCT / fifo" in head
     chosen = report_page(replace(compared, baseline="sebf"))
-    assert "total JCT / sebf" in next(row for row in _Cells(chosen).rows if row[0] == "label")
+    assert "total JCT / sebf" in next(row for row in _Cells(chosen).rows if row[0] == "allocator")
     ratios = report_page(found).partition("Ratios, pair by pair")[2].partition("<h2>")[0]
     head, *rows = _Cells(ratios).rows
     assert "total JCT / parrot" in head
     assert [row[1] for row in rows] == ["lccf"] * 2
+
+
+def test_shares_are_in_per_cent_and_policies_are_called_what_they_are():
+    """One GPU, two jobs of 1 s: held all the time, and one job waits."""
+    cluster = netsim.Cluster(gpus=[1])
+    jobs = [netsim.JobSpec(k, pattern="ring-all-reduce", ranks=1, compute_s="1s", iterations=1)
+            for k in range(2)]
+    compared = netsim.compare(cluster, jobs, schedulers=["fifo", "srtf"], execution="fabric")
+    rows = _Cells(report_page(compared.results["fifo"])).rows
+    assert ["GPU utilisation (%)", "100"] in rows
+    head, first, *_ = [row for row in _Cells(report_page(compared)).rows if len(row) > 2]
+    assert head[0] == "scheduler"
+    assert float(first[head.index("utilisation (%)")]) == 100
 
 
 def test_wide_tables_scroll_and_long_texts_are_broken(found):
