@@ -55,7 +55,7 @@ def brief(thing: Any) -> str:
 
 
 def shown(text: str, columns: Any, total: int | None = None) -> str:
-    """Return HTML of a text and the first rows of a table, with labels as by `named`.
+    """Return HTML of a text and the first rows of a table; labels are shortened by `named`.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def shown(text: str, columns: Any, total: int | None = None) -> str:
     columns : mapping of str to sequence, or DataFrame
         Columns without any value are left out.
     total : int, optional
-        The total number of rows, if these are only the first.
+        The total number of rows, if `columns` has only the first ones.
 
     Examples
     --------

@@ -56,7 +56,7 @@ class Flow(NamedTuple):
     src, dst : int
         Ranks; the source and the destination.
     nbytes : quantity
-        Size in bytes, or as in ``"1GB"``.
+        Size in bytes, or with a unit, such as ``"1GB"``.
     """
 
     src: int
@@ -119,13 +119,14 @@ class Flows:
     @classmethod
     def of(cls, flows: Iterable[tuple[Any, Any, Quantity]],
            number_of: Callable[[Any], int] | None = None) -> Flows:
-        """Build from `Flow` tuples ``(src, dst, nbytes)``, as in ``(0, 1, "1GB")``.
+        """Build from tuples ``(src, dst, nbytes)``, such as ``(0, 1, "1GB")`` or a `Flow`.
 
         Parameters
         ----------
         flows : iterable of tuple
         number_of : callable, optional
-            Function that returns the numbers of sources and destinations given by name.
+            Function that returns the number of a source or destination given by name. Without it,
+            names are not allowed.
 
         Raises
         ------
@@ -190,8 +191,8 @@ class Columns(NamedTuple):
     names : tuple of str
         The names of the jobs; empty if they have none.
     hosts : tuple of str or int
-        If some hosts are given by name: the host for each number in `src` and `dst`. Otherwise
-        empty, and the numbers are those of hosts.
+        If some hosts are given by name: the hosts to which `src` and `dst` are indices. Otherwise
+        empty, and `src` and `dst` are host numbers.
     """
 
     src: Ints
@@ -227,14 +228,14 @@ def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str, *, names: b
                  ) -> tuple[tuple[Ints, Ints, Floats, Floats], tuple[str | int, ...]]:
     """Check the sources, destinations, sizes and starts of flows, and convert them to arrays.
 
-    If some hosts are given by name, numbers are indices into a list of hosts, which is returned as
-    well; see `Columns.hosts`.
+    If some hosts are given by name, the sources and destinations returned are indices into a list
+    of hosts, which is returned as well; see `Columns.hosts`.
 
     Parameters
     ----------
     named : sequence of (str, array_like)
-        These four, in this order, with their names in errors. A single value, possibly with a unit,
-        applies to all flows.
+        The sources, destinations, sizes and starts, in this order, each with its name for error
+        messages. A single value, possibly with a unit, applies to all flows.
     owner : str
         The owner of the flows, for errors.
     names : bool
@@ -346,7 +347,9 @@ def _refuse_first(given: NDArray[Any], good: NDArray[np.bool_], what: str, allow
 
 def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
                  ) -> dict[str, str | None]:
-    """Check that a table has the wanted columns; find those of bytes, coflows, jobs if not given.
+    """Check that a table has the wanted columns; infer the columns of bytes, coflows and jobs.
+
+    Columns are inferred only if `wanted` gives None for them.
 
     Raises
     ------
@@ -373,7 +376,9 @@ def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
 
 
 class GroupedFlows(NamedTuple):
-    """The flows of a table by coflow, and coflows by job; both in order of their first rows.
+    """The flows of a table, grouped into coflows, and the coflows, grouped into jobs.
+
+    Coflows and jobs are in order of their first rows.
 
     Attributes
     ----------
@@ -385,7 +390,7 @@ class GroupedFlows(NamedTuple):
     coflow_id : ndarray of int, shape (coflows,)
         The coflows' labels if they are numbers; else -1.
     labels : ndarray
-        The coflows' labels, or the numbers of their rows.
+        The coflows' labels; the row numbers if the table has no column of coflows.
     job : ndarray of int, shape (coflows,)
         Index of each coflow's job.
     id : ndarray of int, shape (jobs,)

@@ -33,7 +33,7 @@ _marker: Path | None = None
 def compiled(kernel: Callable[..., Any]) -> Any:
     """Compile a kernel when it is first called, and cache it on disk.
 
-    Division is NumPy's (x/0 is inf), without Python's check.
+    Division by zero follows NumPy: x/0 is inf, and no exception is raised.
     """
     # Said, as a kernel without would hand that down to those that it calls.
     return _compiled(kernel, _nrt=True)
@@ -42,8 +42,8 @@ def compiled(kernel: Callable[..., Any]) -> Any:
 def in_place(kernel: Callable[..., Any]) -> Any:
     """Compile a kernel that makes no arrays, and calls no kernel that does.
 
-    References to its arguments are not counted, as they are with `compiled`: counting would take
-    longer than many of the loops.
+    Unlike with `compiled`, references to the arguments are not counted, because counting would take
+    longer than the loops of many kernels.
     """
     return _compiled(kernel, _nrt=False)
 
@@ -74,9 +74,9 @@ def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
 
 
 class Direct:
-    """Calls a kernel without Numba's look at the types of all arguments.
+    """Calls a compiled kernel without Numba's check of the types of all arguments.
 
-    For arrays in named tuples, that look takes longer than many a kernel.
+    For named tuples of arrays, this check would take longer than many kernels.
 
     Parameters
     ----------
@@ -94,10 +94,10 @@ class Direct:
         Parameters
         ----------
         kind : hashable
-            Says of what types the arguments are: these must be the same whenever it is, down to
-            float or int, and arrays without gaps.
+            A label of the argument types. Calls with equal labels must have arguments of exactly
+            the same types, whether float or int, and only contiguous arrays.
         *args
-            What the kernel takes.
+            The arguments of the kernel.
         """
         entry = self._entries.get(kind)
         if entry is not None:

@@ -72,7 +72,9 @@ class UnitError(InputError):
 
 
 def did_you_mean(name: object, choices: Sequence[str], most: int = 3) -> str:
-    """Return a hint for a message about a name that does not exist; empty if none is like it.
+    """Return a hint at similar names, for a message about a name that does not exist.
+
+    The hint lists at most `most` of `choices`; it is empty if none of them is similar.
 
     Examples
     --------
@@ -177,7 +179,7 @@ class AllocationError(NetsimError):
 
 
 class Cancelled(NetsimError):
-    """The failure of a coflow that was cancelled, or one of whose hosts was lost.
+    """The failure of a coflow that was cancelled, or that lost one of its hosts.
 
     Parameters
     ----------

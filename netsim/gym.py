@@ -83,10 +83,11 @@ class _Agent(Allocator):
 class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
     """Runs of a workload in which an agent decides at each coflow event.
 
-    An observation is a dict of arrays, `COLUMNS`, with one value per coflow in the order of the
-    view, which is by arrival. ``active`` marks the existing coflows; the other entries are 0.
-    ``now`` is the time. Infinite values, such as gamma on a failed link, are replaced by 1e18. An
-    action has one value per coflow, too. Coflows beyond the length of the arrays are served last.
+    An observation is a dict of arrays of length `coflows`. Those named in `COLUMNS` have one value
+    per coflow, in order of arrival. ``active`` is 1 for entries of existing coflows; all other
+    entries are 0. ``now`` is the time in seconds. Infinite values, such as gamma on a failed link,
+    are replaced by 1e18. An action also has one value per entry. If there are more coflows than
+    entries, the last to arrive are not seen, and are served last.
 
     Parameters
     ----------
@@ -99,18 +100,19 @@ class CoflowEnv(gymnasium.Env[dict[str, Any], Floats]):
         The largest number of coflows that an agent sees.
     action : {"order", "shares"}
         The meaning of an action. ``"order"``: keys; coflows are served by increasing key, at MADD
-        rates. The space of keys is from -1 to 1, but any numbers may be given, because only their
-        order counts. ``"shares"``: shares of LP rates from 0 to 1, which are scaled down if they do
-        not fit. If all shares are 0, coflows get equal shares.
+        rates. The action space is from -1 to 1, but any numbers may be given, because only their
+        order counts. ``"shares"``: shares of LP rates (see the glossary), from 0 to 1; they are
+        scaled down if they exceed a capacity. If all shares are 0, coflows get equal shares.
     leftover : {"maxmin", "greedy", "none"}
-        With an order: how left-over bandwidth is allocated; see `netsim.Allocation`.
+        With ``action="order"``: how left-over bandwidth is allocated; see `netsim.Allocation`.
     information : {"clairvoyant", "agnostic"}
-        Whether sizes are observed.
+        Whether observations include the sizes of coflows.
     reward : callable, optional
         ``reward(sim, start_s, active)`` returns the reward of a step. The arguments are the
-        simulation at the end of the step, the time of its beginning, and the number of coflows that
-        were active then. The default is minus the seconds of all active coflows, whose sum over an
-        episode is minus the sum of the coflows' completion times, as noticed.
+        simulation at the end of the step, the time at which the step began, and the number of
+        coflows that were active at that time. By default, minus the seconds for which coflows were
+        active during the step, summed over coflows. Over an episode, these rewards add up to minus
+        the sum of the coflows' completion times, as the simulation observes them.
     until : quantity, optional
         Time at which an episode is cut off.
     **options

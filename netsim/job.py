@@ -47,8 +47,8 @@ class JobSpec:
     arrival_s : float
         When the job arrives, in seconds.
     iterations : int
-        Number of iterations. Each starts when the previous one has ended, unless stages define what
-        they wait for.
+        Number of iterations. Each starts when the previous one has ended, unless stages or
+        operations define which parts of it they wait for.
     stages : tuple of Stage
         The stages of an iteration, with flows between ranks.
     pattern : str, mapping or object, optional
@@ -56,7 +56,7 @@ class JobSpec:
         options (``"parameter-server:servers=2"`` or
         ``{"name": "parameter-server", "servers": 2}``), a class, or an instance.
     ranks : int, optional
-        Number of ranks; derived from explicit stages or the model.
+        Number of ranks; by default derived from explicit stages or the model.
     nbytes : float
         Bytes passed to the pattern, which defines their meaning.
     compute_s : float
@@ -69,7 +69,7 @@ class JobSpec:
     name : str
         A label, such as the model's name.
     estimate_s : float, optional
-        The job's duration in seconds, as estimated by schedulers.
+        An estimate of the job's duration in seconds, for schedulers.
     group, user : int, optional
         The group of recurring jobs to which the job belongs, and the user who submitted it;
         predictors use both.
@@ -79,8 +79,8 @@ class JobSpec:
         The computations and coflows of ranks, as columns, or by class of identical ranks; see
         `netsim.operations.Operations` and `netsim.programs.Programs`.
     state_bytes : float, optional
-        Bytes that the job moves if it is preempted and restarts on other servers; by default those
-        of the run's preemption options.
+        Bytes that the job moves if it is preempted and restarts on other servers; by default the
+        value in the run's preemption options.
     """
 
     id: int
@@ -179,7 +179,10 @@ class JobSpec:
                                      "have")
 
     def scaled(self, time: float, nbytes: float, compute: float) -> JobSpec:
-        """Return the job with other times, bytes and computation; see `Workload.scale`."""
+        """Return the job with times, bytes and computation multiplied by factors.
+
+        See `Workload.scale`.
+        """
         if self.model is not None and not nbytes == compute == 1:
             raise InputError(f"job {self.id} trains a model, from which its bytes and its "
                              "computation follow; scale time alone, or change the model")
@@ -201,7 +204,7 @@ class JobSpec:
         Raises
         ------
         InputError
-            If there is more to the job, with the reason.
+            If the job contains anything else; the message says what.
         """
         reasons = {
             "has no explicit stages": not self.stages,
@@ -242,7 +245,7 @@ def _interned(hosts: tuple[int | str, ...]) -> tuple[int | str, ...]:
 class JobColumns(Sequence[JobSpec]):
     """Jobs of one coflow each, as columns; a `JobSpec` is made when it is accessed.
 
-    Rank r of each job runs on host r, or on the host with this index in `columns.hosts`.
+    Rank r of each job runs on host r or, if hosts are given by name, on ``columns.hosts[r]``.
 
     Parameters
     ----------
@@ -252,7 +255,7 @@ class JobColumns(Sequence[JobSpec]):
     Attributes
     ----------
     hosts : int
-        Number of hosts that the jobs need: the largest number plus 1, or the number of names.
+        Number of hosts that the jobs need: the largest host number plus 1, or the number of names.
     """
 
     #: The name of the stage of each job.
@@ -326,7 +329,7 @@ def column(jobs: Sequence[Any], name: str) -> Sequence[Any]:
     ----------
     jobs : sequence of JobSpec or EdgeJob
     name : {"id", "arrival_s", "name", "ranks", "iterations"}
-        For jobs that are objects, any attribute.
+        The attribute. Jobs that are stored as objects allow any other attribute as well.
     """
     if isinstance(jobs, JobColumns):
         return jobs.column(name)
@@ -334,6 +337,6 @@ def column(jobs: Sequence[Any], name: str) -> Sequence[Any]:
 
 
 def delays_stages(jobs: Sequence[Any]) -> bool:
-    """Whether a stage of a job has its own overhead; stages of patterns are not known."""
+    """Whether an explicit stage of a job has its own overhead; patterns are not checked."""
     return not isinstance(jobs, JobColumns) and any(
         stage.overhead_s for job in jobs for stage in job.stages)

@@ -20,7 +20,7 @@ def loading(package: str, homes: Mapping[str, str] | None = None) -> Callable[[s
     package : str
         The ``__name__`` of the package.
     homes : mapping of str to str, optional
-        The modules of other names that the package offers.
+        For each class or function that the package offers, the module that defines it.
     """
     homes = homes or {}
 

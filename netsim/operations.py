@@ -43,14 +43,15 @@ class Communication(NamedTuple):
         The group's ranks in order, with the root first if there is one; for a send, the sender and
         the receiver.
     payload : int
-        Bytes of the larger one of a rank's two buffers: the output of an all-gather, the input of a
-        reduce-scatter.
+        Bytes of the larger of a rank's two buffers: for an all-gather, its output; for a
+        reduce-scatter, its input.
     group : str
         Label of the group: its kind of parallelism, such as ``"tp"``, or its name in a trace.
     rings : int
         For an all-reduce, an all-gather or a reduce-scatter: the number of rings, each with a part
-        of the payload. Members are in runs of this length, such as the ranks on a server. Ring k
-        passes through each run from the member after the k-th, and leaves it from the k-th.
+        of the payload. `members` consists of runs of this length, such as the ranks on a server.
+        Within each run, ring k starts at the member after the k-th, wraps around, and ends at the
+        k-th.
     """
 
     kind: str
@@ -61,14 +62,14 @@ class Communication(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """A coflow that operations emit, perhaps several times.
+    """A coflow that one or more operations send.
 
     Attributes
     ----------
     flows : Flows
-        Between ranks.
+        The flows, between ranks.
     steps : tuple of (ndarray of int, int)
-        The steps of a collective that it merges; see `netsim.Stage`.
+        The steps of a collective, if the coflow merges several; see `netsim.Stage`.
     weight : float
     deadline_s, overhead_s : float or None
         See `netsim.Stage`.
@@ -86,10 +87,10 @@ class Sending(NamedTuple):
     @classmethod
     def of(cls, kind: str, members: Sequence[int], payload: int, group: str = "",
            rings: int = 1) -> Sending:
-        """Return the transfer of a collective or a message, with the bytes of all of its steps.
+        """Return the coflow of a collective or a message, with the bytes of all of its steps.
 
         All-reduce, all-gather and reduce-scatter use a ring; broadcast and reduce use a chain from
-        or to the root; the others send directly from rank to rank.
+        or to the root; all other kinds send directly from rank to rank.
 
         Parameters
         ----------
@@ -101,8 +102,8 @@ class Sending(NamedTuple):
         UnknownNameError
             If there is no such kind.
         InputError
-            If there are several rings for a collective that uses none, or members are in runs of
-            other lengths.
+            If there are several rings for a kind that uses no ring, or the number of members is not
+            a multiple of `rings`.
 
         Examples
         --------
@@ -132,14 +133,14 @@ _RINGS = ("all-reduce", "all-gather", "reduce-scatter")
 
 
 def transfer(kind: str, at: Ints, rings: int = 1) -> tuple[Ints, Ints, int, int]:
-    """Return who sends to whom, the parts of the payload sent in all, and the number of steps.
+    """Return who sends to whom, how many parts of the payload each flow has, and how many steps.
 
-    There are as many parts as ranks times rings.
+    The payload consists of ``ranks * rings`` equal parts.
 
     Raises
     ------
     InputError
-        If this number of rings is impossible.
+        If the number of rings is invalid for the kind or the number of ranks.
     """
     others = len(at) - 1
     if rings != 1 and (kind not in _RINGS or rings < 1 or len(at) % rings):
@@ -166,9 +167,9 @@ def transfer(kind: str, at: Ints, rings: int = 1) -> tuple[Ints, Ints, int, int]
 
 
 class Relation(NamedTuple):
-    """Pairs of operations, the first of which must be complete before the second begins.
+    """Pairs of an operation and another operation for which it waits, in compressed rows.
 
-    Operation k is related to ``others[first[k]:first[k + 1]]``, in ascending order.
+    Operation k is paired with ``others[first[k]:first[k + 1]]``, which is in ascending order.
 
     Attributes
     ----------
@@ -181,7 +182,7 @@ class Relation(NamedTuple):
 
     @classmethod
     def of(cls, operation: ArrayLike, other: ArrayLike, count: int) -> Relation:
-        """Make a relation of pairs, which may be repeated, between `count` operations."""
+        """Make a relation between `count` operations from pairs, which may be repeated."""
         codes = np.unique(np.asarray(operation, np.int64) * count + np.asarray(other, np.int64))
         operations, others = np.divmod(codes, max(count, 1))
         first = np.zeros(count + 1, np.int64)
@@ -192,11 +193,11 @@ class Relation(NamedTuple):
 
     @property
     def counts(self) -> Ints:
-        """How many others each operation is related to."""
+        """The number of others with which each operation is paired; shape (operations,)."""
         return np.diff(self.first)
 
     def inverse(self) -> Relation:
-        """Return the relation of the others to the operations."""
+        """Return the relation in which each pair is swapped."""
         count = len(self.first) - 1
         return Relation.of(self.others, np.repeat(np.arange(count), self.counts), count)
 
@@ -223,8 +224,8 @@ class Operations:
         the same rank take turns, in the order in which they could begin. Different streams run in
         parallel.
     after, after_previous : Relation
-        For each operation, the operations that it waits for in its iteration, and in the previous
-        one. An operation must wait for at least one.
+        For each operation, the operations that it waits for: in its own iteration (`after`), and in
+        the previous iteration. Each operation must wait for at least one operation.
     sendings : tuple of Sending
     streams, names : tuple of str
     ranks : int
@@ -234,8 +235,8 @@ class Operations:
         computation itself. A rank that occupies a stream while it waits in a collective has an
         operation of 0 seconds there before the collective, with the collective as its `until`.
     turns : {"ready", "number"}
-        The next computation on a stream: the one that was ready first, or, among those that are
-        ready, the first in order.
+        Which ready computation a free stream runs next: the one that became ready first
+        (``"ready"``), or the one with the lowest index (``"number"``).
 
     Raises
     ------
@@ -309,7 +310,7 @@ class Operations:
 
     @property
     def holders(self) -> dict[int, list[int]]:
-        """For operations whose end also ends the turns of others, these others."""
+        """For each operation that is the `until` of other operations, these other operations."""
         found: dict[int, list[int]] = {}
         if self.until is not None:
             for k in np.flatnonzero(self.until != np.arange(len(self))).tolist():
@@ -349,9 +350,11 @@ class Operations:
         Parameters
         ----------
         rows : sequence of tuple
-            Rows, with -1 for no rank and for no sending.
+            One row per operation. ``rank``, and ``sending``, an index into `sendings`, are -1 if
+            there is none.
         after, after_previous : iterable of (int, int)
-            Pairs of an operation and one that it waits for.
+            Pairs of row numbers: an operation, and an operation that it waits for, in the same
+            iteration and in the previous one.
         sendings : sequence of Sending
         ranks : int
 

@@ -103,8 +103,8 @@ class Registry:
     kind : str
         The kind of plug-in, in messages about names.
     places : mapping of str to str
-        The ``"module:attribute"`` of each name, which is imported when it is first needed. The
-        first line of its docstring is the one-line help. May also be the callable itself.
+        The ``"module:attribute"`` of each name, which is imported when it is first needed, or the
+        callable itself. The first line of the callable's docstring is the one-line help.
     aliases : mapping of str to str, optional
         Alternative names of registered plug-ins.
     presets : mapping of str to mapping, optional
@@ -115,7 +115,7 @@ class Registry:
         The base class that a plug-in must have, or a function that returns whether an object is
         valid. By default, every object is accepted.
     refusal : str
-        Text that follows the name of an object that is not accepted in the error message.
+        End of the error message for an object that is not accepted, after the object's name.
     """
 
     def __init__(self, kind: str, places: Mapping[str, Any], *,
@@ -150,7 +150,7 @@ class Registry:
         Raises
         ------
         UnknownNameError
-            If the name is neither; the choices are listed.
+            If the name is neither registered nor of this form; the choices are listed.
         InputError
             If the plug-in cannot be loaded.
         """
@@ -186,8 +186,8 @@ class Registry:
             options override those of a preset; a class; or an instance, which is copied, so that
             runs do not share its state.
         **offers
-            Defaults for options, which are used if the class has these options and they are not
-            given.
+            Defaults for options. Each is used if the plug-in has this option and `given` does not
+            set it.
 
         Raises
         ------

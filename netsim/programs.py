@@ -30,7 +30,7 @@ _MANY, _EACH = 5_000_000, 850
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Coflows of groups of ranks that all do the same, each in its own group.
+    """Equal coflows of several groups of ranks, one coflow per group.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Family:
         See `netsim.operations.Communication`.
     members : ndarray of int, shape (groups, ranks of a group)
     factor : float
-        Factor of all bytes, for scaled jobs.
+        Factor by which all bytes are multiplied; 1 unless the job has been scaled.
     """
 
     kind: str
@@ -63,14 +63,16 @@ class Family:
                      np.full(len(src) * self.groups, nbytes))
 
     def sending(self, group: int) -> Sending:
-        """Return the sending of a group."""
+        """Return the coflow of a group, given by index."""
         made = Sending.of(self.kind, self.members[group].tolist(), self.payload, self.group,
                           self.rings)
         return made if self.factor == 1 else made.scaled(self.factor)
 
 
 class Row(NamedTuple):
-    """A step in the program of a class; each rank, or each group, has one operation of it.
+    """A step in the program of a class of identical ranks.
+
+    A computation is one operation per rank of the class, a communication one per group of ranks.
 
     Attributes
     ----------
@@ -80,11 +82,11 @@ class Row(NamedTuple):
     seconds : float
         Duration of a computation, or of a delay on no rank.
     family : int
-        Index in `Programs.families` of what is sent, with an operation per group; -1 for none.
+        Index in `Programs.families` of the coflows that are sent; -1 if nothing is sent.
     size : int
-        Number of operations.
+        Number of operations of this step.
     of_rank : ndarray of int, shape (ranks of the class,)
-        For each rank, the index of its operation.
+        For each rank, the index of its operation among those of this step.
     """
 
     name: str
@@ -106,8 +108,9 @@ class Programs:
     ----------
     rows : tuple of Row
     after, after_previous : tuple of (int, int)
-        Pairs of a row and a row that it waits for. The operation of the k-th rank of its class
-        waits for that of the k-th rank of the other class.
+        Pairs of indices: a row, and a row that it waits for, in the same iteration and in the
+        previous one. The operation of the k-th rank in the first row's class waits for that of the
+        k-th rank in the second row's class.
     families : tuple of Family
     ranks : int
         Number of all ranks.

@@ -56,8 +56,9 @@ class Stage:
         The overhead of the coflow includes that of all steps, see
         `netsim.network.Wire.overhead_of`.
     overhead_s : float or None
-        Seconds of software and launch between the stage being valid and its first byte, without use
-        of bandwidth; None for the network's value. Stages without flows over links have none.
+        Seconds of software and launch between the time when the coflow becomes valid and its first
+        byte; no bandwidth is used meanwhile. None for the network's value. Ignored if no flow
+        crosses a link.
     ranks : tuple of int
         The ranks that each compute for `compute_s`, when it is their turn, before the coflow
         becomes valid. Empty if the computation belongs to no particular rank.
@@ -128,7 +129,7 @@ class Stage:
             object.__setattr__(self, field_name, value)
 
     def again(self, name: str, after: tuple[str, ...]) -> Stage:
-        """Return the same stage with another name and other, unchecked predecessors."""
+        """Return the same stage with another name and other predecessors, which are not checked."""
         other = object.__new__(Stage)
         for field_name in self.__slots__:
             object.__setattr__(other, field_name, getattr(self, field_name))

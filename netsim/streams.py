@@ -28,7 +28,7 @@ def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
 
 
 def seed_of(seed: int, purpose: str, *key: int) -> int:
-    """Return a seed below 2^32 for something with its own streams; otherwise as `stream`.
+    """Return a seed below 2^32 for a component that makes its own random generators; see `stream`.
 
     Parameters
     ----------

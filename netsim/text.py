@@ -34,7 +34,7 @@ def visible(text: object, *, lines: bool = False) -> str:
 
 
 def named(label: str) -> str:
-    """Return a label without ``__main__:``, the module of what a script or a notebook defines.
+    """Return a label without ``__main__:``, the module of classes of a script or a notebook.
 
     Matplotlib would leave a label that begins with an underscore out of a legend.
 

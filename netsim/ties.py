@@ -78,10 +78,9 @@ def rank(keys: ArrayLike) -> NDArray[np.int64]:
 
 
 def merge_equal(keys: ArrayLike) -> NDArray[np.float64]:
-    """Replace the keys of each run by the least of the run.
+    """Replace each key by the least key of its run of equal keys, as `rank` defines runs.
 
-    Runs are defined in `rank`. Keys that do not change can be merged once, and then be compared
-    exactly.
+    Keys that do not change can be merged once, and then be compared exactly.
 
     Parameters
     ----------

@@ -275,7 +275,7 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_number(value: float) -> str:
-    """Format a number for people: four significant digits, and all digits of whole thousands.
+    """Format a number for people: four significant digits, or all integer digits if there are more.
 
     Examples
     --------
@@ -286,7 +286,7 @@ def format_number(value: float) -> str:
 
 
 def decimals_for(values: Iterable[float], digits: int = 3) -> int:
-    """Return the decimals that give the smallest positive number some significant digits.
+    """Return the number of decimals that show `digits` digits of the smallest positive value.
 
     Examples
     --------
@@ -298,10 +298,10 @@ def decimals_for(values: Iterable[float], digits: int = 3) -> int:
 
 
 def format_aligned(values: Iterable[float]) -> list[str]:
-    """Format the numbers of a column with the same decimals; empty texts where there are none.
+    """Format the numbers of a column with equally many decimals; NaN becomes an empty string.
 
-    Whole numbers have no decimals. Other columns have four significant digits of their largest
-    number and three of their smallest, unless these are too far apart.
+    A column of whole numbers has no decimals. Others have four significant digits of the largest
+    number and three of the smallest, unless these two are too far apart.
 
     Examples
     --------

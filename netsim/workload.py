@@ -315,7 +315,7 @@ class Workload:
         Parameters
         ----------
         time : float
-            Factor of arrivals and release times; with 0.5, jobs arrive twice as densely.
+            Factor of arrivals and release times; with 0.5, jobs arrive twice as often.
         nbytes : float
             Factor of the bytes of flows and patterns. Sizes that are options of a pattern do not
             change.
@@ -359,7 +359,7 @@ class Workload:
         Raises
         ------
         InputError
-            If one is negative, or an id would be too large.
+            If `time` or `ids` is negative, or an id would be too large.
 
         Examples
         --------
@@ -382,16 +382,17 @@ class Workload:
         Returns
         -------
         pandas.DataFrame
-            With the columns ``src``, ``dst`` (hosts, as they were given; or ranks, if no job has
-            hosts, which `from_frame` reads with ``endpoints="ranks"``), ``bytes``, ``start_s``,
-            ``coflow``, ``job`` and ``name``, job after job.
+            With the columns ``src``, ``dst``, ``bytes``, ``start_s``, ``coflow``, ``job`` and
+            ``name``, job after job. Sources and destinations are hosts, as they were given. If no
+            job has hosts, they are ranks, and `from_frame` needs ``endpoints="ranks"`` to read
+            them.
 
         Raises
         ------
         InputError
             If a job does not only consist of flows that start at given times: if it computes,
-            repeats, has stages that wait for others, or draws from a pattern. If only some of the
-            jobs have hosts.
+            repeats, has stages that wait for others, or draws from a pattern. Also if only some of
+            the jobs have hosts.
 
         Notes
         -----

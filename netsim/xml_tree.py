@@ -110,7 +110,7 @@ def parse_xml(data: bytes, path: Path) -> Element:
     ------
     TraceError
         If it is not XML, has a document type or entities, or elements are nested more than 1,000
-        deep; with the line.
+        deep; the message gives the line.
     """
     parser = expat.ParserCreate()
     roots: list[Element] = []

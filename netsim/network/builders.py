@@ -49,7 +49,8 @@ def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *
         Capacity of each port in both directions, such as ``"10Gbps"``: one value for all hosts,
         or one per host.
     egress, ingress : quantity or sequence of quantities, optional
-        Capacity of the ports by which hosts send, and receive, instead of `capacity`.
+        Capacities of the ports by which hosts send, and of those by which they receive, instead of
+        `capacity`.
     name : str
         A label.
     loopback_uses_ports : bool
@@ -101,8 +102,8 @@ def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, capacity: Quantity
     Raises
     ------
     InputError
-        If a count is not a whole number of at least 1, or a quantity is invalid; likewise for the
-        other builders.
+        If a count is not a whole number of at least 1, or a quantity is invalid. This also applies
+        to the other builders.
 
     Examples
     --------

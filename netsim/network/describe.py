@@ -74,11 +74,11 @@ def bisection_bandwidth(network: Topology) -> tuple[float, str]:
     """Compute the bisection bandwidth, and name the method.
 
     The bisection bandwidth is the least maximum flow, in bytes/s, over all splits of the hosts into
-    halves; with an odd number of hosts, the smaller part sends. It is exact for big switches and
-    for families with a known formula (leaf-spine, fat-tree, rail pod without links in its servers,
-    ring, torus with an even longest side). For any other graph it is an upper bound: the least over
-    three splits, in which the senders are the first half of the hosts, every other host, or the
-    hosts nearest to host 0.
+    halves; with an odd number of hosts, the smaller part sends. The result is exact for big
+    switches and for families with a known formula (leaf-spine, fat-tree, rail pod without links in
+    its servers, ring, torus with an even longest side). For any other graph it is an upper bound:
+    the least over three splits, in which the senders are the first half of the hosts, every other
+    host, or the hosts nearest to host 0.
 
     Returns
     -------

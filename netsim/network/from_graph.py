@@ -41,7 +41,7 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
         attribute ``host=True`` or ``kind="host"``, in the graph's order, or, if there are none,
         the nodes with a single neighbour.
     capacity : quantity, optional
-        Capacity of edges without the `attribute`, in bytes/s or such as ``"10Gbps"``.
+        Capacity of edges without the `attribute`, in bytes/s or with a unit, as in ``"10Gbps"``.
     attribute : str
         The attribute of edges that holds their capacity. By default ``"capacity"``; or
         ``"bandwidth"``, if no edge has ``"capacity"`` and `capacity` is not given. The attributes
@@ -53,8 +53,9 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
         are those between the same two nodes, and those from a node to all switches with the same
         attribute ``layer``. They form a *trunk*, one link with the sum of their capacities.
     paths : mapping or iterable, optional
-        Other paths for flows between some pairs of hosts, as lists of nodes: ``{(a, b): path}``;
-        ``{(a, b): [path, path]}``, one of which is chosen by hash; or a list of paths.
+        Paths to use instead of shortest paths between some pairs of hosts, as lists of nodes:
+        ``{(a, b): path}``; ``{(a, b): [path, path]}``, where a hash chooses one of the paths for
+        each flow; or a list of paths.
     relay : bool
         Whether paths may lead through hosts.
     name : str, optional

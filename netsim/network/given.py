@@ -97,14 +97,14 @@ class GivenPaths:
         Parameters
         ----------
         src, dst : ndarray of int, shape (flows,)
-            Hosts, which must have paths.
+            Sources and destinations; each pair must have user-defined paths.
         hashes : ndarray of uint64, shape (flows,), optional
             Hashes that choose among several paths; if not given, the first is chosen.
 
         Returns
         -------
         owner, link : ndarray of int, shape (hops,)
-            The flow of each hop, in order, and the link that it crosses.
+            For each hop, flow by flow: the flow to which it belongs, and the link that it crosses.
         """
         pair = np.searchsorted(self._pairs, src * self._hosts + dst)
         path = self._alternatives[pair]

@@ -44,15 +44,15 @@ class GpuServers:
         return hosts // self.gpus
 
     def by_name(self, hosts: int) -> dict[str, range]:
-        """Return the hosts of each server among the given hosts, by the server's name."""
+        """Return the hosts of each server by its name, for a network of `hosts` hosts."""
         return {f"server-{host // self.gpus}": range(host, host + self.gpus)
                 for host in range(0, hosts, self.gpus)}
 
     def relays(self, src: Ints, dst: Ints) -> Ints:
         """Return the GPU through which each flow reaches the rail of its destination.
 
-        It is the GPU of the source's server in the same position as the destination. If source and
-        destination share a rail or a server, it is the source itself.
+        This is the GPU of the source's server that has the same position as the destination has in
+        its server. If source and destination share a rail or a server, it is the source itself.
         """
         near = self.server_of(src) == self.server_of(dst)
         direct = near | (self._rail_of(src) == self._rail_of(dst))
@@ -65,7 +65,7 @@ class GpuServers:
 class GpuPaths:
     """The shortest paths between GPUs of servers: by NVLink, or over their NICs and a rail.
 
-    They are the paths of `ShortestPaths`, which would be slower: it would search from each GPU,
+    `ShortestPaths` would find the same paths, but more slowly: it would search from each GPU,
     because a GPU has two ports.
 
     Parameters
@@ -109,7 +109,8 @@ class GpuPaths:
         Parameters
         ----------
         src, dst : ndarray of int, shape (flows,)
-            Different GPUs; of different servers they are on one rail, or there are spines.
+            Pairs of different GPUs. GPUs of different servers must share a rail, unless the network
+            has spines.
         hashes : ndarray of uint64, shape (flows,), optional
         """
         inside = self._servers.server_of(src) == self._servers.server_of(dst)

@@ -145,7 +145,7 @@ class GraphTopology(Topology):
 
     @cached_property
     def misleading(self) -> frozenset[int]:
-        """The numbers of hosts that are, as a text, the name of another node."""
+        """The host numbers that, written as text, are the name of another node."""
         named = {int(name): number for name, number in self._node_ids.items() if name.isdecimal()}
         return frozenset(name for name, number in named.items() if number != name < self.hosts)
 
@@ -168,13 +168,13 @@ class GraphTopology(Topology):
 
     @property
     def cables(self) -> GraphTopology:
-        """The network of single links; with ``routing="spray"``, that of the members of trunks."""
+        """The network of single links; with ``routing="spray"``, these are members of trunks."""
         return self
 
     def without(self, dead: NDArray[np.bool_]) -> GraphTopology:
         """Return this network with routes that avoid dead links.
 
-        Pairs with user-defined paths use only those that remain; see `reaches`.
+        Pairs of hosts with user-defined paths use only the remaining ones of these; see `reaches`.
         """
         other = copy(self)
         other._shortest = self._shortest.without(dead)
@@ -225,14 +225,15 @@ class GraphTopology(Topology):
             yield flow[part], link
 
     def serve_gpus(self, servers: GpuServers) -> None:
-        """Set the servers that own the hosts as GPUs; paths between their GPUs are then known."""
+        """Set the servers whose GPUs are the hosts; `GpuPaths` then routes flows between GPUs."""
         self.gpu_servers = servers
         self._paths = GpuPaths(servers, self._node_ids, self.tail, self.head, self._shortest)
 
     def relay_by(self, relays: Callable[[Ints, Ints], Ints]) -> None:
-        """Route flows through the hosts that a function returns for sources and destinations.
+        """Route each flow through the host that a function returns for its source and destination.
 
-        If it returns the source, the flow takes a shortest path, as do flows that avoid dead links.
+        If the function returns the source itself, the flow takes a shortest path. Flows that avoid
+        dead links always take a shortest path.
         """
         self._relays = self.cables._relays = relays
 

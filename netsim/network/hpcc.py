@@ -28,12 +28,13 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
          loopback_uses_ports: bool = False) -> GraphTopology:
     """Read a network from a ``topology.txt`` of the HPCC simulator (ns-3), or of SimAI.
 
-    The first line has the numbers of nodes, switches and links; in SimAI's form those of nodes,
-    GPUs per server, NVSwitches, switches and links, and the name of the GPU. The second one lists
-    the switches, NVSwitches first. Each further line is a cable, ``src dst rate delay error``, with
-    units of ns-3. All other nodes are hosts, in the order of their numbers, and no path leads
-    through a host. Hosts on the same NVSwitch reach each other through it. Names of nodes are
-    ``host-``, ``switch-`` or ``nvswitch-`` followed by their number in the file.
+    The first line has the numbers of nodes, switches and links. In SimAI's form, it has the numbers
+    of nodes, GPUs per server, NVSwitches, switches and links, and the name of the GPU. The second
+    line lists the switches, NVSwitches first. Each further line is a cable,
+    ``src dst rate delay error``, with units of ns-3. All nodes that are not switches are hosts, in
+    the order of their numbers, and no path leads through a host. Hosts on the same NVSwitch reach
+    each other through it. Names of nodes are ``host-``, ``switch-`` or ``nvswitch-`` followed by
+    their number in the file.
 
     Parameters
     ----------
@@ -51,8 +52,8 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
     Warns
     -----
     NetsimWarning
-        If links lose packets, which netsim ignores; and if the file has more links than the first
-        line announces, which are left out.
+        If links lose packets, because netsim ignores these losses. Also if the file has more links
+        than the first line announces; the additional ones are ignored.
     """
     check_path(file, "file")
     path = Path(file)
@@ -166,7 +167,7 @@ def _cable(line: Line, nodes: int) -> tuple[Cable, float]:
 
 
 def rest_of(lines: Iterator[Line], words: int) -> Sequence[Line]:
-    """Return the remaining lines that look like entries: enough words, numbers first."""
+    """Return the remaining lines with `words` words, of which the first two are numbers."""
     return [line for line in lines
             if len(line.words) == words and all(word.isdecimal() for word in line.words[:2])]
 

@@ -50,8 +50,8 @@ def htsim(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
     Raises
     ------
     TraceError
-        If the file cannot be read, lacks something, or its numbers do not go together; with the
-        line if there is one.
+        If the file cannot be read, lacks a value, or its values contradict each other. The message
+        gives the line, if a single line is at fault.
     """
     check_path(file, "file")
     path = Path(file)
@@ -106,7 +106,10 @@ class Tiers:
                 for k in range(count)]
 
     def layers(self) -> dict[str, str]:
-        """Return the layer of each switch above the lowest tier; those of a pod are one layer."""
+        """Return the layer of each switch above the lowest tier.
+
+        The aggregation switches of a pod are one layer, and so are all core switches.
+        """
         three = len(self.switches) == 3
         per_pod = self.switches[1] // self.pods
         of = {f"agg-{k}": f"pod-{k // per_pod}" if three else "aggs"

@@ -44,7 +44,7 @@ class Line:
         raise TraceError(message, self.path, self.number)
 
     def word(self, place: int, what: str) -> str:
-        """Return a word, which must be there."""
+        """Return the word at a position, which must exist; `what` names the word in errors."""
         if place >= len(self.words):
             self.refuse(f"{what} is missing")
         return self.words[place]

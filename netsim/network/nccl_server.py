@@ -47,7 +47,7 @@ class NcclCpu:
         ``numa0`` and so on.
     arch, vendor : str or None
     between : float
-        Rate of its links to other CPUs, in bytes per second.
+        Rate of the CPU's links to other CPUs, in bytes per second.
     """
 
     name: str
@@ -64,16 +64,17 @@ class NcclDevice:
     ----------
     busid : str
     kind : {"gpu", "nic", "pci", "nvswitch", "unknown"}
-        A GPU, a NIC, a PCIe switch or an NVSwitch; unknown if the file has no class.
+        A GPU, a NIC, a PCIe switch (``"pci"``) or an NVSwitch; ``"unknown"`` if the file gives no
+        PCI class.
     parent : str
-        The bus id of the switch above it, or the name of the CPU.
+        The bus id of the PCIe switch above the device, or the name of the CPU.
     cpu : str
     rate : float
         Rate of its link to the parent in each direction, in bytes per second.
     speed_given : bool
         Whether the file has the speed of that link.
     rank, dev, sm : int or None
-        Properties of a GPU.
+        Properties of a GPU: its rank, its device number and its compute capability.
     """
 
     busid: str
@@ -136,7 +137,10 @@ class NcclServer:
 
     @property
     def gpus(self) -> list[NcclDevice]:
-        """The GPUs, by rank if all have one, else by number if all have one, else as listed."""
+        """The GPUs, in order of ranks, or else of device numbers, or else of the file.
+
+        Ranks and device numbers determine the order only if all GPUs have them.
+        """
         found = self.of_kind("gpu")
         for numbers in ([each.rank for each in found], [each.dev for each in found]):
             known = [number for number in numbers if number is not None]

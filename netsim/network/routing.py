@@ -39,7 +39,7 @@ def flow_hash(src: Ints, dst: Ints, key: Ints) -> Hashes:
 
 
 def expand(ptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Return the positions of the entries of some compressed rows, and the row of each.
+    """Return, for each entry of some compressed rows, its row and its position.
 
     Row r has the entries ``ptr[r]`` to ``ptr[r + 1] - 1``. The first array returned has, for each
     entry, the index into `rows` to which it belongs; the second has its position.
@@ -58,7 +58,7 @@ def expand(ptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
 def reach(start: int, neighbours: Sequence[Sequence[int]], relays: Sequence[bool]) -> list[int]:
     """Return the number of hops from a node to every other; -1 if there is no path.
 
-    Written in plain Python: a search in NumPy has a cost per level, and a long ring has many
+    This is plain Python, because a search in NumPy has a cost per level, and a long ring has many
     levels.
 
     Parameters

@@ -122,7 +122,7 @@ class SprayedNetwork(GraphTopology):
         return np.flatnonzero(~self.singles[self.trunk_of])
 
     def link(self, name: Node) -> int:
-        """Return the id of a link; for the name of a member, that of its trunk."""
+        """Return the id of a link; the name of a member of a trunk gives the id of the trunk."""
         name = self.cables._link_name(self._link_name(name))
         if isinstance(name, str) and name not in self._link_ids and name in self.cables._link_ids:
             return int(self.trunk_of[self.cables.link(name)])

@@ -55,7 +55,7 @@ class Topology:
     usable : ndarray of float, shape (links,)
         What flows can use of the capacity: `capacity` times the efficiency of each link.
     gpu_servers : GpuServers or None
-        The servers whose GPUs the hosts are, if the network knows them; see `netsim.gpu_cluster`.
+        The servers, if the hosts are the GPUs of servers; see `netsim.gpu_cluster`.
     """
 
     gpu_servers: GpuServers | None = None
@@ -86,12 +86,12 @@ class Topology:
 
     @property
     def cables(self) -> Topology:
-        """The network of single links, if this is a network of trunks; otherwise itself."""
+        """The network of single links, if this is a network of trunks; otherwise this network."""
         return self
 
     @cached_property
     def trunk_of(self) -> NDArray[np.int64]:
-        """For each link of `cables`, the link of this network that it is, or is a part of."""
+        """For each link of `cables`, the same link in this network, or the trunk of the link."""
         return np.arange(self.links)
 
     def set_wire(self, wire: Wire) -> None:
@@ -118,7 +118,7 @@ class Topology:
     def link(self, name: Node) -> int:
         """Return the id of a link given by name or id, or by its two nodes.
 
-        Of parallel links between two nodes, it is the first.
+        Two nodes with parallel links between them stand for the first of these links.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class Topology:
         return found
 
     def route(self, src: Node, dst: Node, key: int = 0) -> NDArray[np.int64]:
-        """Return the ids of the links on the path of one flow, which depends on `key` only.
+        """Return the ids of the links on the path of one flow; `key` chooses among equal paths.
 
         Hosts are given by name or number; see `host`.
         """
@@ -185,7 +185,8 @@ class Topology:
                    links: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the bytes on the wire of flows, given their payload and the paths from `routes`.
 
-        Shape (flows,). They refer to the usual paths, even while others are in use.
+        The array has shape (flows,). It refers to the flows' usual paths, even while they take
+        others because of dead links.
         """
         return self.wire.bytes_of(nbytes, ptr, links)
 
@@ -247,7 +248,7 @@ class Topology:
 
     @property
     def misleading(self) -> frozenset[int]:
-        """The numbers of hosts that are, as a text, the name of another node."""
+        """The host numbers that, written as text, are the name of another node."""
         return frozenset()
 
     @cached_property

@@ -50,7 +50,7 @@ class Packet:
                              f"not {self.header!r}")
 
     def wire_bytes(self, nbytes: Floats) -> Floats:
-        """Return the bytes on the wire of messages of some bytes."""
+        """Return the bytes on the wire, headers included, of messages with `nbytes` of payload."""
         packets = nbytes / self.payload
         whole = np.rint(packets)
         exact = np.abs(packets - whole) <= _WHOLE * whole
@@ -142,11 +142,13 @@ class Wire:
                     overhead: float | None = None) -> float:
         """Return the overhead of a coflow before its first byte; 0 without paths.
 
-        A coflow may merge sigma steps; let Lambda_s be the largest latency of the paths in step s,
-        and Lambda_f that of flow f. The overhead then includes those of all steps, and the
-        latencies that the coflow itself does not have:
+        If a coflow merges the sigma steps of a collective, its overhead includes the overhead o and
+        the latency of every step. The latency that the coflow has anyway is subtracted:
 
             sigma o + sum over s of Lambda_s - max over f of Lambda_f
+
+        Here, Lambda_s is the largest latency of the paths in step s, and Lambda_f is the latency of
+        the path of flow f.
 
         Parameters
         ----------
@@ -180,14 +182,14 @@ class Wire:
         return count * own + after - float(latency.max(initial=0.0))
 
     def bytes_of(self, nbytes: Floats, ptr: Ints, links: Ints) -> Floats:
-        """Return the bytes on the wire of flows: the most over the packet formats on their paths.
+        """Return the bytes on the wire of flows: the most over all packet formats on the path.
 
         Parameters
         ----------
         nbytes : ndarray of float, shape (flows,)
             Payload.
         ptr, links : ndarray of int
-            The paths, in compressed rows; flows without one have no packets.
+            The paths, in compressed rows; flows with an empty path have no headers.
         """
         if self.plain:
             return nbytes
