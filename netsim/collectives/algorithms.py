@@ -27,11 +27,11 @@ class Algorithm:
     phases : callable
         Function of the number of ranks and the options that returns the rounds of each phase.
     cuts : callable
-        Likewise, for `Schedule.cuts`.
+        Function of the same arguments that returns `Schedule.cuts`.
     options : tuple of str
-        The options that it takes.
+        The options that the algorithm takes.
     copies : callable
-        Likewise, for `Schedule.copies`.
+        Function of the same arguments that returns `Schedule.copies`.
     """
 
     phases: Callable[[int, dict[str, Any]], list[list[Round]]]
@@ -143,9 +143,9 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
              pairs: Sequence[Sequence[int]] | None = None) -> Schedule:
     """Make the messages of a collective.
 
-    The bytes S of a collective are counted as nccl-tests do: the buffer of a rank for all-reduce,
-    broadcast and reduce; n times the share of a rank for all-gather and reduce-scatter; what a rank
-    holds, its own block included, for all-to-all; a message for send-recv.
+    The size of a collective is counted as in nccl-tests. For all-reduce, broadcast and reduce, it
+    is the buffer of a rank; for all-gather and reduce-scatter, n times the share of a rank; for
+    all-to-all, all blocks of a rank, its own included; for send-recv, one message.
 
     Parameters
     ----------
@@ -154,9 +154,8 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
     ranks : int
         Number of ranks, n, at positions 0 to n - 1.
     algorithm : str, optional
-        An algorithm of the collective; by default the first one in `ALGORITHMS`. Or a file,
-        ``.xml``, with a program of MSCCL, see `read_msccl`; a relative path starts at the current
-        folder.
+        An algorithm of the collective; by default the first one in `ALGORITHMS`. Or the path of an
+        MSCCL program (``.xml``), see `read_msccl`; a relative path starts at the current folder.
     chunks : int
         Number of chunks into which trees and chains divide the data.
     root : int
@@ -211,7 +210,7 @@ def check_algorithm(collective: str, algorithm: str, given: dict[str, Any]) -> A
     UnknownNameError
         If there is no such collective or algorithm.
     TraceError
-        If it is a file that cannot be read, is invalid, or describes another collective.
+        If the algorithm is a file that cannot be read, is invalid, or describes another collective.
     InputError
         If the algorithm does not take an option.
     """

@@ -19,9 +19,9 @@ class Bandwidths(NamedTuple):
     Attributes
     ----------
     algbw : float
-        The size over the time.
+        The size divided by the time.
     busbw : float
-        The rate that the fullest port needs under any algorithm, so at most the rate of the ports.
+        The rate that the busiest port needs whatever the algorithm; at most the rate of the ports.
     """
 
     algbw: float
@@ -50,15 +50,15 @@ def bandwidths(collective: str, ranks: int, nbytes: float, time_s: float, *,
     time_s : float
         Duration of the collective.
     matrix : ndarray of float, shape (ranks, ranks), optional
-        Bytes that each rank sends to each other rank. The size is then the largest row; for busbw,
-        it is the largest row or column without the diagonal.
+        Bytes that each rank sends to each other rank. The size is then the largest sum of a row;
+        for busbw, the largest sum of a row or column without the diagonal.
     pairs : sequence, optional
         Given for a send-recv with user-defined pairs, which has no bandwidths.
 
     Returns
     -------
     Bandwidths
-        NaN for a barrier, for one rank, and if it took no time.
+        NaN for a barrier, for a single rank, and if `time_s` is 0.
 
     Examples
     --------

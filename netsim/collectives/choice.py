@@ -115,9 +115,9 @@ class NcclCosts:
     ----------
     rate : quantity
         The bus rate, in bytes per second: on one server, the rate of a GPU's NVLink (or PCIe) port;
-        on several, the smaller one of that and the sum of a server's NICs.
+        on several, the smaller of this rate and the sum of the rates of a server's NICs.
     servers : int
-        Number of servers of the ranks.
+        Number of servers on which the ranks run.
     generation : {"hopper", "ampere", "volta"}
     cpu : {"intel", "amd"}
     inside : {"nvlink", "pcie"}
@@ -125,7 +125,7 @@ class NcclCosts:
     nic_latency : quantity
         The latency of the NICs themselves, in seconds.
     channels : int, optional
-        By default 12 for Volta, 24 for Ampere and 16 for Hopper.
+        Number of channels; by default 12 for Volta, 24 for Ampere and 16 for Hopper.
 
     Raises
     ------
@@ -288,9 +288,9 @@ def fastest(collective: str, ranks: int, nbytes: float, costs: SwitchCosts) -> C
     """Choose the algorithm that takes the least time in steps on an idle switch.
 
     For an all-reduce, the candidates are ring, double tree and halving-doubling, with one chunk;
-    the first one wins a tie. ``direct`` is not a candidate: it would always win, because the model
-    has parallel overheads and no cost for many senders to one port. Other collectives take the same
-    algorithm as with `auto`.
+    the first one wins a tie. ``direct`` is not a candidate. It would always win, because in this
+    model the overheads of parallel messages overlap, and many senders to one port cost nothing
+    extra. Other collectives take the same algorithm as with `auto`.
 
     Examples
     --------

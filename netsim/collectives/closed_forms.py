@@ -96,7 +96,7 @@ def closed_form_s(collective: str, algorithm: str, ranks: int, nbytes: float, ra
                   unit: float | None = None, group: int | None = None, inner: str = "ring",
                   outer: str = "ring", matrix: Floats | None = None,
                   pairs: Sequence[Sequence[int]] | None = None) -> float | None:
-    """Compute the time of a collective in steps by its formula; see the module.
+    """Compute the time of a step-by-step collective by a formula; see the module.
 
     Parameters
     ----------

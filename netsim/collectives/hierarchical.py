@@ -18,8 +18,8 @@ def all_reduce(n: int, group: int, inner: str, outer: str) -> list[list[Round]]:
     """Make three phases: reduce-scatter inside groups, all-reduce across, all-gather inside.
 
     Part l of the data belongs to the position with index l in each group, and is divided into one
-    piece per group: piece l G + a, where G is the number of groups. Phases without steps are left
-    out.
+    piece per group: group a has piece l G + a, where G is the number of groups. Phases without
+    steps are left out.
     """
     inside, across = _WAYS[inner], _WAYS[outer]
     groups = n // group

@@ -30,15 +30,16 @@ class Round:
     src, dst : ndarray of int, shape (messages,)
         Positions of the sender and the receiver, in order of sender, receiver and pieces.
     first, count : ndarray of int, shape (messages,)
-        The first piece, and the number of pieces.
+        The offset of each message's first piece in the first step, counted from `base`, and the
+        number of pieces of the message.
     wrap : int
-        The number of pieces after which numbering starts again.
+        The number of pieces after which numbering starts again at `base`.
     times : int
         The number of steps.
     shift : int
-        By how many pieces each step is ahead of the previous one.
+        By how many pieces the messages move on from one step to the next.
     base : ndarray of int, shape (messages,), or int
-        The number of the first piece.
+        The number from which the pieces of a message are counted.
     adds : ndarray of bool, shape (messages,), or bool
         Whether the receiver adds the data to its own; otherwise it replaces its own.
     tree : ndarray of int, shape (messages,), or int
@@ -57,11 +58,11 @@ class Round:
     tree: Ints | int = 0
 
     def nbytes(self, sizes: Sizes, repetition: int = 0) -> Floats:
-        """Return the bytes of each message of a step, shape (messages,)."""
+        """Return the bytes of each message in a repetition; shape (messages,)."""
         return sizes.of(self.count, self.first + repetition * self.shift, self.base, self.wrap)
 
     def pieces(self, message: int, repetition: int) -> list[int]:
-        """Return the pieces of a message, in ascending order."""
+        """Return the pieces of a message in a repetition, in ascending order."""
         first = int(self.first[message]) + repetition * self.shift
         base = int(np.broadcast_to(self.base, self.src.shape)[message])
         return sorted(base + (first + k) % self.wrap for k in range(int(self.count[message])))
@@ -116,8 +117,8 @@ class Edges(NamedTuple):
     pieces : ndarray of int, shape (edges,)
         Number of pieces sent over each edge.
     steps : tuple of (ndarray of int, int)
-        The steps that the phase merges: the edges in use, and the number of steps that use them.
-        See `netsim.network.Wire.overhead_of`.
+        The kinds of steps that the phase merges: the indices of the edges in use, and the number of
+        steps of this kind. See `netsim.network.Wire.overhead_of`.
     """
 
     src: Ints
@@ -142,8 +143,8 @@ class Schedule:
         How the data is divided: into ``cuts[0]`` parts, each of them into ``cuts[1]``, and so on.
         The smallest parts are the pieces.
     copies : int
-        How often there are such pieces: once per rank in an all-to-all, because each rank has data
-        of its own; once if all ranks work on the same data.
+        The number of sets of such pieces: one per rank in an all-to-all, because each rank has data
+        of its own; one in total if all ranks work on the same data.
     order : tuple of int, optional
         The rank at each position; position p is rank p if not given.
     in_turn : bool
@@ -226,7 +227,7 @@ class Schedule:
 
     @cached_property
     def edges(self) -> tuple[Edges, ...]:
-        """What each phase sends over each edge, if pieces are equal."""
+        """The number of pieces that each phase sends over each edge, and its steps."""
         return tuple(self._edges(rounds) for rounds in self.phase_rounds())
 
     def _edges(self, rounds: Sequence[Round]) -> Edges:

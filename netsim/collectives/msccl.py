@@ -43,8 +43,8 @@ def is_program(algorithm: str) -> bool:
 class Program(Schedule):
     """A program of MSCCL: messages that wait for other messages; see `read_msccl`.
 
-    Step s consists of the messages that wait for a chain of s others. Pieces are chunks of the
-    sender's buffers: first the input, then the output, then the scratch buffer.
+    Step s consists of the messages that wait for a chain of s other messages. Pieces are chunks of
+    the sender's buffers: first the input, then the output, then the scratch buffer.
 
     Attributes
     ----------
@@ -56,7 +56,9 @@ class Program(Schedule):
 
     def sizes(self, nbytes: float, unit: float | None = None,
               matrix: NDArray[np.float64] | None = None) -> Sizes:
-        """Return the sizes of chunks: whole units, or bytes, with the last chunk padded.
+        """Return the sizes of chunks, all equal and rounded up to a multiple of the unit.
+
+        The unit is 1 byte by default.
 
         Raises
         ------
@@ -90,8 +92,8 @@ def read_msccl(path: str | Path, *, verify: bool | None = None) -> Program:
     ----------
     path : path-like
     verify : bool, optional
-        Whether to run it on symbols and check the results; by default if it has at most 100,000
-        steps. Whether it can run is always checked.
+        Whether to run the program on symbols and check the results; by default only if it has at
+        most 100,000 steps. Whether the program can run at all is always checked.
 
     Returns
     -------

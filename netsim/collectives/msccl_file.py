@@ -43,7 +43,7 @@ class Step:
     count : int
         Number of chunks.
     after : (int, int) or None
-        The thread block and the step of the same GPU that it waits for.
+        The thread block and the number of the step on the same GPU for which this step waits.
     line : int
     """
 
@@ -110,7 +110,7 @@ class Listing:
         Number of chunks of the larger buffer of a rank.
     in_place : bool
     min_bytes, max_bytes : int
-        The range of sizes that it is meant for, without the second one.
+        The program is meant for sizes of at least `min_bytes` and less than `max_bytes`.
     scratch : tuple of int
         Chunks of the scratch buffer of each GPU.
     blocks : mapping of (int, int) to Block

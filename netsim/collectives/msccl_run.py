@@ -27,14 +27,15 @@ class Message:
 
 
 def matched(listing: Listing) -> dict[Step, Step]:
-    """Return the step that receives what each step sends.
+    """Return, for each step that sends, the step that receives its message.
 
     The k-th send over a channel from one GPU to another meets the k-th receive.
 
     Raises
     ------
     TraceError
-        If one has no partner, their chunks differ, or two thread blocks share a channel.
+        If a send or a receive has no partner, the chunks of the two differ, or two thread blocks
+        share a channel.
     """
     sends: defaultdict[tuple[int, int, int], list[Step]] = defaultdict(list)
     receives: defaultdict[tuple[int, int, int], list[Step]] = defaultdict(list)
@@ -71,7 +72,7 @@ def order_of(listing: Listing, partner: Mapping[Step, Step], *, last_first: bool
 
     A step waits for the previous step of its thread block, for the step that it names, and, if it
     receives, for the step that sends. Among the steps that can run, the one that became ready first
-    runs, or the one that became ready last.
+    runs next; with `last_first`, the one that became ready last.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def _survivors(n: int) -> _Survivors:
 
 
 def reduce_scatter(n: int) -> list[Round]:
-    """Position i ends with block i of the sum."""
+    """Make a reduce-scatter, in which position i ends with block i of the sum."""
     position, first, folded = _survivors(n)
     whole = np.full(len(folded), n)
     rounds = _halving(position, first, n)
@@ -50,7 +50,7 @@ def reduce_scatter(n: int) -> list[Round]:
 
 
 def all_gather(n: int) -> list[Round]:
-    """Position i begins with block i."""
+    """Make an all-gather, in which position i begins with block i."""
     position, first, folded = _survivors(n)
     rounds = _doubling(position, first, n)
     if len(folded):
@@ -60,7 +60,7 @@ def all_gather(n: int) -> list[Round]:
 
 
 def halving_doubling(n: int) -> list[Round]:
-    """All-reduce: reduce-scatter and all-gather among the survivors, each with a part."""
+    """Make an all-reduce: reduce-scatter and all-gather among the survivors of the fold."""
     position, _, folded = _survivors(n)
     p = len(position)
     first = np.arange(p + 1)
@@ -97,7 +97,10 @@ def _doubling(position: Ints, first: Ints, wrap: int) -> list[Round]:
 
 
 def dissemination(n: int) -> list[Round]:
-    """Barrier: in step s, i tells i + 2^s about all positions it knows, the 2^s up to itself."""
+    """Make a barrier: in step s, position i signals position i + 2^s.
+
+    At that time, position i knows that the 2^s positions up to itself have reached the barrier.
+    """
     at, rounds, h = np.arange(n), [], 1
     while h < n:
         rounds.append(one_step(at, (at + h) % n, at - h + 1, h, n))

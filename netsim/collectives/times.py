@@ -46,17 +46,19 @@ def stepwise_s(schedule: Schedule, sizes: Sizes, rate: float, latency: float = 0
 
 def aggregated_s(schedule: Schedule, sizes: Sizes, rate: float, latency: float = 0.0,
                  overhead: float = 0.0) -> float:
-    """Compute the time as `stepwise_s`, with one coflow per phase instead of its steps.
+    """Compute the time like `stepwise_s`, but with each phase as one coflow instead of steps.
 
-    A phase takes as long as the port that sends or receives most over all of its steps:
+    A phase takes as long as the port that sends or receives most over all steps of the phase. With
+    sigma steps in all:
 
-        T = sigma (latency + overhead) + sum over phases of max over ports of (its bytes) / rate
+        T = sigma (latency + overhead) + sum over phases of max over ports of (port's bytes) / rate
 
     This assumes rates that end each phase as early as its fullest port allows. Max-min fairness may
     take longer if flows of a phase have different sizes, as in a double tree.
 
-    The time is at most that of the steps, because the largest sum is at most the sum of the largest
-    values. The two are equal if and only if, in each phase, one port is the fullest in every step.
+    The time is at most that of `stepwise_s`, because the largest sum is at most the sum of the
+    largest values. The two are equal if and only if, in each phase, one port is the fullest in
+    every step.
     """
     fullest = 0.0
     for phase, edges in enumerate(schedule.edges):

@@ -86,7 +86,7 @@ def all_reduce(n: int, chunks: int) -> list[Round]:
 
 
 def double_all_reduce(n: int, chunks: int) -> list[Round]:
-    """Do the same on two trees, each with half of the bytes.
+    """Make an all-reduce on two trees at the same time, each with half of the bytes.
 
     The second tree is the first with other labels, so leaves of one are inner nodes of the other: x
     becomes n - 1 - x if n is even, and x + 1 modulo n if it is odd.

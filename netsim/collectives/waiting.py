@@ -15,17 +15,17 @@ _Held = tuple[int, int]
 def waits(messages: Messages, in_turn: bool = False) -> list[list[int]]:
     """Return the messages whose arrival each message waits for.
 
-    It waits for two kinds of messages. (1) For each of its pieces: the messages of earlier steps
-    that brought the piece to the sender since the sender last sent it; if there are none, those
-    that its last sending waited for. (2) The last message of an earlier step over the same edge and
-    tree.
+    A message waits for two kinds of messages. (1) For each of its pieces: the messages of earlier
+    steps that brought the piece to the sender since the sender last sent it; if there are none, the
+    messages for which the sender waited when it last sent the piece. (2) The last message of an
+    earlier step over the same edge and tree.
 
     Parameters
     ----------
     messages : Messages
     in_turn : bool
-        Whether it also waits for (3) the messages that its sender sent and received in the previous
-        step.
+        Whether a message also waits for (3) the messages that its sender sent and received in the
+        previous step.
 
     Returns
     -------

@@ -15,13 +15,13 @@ __all__ = ["Arrivals"]
 
 
 class Arrivals:
-    """Lets jobs arrive on time; a single event in the environment stands for all of them.
+    """Calls a function when each job arrives; only one event is pending for all jobs together.
 
     Parameters
     ----------
     env : simpy.Environment
     arrival_s : array_like of float, shape (jobs,)
-        The arrival times of all jobs, in order.
+        The arrival times of all jobs, in seconds and in ascending order.
     arrive : callable
         Called with the number of each job that arrives.
     which : sequence of int, optional
@@ -53,7 +53,7 @@ class Arrivals:
     def add(self, job: int, arrival_s: float, *, arrives: bool = True) -> None:
         """Insert a job that has not arrived; later jobs are renumbered.
 
-        Without `arrives`, the job is only counted.
+        With ``arrives=False``, the job gets a number, but `arrive` is not called for it.
         """
         self._at = np.insert(self._at, job, arrival_s)
         self._jobs += self._jobs >= job

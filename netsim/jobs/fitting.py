@@ -105,9 +105,9 @@ def fitted_pattern(pattern: Collective, network: Topology, hosts: Sequence[int] 
 
 
 def chosen_algorithms(jobs: Sequence[Any]) -> dict[str, list[str]]:
-    """Return the columns ``algorithm`` and ``why``, if a rule or a network chose for some job.
+    """Return the columns ``algorithm`` and ``why``, if a rule or a network chose some algorithm.
 
-    They are empty for the other jobs.
+    The values are empty for jobs whose algorithm was not chosen in this way.
     """
     if isinstance(jobs, JobColumns):
         return {}
@@ -165,7 +165,7 @@ def settled(job: JobSpec, settle: Settle, known: dict[Any, Collective | None] | 
     ----------
     job : JobSpec
     settle : callable
-        Completes the pattern of a job.
+        Function of a job and its incomplete pattern that returns the complete pattern.
     known : dict, optional
         A cache of which patterns are incomplete, for many jobs.
     """

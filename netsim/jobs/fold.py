@@ -57,7 +57,7 @@ class Crossing(NamedTuple):
 
     @classmethod
     def of(cls, programs: Programs, network: Topology, hosts: Ints, keys: Ints) -> Crossing:
-        """Route all flows; `keys` are those of the first flow of each group, for ECMP."""
+        """Route all flows; `keys` has the ECMP key of the first flow of each group."""
         families = programs.families
         groups = np.array([family.groups for family in families])
         each = np.array([len(family.flows) for family in families]) // groups

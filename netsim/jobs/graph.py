@@ -31,9 +31,9 @@ class Dag:
     sequence : tuple of int
         All stages in a topological order.
     order : tuple of int
-        The rank of each stage by (depth, release, coflow id, position). The depth is the length
-        of the longest path of dependencies to the stage; stages without a `coflow_id` come after
-        those that have one.
+        The place of each stage when stages are sorted by (depth, release, coflow id, position).
+        The depth is the length of the longest path of dependencies to the stage. Stages without a
+        `coflow_id` come after stages that have one.
     """
 
     after: Places
@@ -105,7 +105,7 @@ class StageGraph:
     __deepcopy__ = same
 
     def runs_alone(self) -> bool:
-        """Whether stages run one after the other, each with flows, without other constraints.
+        """Whether the stages form a chain, all have flows, and there are no other constraints.
 
         `FabricProcess.run_chain` can run such an iteration by itself.
         """
@@ -132,7 +132,7 @@ class StageGraph:
         released : bool
             Whether stages wait for their ``release_s``, as in the first iteration.
         least : callable
-            Returns the least time of a coflow alone.
+            Function that returns the least time of a coflow alone on the network, in seconds.
         """
         ends = [0.0] * len(self.stages)
         alone = {demand: least(demand) for demand in dict.fromkeys(self.demands)

@@ -25,6 +25,7 @@ def longest_path(operations: Operations, seconds: Floats, iterations: int) -> It
     ----------
     operations : Operations
     seconds : ndarray of float, shape (operations,)
+        Duration of each operation.
     iterations : int
 
     Yields

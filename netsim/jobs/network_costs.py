@@ -27,7 +27,8 @@ def costs_on(network: Topology, hosts: Sequence[int] | Ints, algorithm: str,
     algorithm : {"auto", "fastest"}
         The rule.
     servers : int, optional
-        The number of servers of the ranks; by default that of the network, or the number of hosts.
+        The number of servers on which the ranks run. By default, it is counted on the network; if
+        this does not define servers, each host counts as one.
     inside : float, optional
         The rate inside a server in bytes per second, if hosts are servers rather than GPUs.
     """

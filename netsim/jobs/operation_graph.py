@@ -114,11 +114,12 @@ class OperationLists:
         For each operation, the number of operations that it waits for, in all and in its own
         iteration.
     holders : dict of int to list of int
-        For operations whose end also ends the turns of others, these others.
+        For each operation that is the ``until`` of other operations, these other operations; see
+        `netsim.operations.Operations`.
     held : frozenset of int
-        All operations whose turns are ended in that way.
+        All operations in the lists of `holders`.
     turn : list of int
-        The number of the rank and stream of each computation; -1 of other operations.
+        For each computation, a number for its rank and stream; -1 for other operations.
     in_order : bool
         See `OperationGraph.in_order`.
     sends : list of int
@@ -177,16 +178,15 @@ class OperationGraph:
     ----------
     operations : Operations
     routed : tuple of RoutedCoflow
-        The coflow of each different sending of the operations.
+        The coflow of each distinct sending of the operations.
     stages, demands : sequence
-        By operation.
+        The stage, and the coflow or None, of each operation.
     programs : Programs, optional
-        The programs, if each operation represents one of their rows, that is, many equal
-        operations.
+        If given, each operation represents a row of these programs, that is, many equal operations.
     places : sequence of int
-        The place of each operation among those of all ranks.
+        The place of each operation among the operations of all ranks.
     copies : list of int
-        The number of operations, from that place on, that each operation represents.
+        The number of operations that each operation represents: those from its place on.
     """
 
     operations: Operations
@@ -210,9 +210,9 @@ class OperationGraph:
 
     @property
     def in_order(self) -> bool:
-        """Whether each computation waits for the one before it on its rank's stream.
+        """Whether each computation waits for the previous computation on its rank's stream.
 
-        Then none has to wait for its turn.
+        If so, no computation has to wait for its turn.
         """
         return _in_order(self.operations)
 

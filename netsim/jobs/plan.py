@@ -83,11 +83,11 @@ class JobPlan:
         self._fixed = None if spec.redraw else self._draw()
 
     def graph(self, iteration: int) -> Any:
-        """Return the graph of an iteration, which is always the same unless redrawn."""
+        """Return the graph of an iteration; all are the same unless sizes are redrawn."""
         return self._draw(iteration) if self._fixed is None else self._fixed
 
     def reroute(self) -> None:
-        """Recompute the routes, after the network's have changed."""
+        """Recompute the job's routes, after routes of the network have changed."""
         if self._fixed is not None:
             self._fixed = self._draw()
 
@@ -149,7 +149,7 @@ class JobPlan:
         return np.unique(np.concatenate([np.empty(0, np.int64), *links]))
 
     def lower_bound(self) -> float:
-        """Compute the least possible JCT, of the job alone on the network; in seconds.
+        """Compute the least possible JCT, that of the job alone on the network, in seconds.
 
         For a chain of stages, it is the sum of all least times of coflows (Gammas on networks
         without latency) and compute times (LB in the Parrot paper); for a DAG, the longest path

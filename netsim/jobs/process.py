@@ -51,13 +51,13 @@ class JobRecorder(Protocol):
 
     def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
                      transfer: CoflowEvent | None) -> None:
-        """Called when a stage completes; `coflow_finished` follows when that is final."""
+        """Called when a stage completes; `coflow_finished` follows once it cannot be repeated."""
 
     def coflow_dropped(self, job: JobProcess, iteration: int, stage: Stage, transfer: CoflowEvent,
                        nbytes: float, why: str) -> None:
         """Record a coflow that is withdrawn, or has ended and will be sent again.
 
-        `nbytes` is what it has sent until now, without headers; `why` is ``"withdrawn"`` or
+        `nbytes` are the bytes that it has sent, without headers; `why` is ``"withdrawn"`` or
         ``"repeated"``.
         """
 
@@ -75,7 +75,7 @@ class JobRecorder(Protocol):
         """
 
     def operations_begun(self, operations: Operations) -> Any:
-        """Called when a job of operations has a process."""
+        """Called when a process begins to run a job of operations."""
 
     def graph_begun(self, job: int, operations: Operations) -> None:
         """Record that the fabric runs a job of operations by itself."""
@@ -140,9 +140,9 @@ class JobProcess:
     """Runs a job, iteration by iteration and stage by stage.
 
     A job whose stages form a chain, or whose operations need not take turns, is handed over to the
-    fabric, which runs it by itself; this process then only knows its lower bound. It keeps its
-    process if another process waits for its end, or if an allocator sees which jobs run. Call
-    `arrive` at the arrival time of the job.
+    fabric, which runs it by itself; this process then only knows the job's lower bound. The job is
+    not handed over if another process waits for its end, or if an allocator sees which jobs run.
+    Call `arrive` at the arrival time of the job.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class JobProcess:
         Called with the job's hosts on arrival; if it returns False, the job waits for `resume`.
     may_go_back : bool
         Whether the job may be stopped and lose iterations that it has made since it last began or
-        resumed, so that their coflows are not recorded before.
+        resumed. Their coflows are then recorded only once they can no longer be lost.
 
     Attributes
     ----------
@@ -314,12 +314,12 @@ class JobProcess:
     def stop(self, back: bool = False) -> float:
         """Stop the job and discard its progress in the current iteration, which `resume` repeats.
 
-        Coflows that have ended since the last observation, unnoticed, are discarded as well.
+        Coflows whose end has not been observed yet are discarded as well.
 
         Parameters
         ----------
         back : bool
-            Whether it goes back to where it began or was last resumed.
+            Whether the job goes back to where it began or was last resumed.
 
         Returns
         -------

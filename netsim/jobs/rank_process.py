@@ -212,7 +212,7 @@ class RankProcess(JobProcess):
             self._finish()
 
     def stuck(self) -> list[str]:
-        """Describe which ranks hold a stream and wait for ranks that cannot get theirs."""
+        """Describe the ranks that hold a stream while they wait for ranks that cannot get one."""
         if not self.running:
             return []
         made, said = self.graph.operations, list[str]()

@@ -39,7 +39,8 @@ class SingleCoflows:
     tell : callable
         Called with the COFLOW rows of completed coflows, and all FLOW rows of their batch.
     at : callable
-        Function that schedules a call, given the begin and the arrival of a coflow without bytes.
+        Called for a coflow without bytes, to schedule a function: with the time when the coflow
+        begins, the time when it arrives, and the function.
 
     Attributes
     ----------
@@ -95,9 +96,9 @@ class SingleCoflows:
         return self._build(np.searchsorted(self.columns.members, jobs))
 
     def lower_bounds(self, now: float) -> NDArray[np.float64]:
-        """Return the least possible JCTs of these jobs, in seconds; shape (jobs,).
+        """Return the least possible JCTs of jobs with a single coflow, in seconds; shape (jobs,).
 
-        NaN for other jobs, and for jobs that have not arrived at `now`.
+        The values are NaN for other jobs, and for jobs that have not arrived at `now`.
         """
         members, arrived = self.columns.members, self.columns.arrival_s <= now
         late = arrived & np.isnan(self._lower_bound_s[members])

@@ -31,7 +31,7 @@ class Sent(NamedTuple):
     src, dst, nbytes : ndarray, shape (flows,)
         Hosts, and sizes in bytes.
     counts, key : ndarray of int, shape (coflows,)
-        Number of flows of each coflow, and the ECMP key of its first one.
+        Number of flows of each coflow, and the ECMP key of its first flow.
     """
 
     src: Ints
@@ -50,16 +50,16 @@ class SingleColumns:
     members : ndarray of int
         Positions of the jobs in order of (arrival, id).
     arrival_s, release_s, compute_s, weight, deadline_s, overhead_s : ndarray of float
-        Values of the jobs and their stages. Computation includes the job's; a deadline of inf means
-        none, and an overhead of NaN the network's.
+        Values of the jobs and their stages. `compute_s` includes the job's own computation. A
+        deadline of inf means none, and an overhead of NaN means that of the network.
     flows : ndarray of int
-        Number of flows of each.
+        Number of flows of each job.
     coflow_id : ndarray of int
         The ids that stages specify; -1 for none.
     stages : sequence of str
         Names of the stages.
     sent : callable
-        Function that returns the flows of some of these jobs, by their places among them.
+        Function that returns the flows of some of these jobs, given by indices into `members`.
     """
 
     members: Ints

@@ -35,7 +35,8 @@ def factors_of(stragglers: Mapping[Node, float] | None, hosts: int,
     hosts : int
         Number of hosts.
     numbers_of : callable, optional
-        Gives the number of a host given by name, or those of all that a name stands for.
+        Function that returns the number of a host given by name, or the numbers of all hosts for
+        which a name stands.
 
     Raises
     ------
@@ -121,8 +122,8 @@ def slowed_job(job: JobSpec, factors: Floats
     Returns
     -------
     job : JobSpec
-        The job; with its model scaled by `slowed_model` if it has one, and where ranks compute,
-        each of them as slow as its host.
+        The job. If it has a model, `slowed_model` has scaled this. If ranks compute, the
+        computations of each rank are multiplied by its factor.
     slowed : callable
         Function to apply to the stages of each iteration: `slowed_stages` for jobs without a
         model, otherwise the identity.

@@ -49,7 +49,7 @@ def traffic_of(job: JobSpec) -> NDArray[np.float64]:
 
 
 def check_traffic(job: JobSpec) -> None:
-    """Check that the traffic between ranks is known before the job runs, and its number of ranks.
+    """Check that a job does not have too many ranks, and that their traffic is known in advance.
 
     Raises
     ------

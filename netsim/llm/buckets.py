@@ -109,7 +109,7 @@ def _bucket(elements: int, tensors: Sequence[Tensor]) -> Bucket:
 
 
 def shards_of(setup: TrainingSetup) -> list[int]:
-    """Return the elements of each shard in which ZeRO 2 gathers parameters after the step."""
+    """Return the number of elements of each part in which ZeRO 2 gathers the parameters."""
     total = sum(tensor.elements for unit in units_of(setup, 0) for tensor in unit.tensors)
     count = max(total // setup.allgather_bucket_size, 1)
     part = total // count

@@ -29,8 +29,8 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
     ----------
     model : str, mapping or Transformer
         A ready-made transformer (``netsim list llms``), or the parameters of one; see
-        `netsim.llm.Transformer`. With a ``name``, the other parameters are those of that
-        transformer.
+        `netsim.llm.Transformer`. If these include the ``name`` of a ready-made transformer, they
+        replace some of its parameters.
     id, arrival_s, iterations
         As for `netsim.JobSpec`.
     hosts : sequence of int, optional
@@ -88,5 +88,5 @@ def _programs(setup: TrainingSetup) -> Programs:
 
 
 def llm_operations(setup: TrainingSetup) -> Operations:
-    """Return the operations of all ranks of a setup in an iteration; equal jobs share them."""
+    """Return the operations of all ranks in an iteration; jobs with equal setups share them."""
     return _programs(setup).whole

@@ -37,9 +37,11 @@ class Step(NamedTuple):
     payload : int
         Bytes of the whole buffer.
     after, after_previous : tuple of int
-        Places of the steps that it waits for, in this iteration and in the previous one.
+        Places, in the list of steps, of the steps that this step waits for: in the same iteration,
+        and in the previous one.
     receives : tuple of (int, str)
-        Sends that it waits for: the stage of the sender, and the name of the step.
+        Sends of other stages that this step waits for: the stage of the sender, and the name of its
+        step.
     peer : int
         The stage that a send goes to; -1 for other steps.
     """

@@ -23,6 +23,8 @@ class Pass(NamedTuple):
 def passes_of(setup: TrainingSetup, stage: int) -> list[Pass]:
     """List the passes of a stage, in order.
 
+    ``F1.0`` stands for the forward pass of micro-batch 1 through chunk 0, ``B`` for backward.
+
     Examples
     --------
     >>> from netsim.llm import make_transformer

@@ -57,12 +57,13 @@ class TrainingSetup:
     vocab_multiple : int
         The vocabulary is padded to a multiple of ``vocab_multiple tp``; 0 means no padding.
     tensors : {"fused", "split"}
-        Whether QKV, and gate and up, are one tensor each, as in Megatron.
+        Whether the weights of Q, K and V are one tensor, and those of gate and up another, as in
+        Megatron (``"fused"``); or all of them are separate tensors.
     bucket_size : int, optional
         Elements of a bucket of gradients; by default ``max(40e6, 1e6 dp)``, or 5e8 with `zero` 2
         and 3.
     bucket_stages : {"first", "all"}
-        Which virtual stages have several buckets.
+        Whether only the first virtual stage, or all of them, may have several buckets.
     allgather_bucket_size : int
         Elements that `zero` 2 gathers at a time.
     overlap_grad_reduce : bool
@@ -70,7 +71,7 @@ class TrainingSetup:
     overlap_param_gather : bool
         With `zero` 1: whether parameters are gathered during the next forward passes.
     prefetch : int
-        With `zero` 3: number of units that are gathered ahead.
+        With `zero` 3: number of units, such as attention blocks, that are gathered ahead.
     tp_overlap, pp_overlap : bool
         Whether tensor parallelism communicates during backward computation, and whether pipeline
         stages continue while they send.
@@ -84,6 +85,7 @@ class TrainingSetup:
         Forward time of an attention block, an MLP block and the head, per micro-batch, instead of
         times computed from operations. Backward takes twice as long.
     optimizer_s : quantity
+        Time of the optimizer's step.
     step_barrier : bool
         Whether all ranks wait for each other before the optimizer.
 
@@ -252,7 +254,7 @@ class TrainingSetup:
 
     @property
     def virtual_stages(self) -> int:
-        """Number of parts into which layers are divided."""
+        """Number of parts into which layers are divided: `pp` times `vpp`."""
         return self.pp * self.vpp
 
     @property

@@ -44,12 +44,12 @@ class Transformer:
         Whether linear layers have a bias; the output layer, the router and routed experts have
         none.
     positions : {"rope", "learned"}
-        Position embeddings without or with parameters.
+        Position embeddings without parameters (``"rope"``) or with parameters.
     tied : bool
         Whether the output layer and the word embedding are the same matrix.
     experts, top_k, moe_ffn, shared_ffn : int
         A mixture of experts: number of experts, number of experts per token, width of each, and
-        total width of the shared experts. Without experts, 0.
+        total width of the shared experts. All are 0 if the model has no experts.
     dense_first : int
         Number of layers at the start that have the dense MLP.
 
@@ -202,7 +202,7 @@ def make_transformer(model: str | Mapping[str, Any] | Transformer, **changes: An
         A name of `LLMS`; the parameters of a `Transformer`; or a ``name`` and the parameters in
         which it differs from that transformer.
     **changes
-        Parameters that differ.
+        Parameters that replace those of `model`.
 
     Raises
     ------

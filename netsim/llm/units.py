@@ -19,9 +19,9 @@ class Tensor(NamedTuple):
     unit, name : str
     elements : int
     expert : bool
-        Whether it belongs to routed experts, whose gradients are reduced in another group.
+        Whether the tensor belongs to routed experts, whose gradients are reduced in another group.
     shared : bool
-        Whether it is the same on all ranks of a tensor group.
+        Whether the tensor is the same on all ranks of a group of tensor parallelism.
     """
 
     unit: str
@@ -33,7 +33,7 @@ class Tensor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A part of a virtual stage.
+    """A part of a virtual stage, such as the attention block of a layer.
 
     Attributes
     ----------
@@ -41,7 +41,8 @@ class Unit:
         The name, such as ``"3.attn"``.
     kind : {"embed", "attn", "dense", "experts", "head"}
     gather : str
-        The group in which ZeRO 3 gathers it: ``"embed"``, the number of its layer, or ``"head"``.
+        Label of the units that ZeRO 3 gathers together: ``"embed"``, the number of the layer, or
+        ``"head"``.
     tensors : tuple of Tensor
     """
 
@@ -149,7 +150,7 @@ class Cost(NamedTuple):
         Operations of the core of attention (`core`), of shared experts (`shared`), and of all else
         (`main`).
     main_s, core_s, shared_s : float
-        The same in seconds.
+        The time that these operations take, in seconds.
     """
 
     main: int
@@ -161,7 +162,7 @@ class Cost(NamedTuple):
 
     @property
     def flops(self) -> int:
-        """All operations."""
+        """Number of operations: the sum of `main`, `core` and `shared`."""
         return self.main + self.core + self.shared
 
 

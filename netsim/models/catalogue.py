@@ -43,9 +43,10 @@ def parallel_models() -> dict[str, int]:
 
 @plain_numbers
 def models_for(gpus: int) -> tuple[ParallelModel, ...]:
-    """Make all models of the catalogue that can be trained on a number of GPUs, in its order.
+    """Make all models of the catalogue that can be trained on a number of GPUs.
 
-    There is at least one for each number, as the small models can be trained on any.
+    They are in the order of the catalogue. There is at least one, because the small models can be
+    trained on any number of GPUs.
 
     Parameters
     ----------

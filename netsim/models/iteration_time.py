@@ -43,7 +43,7 @@ class StageTerms(NamedTuple):
     far_experts_s, near_experts_s : ndarray
         Exchange with other groups of experts.
     far_reduce_s, near_reduce_s : ndarray
-        All-reduce if one GPU of several is on this server, and if all are (Eq. 6).
+        All-reduce if only one of the stage's GPUs is on the server, and if all are (Eq. 6).
     """
 
     gpus: Floats
@@ -107,7 +107,7 @@ def iteration_parts(model: ParallelModel, placement: ArrayLike, server: ServerKi
     """Compute the times of computation, communication and all-reduce (Eq. 4 to 6).
 
     For x GPUs of a stage on a server that also has the fractions f- of the previous stage and f+ of
-    the next one::
+    the next one (`ModelStage` defines p, d, h and k; `ServerKind` defines g and B)::
 
         compute        p^f + p^b
         communication  (2 d^in (1-f-) + 2 d^out (1-f+)) g/B_inter + (2 d^in f- + 2 d^out f+)/B_intra
@@ -183,8 +183,9 @@ def per_iteration(model: ParallelModel, placement: ArrayLike, server: ServerKind
 def alpha_max(model: ParallelModel, server: ServerKind) -> float:
     """Compute the time of an iteration with every replica on a server of its own, in seconds.
 
-    If ``B_inter/g <= B_intra``, no placement takes longer, as each term of `iteration_parts` is
-    largest if all peers are on other servers and x is least.
+    If ``B_inter/g <= B_intra``, no placement takes longer, because each term of `iteration_parts`
+    is largest if all peers are on other servers and x, the number of GPUs of the stage on the
+    server, is least.
 
     Raises
     ------

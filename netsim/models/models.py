@@ -40,7 +40,8 @@ class ModelStage:
     Parameters
     ----------
     replicas : int
-        k, the number of copies of the stage, each on one GPU, or on one per slice.
+        k, the number of copies of the stage. Each is on one GPU or, if it has slices, on one GPU
+        per slice.
     forward_s, backward_s : quantity
         p^f and p^b: time of the forward and the backward computation of a replica in an iteration.
     in_bytes, out_bytes : quantity

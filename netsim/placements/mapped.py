@@ -61,7 +61,10 @@ class MappingCache:
             MAPPINGS.resolve(mapping), self, seed)
 
     def counts(self, free_on: Ints, need: int, rule: str) -> tuple[list[int], list[int]] | None:
-        """Return servers and the GPUs that each gives; None if there are too few free GPUs."""
+        """Return servers, and how many GPUs to take from each; None if too few are free.
+
+        `rule` is the order of servers; see `MappedPlacement`.
+        """
         if free_on.sum() < need:
             return None
         servers: list[int] = []
@@ -91,9 +94,10 @@ class MappingCache:
 
     def ranks(self, job: JobSpec, free: NDArray[np.bool_], free_on: Ints, rule: str
               ) -> Ints | None:
-        """Return the GPU of each rank of a job without a model, by Heavy-Edge; None as `map`.
+        """Return the GPU of each rank of a job without a model, as mapped by Heavy-Edge.
 
-        Ranks of a server have its first free GPUs, in order.
+        The ranks on a server get its first free GPUs, in order. None if the servers cannot hold the
+        job now.
         """
         chosen = self.counts(free_on, job.ranks, rule)
         if chosen is None:
@@ -211,7 +215,7 @@ class MappedPlacement:
         Raises
         ------
         InputError
-            If a job's ranks are to be mapped by their bytes, and the mapping is another one.
+            If a job has no model, and the mapping is not ``"heavy-edge"``, the only one for ranks.
         """
         for job in context.jobs if self.mapping != "heavy-edge" else ():
             if not has_model(job):

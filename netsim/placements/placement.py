@@ -42,9 +42,10 @@ class Placement(Protocol):
     raises an `InputError`; see `netsim.engine.view.Scheduler`.
 
     A placement that finds GPUs for any job without slices as long as enough are free declares
-    ``refuses = False``, so that schedulers can count instead of trying. If its refusals depend only
-    on numbers of GPUs, for jobs without slices, it declares ``refuses_by_size = True``. Among jobs
-    that need equally many GPUs, schedulers then try only the first.
+    ``refuses = False``, so that schedulers can count free GPUs instead of trying to place a job. If
+    its refusals of jobs without slices depend only on numbers of GPUs, it declares
+    ``refuses_by_size = True``. Among jobs that need equally many GPUs, schedulers then try only the
+    first.
 
     A placement that depends on free GPUs alone may also have ``pick(cluster, job, free, free_on)``,
     which is then called instead of the other methods. Given the mask of free GPUs and their number
@@ -143,8 +144,8 @@ class LeastBusyServers:
     Parameters
     ----------
     lam : float
-        Ratio of the GPUs of these servers to the GPUs that the job needs, at least. There are more
-        servers if these could not hold its slices.
+        Least ratio of the number of GPUs of these servers to the number that the job needs. More
+        servers are used if these could not hold the job's slices.
 
     Raises
     ------

@@ -79,7 +79,8 @@ class Evaluation:
 
         Errors are negative if too few iterations are predicted. The middle bin has the jobs within
         5 %, with both bounds included, so that its share is `within_5_percent`; the other bins
-        include the bound that is further from the middle. Jobs of unseen groups are in the first.
+        include the bound that is further from the middle. Jobs of unseen groups have the error -1,
+        and thus are in the first bin.
 
         Returns
         -------

@@ -23,7 +23,7 @@ class Forecast:
     """Predicts the iterations of jobs when they are submitted.
 
     With `retrain`, the predictor is trained at the multiples of a period of simulated time, on the
-    history and all jobs that have completed by then, that instant included. It is trained only if a
+    history and on all jobs that have completed before or at that instant. It is trained only if a
     prediction is needed and jobs have completed since the last fit. Predictions are assumed to
     depend on group and user only.
 
@@ -104,7 +104,8 @@ class Forecast:
     def valid_until(self, time: float) -> float:
         """Return the instant, in seconds, until which predictions made at `time` are valid.
 
-        Jobs submitted before it can be predicted in one call. It is infinite without `retrain`.
+        Jobs submitted between `time` and this instant can be predicted in one call. The instant is
+        infinite without `retrain`.
         """
         if not math.isfinite(self._period):
             return math.inf
@@ -120,7 +121,8 @@ class Forecast:
         Parameters
         ----------
         time : float
-            When the job is submitted, in seconds. Jobs that completed by then must be recorded.
+            When the job is submitted, in seconds. Jobs that have completed by this time must have
+            been recorded by `observe`.
         group, user : int or None
             None if unknown.
         iterations : float, optional

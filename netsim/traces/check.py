@@ -28,12 +28,13 @@ class TraceReport:
     Attributes
     ----------
     path : path-like
-        The file that was read, or that the problems are in.
+        The file that was read, or the file that has the problems.
     format : str
         The name of its format; ``"toml"`` if the workload file itself is invalid.
     facts : tuple of (str, number)
-        Facts about the workload: a label, including the unit if there is one, and a value. Flow
-        sizes that are drawn later count with their mean. Empty if there are problems.
+        Facts about the workload: a label, including the unit if there is one, and a value. For
+        flow sizes that are drawn when the workload runs, the mean is counted. Empty if there are
+        problems.
     problems : tuple of Problem
         All errors in the file, as (line or None, message).
     notices : tuple of Problem

@@ -208,7 +208,7 @@ class Checker:
         return number
 
     def optional(self, entry: dict[str, Any], key: str, where: str, rule: Rule) -> float | None:
-        """Read a number of a coflow or stage; None if it does not have it."""
+        """Read an optional number of a coflow or stage; None if it is missing."""
         return self.number(entry[key], f"{where}.{key}", rule) if key in entry else None
 
     def whole(self, value: object, where: str, least: int = 0, most: float = 1e15) -> int:

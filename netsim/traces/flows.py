@@ -42,14 +42,14 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     src, dst : str
         The columns of sources and destinations.
     nbytes : str, optional
-        The column of sizes, in bytes or with a unit, as in ``10MB``; ``"nbytes"`` if there is one,
-        else ``"bytes"``.
+        The column of sizes, in bytes or with a unit, as in ``10MB``; by default ``"nbytes"`` if
+        there is such a column, else ``"bytes"``.
     start : str, optional
-        The column of starts, in seconds or with a unit; ``"start_s"`` if there is one, else all
-        start at 0.
+        The column of starts, in seconds or with a unit; by default ``"start_s"`` if there is such a
+        column, else all flows start at 0.
     coflow, job : str, optional
-        The columns of coflows, and of jobs; ``"coflow"`` and ``"job"`` if there are such. See
-        `netsim.Workload.from_frame`.
+        The columns of coflows and of jobs; by default ``"coflow"`` and ``"job"``, if the table has
+        these columns. See `netsim.Workload.from_frame`.
     endpoints : {"hosts", "names", "ranks"}
         What sources and destinations are: hosts, by number or by name on the network; names of
         hosts, even if they are numbers; or ranks of jobs, whose hosts are chosen when the workload

@@ -185,7 +185,7 @@ class Request:
     name : str or None
         The workload's name, if a workload file gives one.
     workload_file : Path or None
-        The workload file that errors in options name; None if options come from the caller, too.
+        The workload file to name in errors about options; None if some options are the caller's.
     """
 
     format: str
@@ -239,11 +239,13 @@ def read_workload(
         the ``format``, its options, and the data ``file``, relative to the ``.toml`` file. Not
         given for formats that generate a workload.
     format : str, optional
-        A name of `FORMATS`. By default ``.json`` is read as ``"json"``, ``.csv`` and ``.txt`` that
-        begin as those of SimAI and AICB as ``"simai"``, ``.csv`` with columns ``src`` and ``dst``
-        as ``"flows"``, other ``.csv`` as ``"tiresias"``, ``.parquet`` as ``"flows"``, ``.txt``
-        of a number alone and then flows as ``"hpcc"``, other ``.txt`` as ``"coflow-benchmark"``,
-        ``.cm`` as ``"htsim"`` and ``.et`` as ``"chakra"``.
+        A name of `FORMATS`. By default, it is inferred from the suffix: ``"json"`` for ``.json``,
+        ``"flows"`` for ``.parquet``, ``"htsim"`` for ``.cm``, ``"chakra"`` for ``.et``. For
+        ``.csv`` and ``.txt``, it depends on the contents, too. Files that begin like those of
+        SimAI and AICB are read as ``"simai"``. Other ``.csv`` files are read as ``"flows"`` if they
+        have the columns ``src`` and ``dst``, else as ``"tiresias"``. Other ``.txt`` files are read
+        as ``"hpcc"`` if they begin with a number alone and then flows, else as
+        ``"coflow-benchmark"``.
     seed : int, optional
         Seed of all random draws of the workload; by default the seed of the ``.toml`` file, or 0.
     **options

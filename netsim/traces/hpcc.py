@@ -38,9 +38,9 @@ def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, see
                     ) -> Workload:
     """Read a flow file of the HPCC simulator (ns-3).
 
-    The first line has the number of flows; each further one is ``src dst pg dport bytes start``,
-    with the start in seconds. What follows these lines is ignored, and so are priority groups and
-    ports. Flow k is job k.
+    The first line has the number of flows. Each further line is a flow,
+    ``src dst pg dport bytes start``, with the start in seconds. Priority groups (``pg``) and ports
+    are ignored, and so is everything after the given number of flows. Flow k is job k.
 
     Parameters
     ----------

@@ -73,11 +73,12 @@ class _Matrix:
 def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
     """Read a connection matrix of htsim (``.cm``).
 
-    A connection without triggers is a job of one flow. Connections that wait for each other form
-    one job, with a stage per connection. A oneshot trigger starts its connections when the one that
-    fires it has arrived, a barrier when all have arrived. The k-th connection that fires a
-    multishot trigger starts the k-th one that waits for it. Rank r runs on host r. Jobs have the
-    ``id`` of their (first) connection, if all have one; else they are numbered.
+    A connection without triggers is a job of one flow. Connections that triggers link form one job,
+    with a stage per connection. A oneshot trigger starts its connections when the connection that
+    fires it has completed; a barrier starts them when all connections that fire it have completed.
+    With a multishot trigger, the k-th connection that fires it starts the k-th connection that
+    waits for it. Rank r runs on host r. If all connections have an ``id``, a job has the ``id`` of
+    its first connection; otherwise, jobs are numbered.
 
     Messages and priorities (``msg``, ``prio``) are ignored. For ``failure`` lines, see
     `read_htsim_failures`.

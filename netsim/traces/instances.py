@@ -27,27 +27,26 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
     ``jobs: [{arrival_s, coflows: [[{src, dst, bytes}, ...], ...]}]``
         Each job is a chain of coflows, named ``"c0"``, ``"c1"``, ...; optionally with
         ``iterations``, ``name``, and ``compute_s``, a list of the seconds of computation before
-        each coflow. For a DAG, a job has instead of ``coflows``
+        each coflow. A job that is a DAG does not have ``coflows``, but
         ``stages: [{name, flows, after, compute_s, finishes_before, deadline_s, overhead_s,
         steps, computes_on, stream, after_previous}]``. A job's id is its position in the file.
     ``coflows: [{id, arrival_s, weight, deadline_s, overhead_s, flows, starts_after,
     finishes_before, job}]``
         Coflows that name the same ``job``, or that ``starts_after`` or ``finishes_before``
-        connects, are the stages of one job. The job's id is that ``job``, or else the smallest id
-        of its coflows.
+        connects, are the stages of one job. The job's id is the value of ``job``; without it, the
+        smallest id of the job's coflows.
 
     A ``deadline_s`` counts from the instant at which the coflow becomes valid; without it, the
-    coflow has no deadline. ``overhead_s`` are the seconds of software before its first byte; by
-    default those of the network. A coflow that merges the steps of a collective lists them in
+    coflow has no deadline. ``overhead_s`` are the seconds of software before a coflow's first byte,
+    by default those of the network. A coflow that merges the steps of a collective lists them in
     ``steps: [{flows, times}]``: for each kind of step, its flows, by their index in the stage, and
     the number of such steps; see `netsim.Stage`. ``computes_on`` lists the hosts whose ranks
     compute, taking turns on the ``stream``; ``after_previous`` names stages of the previous
     iteration.
 
     Flows are between hosts, given by number, or by name on the network that the jobs will run on.
-    Of the other keys of the file,
-    this reader uses ``hosts``, the number of hosts, which limits src and dst, and ``name``, the
-    workload's name.
+    Of the other keys of the file, this reader uses ``hosts``, the number of hosts, which limits
+    ``src`` and ``dst``, and ``name``, the workload's name.
 
     Parameters
     ----------

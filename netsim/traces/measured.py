@@ -36,13 +36,13 @@ class M3Scenario(NamedTuple):
     control : str
         Congestion control of the packet-level simulation, such as ``"dctcp"``.
     start_s : ndarray of float
-        Start of each flow.
+        Start of each flow, in seconds; the first is 0.
     src, dst : ndarray of int
-        Its ends, from 0 to 2.
+        Source and destination of each flow: hosts 0 to 2.
     nbytes : ndarray of float
-        Its payload.
+        Payload of each flow, in bytes.
     observed : ndarray of int
-        The flows with times.
+        Indices of the flows for which the following three arrays have a time, in seconds.
     maxmin_s : ndarray of float
         Times under max-min sharing, without latency.
     alone_s : ndarray of float
@@ -168,9 +168,9 @@ class HtsimRun(NamedTuple):
     title : str
         Title of the run.
     last_s : float
-        The time of the last flow.
+        The largest completion time of a flow, in seconds.
     resent : float
-        Packets that were sent again, per packet.
+        The number of retransmissions divided by the number of new packets.
     """
 
     title: str
@@ -229,9 +229,9 @@ def read_vidur(path: str | Path) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row per number of GPUs, GPUs per server and size, in this order: ``gpus``,
-        ``per_server``, ``bytes``, and ``measured_s``, the least time of rank 0 over repetitions;
-        the median if there are several.
+        A row for each number of GPUs, GPUs per server and size, with ``gpus``, ``per_server``,
+        ``bytes`` and ``measured_s``. This is the least time of rank 0 over the repetitions that a
+        row of the file summarises; if several rows of the file agree in the rest, their median.
 
     Raises
     ------

@@ -41,8 +41,8 @@ def synthetic_rows(jobs: int = 60, seed: int = 0) -> list[TiresiasRow]:
     - Durations: 120 s plus a Pareto excess with P(excess > x) = x**-0.5 for x >= 1, rounded
       down, and at most 1800 s in total; 1/2 is the maximum-likelihood exponent. Half of the
       jobs take at most 124 s, one in ten more than three and a half minutes.
-    - Iterations: the duration divided by the model's seconds per iteration on that many GPUs,
-      which are those of the trace with two digits; hence between about 110 and 33,000.
+    - Iterations: the duration divided by the model's seconds per iteration on that many GPUs, which
+      are taken from the trace, rounded to two digits. The results are between about 110 and 33,000.
 
     Each job draws from a random stream of its own: more jobs do not change the earlier ones.
 

@@ -68,9 +68,9 @@ class Construction:
     """How rows of the trace become parameter-server jobs (Section 6.1).
 
     A job on ``num_gpu`` GPUs has ``W = ranks_per_gpu * num_gpu`` workers and ``P`` parameter
-    servers, and pushes and pulls once per iteration. Flow sizes are uniform in (0, L_j], where
-    L_j = `length` * (duration/iterations)_j / max_k (duration/iterations)_k, with the numbers of
-    iterations of the trace.
+    servers, and pushes and pulls once per iteration. Flow sizes of job j are uniform in (0, L_j],
+    where L_j = `length` * (duration/iterations)_j / max_k (duration/iterations)_k. The maximum is
+    over all jobs k; durations and numbers of iterations are those of the trace.
 
     Attributes
     ----------

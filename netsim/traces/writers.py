@@ -250,7 +250,7 @@ def write_coflow_benchmark(
     megabyte, first_port
         As for `read_coflow_benchmark`.
     network : mapping, optional
-        Its ``hosts`` is the number of ports; without it, the largest number of hosts of a job.
+        Its ``hosts`` is the number of ports; by default, the most hosts that a job needs.
 
     Raises
     ------
