@@ -48,7 +48,7 @@ class JobSpec:
         When the job arrives, in seconds.
     iterations : int
         Number of iterations. Each starts when the previous one has ended, unless stages or
-        operations define which parts of it they wait for.
+        operations define what they wait for.
     stages : tuple of Stage
         The stages of an iteration, with flows between ranks.
     pattern : str, mapping or object, optional

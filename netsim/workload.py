@@ -236,13 +236,13 @@ class Workload:
     def __getitem__(self, which: slice) -> Self: ...
 
     def __getitem__(self, which: int | slice) -> JobSpec | Self:
-        """Return a job, or the workload of some jobs, by their index in order of (arrival, id)."""
+        """Return a job by its index in order of (arrival, id), or a workload of a slice of jobs."""
         if isinstance(which, slice):
             return self._of(np.arange(len(self))[which])
         return self.jobs[which]
 
     def __add__(self, other: Workload) -> Self:
-        """Return the workload of the jobs of both, with the seed of the first.
+        """Return a workload of the jobs of both workloads, with the seed of the first one.
 
         Raises
         ------

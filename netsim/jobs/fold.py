@@ -111,7 +111,8 @@ def fold(programs: Programs, crossing: Crossing, network: Topology,
     Returns
     -------
     tuple of RoutedCoflow, or None
-        By family, each with the coflow that it represents; None if groups differ.
+        The coflow of each family; None if the flows or links of its groups differ, or if one of
+        the links is taken.
     """
     if taken[crossing.links].any():
         return None

@@ -29,7 +29,7 @@ __all__ = ["CompletedCoflow", "JobProcess", "JobRecorder"]
 class CompletedCoflow(NamedTuple):
     """A coflow of an iteration that will not be repeated: its stage, and its end in seconds.
 
-    It represents `copies` equal coflows, those of the stages from this one on.
+    It represents `copies` equal coflows: those of this stage and of the stages that follow it.
     """
 
     iteration: int

@@ -37,7 +37,8 @@ class SingleCoflows:
     most_capacity : ndarray of float, shape (links,)
         The highest capacity of each link during the run, for the lower bounds.
     tell : callable
-        Called with the COFLOW rows of completed coflows, and all FLOW rows of their batch.
+        Called with the rows of completed coflows (dtype ``COFLOW``), and with the rows of all flows
+        of their batch (dtype ``FLOW``).
     at : callable
         Called for a coflow without bytes, to schedule a function: with the time when the coflow
         begins, the time when it arrives, and the function.

@@ -20,7 +20,9 @@ class Grid(NamedTuple):
     Attributes
     ----------
     dense : ndarray of int, shape (pp, dp, cp, tp)
+        The rank at each coordinate, for the communication of all but routed experts.
     expert : ndarray of int, shape (pp, dp cp/ep, ep, tp)
+        The rank at each coordinate, for the communication of routed experts.
     """
 
     dense: Ints

@@ -75,7 +75,7 @@ class Wire:
     overhead : float
         Seconds of software before the first byte of a stage, unless the stage has its own value.
     link_names : sequence of str, optional
-        For errors.
+        The names of the links, for error messages.
 
     Raises
     ------

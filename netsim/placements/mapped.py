@@ -80,7 +80,7 @@ class MappingCache:
 
     def map(self, model: ParallelModel, free_on: Ints, rule: str
             ) -> tuple[list[int], Mapped] | None:
-        """Return servers and the mapping of a model to them; None if they cannot hold it now."""
+        """Return servers and the mapping of a model to them; None if no servers can hold it now."""
         if model.gpus == 1:  # most jobs have a single GPU
             server = _first(free_on, rule)
             return ([server], self._map(model, (1,))) if free_on[server] else None
