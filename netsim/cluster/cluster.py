@@ -31,26 +31,28 @@ _SAME = 1e-9
 class Cluster:
     """Servers with GPUs, connected by a network.
 
-    GPUs are numbered consecutively, server by server. The hosts of the network are the servers, or,
-    if the network knows its GPUs (`netsim.gpu_cluster`), these.
+    GPUs are numbered consecutively, server by server. The hosts of the network are the servers; on
+    a network made by `netsim.gpu_cluster`, they are the GPUs.
 
     Parameters
     ----------
     servers : int, optional
         Number of servers. By default the length of `gpus`, or the number of hosts of the topology.
     gpus : int or sequence of int, optional
-        GPUs per server: one number for all, or one for each. By default as the topology says, or 8.
+        GPUs per server: one number for all servers, or one for each. By default the numbers that
+        the topology defines, or 8.
     nic : quantity, optional
-        Rate at which each server can send, and receive. By default that of all NICs of a server of
-        the topology, or of the ports of the topology's hosts, or ``"10Gbps"`` without a topology.
-        It must be given if these ports differ, or if a host has several; plans and models then use
-        it, while the fabric uses the links of the topology.
+        Rate at which each server can send, and at which it can receive. With a topology, the
+        default is the total rate of the NICs of a server, or the rate of a host's port; without
+        one, it is ``"10Gbps"``. It must be given if the ports of hosts differ, or if a host has
+        several ports. Plans and models then use `nic`, while the fabric uses the links of the
+        topology.
     intra : quantity, optional
-        Rate between two GPUs of the same server. By default that of NVLink on the topology, or
-        ``"300GB/s"``. Where hosts are GPUs, only plans and models use it, and `nic`.
+        Rate between two GPUs of the same server. By default the rate of NVLink in the topology, or
+        ``"300GB/s"``. If hosts are GPUs, only plans and models use `intra` and `nic`.
     topology : Topology, str or path, optional
-        Network whose hosts are the servers, or their GPUs, or an argument of
-        `netsim.read_network`. By default a big switch with ports of `nic`.
+        Network whose hosts are the servers or their GPUs, or its name or file (see
+        `netsim.read_network`). By default a big switch with ports of rate `nic`.
     name : str
 
     Attributes
@@ -70,8 +72,8 @@ class Cluster:
     Raises
     ------
     InputError
-        If there are no servers, a server has no GPUs, numbers of servers differ, a rate is not
-        positive, or `nic` differs from the topology's ports.
+        If there are no servers, a server has no GPUs, arguments imply different numbers of servers,
+        a rate is not positive, or `nic` differs from the rate of the topology's ports.
 
     Examples
     --------
@@ -112,11 +114,11 @@ class Cluster:
         return len(self.server_of)
 
     def hosts_of(self, gpus: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the host of each of some GPUs: its server, or the GPU itself."""
+        """Return the host of each given GPU: its server, or the GPU itself if hosts are GPUs."""
         return gpus if self.by_gpu else self.server_of[gpus]
 
     def server(self, name: Node) -> int:
-        """Return the number of a server given by name: ``"server-3"``, or that of its host.
+        """Return the number of a server, given its name (``"server-3"``) or that of its host.
 
         Raises
         ------
@@ -135,7 +137,7 @@ class Cluster:
         return names[name]
 
     def hosts_at(self, name: Node) -> Sequence[int]:
-        """Return the number of a host, or the hosts of a server given by name: ``"server-3"``.
+        """Return the number of a host given by name, or of all hosts of a ``"server-3"``.
 
         Raises
         ------
@@ -147,7 +149,7 @@ class Cluster:
         return self.network.hosts_at(name)
 
     def server_at(self, host: int) -> int:
-        """Return the server that a host is, or belongs to."""
+        """Return the server of a host, which is the server itself or one of its GPUs."""
         return int(self.server_of[host]) if self.by_gpu else host
 
     def __repr__(self) -> str:
@@ -235,7 +237,7 @@ def _port_rates(topology: Topology) -> list[float]:
 
 
 def check_size(job: JobSpec, cluster: Cluster) -> None:
-    """Check that a job needs at least one GPU, leaves its hosts to the placement, fits a cluster.
+    """Check that a job needs at least one GPU, specifies no hosts, and fits on a cluster.
 
     Raises
     ------
@@ -293,7 +295,7 @@ def server_kind(cluster: Cluster) -> ServerKind:
     Raises
     ------
     InputError
-        If servers have different numbers of GPUs, so that the share of a NIC per GPU would differ.
+        If servers have different numbers of GPUs, so that a GPU's share of its NIC would differ.
     """
     if len(found := np.unique(cluster.gpus)) > 1:
         raise InputError(f"servers must have equally many GPUs each, not {found.tolist()}: "

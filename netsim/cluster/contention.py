@@ -42,11 +42,12 @@ class Contention:
     xi1 : float
         Share of the jobs on a server that send at the same time; in (0, 1].
     xi2 : float
-        Overhead per iteration and server, in seconds or as a quantity such as ``"1ms"``.
+        Overhead in each iteration for each server that the job uses: seconds, or a quantity such
+        as ``"1ms"``.
     k_min : float
-        Least contention of a job that uses several servers; at least 0.
+        Lower limit on the contention k of a job that uses several servers; at least 0.
     reduce : float
-        Bytes per second that a GPU adds up; inf if adding takes no time.
+        Bytes of gradients per second that a GPU can add up; inf if adding takes no time.
     slot : float
         Length of a slot, in seconds.
     time : {"slotted", "continuous"}
@@ -124,9 +125,10 @@ class Iterations:
     ----------
     model : Contention
     least, most : ndarray of float, shape (jobs,)
-        Bounds on the seconds of an iteration over all placements. `least` is on one server, or on
-        two without contention if that is faster. `most` is on one server, or with every GPU on its
-        own server and contention with a multi job for each other GPU of a server.
+        Bounds on the seconds of an iteration over all placements. `least` is the time on one
+        server, or on two servers without contention if that is shorter. `most` is the longer of the
+        time on one server and the time with every GPU on a different server, where each other GPU
+        of a server is used by another multi job.
     """
 
     def __init__(self, model: Contention, cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
@@ -154,7 +156,7 @@ class Iterations:
         return self._nic / (k + model.alpha * (k - 1))
 
     def seconds(self, job: int, servers: int, p: int) -> float:
-        """Return the seconds of an iteration of a job, tau.
+        """Return the iteration time of a job, tau, in seconds.
 
         Parameters
         ----------
@@ -163,19 +165,19 @@ class Iterations:
         servers : int
             Number of servers that it uses.
         p : int
-            Largest number of multi jobs on one of its servers, itself included; 0 if it is not
-            multi.
+            Largest number of jobs with several servers (multi jobs) on one of its servers, the job
+            itself included; 0 if the job has one server only.
         """
         return float(self._exchanged[job] / self._bandwidth(p) + self._own[job]
                      + self.model.xi2 * servers)
 
     def per_slot(self, seconds: float) -> int:
-        """Return the number of iterations of a given length that fit into a slot."""
+        """Return how many whole iterations that take `seconds` each fit into a slot."""
         return math.floor(self.model.slot / seconds + _ROUNDING) if seconds > 0 else 2 ** 62
 
 
 class RunningJobs:
-    """The jobs that run under the contention model; time advances from exit to exit.
+    """The jobs that run under the contention model; time advances from one job's end to the next.
 
     Parameters
     ----------
@@ -203,7 +205,7 @@ class RunningJobs:
         self._s = 0.0
 
     def set_jobs(self, iterations: Iterations, jobs: Sequence[JobSpec]) -> None:
-        """Set the jobs, among them some that have not started, and their iteration times."""
+        """Set the jobs of the run, including those not started yet, and their iteration times."""
         self._iterations, self._jobs = iterations, jobs
 
     def __len__(self) -> int:
@@ -228,9 +230,9 @@ class RunningJobs:
         servers : iterable of int
             Distinct servers of the job.
         kept : float
-            Iterations that it has made before.
+            Iterations that it has already made.
         more_s : float
-            Additional seconds of each iteration there.
+            Seconds that each iteration takes in addition on these servers.
         """
         where = list(servers)
         self._servers[job], self._more_s[job] = where, more_s
@@ -240,7 +242,7 @@ class RunningJobs:
             self._set_pace(job)
 
     def made(self, job: int, now: float) -> float:
-        """Return the iterations that a job will have made by an instant before the next exit."""
+        """Return the iterations that a job will have made at `now`, not after the next job's end."""
         self._see_contention()
         if job not in self._left:
             return float(self._jobs[job].iterations)
@@ -252,7 +254,7 @@ class RunningJobs:
         return float(self._jobs[job].iterations - max(self._left[job] - passed, 0.0))
 
     def stop(self, job: int, kept: float) -> float:
-        """Stop a job before its end, which keeps some iterations; return the seconds of the others.
+        """Stop a job that keeps `kept` iterations; return the seconds of those that it loses.
 
         In slotted time, in which jobs make whole iterations, nothing is lost.
         """

@@ -95,9 +95,10 @@ def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
     """Return the stages of an iteration of a placed model.
 
     All-reduces are converted as in `placed_stages`. For exchanges between stages, Eq. 5 of A-SRPT
-    adds the time of traffic inside a server, at B_intra, to that over its NIC, and the time to
-    receive to that to send. So a rank that sends b bytes inside its server needs 2b/B_intra for
-    that before the coflow; the slowest rank of a stage counts.
+    adds up the times to send and to receive, and adds up the time of traffic inside a server, at
+    the rate B_intra, and the time of traffic over its NIC. So a rank that sends b bytes inside its
+    server needs 2b/B_intra before the coflow begins. The slowest rank of a stage determines this
+    time.
 
     Parameters
     ----------
@@ -107,10 +108,11 @@ def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
     intra : quantity
         Rate between two GPUs of the same server.
     gpus : array_like of int, shape (servers,), optional
-        GPUs of each server. If given, the weight of each coflow becomes its `nic_share`: of the
-        whole part of its ranks for an all-reduce, and of half of it for an exchange between
+        GPUs of each server. If given, the weight of each coflow becomes its `nic_share`. The
+        argument `part` of `nic_share` is 1 for an all-reduce, and 1/2 for an exchange between
         stages. The stages of an asynchronous pipeline then run as in
-        `netsim.jobs.patterns.mixed.exchanging_in_turn`, so that no rank needs more than its part.
+        `netsim.jobs.patterns.mixed.exchanging_in_turn`, so that no rank needs more than its part of
+        a NIC.
 
     Raises
     ------
@@ -144,17 +146,17 @@ def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
 
 
 def nic_share(flows: Flows, servers: ArrayLike, gpus: ArrayLike, part: float = 1.0) -> float:
-    """Return the share of its LP rates that a coflow gets from the NIC parts of its ranks.
+    """Return the share of its LP rates at which a coflow sends with its ranks' parts of NICs.
 
     A rank has 1/g of its server's NIC in each direction, where g is the number of the server's
-    GPUs. So the x ranks that send from a server can use `part` of x/g of its NIC to send, and
-    likewise for those that receive. The server whose part takes longest for the coflow's bytes
-    determines the share. All NICs are assumed to be equally fast.
+    GPUs. If x ranks on a server send, they can use the fraction `part` * x/g of its NIC to send.
+    The same holds for ranks that receive. The server on which the coflow's bytes take longest at
+    this rate determines the share. All NICs are assumed to be equally fast.
 
     Parameters
     ----------
     flows : Flows
-        Flows between ranks, including those inside servers, whose ranks have their part as well.
+        Flows between ranks. Flows inside servers may be included; their ranks count in x, too.
     servers : array_like of int, shape (ranks,)
         The server of each rank.
     gpus : array_like of int, shape (servers,)
@@ -187,10 +189,10 @@ def nic_share(flows: Flows, servers: ArrayLike, gpus: ArrayLike, part: float = 1
 
 
 def servers_of_model(model: ParallelModel, servers: ArrayLike) -> Ints:
-    """Return the servers of ranks, sorted within each model stage, whose replicas are all alike.
+    """Return the servers of ranks, sorted within each stage of the model.
 
-    A ring of replicas then enters and leaves each server once, and the slices of a replica are
-    adjacent.
+    This is possible because the replicas of a stage are alike. A ring of replicas then enters and
+    leaves each server once, and the slices of a replica are adjacent.
     """
     places = np.array(servers, dtype=np.int64)
     first = 0
@@ -209,7 +211,7 @@ def ring_of(job: JobSpec) -> JobSpec | None:
     Returns
     -------
     JobSpec or None
-        The job with ``pattern="ring-all-reduce"``; None if it is no ring.
+        The job with ``pattern="ring-all-reduce"``; None if it is not a ring.
     """
     name: Any = job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
     if name == _RING:

@@ -122,10 +122,10 @@ def ring_stages(ring: RingLayout, nbytes: Quantity, *, compute_s: Quantity = 0.0
                 intra: Quantity = math.inf, stepwise: bool = False) -> tuple[Stage, ...]:
     """Return the stages of an iteration of a placed ring, for `netsim.JobSpec`.
 
-    Computation takes c + xi2 (servers) + m(w-1)/w/C. A coflow with 2m(w-1)/w bytes on each edge
-    between servers follows. On one server there are no flows: the time to exchange,
-    2m(w-1)/w/b_i, is part of the computation. Ranks are indices into ``ring.servers``, which are
-    the hosts of the job::
+    With w workers, computation takes c + xi2 s + m(w-1)/w/C seconds, where s is the number of
+    servers. A coflow with 2m(w-1)/w bytes on each edge between servers follows. On one server there
+    are no flows: the time to exchange, 2m(w-1)/w/b_i, is part of the computation. Ranks are indices
+    into ``ring.servers``, which are the hosts of the job::
 
         JobSpec(0, stages=ring_stages(ring, "40MB"), hosts=ring.servers,
                 ranks=len(ring.servers))
@@ -138,11 +138,11 @@ def ring_stages(ring: RingLayout, nbytes: Quantity, *, compute_s: Quantity = 0.0
     compute_s : quantity
         Time of forward and backward pass, c.
     server_s : quantity
-        Overhead per server that the job uses, xi2.
+        Overhead in each iteration for each server that the job uses, xi2.
     reduction : quantity
-        Rate at which a worker adds up, C; inf if that takes no time.
+        Rate at which a worker adds up gradients, C; inf if adding takes no time.
     intra : quantity
-        Rate between GPUs of the same server, b_i; inf if that takes no time.
+        Rate between GPUs of the same server, b_i; inf if such traffic takes no time.
     stepwise : bool
         Whether to emit the 2(w-1) steps of m/w bytes as successive coflows instead of one coflow
         with their sum. Both take equally long at constant rates.
@@ -189,7 +189,7 @@ def _between_servers(ring: RingLayout, nbytes: float) -> Flows:
 
 
 def has_model(job: JobSpec) -> bool:
-    """Whether `model_of` knows the model of a job: it has one, or is a ring of workers."""
+    """Whether a job has a model, or is a ring of workers, so that `model_of` supports it."""
     return job.model is not None or _pattern_of(job) == "ring-all-reduce"
 
 
@@ -199,7 +199,7 @@ def _pattern_of(job: JobSpec) -> object:
 
 
 def kind_of(job: JobSpec) -> str:
-    """Describe the communication of a job, for a message."""
+    """Describe the communication pattern of a job, for an error message."""
     if job.operations is not None:
         return "ranks that compute"
     if job.stages:

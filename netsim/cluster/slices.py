@@ -20,9 +20,9 @@ def is_sliced(model: ParallelModel | None) -> bool:
 def keep_together(model: ParallelModel, servers: ArrayLike) -> Ints | None:
     """Choose GPUs for a model from offered ones, so that slices of a replica share a server.
 
-    A replica of t slices takes the t GPUs of one server that come first in the order of the offer;
-    the largest replicas choose first. As numbers of slices divide one another, this finds a choice
-    whenever there is one; see `netsim.models.mapping.can_hold`.
+    A replica of t slices takes the first t GPUs in the offer that share a server. The replicas with
+    most slices choose first. Of any two numbers of slices, one divides the other, so this finds a
+    choice whenever there is one; see `netsim.models.mapping.can_hold`.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def keep_together(model: ParallelModel, servers: ArrayLike) -> Ints | None:
     Returns
     -------
     ndarray of int, shape (model.gpus,), or None
-        Indices into the offer, in order of ranks; None if some replica does not fit.
+        Indices of the chosen GPUs in `servers`, in order of ranks; None if a replica does not fit.
 
     Examples
     --------
@@ -69,7 +69,8 @@ def keep_together(model: ParallelModel, servers: ArrayLike) -> Ints | None:
 def split_replica_error(model: ParallelModel | None, servers: ArrayLike) -> str | None:
     """Describe a replica whose slices are on different servers, given the server of each rank.
 
-    It returns None if there is none. Replicas of a stage are alike, so their order does not matter.
+    Return None if there is no such replica. Replicas of a stage are alike, so their order does not
+    matter.
     """
     if model is None or not is_sliced(model):
         return None

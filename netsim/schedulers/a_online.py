@@ -24,10 +24,10 @@ __all__ = ["AOnline", "AOnlineEdge", "ChunkRun", "CloudOnly", "Dispatcher"]
 class Dispatcher(Protocol):
     """Decides where the chunks of jobs go, in one run.
 
-    A scheduler of chunks declares ``schedules = "chunks"`` and has ``dispatcher(setting)``, which
-    returns one. It declares in ``needs`` what a run must have, by names of
-    `netsim.simulation.compatibility.NEEDS`, such as ``"edge workers"`` and
-    ``"edge storage"`` if it does not use the cloud.
+    A scheduler of chunks declares ``schedules = "chunks"``, and its method ``dispatcher(setting)``
+    returns a dispatcher. In ``needs``, the scheduler lists what a run must have, by names of
+    `netsim.simulation.compatibility.NEEDS`. A scheduler that does not use the cloud needs
+    ``"edge workers"`` and ``"edge storage"``, for example.
     """
 
     def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:
@@ -48,11 +48,14 @@ class Dispatcher(Protocol):
 class AOnline:
     """A_online: each chunk goes to the worker, or to the cloud, with the least Q (Eq. 5).
 
-    Q of an edge worker is the increase in the weighted completion times of all chunks if the new
-    chunk goes there: (upload + wait for chunks of equal or higher rate + training) / D for the new
-    chunk, plus p0 / D' for each chunk of lower rate, with the D' of its job, that it delays. The
-    cloud has no queues, so its Q is (upload + training) / D, without exchanges as long as no chunk
-    of the job is at the edge. Ties go to the edge, and to the worker with the lowest number.
+    The weight of a chunk is 1 / D, where D is the number of chunks of its job. Q of an edge worker
+    is the increase in the weighted completion times of all chunks if the new chunk goes there. The
+    new chunk itself adds (upload + wait for chunks of equal or higher priority + training) / D.
+    Each chunk of lower priority that it delays adds p0 / D', where p0 is the training time of the
+    new chunk, and D' the number of chunks in the delayed chunk's job. Priority is that of HAPRF,
+    1 / (D p0). The cloud has no queues, so its Q is (upload + training) / D, where training
+    includes exchanges of gradients only if a chunk of the job is at the edge. Ties go to the edge,
+    and to the worker with the lowest number.
     """
 
     schedules: ClassVar[str] = "chunks"

@@ -41,24 +41,27 @@ _ROUNDING = 1e-12
 class ASRPT:
     """Adaptive shortest remaining processing time first, by predictions; Heavy-Edge mapping.
 
-    A job with g GPUs and n predicted iterations is w = (g/G) n alpha~_min seconds of work for a
-    virtual machine that represents all G GPUs. When the virtual machine completes it, the job joins
-    a first-in, first-out queue for real GPUs, whose head blocks the others. If its placement could
-    make its iterations take more than `comm_heavy` times alpha~_min, it gets the servers with most
-    free GPUs, and if its iterations would take that long even there, it waits for a better
-    placement for up to tau w seconds. Other jobs get the servers with fewest free GPUs.
+    Let alpha~_min be an estimate of the shortest iteration time of a job over all placements. A job
+    with g GPUs and n predicted iterations is w = (g/G) n alpha~_min seconds of work for a virtual
+    machine that represents all G GPUs. When the virtual machine completes the job, it joins a
+    first-in, first-out queue for real GPUs, whose head blocks the others. A job is heavy on
+    communication if its iterations could take more than `comm_heavy` times alpha~_min. Such a job
+    gets the servers with most free GPUs. If its iterations would take that long even there, it
+    waits for a better placement, but no longer than tau w seconds. Other jobs get the servers with
+    fewest free GPUs.
 
     Parameters
     ----------
     predictor : str, mapping or object
-        A name of `netsim.predictors.PREDICTORS`, with options as in ``"mean:scope=user"``, or what
-        else `netsim.predictors.make_predictor` takes.
+        A name of `netsim.predictors.PREDICTORS`, with options as in ``"mean:scope=user"``, or
+        another argument that `netsim.predictors.make_predictor` takes.
     retrain : str or number, optional
         Interval of simulated time after which the predictor is trained again, such as ``"1d"``.
     tau : float
-        Longest wait for a better placement, relative to the job's work; at least 0.
+        Longest wait for a better placement, relative to the job's work w; at least 0.
     comm_heavy : float
-        COMM_HEAVY, at least 1.
+        COMM_HEAVY of the paper: the ratio of iteration times above which a job is heavy on
+        communication; at least 1.
     mapping : str
         A name from `netsim.models.mapping.MAPPINGS`, or ``"module:function"``.
 

@@ -40,7 +40,8 @@ class LAS(InOrder):
     quantum_s : quantity
         Longest time between two decisions while a job waits.
     service : {"held", "run"}
-        Whether service is the time for which jobs hold GPUs, or make progress on them.
+        What counts as service: all time for which a job holds GPUs, or only the time in which it
+        makes progress.
 
     Raises
     ------
@@ -85,7 +86,8 @@ class Tiresias(InOrder):
         PROMOTEKNOB: a job that has waited for this multiple of its service in seconds goes back to
         the first queue. By default there are no promotions.
     service : {"held", "run"}
-        Whether service is the time for which jobs hold GPUs, or make progress on them.
+        What counts as service: all time for which a job holds GPUs, or only the time in which it
+        makes progress.
     fifo_by : {"start", "arrival"}
         Order inside a queue. By arrival, this is Tiresias-L.
 
@@ -156,7 +158,7 @@ class TiresiasL(Tiresias):
         As for `Tiresias`.
     thresholds : sequence of quantity, optional
         Ascending thresholds in GPU-seconds, such as ``["6h", "24h"]``. By default 1/8 and 1/2 of
-        the mean service that jobs need; then jobs cannot be submitted during the run.
+        the mean service that all jobs of the run need; jobs can then not be submitted during it.
 
     Raises
     ------
@@ -175,7 +177,7 @@ class TiresiasL(Tiresias):
 
     @property
     def clairvoyant(self) -> bool:
-        """Whether it uses what all jobs need, for its thresholds."""
+        """Whether the thresholds depend on the service that jobs need, as they do by default."""
         return self.thresholds is None
 
     def order_of(self, context: RunContext) -> Order:
@@ -293,18 +295,19 @@ class _OfMean(_Queues):
 class TiresiasG(Tiresias):
     """Discretised two-dimensional Gittins index of Tiresias, from the service of past jobs.
 
-    As `Tiresias`, but inside a queue jobs are in order of their Gittins index, the largest first.
-    The index is the probability to end within the next `delta` of service, divided by the service
-    expected until then. It is computed when a decision is made.
+    The queues are those of `Tiresias`, but inside a queue, the job with the largest Gittins index
+    comes first. The index of a job is the probability that it ends within its next `delta` of
+    service, divided by the service that it is expected to use until it ends or has used `delta`.
+    Indices are computed anew at each decision.
 
     Parameters
     ----------
     backfill, thresholds, promote_knob, service, fifo_by
         As for `Tiresias`.
     delta : quantity, optional
-        GPU-seconds; by default up to the next threshold.
+        GPU-seconds of service; by default those up to the next threshold.
     history : sequence of float, optional
-        GPU-seconds of past jobs; by default those of the workload's history.
+        GPU-seconds that each past job used; by default from the workload's history.
 
     Raises
     ------

@@ -33,17 +33,18 @@ _MODES = ("doubling", "periodic")
 class BatchSche:
     """BatchSche, in this project's interpretation: whole jobs in batches, without preemption.
 
-    At each of the instants of `mode`, waiting jobs are dispatched in order of increasing D p1. A
-    job goes to the edge if it is cheaper there, that is, if 0.8 * 10**u * p0 < p1, where u is the
-    share of workers of its type that are busy. It then keeps min(D, free) workers until it ends;
-    `gang` is ignored. Other jobs go to the cloud. With limited storage, a job gets fewer workers if
-    its data needs that.
+    At each of the instants of `mode`, waiting jobs are dispatched in order of increasing D p1. Here
+    D is the number of chunks of a job, p0 the training time of a chunk at the edge, and p1 that in
+    the cloud; see `EdgeJob`. A job goes to the edge if 0.8 * 10**u * p0 < p1, where u is the share
+    of the workers of its type that are busy. It then keeps D workers until it ends, or all free
+    ones if there are fewer; `gang` is ignored. Other jobs go to the cloud. A job gets fewer workers
+    if the storage of the servers has no room for its data otherwise.
 
     Parameters
     ----------
     mode : {"doubling", "periodic"}
-        Whether batches are dispatched after 1, 2, 4, 8, ... times `first` slots, or after 1, 2,
-        3, 4, ... times.
+        Instants at which batches are dispatched: 1, 2, 4, 8, ... times `first` slots, or 1, 2, 3,
+        4, ... times `first` slots.
     first : float
         Slots before the first batch, greater than 0.
     slot : quantity

@@ -12,24 +12,24 @@ __all__ = ["competitive_ratio"]
 
 def competitive_ratio(*, rho: float, tau: float, gpus: int, most_gpus: int, alpha_max: float,
                       alpha_min: float, error: float) -> float:
-    """Return an upper bound on A-SRPT's sum of completion times over the least possible sum.
+    """Return an upper bound on the ratio of A-SRPT's sum of completion times to the optimum.
 
-    With G GPUs, of which a job has at most g, and ``r = G/(G-g)``, it is ::
+    With G GPUs, of which a job has at most g, and ``r = G/(G-g)``, the bound is ::
 
         (2 + tau + rho r) rho + 2 rho g alpha_max/alpha_min (1 + tau + (1 + rho) r) error
 
     Parameters
     ----------
     rho : float
-        Largest ratio of alpha_max to alpha_min of a job.
+        Largest ratio, over all jobs, of a job's longest to its shortest iteration time.
     tau : float
         Longest wait of a job for a better placement, in units of its work.
     gpus, most_gpus : int
-        G, and g, the GPUs of the largest job.
+        G, the number of all GPUs, and g, the number of GPUs of the largest job.
     alpha_max, alpha_min : float
         Longest and shortest iteration of all jobs, in seconds.
     error : float
-        Mean absolute error of predictions, ``|n - n~|``, in iterations.
+        Mean absolute error of the predicted numbers of iterations.
 
     Raises
     ------
@@ -39,8 +39,8 @@ def competitive_ratio(*, rho: float, tau: float, gpus: int, most_gpus: int, alph
     Notes
     -----
     The true shortest iteration of a job is as hard to find as its best mapping to any servers.
-    `netsim.models.iteration_time.alpha_min_bound` is a lower bound on it; with that, the ratio
-    remains an upper bound.
+    `netsim.models.iteration_time.alpha_min_bound` is a lower bound on it. If it is used instead,
+    the result is still an upper bound.
 
     Examples
     --------

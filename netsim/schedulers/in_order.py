@@ -64,7 +64,7 @@ class After:
     preempt : sequence of int
     start : sequence of Start
     fresh : sequence of int
-        Jobs that are preempted, and wait from now on.
+        Jobs that this decision preempts, and that wait from now on.
     """
 
     view: ClusterView
@@ -86,7 +86,7 @@ class After:
 
 
 class Order:
-    """Base of orders of jobs in one run; it never changes by itself, and knows all jobs.
+    """Base class of the order of jobs in one run; by default, the order never changes by itself.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Order:
         return ()
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """Return the keys of jobs; keys of waiting jobs may only change in `see`."""
+        """Return the keys of jobs; the keys of waiting jobs may only change during `see`."""
         raise NotImplementedError
 
     def wake_at(self, view: ClusterView, after: After) -> float:
@@ -128,7 +128,7 @@ class InOrder(Order):
 
     A subclass defines `keys`, by which jobs are sorted. If the order changes by itself, the
     subclass also overrides `wake_at`. If the order has a state, the subclass overrides `order_of`,
-    which then returns another `Order` for each run. A run ends with an `AllocationError` if keys do
+    which then returns a new `Order` for each run. A run ends with an `AllocationError` if keys do
     not have the form of `Keys`.
 
     Parameters
@@ -262,16 +262,16 @@ class InOrderRun:
         return column
 
     def holding(self, view: ClusterView) -> tuple[Ints, Ints, list[Floats]]:
-        """Return the jobs that hold GPUs, fixed ones first, the number of these, and the keys."""
+        """Return the jobs that hold GPUs, their numbers of GPUs, and their keys in the order."""
         jobs = view.holding
         keys = self._keys(view, jobs)
         keys[0][view.got(jobs) == view.now] = -math.inf  # nothing is stopped at once
         return jobs, view.ranks(jobs), keys
 
     def out_of_line(self, view: ClusterView) -> list[int]:
-        """Return waiting jobs with other keys than those by which they are queued.
+        """Return the waiting jobs whose keys differ from those with which they were queued.
 
-        There are none unless keys change without `Order.see` reporting it.
+        There are none, unless keys changed and `Order.see` did not report it.
         """
         filed = [*self._line.places.values()]
         jobs, gpus = [place.job for place in filed], [place.gpus for place in filed]
@@ -299,7 +299,7 @@ class InOrderRun:
         return waiting.come
 
     def refuses_alike(self, view: ClusterView) -> bool:
-        """Whether free GPUs that do not suit a job suit no other job of its size either."""
+        """Whether a placement that refuses a job also refuses all others with as many GPUs."""
         placement = view.placement
         return not self._sliced and (getattr(placement, "refuses_by_size", False)
                                      or not getattr(placement, "refuses", True))

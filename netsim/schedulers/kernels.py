@@ -13,16 +13,17 @@ __all__ = ["before"]
 
 @in_place
 def before(levels, values, ties, jobs, gpus, level, value, tie, job):
-    """Return the GPUs and the number of jobs that come before a place in an order.
+    """Return how many GPUs the jobs before a place in the order use, and how many jobs these are.
 
     Parameters
     ----------
     levels, values, ties : ndarray of float, shape (jobs,)
         Keys; see `netsim.schedulers.in_order.Keys`.
     jobs, gpus : ndarray of int, shape (jobs,)
+        Index and number of GPUs of each job.
     level, value, tie : float
     job : int
-        The place.
+        The place, as the keys and the index of a job.
     """
     held = 0
     count = 0

@@ -57,9 +57,9 @@ class Plan:
     limit : float
         Limit on the load of a GPU, in slots.
     kappa : int or None
-        Jobs with more GPUs were packed onto few servers; None for policies without kappa.
+        Jobs with more GPUs than this were packed onto few servers; None for policies without it.
     notes : mapping of str to float
-        Further numbers of the policy for the summary.
+        Further numbers that the policy adds to the summary of a run.
     """
 
     order: tuple[int, ...]
@@ -119,9 +119,9 @@ class Planner:
             Limit on the load of a GPU, in slots.
         availability : {"idle", "queue"}
             With ``"idle"``, a job waits until enough GPUs are idle, and gets some of these. With
-            ``"queue"``, it gets GPUs whether idle or not, and each GPU serves its jobs in order.
+            ``"queue"``, a job may also get busy GPUs; each GPU serves its jobs in order.
         kappa : int, optional
-            Value that is noted in the plan.
+            Value of `Plan.kappa`; without effect on the plan itself.
 
         Returns
         -------
@@ -228,8 +228,8 @@ class _Queue(_PlanBuilder):
 class PlanFollower:
     """Starts jobs in the order of a plan, as soon as their GPUs are free.
 
-    Under the contention model, these are the times of the plan. Under other executions, such as on
-    a fabric, jobs may start earlier or later.
+    Under the contention model, jobs then start at the times of the plan. Under other executions,
+    such as on a fabric, they may start earlier or later.
 
     Parameters
     ----------

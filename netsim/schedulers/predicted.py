@@ -70,11 +70,11 @@ class Predictions:
             self._iterations = self._forecast.predict_jobs(self._jobs)
 
     def extremes(self, job: int) -> tuple[float, float]:
-        """Return alpha_max and alpha~_min of a job, in seconds."""
+        """Return estimates of a job's longest and shortest iteration time, in seconds."""
         return self._mapper.extremes(model_of(self._jobs[job]))
 
     def see(self, view: ClusterView) -> None:
-        """Learn from jobs that have ended, before any prediction at this instant."""
+        """Learn from the jobs that have ended; call it before any prediction at this instant."""
         if not self._sure:
             for job in view.ended:
                 spec = self._jobs[job]
@@ -90,7 +90,7 @@ class Predictions:
         return self._forecast.predict(self._last_s, spec.group, spec.user, spec.iterations)
 
     def seconds(self, job: int) -> float:
-        """Return the predicted running time of a job in seconds: iterations times alpha~_min."""
+        """Return the predicted seconds of a job: iterations times the shortest iteration time."""
         return self.iterations(job) * self.extremes(job)[1]
 
 
@@ -101,13 +101,14 @@ class _Predicted:
     Parameters
     ----------
     predictor : str, mapping or object
-        A name of `netsim.predictors.PREDICTORS`, with options as in ``"mean:scope=user"``, or what
-        else `netsim.predictors.make_predictor` takes.
+        A name of `netsim.predictors.PREDICTORS`, with options as in ``"mean:scope=user"``, or
+        another argument that `netsim.predictors.make_predictor` takes.
     retrain : str or number, optional
         Interval of simulated time after which the predictor is trained again, such as ``"1d"``.
     servers : {"index", "most", "least"}
-        Order in which servers give free GPUs; see `netsim.placements.mapped.MappedPlacement`.
-        Without effect if a placement is given.
+        Order in which the free GPUs of servers are taken: by number, or from the servers with most
+        or fewest free GPUs; see `netsim.placements.mapped.MappedPlacement`. Ignored if a placement
+        is given.
 
     Raises
     ------
@@ -165,13 +166,14 @@ class SPJF(_Predicted):
     Parameters
     ----------
     predictor : str, mapping or object
-        A name of `netsim.predictors.PREDICTORS`, with options as in ``"mean:scope=user"``, or what
-        else `netsim.predictors.make_predictor` takes.
+        A name of `netsim.predictors.PREDICTORS`, with options as in ``"mean:scope=user"``, or
+        another argument that `netsim.predictors.make_predictor` takes.
     retrain : str or number, optional
         Interval of simulated time after which the predictor is trained again, such as ``"1d"``.
     servers : {"index", "most", "least"}
-        Order in which servers give free GPUs; see `netsim.placements.mapped.MappedPlacement`.
-        Without effect if a placement is given.
+        Order in which the free GPUs of servers are taken: by number, or from the servers with most
+        or fewest free GPUs; see `netsim.placements.mapped.MappedPlacement`. Ignored if a placement
+        is given.
     """
 
     strict: ClassVar[bool] = True

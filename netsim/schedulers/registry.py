@@ -20,10 +20,10 @@ def schedules(scheduler: Any) -> str:
     Returns
     -------
     {"jobs", "chunks", "runs"}
-        ``"jobs"``, by default, for one that decides when jobs get GPUs, or workers of an
-        edge-cloud, as a whole, by ``decide`` or ``begin``; ``"chunks"`` for one that dispatches
-        chunks of jobs on an edge-cloud, by ``dispatcher``; ``"runs"`` for one that makes the whole
-        run on an edge-cloud, by ``run``.
+        ``"jobs"`` (the default): with its method ``decide`` or ``begin``, it decides when whole
+        jobs get GPUs, or workers of an edge-cloud. ``"chunks"``: with ``dispatcher``, it dispatches
+        the chunks of jobs on an edge-cloud. ``"runs"``: with ``run``, it computes the schedule of a
+        whole run on an edge-cloud.
     """
     return str(getattr(scheduler, "schedules", "jobs"))
 
@@ -73,11 +73,11 @@ def make_scheduler(given: Any) -> Any:
     ----------
     given : str, mapping or object
         A name from `SCHEDULERS`, or ``"module:Class"``, with options as in ``"ff:order=by_size"``;
-        ``{"name": ..., option: ...}``; or an object with ``begin`` or ``decide`` (see
-        `netsim.engine.view.Scheduler`); one that declares ``schedules = "chunks"``, with
-        ``dispatcher`` (see `netsim.schedulers.a_online.Dispatcher`); or ``schedules = "runs"``,
-        with ``run``, which returns the `netsim.edge.schedule.Schedule` of an `EdgeSetting`. It is
-        copied.
+        ``{"name": ..., option: ...}``; or an object, which is copied. An object must have ``begin``
+        or ``decide`` (see `netsim.engine.view.Scheduler`). If it declares ``schedules = "chunks"``,
+        it must have ``dispatcher`` instead (see `netsim.schedulers.a_online.Dispatcher`). If it
+        declares ``schedules = "runs"``, it must have ``run``, which takes an `EdgeSetting` and
+        returns a `netsim.edge.schedule.Schedule`.
 
     Raises
     ------

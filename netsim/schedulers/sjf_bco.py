@@ -35,15 +35,15 @@ class _Planning:
     Parameters
     ----------
     horizon : int, optional
-        T, in slots: only plans with a makespan below it count. By default the time that all jobs
-        take one after another at their slowest.
+        T, in slots: only plans with a shorter makespan are accepted. By default, the time that all
+        jobs take one after another at their slowest.
     availability : {"idle", "queue"}
         As for `Planner.plan`.
     search : {"improve", "feasible"}
         Whether the bisection continues with lower limits only if a limit improved the makespan, or
         also whenever it could place all jobs.
     u : float
-        Divisor of estimates.
+        Number by which the estimated running times of jobs are divided in plans; at least 1.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset(
@@ -162,24 +162,25 @@ def _by_size(jobs: Sequence[JobSpec]) -> list[int]:
 class SjfBco(_Planning):
     """Smallest job first with balanced contention and overhead: Algorithm 1.
 
-    Jobs with at most kappa GPUs get the GPUs with the least load (Algorithm 2), larger jobs those
-    on the servers with the least load (Algorithm 3). All values of kappa that make a difference
-    are tried.
+    Jobs with at most kappa GPUs get the GPUs with the least load (Algorithm 2). Larger jobs get
+    GPUs on the servers with the least load (Algorithm 3). All values of kappa that make a
+    difference are tried.
 
     Parameters
     ----------
     horizon : int, optional
-        T, in slots: only plans with a makespan below it count. By default the time that all jobs
-        take one after another at their slowest.
+        T, in slots: only plans with a shorter makespan are accepted. By default, the time that all
+        jobs take one after another at their slowest.
     availability : {"idle", "queue"}
         As for `netsim.schedulers.plan.Planner.plan`.
     search : {"improve", "feasible"}
         Whether the bisection continues with lower limits only if a limit improved the makespan, or
         also whenever it could place all jobs.
     u : float
-        Divisor of estimates.
+        Number by which the estimated running times of jobs are divided in plans; at least 1.
     lam : float
-        lambda: ratio of the GPUs of a job's servers to the GPUs that it needs, at least 1.
+        lambda, at least 1: a job with more than kappa GPUs gets them on the least loaded servers
+        that together have at least lambda times as many GPUs as it needs.
     kappa : int, optional
         Try this value only.
     """
@@ -230,7 +231,7 @@ class _OnePlacement(_Planning):
     horizon, availability, search, u
         As for `SjfBco`.
     order : {"given", "by_size"}
-        Order of jobs: as given, or by GPUs as in SJF-BCO.
+        Order of jobs: as in the workload, or by number of GPUs as in SJF-BCO.
     """
 
     order: str = "given"
@@ -263,7 +264,7 @@ class FF(_OnePlacement):
     horizon, availability, search, u
         As for `SjfBco`.
     order : {"given", "by_size"}
-        Order of jobs: as given, or by GPUs as in SJF-BCO.
+        Order of jobs: as in the workload, or by number of GPUs as in SJF-BCO.
     """
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0

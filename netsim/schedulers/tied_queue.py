@@ -17,8 +17,9 @@ Entry = TypeVar("Entry", int, tuple[float, int])
 class TiedQueue(Generic[Entry]):
     """A priority queue by key; entries whose keys tie are in their own order.
 
-    The order is that of `netsim.ties.rank`: in the sorted keys, each maximal run in which
-    neighbours tie counts as one key, and the least entry of the first run comes first.
+    The order is that of `netsim.ties.rank`: keys are sorted, and those in a maximal sequence in
+    which neighbours tie count as equal. Of the entries with the least keys, the least entry is
+    first.
 
     Parameters
     ----------
@@ -83,12 +84,12 @@ class TiedQueue(Generic[Entry]):
         return first
 
     def remove(self, key: float, entry: Entry) -> None:
-        """Remove an entry, wherever it is; this takes time in proportion to the queue.
+        """Remove an entry from any position; this takes time in proportion to the queue's length.
 
         Raises
         ------
         ValueError
-            If it is not there.
+            If the entry is not in the queue.
         """
         entries = self._entries[key]
         entries.remove(entry)

@@ -23,17 +23,18 @@ __all__ = ["GandivaRR"]
 class GandivaRR(InOrder):
     """Jobs take turns in a ring, as in Gandiva (OSDI 2018).
 
-    A job that has run for its slice goes to the end of the ring when another one waits. Only
-    progress counts towards a slice, not restoring. If a wide job displaces a job within its slice,
-    that job later continues with the rest of the slice.
+    A job that has run for its slice goes to the end of the ring if another job waits. Only time in
+    which the job makes progress counts towards a slice, not the time to restore its state. If a job
+    with many GPUs displaces a job within its slice, the displaced job later continues with the rest
+    of its slice.
 
     Parameters
     ----------
     backfill : bool
         Whether jobs may start that come after one that does not fit.
     quantum_s : quantity
-        Length of a slice; well above an iteration, as the part of one is lost with each slice
-        unless the run keeps fractions.
+        Length of a slice. It should be much longer than an iteration, because each slice loses the
+        iteration that it interrupts, unless `preemption` says that the run keeps fractions.
 
     Raises
     ------

@@ -27,9 +27,9 @@ class _Served(NamedTuple):
 class VirtualMachine:
     """Preemptive shortest remaining processing time (SRPT) at unit speed.
 
-    Ties of remaining time go by arrival, then number. At one instant, completions come before
-    arrivals, and a job of size 0 completes on arrival. Remaining times tie if they are equal by
-    `netsim.ties`, or differ by no more than the error of the clock.
+    Jobs with the same remaining time go in order of arrival, then number. At one instant,
+    completions come before arrivals, and a job of size 0 completes on arrival. Remaining times are
+    the same if they are equal by `netsim.ties`, or differ by no more than the error of the clock.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class VirtualMachine:
 
     @property
     def next_completion(self) -> float:
-        """Instant of the next completion if no job arrives before; inf if there is no job."""
+        """Instant of the next completion if no job arrives before it; inf if there is no job."""
         return math.inf if self._served is None else self._now + self._served.left
 
     def _tie(self, one: float, other: float) -> bool:

@@ -85,7 +85,7 @@ class WaitingJobs:
                 self.take(place)
 
     def reject(self, place: Place) -> None:
-        """Keep the job that was yielded last, and skip all that need equally many GPUs."""
+        """Keep the job that was yielded last, and yield only jobs with fewer GPUs from now on."""
         self._most, self._rejected = min(self._most, place.gpus - 1), True
 
     def rewind(self, most: float) -> None:
@@ -96,7 +96,7 @@ class WaitingJobs:
             self._push(again)
 
     def take(self, place: Place) -> None:
-        """Pass over a job until `rewind`; it must be the first of those with as many GPUs."""
+        """Pass over a job until `rewind`; it must be the first that needs its number of GPUs."""
         self._queues[place.gpus][place.level].pop()
         self._tidy(place)
         self._taken[place.job] = place
@@ -106,11 +106,11 @@ class WaitingJobs:
         self._skipped[place.gpus] = None
 
     def skipped(self) -> list[Place]:
-        """Return the first job of each number of GPUs that was skipped and may still be yielded."""
+        """For each skipped number of GPUs that is still allowed, return the first job."""
         return [self._head(gpus) for gpus in self._skipped if gpus <= self._most]
 
     def skip_to(self, head: Place, end: Place) -> None:
-        """Undo `skip` of the number of GPUs of `head`, but pass over its jobs before `end`."""
+        """Undo `skip` for jobs with as many GPUs as `head`, but pass over those before `end`."""
         del self._skipped[head.gpus]
         while head.gpus in self._queues and precedes(self._head(head.gpus), end):
             self.take(self._head(head.gpus))
