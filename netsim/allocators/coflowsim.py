@@ -22,9 +22,9 @@ __all__ = ["EqualSplit", "refill"]
 class EqualSplit(Allocator):
     """Split each link equally among its flows, wasting unused parts: CoflowSim's "FAIR".
 
-    A flow sends at the smallest part that it gets on its links, min(1/n_src, 1/n_dst) on a switch
-    of equal ports. This is not max-min fairness: bandwidth that a flow cannot use is not
-    redistributed.
+    A flow sends at the smallest part that it gets on its links. With equal ports, this is
+    min(1/n_src, 1/n_dst) of a port, where n_src and n_dst are the numbers of flows at its two
+    ports. This is not max-min fairness: bandwidth that a flow cannot use is not redistributed.
     """
 
     information: ClassVar[Information] = "agnostic"
@@ -44,7 +44,8 @@ def refill(view: FabricView, rates: Floats, left: Floats) -> Floats:
     """Return rates after CoflowSim's work conservation.
 
     First, each link splits its remaining capacity equally, in one pass, among the flows of all
-    coflows without a rate. Then all flows take what remains greedily, coflows in order of arrival.
+    coflows that have no rate yet. Then, coflow by coflow in order of arrival, each flow takes all
+    that its links have left.
 
     Parameters
     ----------

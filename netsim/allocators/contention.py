@@ -36,13 +36,13 @@ class RingContention(Allocator):
     alpha : float
         Cost of contention beyond equal sharing; at least 0 (no cost).
     xi1 : float
-        Share of the jobs on a server that are assumed to contend; in (0, 1]. It should be 1 for
-        sending jobs, as the fabric simulates which jobs send at a time.
+        Share of the jobs on a server that are assumed to contend; in (0, 1]. If `count` is
+        ``"sending"``, it should be 1, as the fabric simulates which jobs send at a time.
     k_min : float
-        Least contention; at least 0. f must be positive.
+        Lower limit on the contention k; at least 0. f must be positive.
     count : {"sending", "running"}
-        Jobs that count on a server: those with unfinished flows from or to it, or all that run on
-        it and on another server, whether computing or sending, as in Eq. 6.
+        Which jobs are counted on a server: those with unfinished flows from or to it; or, as in
+        Eq. 6, all jobs that run on it and on another server, whether they compute or send.
 
     Notes
     -----

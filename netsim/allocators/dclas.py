@@ -42,7 +42,7 @@ _QUEUE = 2.0 ** 40
 
 @compiled(gives="queues", information="agnostic", leftover="maxmin", queues=1)
 def queues_by_attained(coflows: Any, jobs: Any, now: float, order: Any) -> None:
-    """Put coflows in queues by what they have sent; options are K-1 limits, then K weights.
+    """Put coflows in queues by the bytes they have sent; options: K-1 limits, then K weights.
 
     With weights of 0 priority is strict: a single queue with all bandwidth serves in order.
     """
@@ -74,10 +74,10 @@ def queues_by_attained(coflows: Any, jobs: Any, now: float, order: Any) -> None:
 class DCLAS(Allocator):
     """Aalo: discretised coflow-aware least-attained service, without knowledge of sizes.
 
-    A coflow starts in queue 1 and moves down a queue when the bytes it has sent pass a threshold.
-    The queues share every link by weight. A queue serves its coflows in FIFO order, and the flows
-    of a coflow share max-min fairly. Bandwidth that a queue leaves over goes to the others, the
-    highest first.
+    A coflow starts in queue 1, and moves to the next queue when the bytes that it has sent pass a
+    threshold. The queues share every link by weight. A queue serves its coflows in FIFO order, and
+    the flows of a coflow share its bandwidth max-min fairly. Bandwidth that a queue does not use
+    goes to the other queues, queue 1 first.
 
     Parameters
     ----------
@@ -90,21 +90,22 @@ class DCLAS(Allocator):
     thresholds : sequence of quantities, optional
         All K-1 thresholds, increasing, instead of the three options above.
     weights : {"linear", "strict"} or sequence of float
-        Weights of the queues: K-q+1 for queue q; strict priority, as in all published code; or K
-        numbers.
+        Weights of the queues. ``"linear"``: K-q+1 for queue q. ``"strict"``: strict priority, as in
+        all published code. Or K numbers.
     fifo : {"id", "entry"}
         Order within a queue: by CoflowId, which is (job, depth in the job, arrival, id), or by
         entry into the queue.
     observe : quantity or "coflow"
-        When moves are made: 0 for the exact instants of crossing, an interval for its multiples,
-        or ``"coflow"`` for coflow events only. Releases and completions take effect at once.
+        When coflows are moved to other queues. 0: at the exact instants at which they pass
+        thresholds. An interval: at its multiples. ``"coflow"``: only when coflows become valid or
+        complete. These two events themselves always take effect at once.
     sharing : {"maxmin", "equal"}
-        How the flows of a coflow share their bandwidth: max-min fairly, or as in CoflowSim, where
-        each link's part is split equally in one pass, and bandwidth that a flow cannot use goes
-        to the coflows that follow.
+        How the flows of a coflow share its bandwidth: max-min fairly; or equally, as in CoflowSim,
+        which splits the bandwidth on each link in one pass, and leaves what a flow cannot use to
+        the coflows that follow.
     decisions : {"flow", "coflow"}
-        Whether rates are decided whenever a flow ends, or only at coflow events and moves, as in
-        CoflowSim, so that the bandwidth of a flow that has ended is idle until then.
+        When rates are decided: whenever a flow ends; or, as in CoflowSim, only when coflows become
+        valid, complete or move, so that the bandwidth of a flow that has ended is idle until then.
     one_queue_per_move : bool
         Whether a coflow moves down one queue at a time, however many thresholds it has passed;
         the next move is then made at the next instant of `observe`.
@@ -198,7 +199,7 @@ class DCLAS(Allocator):
 
     @property
     def compiled_rule(self) -> Rule | None:
-        """The policy as a compiled rule; None if an option that rules cannot follow was changed.
+        """The policy as a compiled rule; None if an option that rules do not support was changed.
 
         These are `observe`, `fifo`, `sharing`, `decisions` and `one_queue_per_move`.
         """

@@ -60,18 +60,18 @@ class VarysDeadline(Ordered):
         first coflow gets MADD rates if none is admitted, since some of its flows might otherwise
         never send.
     rejected : {"backfill", "drop"}
-        Whether coflows with a deadline that were not admitted get remaining bandwidth, as those
-        without a deadline do, or never send, as in the paper.
+        What coflows with a deadline that were not admitted get: remaining bandwidth, as coflows
+        without a deadline do; or nothing, as in the paper.
 
     Notes
     -----
     The numbers of ``admitted`` and ``rejected`` coflows are in the summary of a run and in the note
-    of each decision. If capacities drop, guarantees are kept in order of validity as far as they
-    fit, and coflows that have missed their deadline are backfilled.
+    of each decision. If capacities drop, admitted coflows keep their guaranteed rates, in order of
+    validity, as far as these fit. Coflows that have missed their deadline are backfilled.
 
     Departures from the paper: coflows that are not admitted may be backfilled, and options define
-    the allocation of remaining bandwidth. CoflowSim divides the bytes left by the whole deadline
-    instead of the time left, so that coflows at their promised rates are late there.
+    the allocation of remaining bandwidth. CoflowSim divides the bytes left by the time from validity
+    to the deadline instead of the time left, so that coflows at their guaranteed rates are late.
     """
 
     rejected: str = "backfill"
@@ -94,7 +94,7 @@ class VarysDeadline(Ordered):
 
     @property
     def stall_free(self) -> bool:
-        """Whether all coflows may use remaining bandwidth; else rejected ones wait forever."""
+        """Whether all coflows may use remaining bandwidth; if not, rejected coflows wait forever."""
         return self.work_conserving
 
     @property

@@ -63,7 +63,7 @@ def fewest_completed(coflows: Any, jobs: Any, now: float, order: Any) -> None:
 
 @compiled(options={"rest": _ALL}, rounding=True, information="job-clairvoyant")
 def shortest_remaining(coflows: Any, jobs: Any, now: float, order: Any) -> None:
-    """Order jobs by the time that they would still send for if they were alone."""
+    """Order jobs by the time for which they would still send if they were alone."""
     for c in range(len(coflows)):
         job = jobs[coflows[c].job]
         order.key[c] = job.ahead_s + job.active_gamma
@@ -79,11 +79,12 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
     order : ndarray of int, shape (coflows,)
         Coflows in the order in which they are served.
     work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
-        Shares of the other coflows. ``"greedy"``: in order, each the largest share up to 1 that
-        still fits; ``"capped"``: likewise, but up to 1/(n-1); ``"shared_uniform"``: the largest
-        common share; ``"none"``: nothing; ``"maxmin"``: as ``"greedy"``, and then the remaining
-        bandwidth goes in order to the flows of each coflow, max-min fairly, and is allocated
-        again whenever a flow ends, as under `netsim.allocators.ordered.SEBF`.
+        Shares of their LP rates that the other n-1 coflows get. ``"greedy"``: in order, each the
+        largest share up to 1 that still fits. ``"capped"``: the same, but up to 1/(n-1).
+        ``"shared_uniform"``: the largest common share. ``"none"``: nothing. ``"maxmin"``: as
+        ``"greedy"``, and then, coflow by coflow in order, the flows of the coflow share remaining
+        bandwidth max-min fairly. It is allocated again whenever a flow ends, as under
+        `netsim.allocators.ordered.SEBF`.
     """
     if work_conservation in ("greedy", "maxmin"):
         # MADD is the largest share that still fits.
@@ -175,8 +176,9 @@ class LCCF(_JobFirst):
 class JobSRPT(_JobFirst):
     """Shortest remaining job first, a clairvoyant reference with knowledge of future coflows.
 
-    Jobs are in order of the time that they would still send for if they were alone: the sum of
-    gamma over remaining coflows, without computation. Ties go to the earlier arrival, then id.
+    Jobs are in order of the time for which they would still send if they were alone: the sum of
+    gamma over their remaining coflows, without computation. Ties go to the earlier arrival, then
+    id.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ _by_key = compiled(ties="arrival", rounding=True)
 
 @compiled
 def by_arrival(coflows: Any, jobs: Any, now: float, order: Any) -> None:
-    """Order coflows by arrival; those within 1e-9 of the one before are simultaneous."""
+    """Order coflows by arrival; times within 1e-9 of the time before count as equal."""
     for c in range(1, len(coflows)):
         later = coflows[c].valid_s - coflows[c - 1].valid_s > DUST * coflows[c].valid_s
         order.key[c] = order.key[c - 1] + later
@@ -97,20 +97,22 @@ def by_gamma_of_all(coflows: Any, jobs: Any, now: float, order: Any) -> None:
 class Ordered(Allocator):
     """Base of policies that serve coflows by a key, least first: implement `keys`.
 
-    The order is computed at coflow events. In that order, each coflow gets MADD rates,
-    remaining/gamma on the remaining capacities, or nothing if a link that it needs is full. Then
-    the remaining bandwidth is allocated.
+    The order is computed when coflows become valid or complete. In this order, each coflow gets
+    MADD rates: remaining bytes divided by gamma, where gamma is computed from the capacities that
+    are left. It gets nothing if a link that it needs is full. Then the remaining bandwidth is
+    allocated.
 
     Parameters
     ----------
     work_conservation : {"maxmin", "greedy", "none", "coflowsim"}
-        Allocation of the remaining bandwidth: to all coflows in order, including those without
-        MADD rates, whose flows share it max-min fairly or take it in list order; to none; or as
-        in CoflowSim, see `netsim.allocators.coflowsim.refill`.
+        Allocation of the remaining bandwidth. It is offered to all coflows in order, including
+        those without MADD rates. ``"maxmin"``: the flows of a coflow share it max-min fairly.
+        ``"greedy"``: the flows take all they can, in list order. ``"none"``: it is not allocated.
+        ``"coflowsim"``: as in CoflowSim, see `netsim.allocators.coflowsim.refill`.
     decisions : {"flow", "coflow"}
-        Whether rates are decided whenever a flow ends, or at coflow events only, as in Varys and
-        all public simulators with MADD, so that the bandwidth of a flow that has ended is idle
-        until then.
+        When rates are decided: whenever a flow ends; or, as in Varys and all public simulators with
+        MADD, only when coflows become valid or complete, so that the bandwidth of a flow that has
+        ended is idle until then.
     """
 
     work_conservation: str = "maxmin"

@@ -114,7 +114,7 @@ class Parrot(Allocator):
 
     The job that has sent the fewest bytes per completed coflow is taken for the one with the
     shortest remaining time (Def. 5). It gets the share theta (Eq. 10) of its LP rates, and the n-1
-    other jobs get (1-theta)/(n-1) of theirs (Eq. 11).
+    other jobs get the share (1-theta)/(n-1) of their LP rates (Eq. 11).
 
     Parameters
     ----------
@@ -122,17 +122,17 @@ class Parrot(Allocator):
         Largest share of the inferred job; in [0.5, 1).
     work_conservation : {"backfill", "none", "per_flow", "uniform"}
         Allocation of bandwidth left over (Algorithm 1, step 10). ``"uniform"`` is the literal
-        step: all rates are multiplied by the largest common factor that fits. ``"backfill"``
-        then offers the remaining bandwidth to jobs in order, up to their LP rates.
-        ``"per_flow"`` stretches each flow by its own factor. ``"none"`` leaves the bandwidth idle
-        (Parrot-wo-WC).
+        step: all rates are multiplied by the largest common factor that fits. ``"backfill"`` does
+        the same, and then offers the remaining bandwidth to jobs in order, up to their LP rates.
+        ``"per_flow"`` multiplies the rate of each flow by its own largest factor. ``"none"`` leaves
+        the bandwidth idle (Parrot-wo-WC).
 
     Notes
     -----
     If a job has several active coflows (computation overlapped with communication), the rule of
-    Section 7 replaces Algorithm 1: coflows are served greedily, jobs by the smallest effective
-    bottleneck of their longest coflow, and within a job the latest coflow first, then the one that
-    takes longer.
+    Section 7 replaces Algorithm 1: coflows are served greedily in an order. The job whose longest
+    coflow has the smallest effective bottleneck comes first. Within a job, the latest coflow comes
+    first, and of equally late coflows, the one that takes longer.
 
     Step 3 of Algorithm 1 says "sort non-increasingly", but the text of the paper, and this class,
     put the least first. Attained service is rounded to whole bytes, so that floating-point noise
@@ -153,7 +153,7 @@ class Parrot(Allocator):
 
     @property
     def compiled_rule(self) -> Rule | None:
-        """The same, compiled; None if flows are stretched one by one."""
+        """The policy as a compiled rule; None if each flow is stretched by its own factor."""
         if self.work_conservation == "per_flow":
             return None
         stretch, backfill = _REST[self.work_conservation]

@@ -58,7 +58,7 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
     policy : str, mapping, Allocator or class
         A name from `ALLOCATORS`, an alias or a preset, or ``"module:Class"``, with options as in
         ``"aalo:queues=3"``; ``{"name": ..., option: ...}``, whose options override those of a
-        preset; a class; or an instance, which is copied so that its state serves one run only.
+        preset; a class; or an instance, which is copied so that runs do not share its state.
 
     Raises
     ------

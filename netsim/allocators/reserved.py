@@ -26,9 +26,9 @@ class Reserved(Allocator):
     """Reserved shares: each coflow has a fixed part of every link that it uses.
 
     With share s, a coflow sends at s times its LP rates and takes gamma/s seconds, whatever the
-    others do. Its flows end together, and its effective bottleneck is used up to s. Bandwidth left
-    over is not allocated. This models a slice of the network per tenant, or papers that reserve
-    part of a NIC for each job, such as x/g for x of a server's g GPUs.
+    other coflows do. Its flows end together, and it uses the fraction s of its bottleneck link.
+    Bandwidth left over is not allocated. This models a slice of the network per tenant, or papers
+    in which a job with x of a server's g GPUs owns the part x/g of its NIC.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ class Reserved(Allocator):
     -----
     If the shares of the coflows that use a link add up to more than 1, an `AllocationError` is
     raised even if their rates would fit, as each coflow must be able to use its share. With
-    ``"gpus"``, a coflow has different parts of different NICs, and its share is determined by the
-    scarcest of them; the error is then raised only if rates do not fit. Rates of models fit, as
-    their stages exchange in turn (`netsim.cluster.placed.placed_model`), except those of groups of
-    experts of a synchronous pipeline.
+    ``"gpus"``, a coflow may have different parts of different NICs; the smallest one, relative to
+    its bytes there, determines its share. The error is then raised only if rates do not fit. Rates
+    of models fit, as their stages exchange in turn (`netsim.cluster.placed.placed_model`), except
+    for groups of experts in a synchronous pipeline.
     """
 
     shares: float | str = 0.1

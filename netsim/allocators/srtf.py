@@ -19,7 +19,7 @@ __all__ = ["SRTF"]
 
 @compiled(gives="flows", ties="arrival")
 def shortest_flows(coflows: Any, jobs: Any, now: float, order: Any) -> None:
-    """Serve flows by what they have left; ties go by arrival."""
+    """Serve flows in order of the bytes they have left; ties go by arrival."""
 
 
 @compiled(gives="weights", information="agnostic")
@@ -34,7 +34,8 @@ class SRTF(Allocator):
     """Shortest remaining flow first: each flow takes all that its links have left, as in pFabric.
 
     Flows are in order of remaining bytes, then arrival, coflow and list position. The order is
-    computed at events only; on equal ports, flows that overtake in between change nothing.
+    computed at events only. Between events, a flow may get fewer bytes left than a flow before it;
+    if all ports are equal, this makes no difference.
     """
 
     wakes_on: ClassVar[Event] = Event.COFLOW

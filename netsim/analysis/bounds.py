@@ -50,9 +50,9 @@ class LowerBounds:
             The mean CCT.
 
         Entries are NaN if a bound does not apply. Unless all weights are equal, ``"single-link"``
-        bounds only the unweighted sum, ``"bssi"`` and ``"lp"`` only the weighted one. If coflows
-        wait for others, only ``"isolation"`` bounds CCTs, which count from the time a coflow is
-        valid.
+        bounds only the unweighted sum; ``"bssi"`` and ``"lp"`` bound only the weighted sum. If
+        coflows wait for others, only ``"isolation"`` bounds CCTs, because a CCT counts from the
+        time at which the coflow becomes valid.
     """
 
     coflows: pd.DataFrame
@@ -65,9 +65,9 @@ def lower_bounds(network: Topology | str | Path, workload: Workload | str | Path
                  which: Sequence[str] = BOUNDS[:-1], seed: int = 0) -> LowerBounds:
     """Compute lower bounds on the completion times of all coflows of a workload.
 
-    They hold for every policy, at the network's original capacities. Precedence is replaced by
-    release times: a coflow that follows others is taken to become valid at the earliest instant
-    that any schedule allows, at which each of its predecessors has had the network to itself.
+    The bounds hold for every policy, at the network's original capacities. Precedence is replaced
+    by release times: a coflow that follows others is taken to become valid at the earliest possible
+    instant, as if each of its predecessors had had the network to itself.
 
     Parameters
     ----------
@@ -80,17 +80,19 @@ def lower_bounds(network: Topology | str | Path, workload: Workload | str | Path
             Every coflow has the network to itself.
         ``"single-link"``
             Coflows on one link are served by shortest remaining time first, which is optimal
-            for a single machine; the others have the network to themselves. The bound is the
-            largest over all links.
+            for a single machine; all other coflows have the network to themselves. The bound is
+            the largest result over all links.
         ``"bssi"``
             The dual of Sincronia's ordering (Agarwal et al., SIGCOMM'18). It takes all coflows
             to be valid at time 0, so it is loose, and can even be below the isolation bound, if
-            coflows become valid much later. Its cost is quadratic in the number of coflows: 2 s of
-            a core for 16,000 of one flow each. Leave it out of `which` where that is too long.
+            coflows become valid much later. The time to compute it is quadratic in the number of
+            coflows: 2 s on one core for 16,000 coflows of one flow each. If this is too long, leave
+            it out of `which`.
         ``"lp"``
             The linear programme of concurrent open shops: no coflow finishes earlier than if it
-            were alone, and every set of coflows needs its time on every link. It is never below
-            ``"bssi"`` and ``"isolation"``, but takes minutes for a few hundred wide coflows.
+            were alone, and no set of coflows finishes on a link before the link can have carried
+            all its bytes. It is never below ``"bssi"`` and ``"isolation"``, but takes minutes for a
+            few hundred wide coflows.
             Needs the extra ``ilp`` (SciPy).
 
     Returns
@@ -109,7 +111,7 @@ def lower_bounds(network: Topology | str | Path, workload: Workload | str | Path
     Warns
     -----
     NetsimWarning
-        If ``"lp"`` was stopped early: it is then a lower bound, but not the optimum of the LP.
+        If ``"lp"`` was stopped early. The result is then a lower bound, but not the LP's optimum.
 
     Examples
     --------

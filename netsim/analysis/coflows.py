@@ -46,8 +46,8 @@ def classify_coflows(result: Result, *, short: Quantity = "5MB", narrow: int = 5
         `Result.coflows` with the additional columns
 
         slowdown
-            CCT over gamma, the CCT of the coflow alone on the network; at least 1. NaN for
-            coflows without bytes.
+            CCT divided by gamma, which is the CCT of the coflow alone on the network; at least 1.
+            NaN for coflows without bytes.
         class
             Categorical, one of `CLASSES`.
 
@@ -96,8 +96,8 @@ def by_class(result: Result, *, short: Quantity = "5MB", narrow: int = 50) -> pd
             Number of completed coflows of the class, its share of all completed coflows, and its
             share of their bytes.
         cct_mean_s, cct_p50_s, cct_p95_s, slowdown_mean, slowdown_p95
-            Statistics of CCTs and slowdowns. NaN for a class without coflows; slowdowns also for
-            one without bytes.
+            Statistics of CCTs and slowdowns. NaN for a class without coflows; slowdowns are also
+            NaN for a class whose coflows have no bytes.
 
     Raises
     ------

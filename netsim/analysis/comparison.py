@@ -35,8 +35,8 @@ _COFLOW = ["job", "iteration", "stage"]
 def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.DataFrame:
     """Return a table with a row per result, in their order, and a last row for the lower bound.
 
-    Bounds may depend on the servers that jobs got. The last row then has the least bound of each
-    job, and the least mean over coflows. These hold for all runs.
+    Lower bounds may depend on the servers that jobs got, and so differ between runs. The last row
+    then uses the least bound of each job, and the least mean bound on CCTs. They hold for all runs.
 
     Parameters
     ----------
@@ -51,8 +51,9 @@ def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.D
         A table with the columns
 
         label, scheme
-            `scheme` equals the label. For a run without work conservation, it is the label of
-            the same scheme with work conservation if present, so that the two can be grouped.
+            `scheme` is equal to `label`, except for a run without work conservation: if the same
+            policy also ran with work conservation, `scheme` is the label of that run, so that the
+            two can be grouped.
         work_conservation
             The allocator's option; empty if it has none.
         leftover, decides_per
@@ -63,13 +64,14 @@ def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.D
         jobs_finished, jct_total_s, jct_mean_s, jct_p95_s, cct_mean_s, makespan_s
             As in `Result.summary`. CCTs are NaN if they were not recorded.
         over_lower_bound
-            Total JCT over the run's own lower bound of the jobs that finished.
+            Total JCT of the jobs that finished, divided by the run's own lower bound on it.
         over_baseline
-            Total JCT over that of the baseline. NaN if one of the two did not finish all jobs.
+            Total JCT divided by that of the baseline. NaN if one of the two runs did not finish all
+            jobs.
         utilisation, preemptions, cloud_share
             Share of time for which GPUs were held, or edge workers trained; number of preemptions;
-            and, on an edge-cloud, the share of chunks that trained in the cloud. Missing for the
-            lower bound, and left out if no run has them.
+            and, on an edge-cloud, the share of chunks that trained in the cloud. The values are
+            missing for the lower bound. A column is left out if no run has values for it.
         decisions, wall_s
             Cost of the run; missing for the lower bound.
     """
@@ -201,10 +203,10 @@ def _scheme(label: str, results: Mapping[str, Result]) -> str:
 
 def ratios_to(baseline: str, results: Mapping[str, Result], *, short: Quantity = "5MB",
               narrow: int = 50) -> pd.DataFrame:
-    """Return the times of each run over those of a baseline, by class of coflow.
+    """Return the ratios of each run's times to those of a baseline, by class of coflow.
 
-    As all ratios of netsim, one is the run's value over that of the baseline, so that less than 1
-    is better. The Varys and Aalo papers have the inverse, the factor of improvement.
+    A ratio is the run's value divided by that of the baseline, so that values below 1 are better.
+    The Varys and Aalo papers report the inverse, the factor of improvement.
 
     Parameters
     ----------
@@ -218,26 +220,28 @@ def ratios_to(baseline: str, results: Mapping[str, Result], *, short: Quantity =
     Returns
     -------
     DataFrame
-        A tidy table with a row per label, except the baseline, and class. The last rows are those
-        of the lower bound, in which every coflow has the network to itself. If runs have different
-        bounds of a coflow, the least one counts. No ratio is below these. The columns are
+        A tidy table with a row per class of each label except the baseline. The last rows are those
+        of the lower bound, for which every coflow has the network to itself. If runs have different
+        bounds of a coflow, the least bound is used. No ratio is below that of the lower bound. The
+        columns are
 
         label, baseline, class, coflows
-            The class is one of `netsim.analysis.coflows.CLASSES`, or ``"all"``, with the number
-            of its coflows that the baseline completed. If the baseline did not record coflows,
-            the only class is ``"all"``.
+            `class` is one of `netsim.analysis.coflows.CLASSES`, or ``"all"``; `coflows` is the
+            number of its coflows that the baseline completed. If the baseline did not record
+            coflows, the only class is ``"all"``.
         cct_mean_ratio, cct_p50_ratio, cct_p95_ratio, cct_p99_ratio
             Ratios of the means and of the percentiles of CCTs.
         cct_each_ratio, cct_each_ratio_low, cct_each_ratio_high
-            Geometric mean of the ratios of coflows with bytes, and its 95 % confidence interval
-            under the assumption that coflows are independent. It describes this run, not other
-            seeds.
+            Geometric mean of the ratios of single coflows with bytes, and its 95 % confidence
+            interval under the assumption that coflows are independent. The interval describes this
+            run, not other seeds.
         cct_shorter, cct_longer
-            Numbers of coflows whose CCT is shorter, and longer, than under the baseline.
+            Number of coflows whose CCT is shorter than under the baseline, and number of those
+            whose CCT is longer.
         jct_total_ratio
-            Ratio of total JCTs. This column and those of JCTs are only in rows of ``"all"``.
+            Ratio of total JCTs. All columns of JCTs have values only in rows of ``"all"``.
         jct_each_ratio, jct_each_ratio_low, jct_each_ratio_high, jct_shorter, jct_longer
-            As the columns of CCTs, for jobs.
+            The same as the columns of CCTs with similar names, for the JCTs of jobs.
 
         Values are missing if one of the two runs did not finish all jobs, or did not record
         coflows.

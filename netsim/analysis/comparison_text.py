@@ -85,7 +85,7 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
     noted : bool
         Whether to show how leftover bandwidth is allocated, and when rates are decided.
     baseline : str, optional
-        Label of the run that the others are compared with; the first by default.
+        Label of the run with which the others are compared; by default the first run.
     ratios : DataFrame, optional
         Ratios to the baseline, as `netsim.analysis.comparison.ratios_to` returns them.
     """
@@ -106,7 +106,7 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
 
 
 def over(baseline: str) -> str:
-    """Return the heading of ratios to a baseline: its name, in short lines.
+    """Return the heading of a column of ratios to a baseline: the baseline's name in short lines.
 
     Examples
     --------

@@ -69,8 +69,9 @@ def computations(result: Result, workload: Workload) -> Iterator[Computation]:
 
     Jobs whose ranks compute are left out; the result has a table of their computations.
 
-    A computation ends when the coflow after it becomes valid; it is unknown if that coflow has not
-    completed. A computation without a coflow begins when all stages that it waits for have ended.
+    A computation ends when the coflow after it becomes valid. If this coflow has not completed, the
+    computation is not known, and is left out. A computation without a coflow begins when all stages
+    that it waits for have ended.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def computations(result: Result, workload: Workload) -> Iterator[Computation]:
     Raises
     ------
     InputError
-        If the result is of other jobs.
+        If the jobs of the result are not those of the workload.
     """
     if [job.id for job in workload] != result.jobs["job"].tolist():
         raise InputError(f"the jobs of the workload {workload.name!r} are not those of the "

@@ -36,11 +36,11 @@ class Emitted(NamedTuple):
         Earliest instants at which the coflow becomes valid and finishes, with every coflow alone on
         the network.
     fixed : bool
-        Whether it becomes valid at that instant under every policy, as it waits for no other
-        coflow.
+        Whether the coflow becomes valid at `valid_s` under every policy, because it waits for no
+        other coflow.
     weight : float
     least_s : float
-        Its least possible CCT.
+        Its least possible CCT, in seconds.
     demand : RoutedCoflow
     """
 

@@ -39,10 +39,10 @@ def gpu_usage(result: Result) -> pd.DataFrame:
     -------
     DataFrame
         One row per change, with its time, ``t_s``, and the values from then until the next row:
-        ``held``, the number of GPUs that jobs hold; ``running``, the number of those whose jobs
+        ``held``, the number of GPUs that jobs hold; ``running``, the number of held GPUs whose jobs
         make progress, rather than restore or save their state; and ``waiting``, the number of jobs
-        that have arrived, have not ended and hold no GPUs. The last row is of the end of the run.
-        GPUs of lost servers are not held.
+        that have arrived, have not ended and hold no GPUs. The last row is for the end of the run.
+        GPUs of lost servers do not count as held.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def gpu_usage(result: Result) -> pd.DataFrame:
 
 
 def steps_of(changes: Mapping[str, tuple[list[Any], list[Any]]], end: float) -> pd.DataFrame:
-    """Count what has begun and not ended, from each change on until the next.
+    """Count what has begun and not ended, at each instant at which a count changes.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ def held_gpus(result: Result) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The table, with start_s <= run_s <= stop_s <= end_s, and ``number``, that of the GPU
-        in the cluster.
+        The table, with start_s <= run_s <= stop_s <= end_s, and a column ``number``, the number of
+        the GPU in the cluster.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def held_workers(result: Result) -> pd.DataFrame | None:
     -------
     DataFrame or None
         The table, with start_s <= data_s <= run_s <= stop_s <= end_s. Unknown times are replaced by
-        the end of the run. None without such a table, as under schedulers of chunks.
+        the end of the run. None if the result has no such table, as under schedulers of chunks.
     """
     if "held" not in result.recorded:
         return None
@@ -146,7 +146,7 @@ def suspended(held: pd.DataFrame, ends: pd.Series) -> pd.DataFrame:
     held : DataFrame
         As `held_workers` returns it.
     ends : Series of float
-        When each job ended, or the run; by job.
+        By job: when the job ended or, if it did not end, when the run ended; in seconds.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def gpus_per_server(result: Result) -> Ints:
     Raises
     ------
     InputError
-        If the result does not say.
+        If the result does not contain these numbers.
     """
     try:
         return np.array(result.run["gpus_per_server"], np.int64)
@@ -189,7 +189,7 @@ def segments_of(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def end_of(result: Result) -> float:
-    """Return the instant at which a run was stopped, or else its last job ended."""
+    """Return when a run was stopped or, if it was not, when its last job ended; in seconds."""
     stopped = result.run["stopped_at_s"]
     return float(result.jobs["finish_s"].max() if stopped is None else stopped)
 

@@ -66,7 +66,8 @@ def mean_interval(values: ArrayLike) -> tuple[float, float, float]:
 def geometric_interval(values: ArrayLike) -> tuple[float, float, float]:
     """Return the geometric mean of ratios and its 95 % confidence interval.
 
-    It is `mean_interval` of the logarithms, so that neither end is below 0.
+    The interval is computed by `mean_interval` from the logarithms, so that it has no values below
+    0.
 
     Parameters
     ----------
@@ -178,12 +179,11 @@ def ratios_of(table: pd.DataFrame, of: str, baseline: object, by: Sequence[str],
     Returns
     -------
     DataFrame
-        A row per combination without the baseline, with the columns `by` and `of`; ``pairs``,
-        their number; ``ratio``,
-        ``ratio_low`` and ``ratio_high``, the geometric mean of the metric over the baseline's
-        metric, and its 95 % confidence interval; ``below`` and ``above``, the numbers of pairs
-        with a ratio below and above 1. Values are missing if a run of a pair did not finish all
-        its jobs.
+        A row per combination of values of `by` and `of`, without those of the baseline. Columns are
+        `by`, `of`; ``pairs``, the number of pairs; ``ratio``, ``ratio_low`` and ``ratio_high``, the
+        geometric mean of the metric divided by the baseline's metric, and its 95 % confidence
+        interval; ``below`` and ``above``, the numbers of pairs with a ratio below and above 1.
+        Values are missing if a run of a pair did not finish all its jobs.
 
     Raises
     ------
@@ -219,8 +219,8 @@ def of_whole_runs(table: pd.DataFrame, metric: str) -> pd.Series:
     table : DataFrame
         A row per run, with the columns ``jobs`` and ``jobs_finished``.
     metric : str
-        Column to return. Only times and ``over_lower_bound`` are replaced, as they summarise the
-        finished jobs.
+        Column to return. NaN is used only for times and ``over_lower_bound``, because these cover
+        only the jobs that finished.
     """
     if not (metric.endswith("_s") or metric == "over_lower_bound"):
         return table[metric]

@@ -55,8 +55,8 @@ def utilised(result: Result) -> pd.DataFrame:
 def link_utilisation(result: Result) -> pd.DataFrame:
     """Return the utilisation of each link, and the shares of time in which it was busy and full.
 
-    Shares of time are relative to the makespan, from the first arrival to the last completion or
-    the end of a stopped run. Utilisation takes changes of capacity during the run into account.
+    Shares of time are relative to the makespan: the time from the first arrival to the last
+    completion, or to the end of a stopped run. Utilisation takes changes of capacity into account.
 
     Parameters
     ----------
@@ -78,7 +78,8 @@ def link_utilisation(result: Result) -> pd.DataFrame:
         peak
             Largest share of its capacity that was used.
         of_line_rate
-            As utilisation, but of the rate before efficiencies, if some link has one below 1.
+            The same as `utilisation`, but relative to the capacity before efficiency is applied;
+            only if some link has an efficiency below 1.
 
     Raises
     ------
@@ -134,10 +135,10 @@ def coflows_at_bottleneck(result: Result, network: Topology | str | Path,
                           workload: Workload | str | Path) -> pd.DataFrame:
     """Return the completed coflows with the share of their time at a bottleneck.
 
-    It is the share of a coflow's life, from the time it is valid to its finish, in which at least
-    one of the links that its flows cross is full, no matter whose bytes fill it. In the rest of
-    its life, only the policy keeps its flows from being faster. A link counts for the whole life
-    of the coflow, even after the coflow's flows on it have ended.
+    A coflow lives from the time at which it becomes valid to its finish. It is at a bottleneck
+    while at least one of the links that its flows cross is full, no matter whose bytes fill the
+    link. In the rest of its life, only the policy keeps its flows from being faster. A link counts
+    for the whole life of the coflow, even after the coflow's flows on this link have ended.
 
     Parameters
     ----------

@@ -45,19 +45,19 @@ def ordering_bound(earliest: Floats, weight: Floats, owner: Ints, links: Ints, s
                    ) -> float:
     """Return the least weighted sum of finish times C subject to ordering constraints.
 
-    The constraints are ``C >= earliest`` and, for every link and every set of coflows that need d
-    seconds each on it, ``sum(d*C) >= (sum(d)**2 + sum(d**2)) / 2`` (Queyranne, 1993). The most
-    violated set of a link is a prefix of the coflows sorted by C, so that few sets have to be
-    generated.
+    The constraints are ``C >= earliest`` and, for every link and every set of coflows,
+    ``sum(d*C) >= (sum(d)**2 + sum(d**2)) / 2``, where d is the time in seconds that each coflow of
+    the set needs on the link (Queyranne, 1993). The set whose constraint is violated most is a
+    prefix of the coflows sorted by C, so that few sets have to be generated.
 
     Parameters
     ----------
     earliest, weight : ndarray of float, shape (coflows,)
         Earliest finish time in seconds, and weight of each coflow.
     owner, links : ndarray of int, shape (loads,)
-        Coflow and link of each load.
+        Coflow and link of each load, that is, of the bytes of one coflow on one link.
     seconds : ndarray of float, shape (loads,)
-        Seconds that the load takes on its link.
+        Seconds that the link takes for the load alone.
 
     Raises
     ------

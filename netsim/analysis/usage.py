@@ -34,9 +34,9 @@ def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per slot up to the last completion, or to where the run was stopped, with its
-        beginning, ``slot_s``, and
-        ``utilisation``, the share of the workers' time in which they trained, from 0 to 1.
+        One row per slot up to the last completion, or to the instant at which the run was stopped.
+        ``slot_s`` is the beginning of the slot in seconds, and ``utilisation`` the share of the
+        workers' time in the slot in which they trained, from 0 to 1.
 
     Raises
     ------
@@ -74,8 +74,8 @@ def worker_usage(result: Result) -> pd.DataFrame:
     DataFrame
         One row per change, with its time, ``t_s``, and the values from then until the next row:
         ``training``, the number of workers of the edge that train, and ``waiting``, the number of
-        jobs that have arrived, have not ended and do not train anywhere. The last row is of the end
-        of the run.
+        jobs that have arrived, have not ended and do not train anywhere. The last row is for the
+        end of the run.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def worker_usage(result: Result) -> pd.DataFrame:
 
 
 def suspended_jobs(result: Result) -> int:
-    """Count how often a job was suspended, that is, how often preemption left it not training.
+    """Count how often jobs were suspended, that is, did not train any more after a preemption.
 
     With a scheduler of whole jobs, each preemption is a suspension. With a scheduler of chunks, a
     job is suspended when a chunk is displaced and no other chunk of the job trains, neither at the

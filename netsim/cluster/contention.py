@@ -242,7 +242,7 @@ class RunningJobs:
             self._set_pace(job)
 
     def made(self, job: int, now: float) -> float:
-        """Return the iterations that a job will have made at `now`, not after the next job's end."""
+        """Return the iterations that a job will have made at `now`, not after the next end."""
         self._see_contention()
         if job not in self._left:
             return float(self._jobs[job].iterations)
@@ -254,7 +254,7 @@ class RunningJobs:
         return float(self._jobs[job].iterations - max(self._left[job] - passed, 0.0))
 
     def stop(self, job: int, kept: float) -> float:
-        """Stop a job that keeps `kept` iterations; return the seconds of those that it loses.
+        """Stop a job that keeps `kept` iterations; return the seconds of those it loses.
 
         In slotted time, in which jobs make whole iterations, nothing is lost.
         """

@@ -55,9 +55,9 @@ def lp_bound(system: EdgeCloud, jobs: EdgeWorkload | Iterable[EdgeJob], *,
              time_limit: Quantity | None = None) -> LPBound:
     """Compute a lower bound on the total JCT of jobs under any scheduler.
 
-    The bound comes from a relaxation: exchanges of gradients are ignored (zeta = 1), chunks may be
-    split and moved between workers, storage and PSs are unlimited, and time is divided into slots,
-    where work in a slot counts as done at the slot's begin.
+    The bound comes from a relaxation: exchanges of gradients take no time (zeta = 1), chunks may be
+    split and moved between workers, and storage and parameter servers (PSs) are unlimited. Time is
+    divided into slots, and the work of a slot counts as done at its beginning.
 
     Parameters
     ----------
@@ -69,8 +69,9 @@ def lp_bound(system: EdgeCloud, jobs: EdgeWorkload | Iterable[EdgeJob], *,
         data is in the cloud.
     horizon : quantity, optional
         Time by which all work must be done, rounded up to slots; for systems without a cloud. By
-        default, it is long enough for the optimum, which may be very long. A shorter one is
-        faster to solve, but the result is not a lower bound if the horizon excludes the optimum.
+        default, it is long enough for the optimum, and may be very long. With a shorter horizon,
+        the programme is solved faster, but the result is not a lower bound if the horizon excludes
+        the optimum.
     time_limit : quantity, optional
         Time after which the solver is stopped.
 

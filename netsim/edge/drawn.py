@@ -39,7 +39,7 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
                     ) -> EdgeCloud:
     """Draw a random edge-cloud: servers with workers of several types.
 
-    The defaults are those of the evaluation of A_online: 100 servers of 2 or 8 workers. The paper
+    The defaults are those of the evaluation of A_online: 100 servers with 2 or 8 workers. The paper
     has 8 to 10 types of workers, and does not give the number of PSs.
 
     Parameters
@@ -53,7 +53,7 @@ def draw_edge_cloud(servers: int = 100, *, sizes: Mapping[str, float] = SIZES, t
         Number of types of workers, numbered from 0; the type of each worker is drawn uniformly.
     ps : int, sequence, or mapping of int to float
         PSs of the servers, as for `EdgeCloud`; or the relative probability of each number of PSs
-        of a server, which is drawn from another stream than its workers.
+        of a server. Numbers of PSs and workers are drawn from different random streams.
     storage, cloud, edge_links, wan, name
         As for `EdgeCloud`.
     seed : int
@@ -144,9 +144,10 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
     servers : int
         Number of edge servers for which each job has an upload delay.
     types : int or sequence of str or int
-        Types of workers from which each job's is drawn, or their number, for types 0, 1, ...
+        Types of workers from which the type of each job is drawn, or the number of these types,
+        which are then 0, 1, ...
     span : quantity
-        Interval from 0 in which jobs arrive.
+        Jobs arrive between time 0 and this time.
     peaks : sequence of float
         Centres of the peaks of arrivals, as shares of the span. Arrivals are divided equally
         among the peaks, and normally distributed around each.
@@ -172,7 +173,7 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
     chunk : quantity
         Size of a chunk, for systems with limited storage; the paper gives none.
     gang : int, optional
-        k, the number of workers for schedulers of whole jobs; D if not given.
+        k, the number of workers that schedulers of whole jobs give to a job; by default D.
     name : str
         The workload's name.
     seed : int
@@ -242,7 +243,7 @@ chunk, seed
         self._chunk_bytes = parse_bytes(chunk, "chunk")
 
     def draw(self, job: int) -> tuple[float, dict[str, Any]]:
-        """Draw a uniform number in [0, 1) for the size of a job, and fields of its `EdgeJob`."""
+        """Draw a number in [0, 1) that determines a job's size, and fields of its `EdgeJob`."""
         # The uniform numbers do not depend on the ranges to which they are scaled.
         kind, size, *at = stream(self._seed, "edge job", job).random(2 + len(self._ranges)).tolist()
         own = {name: _scaled(u, *self._ranges[name]) for name, u in zip(self._ranges, at,

@@ -205,8 +205,8 @@ def edge_jobs_of(given: Mapping[str, Any], system: EdgeCloud | None = None,
     system, seed
         As for `make_edge_jobs`.
     check : callable
-        A further check, which raises InputError for jobs that cannot run. If only a file is
-        given, the messages of all errors begin with its path.
+        A further check, which raises InputError for jobs that cannot run. If `given` has only a
+        file, the messages of all errors begin with the path of the file.
 
     Raises
     ------

@@ -38,28 +38,29 @@ def trace_edge_jobs(file: str | os.PathLike[str],
     """Make jobs from a trace of a GPU cluster, and draw what the trace does not contain.
 
     A job that ran on g GPUs for d seconds arrives when it was submitted, and takes g workers
-    (`gang`). Its data has D = c g chunks, with c = `chunks_per_gpu`, each of which trains for p1 =
-    d / c: on g workers that have the data, and without exchanges, it takes d. The trace does not
-    contain mini-batches. So the times m and G of one are drawn, and a chunk gets the number of
-    mini-batches that comes nearest to d / c, at least one. Then m and G are scaled so that they
-    give d / c exactly. All else is drawn as by `draw_edge_jobs`: with the same seed and ranges, job
-    k has the same worker type, gradients, bandwidth and upload delays.
+    (`gang`). Its data has D = c g chunks, with c = `chunks_per_gpu`, and each chunk trains for p1 =
+    d / c seconds. On g workers that have the data, and without exchanges, the job thus takes d
+    seconds. The trace does not contain mini-batches. So the times m and G of a mini-batch (see
+    `EdgeJob`) are drawn, and a chunk gets as many mini-batches as come nearest to d / c seconds, at
+    least one. Then m and G are scaled so that the chunk takes exactly d / c seconds. All else is
+    drawn as by `draw_edge_jobs`: with the same seed and ranges, job k has the same worker type,
+    gradients, bandwidth and upload delays.
 
     Parameters
     ----------
     file : path-like
         The file of the trace.
     trace : str or mapping
-        How to read it: a name of `netsim.traces.cluster.readers.CLUSTER_TRACES`, such as
+        Format of the trace: a name of `netsim.traces.cluster.readers.CLUSTER_TRACES`, such as
         ``"philly"``, ``"pai"`` or ``"tiresias-cluster"``, with options as in
         ``"philly:failed=true"``; or ``"module:function"``. Jobs that the reader drops, such as
         those without GPUs, are not jobs of the workload.
     limit : int, optional
-        Keep only the first jobs.
+        Number of jobs to keep, the first ones of the trace.
     max_gpus : int, optional
-        Drop jobs that ran on more GPUs.
+        Drop jobs that ran on more GPUs than this.
     arrival_scale, duration_scale : float
-        Factors by which arrival times and durations are multiplied; the second is greater than 0.
+        Factors by which arrival times and durations are multiplied. `duration_scale` is above 0.
     chunks_per_gpu : int
         c, the number of chunks per GPU.
     servers, types, compute, update, gradients, bandwidth, upload, cloud_upload, chunk

@@ -32,7 +32,8 @@ class EdgeExecution(TimedExecution):
     Attributes
     ----------
     begun : ndarray of float, shape (jobs,)
-        When each job began its current training, in seconds, if it has trained at all.
+        When each job began its current or last period of training, in seconds; NaN before the
+        first.
     """
 
     def __init__(self, env: Any, typed: TypedJobs, data: JobData) -> None:
@@ -57,7 +58,7 @@ class EdgeExecution(TimedExecution):
         return self._typed.sizes(job)
 
     def data_on(self, job: int, gpus: Ints) -> float:
-        """Return when a job's data should be on the servers of workers; see `Execution`."""
+        """Return when a job's data should arrive on the servers of its workers; see `Execution`."""
         return self._data.on(self._typed.numbers[job], self._typed.workers[gpus])
 
     def fetch(self, job: int, gpus: Ints, there: Callable[[], None]) -> bool:
@@ -65,7 +66,7 @@ class EdgeExecution(TimedExecution):
         return self._data.fetch(self._typed.numbers[job], self._typed.workers[gpus], there)
 
     def stay(self, job: int) -> None:
-        """Forget that a job waits for its data; see `Execution`."""
+        """Stop waiting for the data of a job; see `Execution`."""
         self._data.stay(self._typed.numbers[job])
 
     def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:
@@ -78,7 +79,7 @@ class EdgeExecution(TimedExecution):
         self._train(job, gpus, kept)
 
     def finished(self, job: int) -> float:
-        """Return the part of its training that a job keeps as whole mini-batches."""
+        """Return the fraction of a job's training that consists of whole mini-batches."""
         if (ended := super().finished(job)) >= self._jobs[job].iterations:
             return ended
         batches = self._typed.batches(job, self._workers[job])
@@ -120,13 +121,13 @@ class Ground(Protocol):
         """Return the seconds in which the chunks of each job exchange gradients, once it ends."""
 
     def held(self) -> PSAssignments | None:
-        """Return the PSs that jobs have used so far; None if nothing depends on them."""
+        """Return the PSs that jobs have used so far; None if training does not depend on PSs."""
 
     def make_room(self, place: int) -> None:
         """Make room for a job that has been inserted in the setting; it has not arrived."""
 
     def stalled(self) -> StalledError | None:
-        """Return the error for jobs that wait although no event is left, except a scheduler's."""
+        """Return the error for jobs that wait without any event left."""
 
 
 class ConstantGround:
@@ -159,5 +160,5 @@ class ConstantGround:
         self.data.make_room(place)
 
     def stalled(self) -> StalledError | None:
-        """See `Ground.stalled`; here only schedulers can be at fault."""
+        """See `Ground.stalled`; here, only a scheduler can leave jobs waiting."""
         return None

@@ -39,7 +39,7 @@ class JobData:
     uploads : ndarray of float, shape (jobs,)
         Seconds of uploads of all chunks that have been sent.
     migrations : int
-        How often a job that had data somewhere needed it elsewhere.
+        How often a job that had data on some servers needed it on another server.
     most : ndarray of float, shape (servers,)
         The most bytes that each server has stored.
     """
@@ -65,7 +65,7 @@ class JobData:
         return list(self._there.get(number, ()))
 
     def on(self, number: int, workers: Ints) -> float:
-        """Return when a job's data should be on all servers of workers that it would get now."""
+        """Return when a job's data should be on all servers, if it got workers now; seconds."""
         now, there = self._env.now, self._there.get(number, {})
         servers = list(self._chunks_on(number, workers))
         return max(now, *map(there.get, servers,
@@ -89,7 +89,7 @@ class JobData:
         return dict(zip(used.tolist(), counts.tolist(), strict=True))
 
     def fetch(self, number: int, workers: Ints, there: Callable[[], None]) -> bool:
-        """Begin to send a job's data to the servers of workers that it gets now.
+        """Begin to send a job's data to the servers of the workers that it gets now.
 
         Returns
         -------
@@ -99,7 +99,7 @@ class JobData:
         Raises
         ------
         AllocationError
-            If a server has no room for it.
+            If a server has no room for the data.
         """
         known, now = self._there.setdefault(number, {}), self._env.now
         chunks = self._chunks_on(number, workers)
@@ -170,7 +170,7 @@ class JobData:
         Parameters
         ----------
         taken : ndarray of float, shape (servers,)
-            Bytes that are promised, but not stored yet.
+            Bytes that are promised to other jobs, but not stored yet.
         """
         system, size = self._setting.system, self._setting.jobs[number].chunk_bytes
         if not (self.limited and size):
@@ -179,7 +179,7 @@ class JobData:
         return np.floor(np.maximum(free, 0.0) / size) + self._held(number)
 
     def added(self, number: int, workers: Ints) -> Floats:
-        """Return the bytes that each server would store in addition if a job got workers."""
+        """Return the bytes that each server would store in addition if a job got these workers."""
         held, found = self._held(number), np.zeros(self._setting.system.servers)
         for server, count in self._chunks_on(number, workers).items():
             found[server] = max(count - int(held[server]), 0)
@@ -193,15 +193,16 @@ class JobData:
 
 
 def shares(chunks: int, workers: int) -> Ints:
-    """Return the number of chunks of each worker, as equal as possible, the larger first."""
+    """Return the number of chunks of each worker, as equal as possible, larger numbers first."""
     return (chunks - np.arange(workers) + workers - 1) // workers
 
 
 class NearData:
     """A placement on workers where the job's data is, or arrives soonest.
 
-    Workers are taken in order of (data not on their server, upload delay, server, worker), if
-    storage has room for the chunks that they train. Otherwise jobs wait.
+    Workers on servers that have the job's data come first, then those with the least upload delay,
+    then those with the lowest number. A worker is only taken if its server has room for the chunks
+    that it would train. If too few workers qualify, the job waits.
 
     Parameters
     ----------
@@ -216,7 +217,7 @@ class NearData:
 
     @property
     def refuses(self) -> bool:
-        """Whether it may find no workers for a job although enough are free."""
+        """Whether the placement may refuse a job although enough workers are free."""
         return self._data.limited
 
     def trial(self) -> NearData:
@@ -241,7 +242,7 @@ class NearData:
     def some(self, job: JobSpec, candidates: Ints, count: int) -> Ints | None:
         """Return `count` candidates with storage for their chunks; None if there are none.
 
-        The workers that train most chunks come first.
+        Those that will train more chunks than others come first.
         """
         typed, number = self._typed, self._typed.numbers[self._typed.place_of(job)]
         room = self._data.room(number, 0.0 if self._taken is None else self._taken)

@@ -32,15 +32,15 @@ class EdgeJob:
     id : int
         Unique in the workload; jobs that arrive at the same time are ordered by id.
     arrival_s : float
-        r, the arrival time.
+        r, the arrival time, in seconds.
     worker_type : str or int
         The type of workers that the job needs.
     chunks, minibatches, epochs : int
         D, the number of chunks, at most 10 million; B, the number of mini-batches per chunk; E,
-        the number of epochs. Each at least 1.
+        the number of epochs. Each is at least 1.
     compute_s, update_s : float
-        m and G: seconds in which a worker computes a mini-batch, and in which the PS then updates
-        the parameters. Not both 0.
+        m and G: seconds in which a worker computes a mini-batch, and in which the parameter server
+        (PS) then updates the parameters. They must not both be 0.
     gradient_bytes : float
         q: bytes that a worker sends to the PS for each mini-batch, and receives from it.
     bandwidth : float
@@ -53,12 +53,13 @@ class EdgeJob:
         u, the size of a chunk, which is uploaded and occupies a server's storage.
     gang : int, optional
         k, the number of workers that schedulers of whole jobs give to the job; by default its
-        number of chunks. ``batch`` gives it as many as are free, up to its number of chunks.
+        number of chunks. The scheduler ``batch`` ignores it, and gives the job as many workers as
+        are free, up to its number of chunks.
     ps_type : str or int, optional
         The type of PS that the job needs at the edge; by default any.
     site : int
-        The site where the job's data is. Site 0 is the first host after those of the servers and
-        the cloud; see `EdgeCloud.network`.
+        Number of the site where the job's data is. The hosts of the network are the servers, the
+        cloud, and then the sites, beginning with site 0; see `EdgeCloud.network`.
     name : str
         A label.
 
@@ -157,7 +158,7 @@ class EdgeJob:
 
     @property
     def weight_s(self) -> float:
-        """D p0 = 1 / gamma, in seconds: under HAPRF, the job with the least goes first."""
+        """D p0 = 1 / gamma, in seconds: under HAPRF, the job with the least value goes first."""
         return self.chunks * self.p0_s
 
     @property

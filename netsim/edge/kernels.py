@@ -56,10 +56,10 @@ def project(row, count, left, ready, now, until, later):
 @in_place
 def advance(workers, until, queue, count, clock, current, since, left, ready, finish, preemptions,
             job_of, unfinished, ended, log_chunk, log_start, log_end, logged):
-    """Simulate workers up to an instant; return the number of intervals of training logged so far.
+    """Simulate workers up to an instant; return the number of training intervals logged so far.
 
     The chunks that train from `until` on are not chosen yet, since more chunks may be dispatched at
-    that instant. The same holds for instants that differ from `until` by rounding only.
+    that instant. Instants that differ from `until` only by rounding count as `until`.
     """
     for worker in workers:
         row, now = queue[worker], clock[worker]
@@ -114,10 +114,10 @@ def insert(chunks, where, queue, count, weight):
 
 @in_place
 def calculate_q(row, count, left, ready, weight, share, now, delay, p, chunks, own, later):
-    """Compute Q of Eq. 5 for one worker, and the delay from `now` to the planned start.
+    """Compute Q of Eq. 5 for one worker, and the time from `now` to the planned start.
 
-    `own` is D p0 of the new chunk's job, which has `chunks` chunks; `later` is a work array for the
-    projection.
+    `own` is D p0 of the new chunk's job, `chunks` is the number of its chunks, and `later` is a
+    work array for `project`.
     """
     project(row, count, left, ready, now, now + delay, later)
     ahead = harm = 0.0
@@ -165,7 +165,7 @@ def greedy(workers, server_of, room, delays, queue, count, left, ready, weight, 
     q, start, later : arrays
         Work arrays: the first two have the length of `workers`, `later` of the longest queue.
     where, alpha, t_star : arrays, shape (chunks,)
-        Output: worker (-1 for the cloud), Q and t* of each chunk.
+        Output: worker (-1 for the cloud), Q and planned start t* of each chunk.
     """
     for k in range(len(workers)):
         worker = workers[k]

@@ -62,9 +62,9 @@ class Work:
     arrival : float
         Arrival time, in slots.
     chunks : int
-        Number of chunks, and so the largest number of workers that train the job at once.
+        Number of chunks; as many workers, at most, can train the job at once.
     chunk_time : float
-        Training time of a chunk, in slots: `EdgeJob.p1_s` over the slot.
+        Training time of a chunk, in slots: `EdgeJob.p1_s` divided by the length of a slot.
     places : tuple of Place
         The places where the job can train; at least one.
     """
@@ -83,15 +83,15 @@ class Work:
 def sufficient_horizon(jobs: Sequence[Work]) -> int:
     """Return a number of slots that suffices for an optimum without a cloud.
 
-    In an optimum, work of a job cannot be moved to an earlier slot. Once all data is at all places,
-    this means that in each earlier slot either all workers of the job's type are busy, or all its
-    chunks are in training. The former lasts at most as long as all work on all workers, the latter
-    at most as long as a chunk.
+    In an optimum, no work of a job can be moved to an earlier slot. Consider the slots after all
+    data has arrived at all places, until a job ends. In each of them, either all workers of the
+    job's type are busy, or all its chunks are in training. The first case lasts at most as long as
+    all work on all workers takes, the second at most as long as one chunk.
 
     Parameters
     ----------
     jobs : sequence of Work
-        Jobs with the same groups of workers, and without a cloud.
+        Jobs that can train in the same groups of workers (servers), and not in a cloud.
     """
     ready = max(place.ready for job in jobs for place in job.places)
     work = math.fsum(job.chunks * job.chunk_time for job in jobs)
@@ -114,7 +114,7 @@ def least_cost(jobs: Sequence[Work], horizon: int | None = None,
     jobs : sequence of Work
         Jobs of one worker type, so that all of them can use the same groups.
     horizon : int, optional
-        Number of slots, for jobs without a cloud. It may exclude the optimum.
+        Number of slots, for jobs without a cloud. If it is too small, it excludes the optimum.
     until : float, optional
         When to stop the solver, in seconds of `time.monotonic`.
 

@@ -23,7 +23,8 @@ class Queues:
     Attributes
     ----------
     queue : ndarray of int, shape (workers, longest)
-        The chunks of each worker, in order of HAPRF: (D p0, order of dispatch).
+        The chunks of each worker, in the order of HAPRF: by D p0 of their jobs (`weight`), then in
+        order of dispatch.
     count : ndarray of int, shape (workers,)
         Number of chunks of each worker; entries of `queue` beyond it are unused.
     clock : ndarray of float, shape (workers,)
@@ -31,7 +32,8 @@ class Queues:
     left, ready : ndarray of float, shape (chunks,)
         Seconds of training that a chunk has left, and the instant at which its data arrives.
     weight, share : ndarray of float, shape (chunks,)
-        D p0, and 1 / D, of the chunk's job.
+        D p0, and 1 / D, of the chunk's job; D is the number of its chunks, and p0 the training time
+        of a chunk, see `EdgeJob`.
     """
 
     def __init__(self, setting: EdgeSetting) -> None:

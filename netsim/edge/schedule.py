@@ -28,8 +28,8 @@ class Training:
     Attributes
     ----------
     job, chunk, worker : ndarray of int, shape (intervals,)
-        Index of the job; number of the chunk in its job, or -1 for a gang; and the worker, or
-        `CLOUD`.
+        Index of the job; number of the chunk in its job, or -1 for the worker of a gang; and the
+        worker, or `CLOUD`.
     start, end : ndarray of float, shape (intervals,)
         Bounds of the interval, in seconds.
     """
@@ -54,7 +54,7 @@ class Chunks:
     preemptions : ndarray of int
         Number of times that the chunk was displaced while it trained.
     alpha, t_star : ndarray of float
-        Q when the worker was selected, and the start planned then; seconds.
+        Q of A_online when the worker was selected, and the start that was planned then; seconds.
     """
 
     worker: Ints
@@ -104,7 +104,7 @@ class PSAssignments:
     server, ps : ndarray of int, shape (spans,)
         The server, and the number of the PS on it; both are `CLOUD` for a PS in the cloud.
     shortages : int
-        Number of times that the job got a PS in the cloud because no suitable one at the edge was
+        Number of times that a job got a PS in the cloud because no suitable PS at the edge was
         free.
     """
 
@@ -124,7 +124,7 @@ class ChunkPlacement(NamedTuple):
     worker : ndarray of int, shape (chunks,)
         The edge worker of each chunk, or `CLOUD`; in order of dispatch.
     alpha : ndarray of float, shape (chunks,)
-        Q when the worker was selected, which is the dual variable; seconds.
+        Q of A_online when the worker was selected, which is its dual variable; seconds.
     t_star : ndarray of float, shape (chunks,)
         The planned start, in seconds.
     """
@@ -150,8 +150,8 @@ class TransportLog(NamedTuple):
     held : PSAssignments, optional
         The PSs that jobs used, if the transport depends on them.
     exchange : ndarray of float, shape (chunks,), optional
-        Seconds of training that were not computation, of chunks that have finished; None if they
-        are those of the jobs.
+        Seconds in which chunks that have finished trained, but did not compute; None if these are
+        the times that jobs declare.
     """
 
     chunk: Ints
@@ -180,20 +180,22 @@ class Schedule:
     preemptions : ndarray of int
         Number of preemptions of the job's chunks, or of the job if it is a gang.
     communication : ndarray of float
-        Seconds of uploads of all chunks and, unless all were in the cloud, of their exchanges.
+        Seconds of the uploads of all chunks, and of their exchanges of gradients, which do not
+        occur if all chunks are in the cloud.
     training : Training
     chunks : Chunks or None
         Results per chunk; None if whole jobs are scheduled.
     holdings : Holdings or None
         The workers that jobs held; None if chunks are scheduled.
     held : PSAssignments or None
-        The PSs that jobs used; None if they can be drawn afterwards, see `hold_servers`.
+        The PSs that jobs used; None if `hold_servers` can draw them afterwards.
     most_bytes : ndarray of float, shape (servers,), or None
         The most bytes that each server stored. None if unknown, or if they follow from `chunks`.
     counts : mapping
         Further counts of the scheduler, for the summary.
     accounts : mapping of str to ndarray, shape (jobs,)
-        Columns with what whole jobs held, in worker-seconds, and how long they waited.
+        Columns of the table of jobs: the worker-seconds that whole jobs held, and how long they
+        waited.
     """
 
     start: Floats
@@ -220,12 +222,12 @@ def of_chunks(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog, jo
     ----------
     setting : EdgeSetting
     given : ChunkPlacement
-        Where the chunks of these jobs went, numbered consecutively over them.
+        Where the chunks of the dispatched jobs went; chunks are numbered consecutively.
     log : TransportLog
     jobs : int
         The number of jobs that have been dispatched.
     until : float
-        The instant, in seconds; the log may be longer.
+        The instant, in seconds. Later events in the log are ignored.
     """
     count = int(setting.first[jobs])
     chunks, bounds = setting.chunks[:jobs], setting.first[:jobs]

@@ -19,12 +19,12 @@ __all__ = ["HeldServers", "ParameterServers", "hold_servers", "spans"]
 
 
 def spans(training: Training) -> tuple[Ints, Floats, Floats]:
-    """Merge the times in which chunks of the same job trained, where they overlap or touch.
+    """Merge the intervals in which chunks of the same job trained, if they overlap or touch.
 
     Returns
     -------
     job, start, end : ndarray, shape (spans,)
-        In order of (start, job); intervals that touch are merged.
+        The merged intervals, in order of (start, job).
     """
     order = np.lexsort((training.start, training.job))
     job, start, end = training.job[order], training.start[order], training.end[order]
@@ -89,7 +89,7 @@ class ParameterServers:
             self._free[held] = True
 
     def held(self, job: Ints, start: Floats, end: Floats, held: Ints) -> PSAssignments:
-        """Make the table of assignments; `held` has the PS of each interval, or `CLOUD`."""
+        """Return the assignments as a table; `held` has the PS of each interval, or `CLOUD`."""
         edge = held != CLOUD
         server, number = np.full(len(held), CLOUD), np.full(len(held), CLOUD)
         server[edge], number[edge] = self.server[held[edge]], self.number[held[edge]]
@@ -128,7 +128,7 @@ class HeldServers:
         stopped : mapping of int to float
             When jobs stopped training. A job that starts again at once keeps its PS.
         starting : mapping of int to bool
-            Whether each starting job is entirely in the cloud, where its PS then is, too.
+            Whether each job that starts is entirely in the cloud; its PS is then there, too.
         """
         for job in self.jobs:
             if job in stopped and job not in starting:
@@ -158,8 +158,8 @@ def hold_servers(setting: EdgeSetting, schedule: Schedule) -> PSAssignments:
     """Draw a PS for each interval in which a job trains, by A_ps.
 
     A job whose chunks are all in the cloud uses a PS there. Other jobs get a PS at the edge that is
-    free and that they can use, drawn uniformly, or one in the cloud if there is none. They keep it
-    until the interval ends. Training times do not depend on it.
+    free and that they can use, drawn uniformly, or a PS in the cloud if there is no such PS. They
+    keep it until the interval ends. Training times do not depend on the choice.
     """
     servers, busy = ParameterServers(setting), list[tuple[float, int]]()
     job, start, end = spans(schedule.training)

@@ -49,8 +49,8 @@ class EdgeSetting:
     arrival : ndarray of float, shape (jobs,)
         Arrival times, in seconds.
     chunks, first : ndarray of int, shapes (jobs,), (jobs + 1,)
-        Number of chunks of each job, and the number of its first chunk, as the chunks of all jobs
-        are numbered consecutively.
+        Number of chunks of each job, and the number of its first chunk. The chunks of all jobs are
+        numbered consecutively.
     p0, p1 : ndarray of float, shape (jobs,)
         Training time of a chunk with zeta = 0 and with zeta = 1, at the augmented speed; seconds.
     exchange : ndarray of float, shape (jobs,)
@@ -131,7 +131,7 @@ class EdgeSetting:
         return int(self.first[-1])
 
     def chunks_of(self, job: int) -> slice:
-        """Return which chunks are those of a job."""
+        """Return the numbers of the chunks of a job, as a slice."""
         return slice(int(self.first[job]), int(self.first[job + 1]))
 
     def check_workers(self) -> None:
@@ -163,7 +163,7 @@ class EdgeSetting:
                 raise InputError(f"job {job.id}: site: {error}") from None
 
     def check_storage(self, cloud: bool) -> None:
-        """Check that the servers with workers of a job's type could store all its chunks if empty.
+        """Check that each job's chunks fit on the empty servers that have workers of its type.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class EdgeSetting:
         Raises
         ------
         InputError
-            If they could not; it names the first such job.
+            If the chunks of a job do not fit; the message names the first such job.
         """
         system = self.system
         if (cloud and system.cloud) or np.isinf(system.capacity).all():

@@ -25,7 +25,7 @@ class SteppedRun:
     arrived : int
         The number of jobs that have arrived from the scheduler's point of view.
     over : bool
-        Whether `times` has the end of every job, so that no event changes it any more, unless
+        Whether the end of every job is known, so that `times` does not change any more unless
         another job is submitted.
     """
 
@@ -62,7 +62,7 @@ class SteppedRun:
         Raises
         ------
         InputError
-            If the scheduler takes no more.
+            If the scheduler takes no more jobs.
         """
 
     def submit(self, place: int) -> None:

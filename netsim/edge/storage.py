@@ -42,7 +42,7 @@ class Storage:
         self._held: dict[int, Ints] = {}
 
     def room(self, job: int) -> Ints:
-        """Return how many chunks of a job each server can store now, at most all of the job's."""
+        """Return how many chunks of a job each server can store now, up to its number of chunks."""
         size, most = self._setting.jobs[job].chunk_bytes, int(self._setting.chunks[job])
         if not self.limited or size == 0:
             return np.full(len(self.used), most)
@@ -77,7 +77,7 @@ def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
     Returns
     -------
     ndarray of float, shape (servers,)
-        Bytes; NaN if nothing is known of the data of whole jobs.
+        Bytes; NaN if whole jobs ran, and nothing is known of their data.
     """
     servers = setting.system.servers
     if schedule.most_bytes is not None:

@@ -48,7 +48,7 @@ class EdgeCloud:
         storage.
     edge_links : quantity, or sequence of quantity
         Capacity of the servers' links, in each direction: one value for all, or one per server.
-        Used only by the transport ``"fabric"``, like `wan` and `topology`.
+        Only the transport ``"fabric"`` uses `edge_links`, `wan` and `topology`.
     wan : quantity
         Capacity of the cloud's link, in each direction.
     topology : Topology, optional
@@ -164,8 +164,8 @@ class EdgeCloud:
     def network(self) -> Topology:
         """The network, whose hosts are the servers, then the cloud, then the sites of jobs.
 
-        It is `topology` if given. Otherwise it is a big switch with one site, whose link has the
-        capacity of all other links together.
+        It is `topology` if given. Otherwise it is a big switch with one site of jobs, and the link
+        of the site has the capacity of all other links together.
         """
         if self.topology is not None:
             return self.topology

@@ -39,8 +39,8 @@ class LinkSettings(NamedTuple):
     check : bool
         Whether to check that each allocation is feasible.
     observer : Observer, optional
-        See `netsim.fabric.protocols.Observer`. The first of the links that it sees are those of
-        the network; others follow.
+        See `netsim.fabric.protocols.Observer`. The observer also sees links that are not part of
+        the network; they follow those of the network.
     """
 
     allocator: Any = "maxmin"
@@ -73,13 +73,13 @@ class Transport(Protocol):
         """
 
     def next_at(self) -> float:
-        """Return the instant of the next event, the arrival included; inf if there is none."""
+        """Return the instant of the next event, which may be the arrival; inf if there is none."""
 
     def step(self) -> bool:
         """Process the next event; return whether it is time to dispatch the job that arrives.
 
-        Chunks that finish at that instant are finished afterwards. The chunks to train next are not
-        chosen yet, as more chunks may be dispatched at that instant.
+        Chunks that end at this instant have ended afterwards. The chunks to train next are not
+        chosen yet, as more chunks may be dispatched at this instant.
         """
 
     def advance(self, now: float, workers: Ints) -> None:
@@ -91,7 +91,7 @@ class Transport(Protocol):
     def ended(self, job: int) -> float:
         """Return the instant at which a dispatched job ends, in seconds; inf if not known yet.
 
-        It may be in the future.
+        The end may be in the future.
         """
 
     def times(self) -> tuple[Floats, Floats]:
@@ -119,9 +119,9 @@ class TransportKind(Protocol):
     Attributes
     ----------
     shares_links : bool
-        Whether the transport simulates links, which need an allocator. It then has the attributes
-        `fabric`, which counts `decisions`, `env`, the `Clock` of the fabric, and `steps`, the
-        number of SimPy events.
+        Whether the transport simulates links, which need an allocator. The transport of a run then
+        has the attributes `fabric` (with the count `decisions`), `env` (the `Clock` of the fabric)
+        and `steps` (the number of SimPy events).
     why_not_whole : str or None, optional
         Why whole jobs cannot run with these options; None if they can. A kind without this
         attribute only supports schedulers of chunks.

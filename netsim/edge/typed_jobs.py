@@ -19,9 +19,9 @@ __all__ = ["EdgeContext", "TypedJobs"]
 class TypedJobs:
     """The jobs of a run that need workers of one type.
 
-    As a job of the cluster, each has one iteration and one rank per worker that it wants, at most
-    as many as there are workers. A type without workers also gets a cluster, but its GPUs may not
-    be used.
+    The workers are the GPUs of a `Cluster`. Each job is a job of this cluster, with one iteration,
+    and one rank per worker that it wants or, if there are fewer workers, one rank per worker. A
+    type without workers also gets a cluster, but its GPUs may not be used.
 
     Parameters
     ----------
@@ -62,14 +62,14 @@ class TypedJobs:
         return -(-chunks // workers) * float(self.setting.p0[number])
 
     def seconds(self, job: int, workers: int) -> float:
-        """Return how long a job trains on the given workers; in the cloud if there are none."""
+        """Return how many seconds a job trains on `workers` workers, or in the cloud if 0."""
         number = self.numbers[job]
         return self._seconds(number, workers) if workers else float(self.setting.p1[number])
 
     def batches(self, job: int, workers: int) -> int:
         """Return the largest number of mini-batches that a worker trains one after the other.
 
-        In the cloud all chunks train at once.
+        In the cloud (`workers` is 0), all chunks train at once.
         """
         number = self.numbers[job]
         chunks = int(self.setting.chunks[number])
@@ -81,7 +81,7 @@ class TypedJobs:
         return range(least, int(self.setting.chunks[self.numbers[job]]) + 1)
 
     def place_of(self, spec: JobSpec) -> int:
-        """Return the number of a job of the cluster."""
+        """Return the position of a job among these jobs, given its `JobSpec`."""
         return self._place[spec.id]
 
     def make_room(self, number: int) -> None:
@@ -89,7 +89,7 @@ class TypedJobs:
         self.numbers = [each + (each >= number) for each in self.numbers]
 
     def insert(self, number: int) -> int:
-        """Add a job that has been inserted in the setting; return its place among these jobs."""
+        """Add a job that has been inserted in the setting; return its position among these jobs."""
         place = bisect_left(self.numbers, number)
         self.numbers.insert(place, number)
         self.specs = (*self.specs[:place], self._spec(number), *self.specs[place:])
@@ -99,7 +99,7 @@ class TypedJobs:
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeContext(RunContext):
-    """Information about a run of whole jobs on an edge-cloud: those of one type of workers.
+    """Information about a run of the whole jobs of an edge-cloud that need one type of workers.
 
     Attributes
     ----------

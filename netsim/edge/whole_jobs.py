@@ -29,7 +29,7 @@ __all__ = ["WholeJobs", "check_room", "contexts_of"]
 
 
 def contexts_of(setting: EdgeSetting) -> Iterator[EdgeContext]:
-    """Return what schedulers know of whole jobs, for each type of workers that jobs need."""
+    """Return what schedulers know of the jobs: a context for each type of workers they need."""
     kinds = dict.fromkeys(job.worker_type for job in setting.jobs)
     every = [TypedJobs(setting, kind) for kind in kinds]
     return (_context(typed, every) for typed in every)
@@ -42,7 +42,7 @@ def _context(typed: TypedJobs, every: Iterable[TypedJobs]) -> EdgeContext:
 
 
 def check_room(setting: EdgeSetting) -> None:
-    """Check that empty servers have room for the data of each job, on as many workers as it wants.
+    """Check that each job's data fits on empty servers, if it gets as many workers as it wants.
 
     Raises
     ------
@@ -80,9 +80,9 @@ class WholeJobs(SteppedRun):
     """A run of whole jobs under a scheduler of clusters, such as SRTF.
 
     Each job gets all its workers at once, and trains when its data is on all their servers.
-    `preemption` defines what it keeps when it is preempted, and the cost. Jobs of different types
-    share no workers, so each type of workers is a cluster with its own engine. All engines have the
-    same clock.
+    `preemption` defines what a job keeps when it is preempted, and what that costs. Jobs of
+    different types share no workers, so each type of workers is a cluster with its own engine. All
+    engines have the same clock.
 
     Parameters
     ----------

@@ -41,15 +41,16 @@ class ClusterRecorder(JobRecorder, Protocol):
     """Records the progress of jobs whose state may move."""
 
     def state_moved(self, job: int, iteration: int, transfer: CoflowEvent, nbytes: float) -> None:
-        """Record the bytes sent of a job's state when it has arrived or is withdrawn."""
+        """Record the bytes sent of a job's state, once it has arrived or is withdrawn."""
 
 
 class CoflowExecution(Execution):
-    """Jobs compute, and send traffic between servers over the network; see `Execution`.
+    """Execution of jobs as computation, and coflows between servers on the network.
 
-    Rings connect one server to the next. In other jobs, rank i is on the i-th GPU of the job,
-    except that the GPUs of each stage of a model are taken server by server. If the hosts of the
-    network are GPUs, the same holds for rings, and traffic inside servers also uses links.
+    In rings, only the traffic from each server to the next is simulated. In other jobs, rank i is
+    on the i-th GPU of the job, except that the GPUs of each stage of a model are taken server by
+    server. If the hosts of the network are GPUs, the ranks of rings are on GPUs as well, and
+    traffic inside servers also uses links. See `Execution`.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class CoflowExecution(Execution):
     cluster : Cluster
     jobs : sequence of JobSpec
     model : Contention
-        Only `xi2` and `reduce` matter, as the fabric simulates contention.
+        Only its `xi2` and `reduce` are used, as the fabric simulates contention.
     recorder : ClusterRecorder
     capacity : ndarray of float, shape (links,)
         Largest capacity of each link during the run, in bytes per second.
@@ -113,8 +114,8 @@ class CoflowExecution(Execution):
     def progress(self, jobs: Any) -> Any:
         """Return the iterations made; see `Execution`.
 
-        The fraction of the current iteration is the time spent in it over the mean duration of the
-        job's previous iterations. Before the first one ends, the expected duration is used. The
+        The fraction of the current iteration is the time spent in it, divided by the mean duration
+        of the job's previous iterations, or by the expected duration in the first iteration. The
         fraction stays below 1.
         """
         if np.ndim(jobs) == 0:
@@ -141,7 +142,7 @@ class CoflowExecution(Execution):
         return float(self.processes[job].iteration)
 
     def stop(self, job: int, kept: float, back: bool) -> float:
-        """Stop a job; see `Execution`. If it keeps part of an iteration, it continues within it."""
+        """Stop a job; see `Execution`. It may keep, and later continue, part of an iteration."""
         process = self.processes[job]
         if kept > process.iteration and not back:
             process.pause()
@@ -174,7 +175,7 @@ class CoflowExecution(Execution):
             there()
 
     def rerouted(self) -> dict[CoflowEvent, RoutedCoflow]:
-        """Recompute the routes; return the active coflows whose routes change, with new ones."""
+        """Recompute routes; return the active coflows with changed routes, and these routes."""
         changed: dict[CoflowEvent, RoutedCoflow] = {}
         for process in self.processes.values():
             changed |= process.rerouted()
@@ -273,7 +274,7 @@ class CoflowExecution(Execution):
         self._ended.pop(job.index)(job.index)
 
     def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
-        """Pass a chain on to the recorder; never called, as these jobs have processes."""
+        """Pass a chain on to the recorder; never called, as all jobs here have processes."""
         self._recorder.chain_begun(job, stages, places)
 
     def operations_begun(self, operations: Operations) -> None:
@@ -281,7 +282,7 @@ class CoflowExecution(Execution):
         self._recorder.operations_begun(operations)
 
     def graph_begun(self, job: int, operations: Operations) -> None:
-        """Pass a job that the fabric runs by itself on; never called, as for chains."""
+        """Pass a graph on to the recorder; never called, as all jobs here have processes."""
         self._recorder.graph_begun(job, operations)
 
 

@@ -23,9 +23,10 @@ Ints = NDArray[np.int64]
 
 
 class IterationTimeExecution(TimedExecution):
-    """Jobs take n times alpha seconds for n iterations, by Eq. 4 to 7; see `Execution`.
+    """Execution in which n iterations take n times alpha seconds, by Eq. 4 to 7 of A-SRPT.
 
-    Each GPU has a fixed share of its server's NIC, so that jobs do not slow each other down.
+    alpha is the iteration time of the job on its GPUs. Each GPU has a fixed share of its server's
+    NIC, so that jobs do not slow each other down. See `Execution`.
 
     Parameters
     ----------

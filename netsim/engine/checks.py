@@ -25,7 +25,7 @@ _READ_ONLY = ("read-only", "'mappingproxy' object")
 
 
 class Checked(NamedTuple):
-    """A decision in the right form."""
+    """A decision of a scheduler whose form has been checked."""
 
     start: list[Start]
     preempt: list[int]
@@ -38,7 +38,7 @@ def ask(name: str, scheduler: Scheduler, view: ClusterView) -> Any:
     Raises
     ------
     AllocationError
-        If it tries to change the view.
+        If the scheduler tries to change the view.
     """
     try:
         return scheduler.decide(view)
@@ -110,12 +110,12 @@ def _is_number(given: Any) -> bool:
 
 def check_preemption(name: str, job: int, jobs: Sequence[JobSpec], running: Mapping[int, Ints],
                      saving: Mapping[int, Saving], got: NDArray[np.float64], now: float) -> None:
-    """Check that a job can be preempted now; `got` is when jobs got their GPUs.
+    """Check that a job can be preempted now; `got` has the time at which each got its GPUs.
 
     Raises
     ------
     AllocationError
-        If it holds no GPUs, is already saving, or got its GPUs at this instant.
+        If the job holds no GPUs, is already saving, or got its GPUs at this instant.
     """
     known = 0 <= job < len(jobs)
     what = f"scheduler {name} preempts " + (f"job {jobs[job].id}" if known
@@ -141,7 +141,7 @@ def check_moved(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec],
     Raises
     ------
     AllocationError
-        If it has to save its progress first, or the GPUs are those that it had.
+        If the job has to save its progress first, or the GPUs are those that it had.
     """
     before = held.get(job)
     if before is None:
@@ -158,7 +158,7 @@ def check_start(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec], cluste
                 pending: Collection[int], saving: Mapping[int, Saving],
                 free: NDArray[np.bool_], lost: bool, sizes_of: Callable[[int], Sequence[int]]
                 ) -> None:
-    """Check that a job waits, and that it can have the GPUs.
+    """Check that a job waits, and that it can start on the given GPUs.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def check_start(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec], cluste
     Raises
     ------
     AllocationError
-        If it does not wait, or if it cannot run with that number of GPUs, or they are not free.
+        If the job does not wait or cannot run with that number of GPUs, or the GPUs are not free.
     """
     if job not in pending:
         known = f", job {jobs[job].id}," if 0 <= job < len(jobs) else ","

@@ -79,12 +79,12 @@ class Engine:
     ledger : Ledger
         When jobs held which GPUs.
     arrived, ended : int
-        The number of jobs that have arrived, which are the first ones, and the number that have
-        ended.
+        The number of jobs that have arrived (the first `arrived` jobs), and the number of jobs that
+        have ended.
     decided_s : float
         Instant of the scheduler's last decision.
     told : callable or None
-        Called with what has happened, such as ``"job-done"``, and the job.
+        Called with the kind of each event, such as ``"job-done"``, and the index of the job.
     """
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
@@ -117,7 +117,7 @@ class Engine:
         self._arrivals = Arrivals(env, [job.arrival_s for job in jobs], self._arrive)
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
-        """Insert a job that has not arrived; jobs from its number on are renumbered.
+        """Insert a job that has not arrived; the numbers of later jobs grow by one.
 
         Parameters
         ----------
@@ -213,9 +213,9 @@ class Engine:
                 new[~np.isin(new, old)])
 
     def ready_on(self, job: int, gpus: Ints) -> float:
-        """Return when a job should make progress on GPUs that it got now, in seconds.
+        """Return when a job would make progress on GPUs if it got them now, in seconds.
 
-        It is inf if that depends on a network over which its state moves.
+        It is inf if the state of the job would first move over a simulated network.
         """
         before = self.gpus.get(job)
         data = self._execution.data_on(job, gpus)

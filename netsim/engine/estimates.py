@@ -32,8 +32,8 @@ def estimates_of(jobs: Sequence[JobSpec]) -> NDArray[np.float64]:
 def expected_iterations(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np.float64]:
     """Return the expected seconds of an iteration of each job.
 
-    A job's own estimate comes first. Without one, it is the shortest time of a model or a ring on
-    the cluster if all servers are equal, and otherwise 0.05 s.
+    A job's own estimate is used if it has one. Otherwise, if the job is a model or a ring and all
+    servers are equal, it is the shortest time on the cluster. In all other cases, it is 0.05 s.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def expected_iterations(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np
 
 
 def expected_times(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np.float64]:
-    """Return the expected seconds of each job; see `expected_iterations`."""
+    """Return the expected running time of each job in seconds; see `expected_iterations`."""
     iterations_s = expected_iterations(jobs, cluster)
     return np.array([each * job.iterations if job.estimate_s is None else job.estimate_s
                      for job, each in zip(jobs, iterations_s.tolist(), strict=True)])

@@ -19,8 +19,9 @@ Ints = NDArray[np.int64]
 class Execution(ABC):
     """Base of the ways in which placed jobs run.
 
-    The methods that start, stop and measure jobs are abstract. The others are right for jobs that
-    can start at any time, without data being sent to them first, on as many GPUs as they ask for.
+    The methods that start, stop and measure jobs are abstract. The other methods have defaults for
+    jobs that can start at any time, on as many GPUs as they ask for, without data being sent to
+    their servers first.
 
     Parameters
     ----------
@@ -30,8 +31,8 @@ class Execution(ABC):
     Attributes
     ----------
     sends_state : bool
-        Whether the state of a job that gets other servers is sent over a network, by `send_state`.
-        Otherwise it takes the time that a NIC needs.
+        Whether the state of a job that gets other servers is sent over the simulated network, by
+        `send_state`. If not, moving the state takes its bytes divided by the rate of a NIC.
     """
 
     sends_state: ClassVar[bool] = False
@@ -41,7 +42,7 @@ class Execution(ABC):
 
     @abstractmethod
     def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:
-        """Start a job now, which has `kept` iterations; call `ended` with its index at its end."""
+        """Start a job that has already made `kept` iterations; at its end, call ``ended(job)``."""
 
     @abstractmethod
     def progress(self, jobs: Any) -> Any:
@@ -68,7 +69,7 @@ class Execution(ABC):
         kept : float
             Iterations that the job keeps.
         back : bool
-            Whether it loses all that it has made since it was started.
+            Whether the job loses all that it has made since its last start.
         """
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
@@ -98,17 +99,17 @@ class Execution(ABC):
                    there: Callable[[], None]) -> None:
         """Send the state of a job from one server to others, then call `there`.
 
-        Only used with `sends_state`. `there` is not called if `stay` comes first.
+        Only called if `sends_state` is set. `there` is not called if `stay` is called first.
         """
         raise NotImplementedError
 
     def stay(self, job: int) -> None:  # noqa: B027
-        """Stop a job that waits for its state or data; data in transit continues to be sent."""
+        """Stop waiting for a job's state or data; data in transit continues to be sent."""
 
     # --- the data on which jobs train ------------------------------------------------------
 
     def data_on(self, job: int, gpus: Ints) -> float:
-        """Return when a job's data should be on the servers of GPUs that it would get now."""
+        """Return when a job's data should be on the servers of GPUs if it got them now."""
         return float(self._env.now)
 
     def fetch(self, job: int, gpus: Ints, there: Callable[[], None]) -> bool:
@@ -117,7 +118,7 @@ class Execution(ABC):
         Returns
         -------
         bool
-            True if the data is in transit over a network, so that its arrival is not known. `there`
-            is then called when it has arrived, unless `stay` comes first.
+            True if the data is in transit over a network, so that the time of its arrival is not
+            known. `there` is then called when it has arrived, unless `stay` is called first.
         """
         return False

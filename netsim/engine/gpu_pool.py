@@ -60,7 +60,7 @@ class GpuPool:
         self.lost[server] = None
 
     def repair(self, server: int, held: Ints) -> bool:
-        """Make the GPUs of a server available, except held ones; return whether it was lost."""
+        """Make the GPUs of a server free again, except held ones; return whether it was lost."""
         if server not in self.lost:
             return False
         del self.lost[server]

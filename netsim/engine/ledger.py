@@ -44,23 +44,23 @@ _AT_FIRST: dict[str, float | int] = {
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """A period in which a job holds the same GPUs; it does not change once it is over.
+    """A period in which a job holds the same GPUs; the record does not change once it is over.
 
     Attributes
     ----------
     job : int
     gpus : ndarray of int
     got, run, stop, free : float
-        When it got the GPUs, when its progress began and ended, and when it gave them back; NaN for
-        what has not happened yet.
+        When the job got the GPUs, when its progress began and ended, and when it gave the GPUs
+        back; in seconds, NaN for what has not happened yet.
     there : float
         When the data or state that it needs has arrived, or should arrive, at the servers of the
         GPUs; NaN if not known yet.
     reason : str or None
-        ``"finish"``, ``"preempt"`` or ``"fault"``; None while it holds them.
+        Why the job gave the GPUs back: ``"finish"``, ``"preempt"`` or ``"fault"``; None before.
     kept : float
-        Iterations that the job had kept when it got the GPUs; once the segment is over, those that
-        it has kept afterwards.
+        Iterations that the job had kept when it got the GPUs; once the segment is over, iterations
+        that it keeps after the segment.
     lost_s : float
         Seconds of its progress that were lost.
     """
@@ -164,7 +164,7 @@ class Ledger:
         return rows["run_s"][jobs] + np.where(np.isnan(rows["stop"][jobs]), present, 0.0)
 
     def accounts(self, now: float) -> dict[str, Any]:
-        """Return the total GPU-seconds that each job held, and their parts."""
+        """Return the GPU-seconds that each job held, in total and as useful, lost and overhead."""
         rows = self.rows
         every = slice(None)
         held, ran = self.held_s(every, now), self.run_s(every, now)
@@ -176,7 +176,7 @@ class Ledger:
 
 
 class JobAccounts:
-    """What schedulers may read of the jobs of a run; each method takes a job, or an array of them.
+    """What schedulers may read of the jobs; most methods take a job or an array of jobs.
 
     Parameters
     ----------
@@ -195,16 +195,16 @@ class JobAccounts:
         self.set_jobs(jobs)
 
     def set_jobs(self, jobs: Sequence[JobSpec]) -> None:
-        """Set the jobs of the run, one of which may be new."""
+        """Set the jobs of the run; at most one of them is new."""
         self._iterations = np.array([job.iterations for job in jobs], np.float64)
         self._expected_s = expected_iterations(jobs, self._cluster)
 
     def at(self, field: str, jobs: Any) -> Any:
-        """Return a field of the ledger."""
+        """Return a column of the ledger, for the given jobs."""
         return self._ledger.rows[field][jobs]
 
     def ready(self, jobs: Any) -> Any:
-        """Return when the progress of jobs on their GPUs begins, or is expected to."""
+        """Return when the progress of jobs on their GPUs begins or should begin, in seconds."""
         rows = self._ledger.rows
         return np.fmin(rows["ready"][jobs], rows["expected"][jobs])
 
@@ -235,11 +235,11 @@ class JobAccounts:
         return (self._iterations[jobs] - self.progress(jobs)) * self._expected_s[jobs]
 
     def saves(self, job: int) -> bool:
-        """Whether a job that is preempted now would hold its GPUs longer, to save."""
+        """Whether a job preempted now would hold its GPUs longer, to save its progress."""
         return self._options.checkpoint_s > 0 and self.grew(job)
 
     def grew(self, job: int) -> bool:
-        """Whether a job that is preempted now would keep more than when it got its GPUs."""
+        """Whether a job preempted now would keep more than it had when it got its GPUs."""
         if self._options.keep == "fraction":
             return bool(self.at("ready", job) < self._env.now)
         return self.finished(job) > self.at("kept", job)
@@ -249,7 +249,7 @@ class JobAccounts:
         return float(self.progress(job)) if self._options.keep == "fraction" else self.finished(job)
 
     def finished(self, job: int) -> float:
-        """Return the iterations that a job would keep if it lost a server: the whole ones."""
+        """Return the iterations that a job would keep if it lost a server: only whole ones."""
         kept = float(self.at("kept", job))
         if not self.at("ready", job) <= self._env.now:
             return kept

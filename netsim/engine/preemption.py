@@ -35,16 +35,16 @@ class Preemption:
         Whether a preempted job keeps its whole iterations only, or also the part of the current
         one.
     checkpoint_s : quantity
-        Time to save progress, for which a preempted job still holds its GPUs. It does not apply if
-        nothing new was finished.
+        Time to save progress, for which a preempted job still holds its GPUs. It is not spent if
+        the job has made nothing new that it would keep.
     restore_s : quantity
         Time to load saved progress, for which a restarted job already holds its GPUs.
     state_bytes : quantity
-        Bytes that a job moves if it restarts on a server that was not among its last ones. A job's
-        own `state_bytes` take precedence.
+        Bytes that a job moves if it restarts on a server on which it did not run last. A job's own
+        `state_bytes` take precedence.
     on_fault : {"iterations", "checkpoint"}
-        What a job that loses a server keeps: its whole iterations, or what it had when it got its
-        GPUs.
+        What a job that loses a server keeps: its whole iterations, or only the iterations that it
+        had saved when it got its GPUs.
 
     Raises
     ------
@@ -68,7 +68,7 @@ class Preemption:
 
 
 def whole(progress: float) -> float:
-    """Return the whole iterations in a job's progress, including one that ends now."""
+    """Return the whole iterations in a job's progress, including an iteration that ends now."""
     return float((progress + _ROUNDING + _RELATIVE * progress) // 1)
 
 
@@ -95,8 +95,8 @@ def as_preemption(given: Preemption | Mapping[str, Any] | None) -> Preemption:
 def on_edge(given: Preemption | Mapping[str, Any] | None) -> Preemption:
     """Make the options of preemption of whole jobs on an edge-cloud.
 
-    By default, jobs keep the part of an iteration, at no cost. An iteration is one mini-batch of
-    each worker.
+    By default, jobs also keep the part of an iteration, at no cost. An iteration is one mini-batch
+    of each worker.
 
     Raises
     ------

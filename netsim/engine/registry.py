@@ -18,7 +18,7 @@ __all__ = ["EXECUTIONS", "CoflowContention", "IterationTime", "make_execution"]
 class CoflowContention(Contention):
     """Execution as coflows on the network, under an allocator.
 
-    Schedulers plan by the model of `Contention`; it has no slots unless `time` says so.
+    Schedulers plan by the model of `Contention`, by default in continuous time, without slots.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class CoflowContention(Contention):
 
 @dataclass(frozen=True, init=False)
 class IterationTime(Contention):
-    """The model by which schedulers plan jobs with fixed iteration times, as in A-SRPT."""
+    """Execution in which iteration times depend only on a job's own placement, as in A-SRPT."""
 
     needs: ClassVar[frozenset[str]] = frozenset(
         {"known iteration times", "equal servers", "no link events",
@@ -56,18 +56,19 @@ EXECUTIONS = Registry(
 
 
 def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:
-    """Make the contention model of an execution, which runs placed jobs or is used for planning.
+    """Make the contention model of an execution, by which jobs run or schedulers plan.
 
     Parameters
     ----------
     given : str or mapping
-        A name from `EXECUTIONS`, or ``"module:Class"`` for a class that derives from the class of
-        one of them and runs jobs in the same way; with options as in
-        ``"rar-contention:time=continuous"``; or ``{"name": ..., option: ...}``.
+        A name from `EXECUTIONS`, with options as in ``"rar-contention:time=continuous"``; or
+        ``{"name": ..., option: ...}``. Instead of a name, ``"module:Class"`` may be given for a
+        class that derives from the class of a named execution, and runs jobs in the same way.
 
     Returns
     -------
     name : str
+        The name from `EXECUTIONS`.
     model : Contention
 
     Raises

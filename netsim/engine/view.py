@@ -30,8 +30,9 @@ Start = tuple[int, Ints]
 class Decision:
     """The jobs to start and to preempt, and the latest instant at which to ask again.
 
-    All jobs are preempted first, then all are started. A job that is preempted may be started in
-    the same decision on other GPUs, if it has nothing to save or saves at no cost: it moves.
+    The jobs in `preempt` are preempted first, then those in `start` are started. A job can be moved
+    by a single decision that preempts it and starts it on other GPUs, if it has nothing to save or
+    saves at no cost.
 
     Attributes
     ----------
@@ -41,8 +42,9 @@ class Decision:
         Jobs that hold GPUs and are not saving. Their GPUs are free at once, unless they have to
         save their progress first, which takes ``checkpoint_s`` of `netsim.engine.preemption`.
     wake_at : float
-        Instant in seconds at which to ask again; in slotted time, the beginning of the next slot
-        counts. Arrivals and ends always lead to a call, and come first if they are at that instant.
+        Instant in seconds at which to ask again, at the latest; in slotted time, it is rounded up
+        to the beginning of a slot. The scheduler is also asked at all arrivals and ends; those at
+        this instant are processed first.
     """
 
     start: Sequence[Start] = ()
@@ -53,7 +55,7 @@ class Decision:
 
 
 class Saving(NamedTuple):
-    """What a job that saves its progress holds: its GPUs, and until when."""
+    """The GPUs that a job holds while it saves its progress, and when it will have saved."""
 
     gpus: Ints
     until: float
@@ -71,17 +73,17 @@ class ClusterView:
     now : float
         Current time, in seconds.
     arrived, ended : sequence of int
-        Jobs that have begun to wait, and ended, since the last call. A job that lost a server, or
-        that has saved its progress, arrives again, with the iterations that it has not kept. One
-        that is preempted without having to save waits at once, and does not arrive again.
+        Jobs that have begun to wait, and jobs that have ended, since the last call. A job that lost
+        a server, or that was preempted and has saved its progress, arrives again. A job that was
+        preempted without having to save waits at once, and is not listed again.
     pending : collection of int
         Jobs that wait for GPUs, in no particular order.
     running : mapping of int to ndarray of int
         GPUs of each job that runs, or restores its progress.
     holding : ndarray of int
-        The same jobs, in no particular order.
+        The jobs of `running` as an array, in no particular order.
     saving : mapping of int to Saving
-        GPUs of each job that saves its progress, and until when.
+        GPUs of each job that saves its progress, and when it will have saved.
     free : ndarray of bool, shape (GPUs,)
         Mask of free GPUs; those of lost servers are not free.
     free_on : ndarray of int, shape (servers,)
@@ -95,10 +97,10 @@ class ClusterView:
     placement : Placement
         Placement of the run.
     accounts : JobAccounts
-        What jobs have made and held so far.
+        The iterations that jobs have made, and the time for which they have held GPUs.
     ready_on : callable
-        Takes a job that waits, and GPUs; returns when its progress would begin on them if it got
-        them now, in seconds; see `ready`.
+        Takes a waiting job and GPUs. Returns when the job's progress would begin if it got the GPUs
+        now, in seconds; see `ready`.
     """
 
     cluster: Cluster
@@ -132,7 +134,7 @@ class ClusterView:
         return self.room_on(self.free)
 
     def room_on(self, free: NDArray[np.bool_]) -> Room:
-        """Return a `Room` of the given GPUs, such as those free after a preemption.
+        """Return a `Room` of the given GPUs, such as those that a preemption would make free.
 
         Parameters
         ----------
@@ -152,8 +154,8 @@ class ClusterView:
     def remaining_s(self, jobs: Any) -> Any:
         """Return the expected seconds of the iterations that jobs have not made.
 
-        These follow the jobs' own estimates. Without one, the shortest time of an iteration on the
-        cluster is used for a model or a ring.
+        They follow from the jobs' own estimates. For a model or a ring without an estimate, the
+        shortest iteration time on the cluster is used.
         """
         return self.accounts.remaining_s(jobs)
 
@@ -184,36 +186,39 @@ class ClusterView:
     def ready(self, jobs: Any) -> Any:
         """Return when the progress of jobs on their GPUs began, or will begin.
 
-        NaN for those without GPUs. While a job's data is sent over a network, this is when the data
-        should arrive according to the job. While its state moves over a network, it is inf.
+        In seconds; NaN for jobs without GPUs. While a job's data is sent over a network, this is
+        the time at which the data should arrive, as declared by the job. While the state of a job
+        moves over a network, it is inf.
         """
         return self.accounts.ready(jobs)
 
     def waits_since(self, jobs: Any) -> Any:
-        """Return when jobs arrived, or last gave up GPUs."""
+        """Return when jobs arrived or, if later, last gave up GPUs; in seconds."""
         return self.accounts.at("waits_since", jobs)
 
     def saves(self, job: int) -> bool:
-        """Whether a job that is preempted now would hold its GPUs longer, to save."""
+        """Whether a job preempted now would hold its GPUs longer, to save its progress."""
         return self.accounts.saves(job)
 
 
 class Scheduler(Protocol):
     """Decides which jobs start, whenever a job arrives or ends and at instants that it asks for.
 
-    A scheduler that prepares before a run, or keeps state during one, has ``begin(context)``
-    instead of ``decide``; it returns an object with ``decide`` for one run. If that object has
-    ``add_job(job, context)``, jobs can be submitted during the run: it is called with the number of
-    the new job, and the numbers of later jobs grow by one. If it also has ``check_open()``, that is
-    called before; it raises an `InputError` if no more jobs can be submitted. A scheduler that does
-    not support all clusters and jobs declares what it needs in ``needs``. It may have
-    ``suits(context)`` for further checks, which is called before a run and raises an `InputError`.
+    A scheduler that prepares for a run, or keeps state during a run, has the method
+    ``begin(context)`` instead of ``decide``. ``begin`` returns an object with ``decide``, which is
+    used for one run. If this object has ``add_job(job, context)``, jobs can be submitted during the
+    run: the method is called with the number of the new job, and the numbers of later jobs grow by
+    one. If the object also has ``check_open()``, this method is called first, and raises an
+    `InputError` if no more jobs can be submitted. A scheduler that does not support all clusters
+    and jobs declares what it needs in ``needs``. For further checks, it may have
+    ``suits(context)``, which is called before a run, and raises an `InputError` if the scheduler
+    does not support the run.
 
     Attributes
     ----------
     schedules : str, optional
-        ``"jobs"``, which is the default. Schedulers of edge-clouds that have other methods declare
-        other things; see `netsim.schedulers.registry.schedules`.
+        ``"jobs"``, which is the default. Schedulers of edge-clouds with other methods than
+        ``decide`` and ``begin`` declare other values; see `netsim.schedulers.registry.schedules`.
     needs : collection of str, optional
         What a run must have, by names of `netsim.simulation.compatibility.NEEDS`, such as
         ``"equal servers"``; a run without it is refused before it begins.
@@ -222,10 +227,12 @@ class Scheduler(Protocol):
     placement : str or mapping, optional
         Default placement of its runs; ``"first-fit"`` if the scheduler has no such attribute.
     clairvoyant : bool, optional
-        Whether it may use what is unknown in reality: the iterations that jobs will make, and jobs
-        that have not arrived. `netsim.testing.check_scheduler` checks this. False by default.
+        Whether the scheduler may use what is unknown in reality: the iterations that jobs will
+        make, and jobs that have not arrived. False by default. If it is False,
+        `netsim.testing.check_scheduler` checks that decisions do not depend on these.
     work_conserving : bool, optional
-        Whether it claims to start every job that fits, which is checked too. False by default.
+        Whether the scheduler claims to start every job that fits. False by default. If it is True,
+        `netsim.testing.check_scheduler` checks the claim.
     """
 
     def decide(self, view: ClusterView) -> Decision | Sequence[Start]:

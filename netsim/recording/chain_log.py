@@ -17,7 +17,7 @@ __all__ = ["ChainLog"]
 class ChainLog:
     """The stages of chains in the order in which they send, and the operations of graphs.
 
-    Single coflows are chains.
+    A single coflow counts as a chain.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class ChainLog:
         self._own = np.full(count, -1)
 
     def add_job(self, job: int, numbers: CoflowNumbers) -> None:
-        """Insert a job; the numbers of later jobs grow by one, as in `numbers`."""
+        """Insert a job, which `numbers` includes; the numbers of later jobs grow by one."""
         self._numbers = numbers
         self._first = np.cumsum(numbers.stages) - numbers.stages
         at = np.full(numbers.stages[job], self._first[job])
@@ -62,7 +62,7 @@ class ChainLog:
                 self._own[k] = stage.coflow_id
 
     def begin_graph(self, job: int, names: NDArray[np.int64]) -> None:
-        """Record a job of operations, whose names have these numbers."""
+        """Record a job of operations; `names` has the number of each operation's name."""
         first = self._first[job]
         self._place[first:first + len(names)] = np.arange(len(names))
         self._name[first:first + len(names)] = names

@@ -26,7 +26,7 @@ class CoflowNumbers:
     ----------
     workload : Workload
     emitted : bool
-        Whether jobs emit coflows at all; if not, they have no stages here.
+        Whether jobs emit coflows at all. If not, they count as jobs without stages.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class CoflowNumbers:
         Raises
         ------
         InputError
-            If the number of stages is not that of earlier iterations.
+            If the number of stages differs from that of earlier iterations.
         """
         own = stages[stage].coflow_id
         if own is not None:

@@ -43,7 +43,7 @@ class LinkRecorder:
     record : sequence of str
         Names from `RECORDS`.
     network : Topology
-        Further links of the fabric are not recorded.
+        The network; links of the fabric that are not on it are not recorded.
     beside : sequence of str
         Further names from `RECORDS`; see `Recorder`.
     on_wire : bool
@@ -86,15 +86,15 @@ class LinkRecorder:
 
     @property
     def tells_coflows_at_most(self) -> bool:
-        """Whether only jobs and coflows are recorded, at most."""
+        """Whether nothing but jobs and coflows is recorded."""
         return {"coflows"}.issuperset(self._rows)
 
     @property
     def pause(self) -> int:
         """When the event loop pauses for the recorder, as for `Observer`.
 
-        Whenever rates change if the user asked for links; at decisions if only the timeline needs
-        links, or if decisions are recorded; else never.
+        Whenever rates change, if the user asked for links. At decisions, if only the timeline needs
+        links, or if decisions are recorded. Otherwise never.
         """
         return self._pause
 
@@ -104,7 +104,7 @@ class LinkRecorder:
         return "links" in self._rows
 
     def flows_finished(self, transfer: Any, flows: NDArray[Any]) -> None:
-        """Ignore flows."""
+        """Do nothing: flows are not recorded here."""
 
     def decided(self, now: float, table: FlowTable,
                 note: Callable[[], Mapping[str, float] | None]) -> None:

@@ -39,7 +39,7 @@ _OF_COFLOW = 32
 
 
 class Listener(Protocol):
-    """Told at once of what a `Recorder` records."""
+    """Is told at once of what a `Recorder` records."""
 
     def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
         """See `Recorder.coflow_begun`."""
@@ -68,9 +68,9 @@ class Recorder(LinkRecorder):
         Gives coflows their ids.
     network : Topology
     beside : sequence of str
-        Further names from `RECORDS`, whose recording must not affect the run. Links that are only
-        named here are not followed to the end of each flow: a row has their mean rate from one
-        event to the next. Decisions are not reported while an allocation is persistent.
+        Further names from `RECORDS`, whose recording must not affect the run. For links that are
+        only named here, a row has the mean rate from one event to the next, even if flows end in
+        between. Decisions that are only named here are left out while an allocation is persistent.
     on_wire : bool
         See `LinkRecorder`.
     clock : HasClock, optional
@@ -82,11 +82,11 @@ class Recorder(LinkRecorder):
     coflows_done, jobs_done : int
         Numbers of completed coflows and jobs.
     bytes_of_job, wire_bytes_of_job, coflows_of_job, finish_s : ndarray, shape (jobs,)
-        Bytes, bytes on the wire and number of the completed coflows of each job, and the job's end
-        (NaN before). Up to date after `pack`.
+        For each job, the bytes, the bytes on the wire and the number of its completed coflows, and
+        its end in seconds (NaN if it has not ended). Up to date after `pack`.
     start_s : ndarray, shape (jobs,)
-        First byte of each job without a process that has completed a coflow; NaN for others. Up to
-        date after `pack`.
+        For each job that has no process, and has completed a coflow: when it sent its first byte,
+        in seconds. NaN for others. Up to date after `pack`.
     told : Listener or None
         Is told of completed coflows and jobs at once.
 
@@ -173,7 +173,7 @@ class Recorder(LinkRecorder):
     # --- buffering of events: as tuples, since a run may have millions of them -------------
 
     def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
-        """Record a completed coflow, and those that it represents."""
+        """Record a completed coflow, and the identical coflows that it represents."""
         self._coflows_done += done.copies
         self._ended.append((job.index, done.iteration, done.stages, done.stage,
                             self._name(done.stages[done.stage]), done.transfer, done.finish,
@@ -197,7 +197,7 @@ class Recorder(LinkRecorder):
         self._keep_other(job.index, iteration, stage.name, transfer, nbytes, why)
 
     def state_moved(self, job: int, iteration: int, transfer: CoflowEvent, nbytes: float) -> None:
-        """Record the bytes sent of a job's state when it has arrived or is withdrawn."""
+        """Record the bytes sent of a job's state, once it has arrived or is withdrawn."""
         self._keep_other(job, iteration, "state", transfer, nbytes, "state")
 
     def _keep_other(self, job: int, iteration: int, stage: str, transfer: CoflowEvent,
@@ -270,7 +270,7 @@ class Recorder(LinkRecorder):
         Raises
         ------
         InputError
-            If the number of stages is not the expected one; see `CoflowNumbers`.
+            If the number of stages differs from that of earlier iterations; see `CoflowNumbers`.
         """
         self._numbers.check_stages(job, 0, len(stages))
         self._chains.begin(job, stages, places, [self._name(stage) for stage in stages])
@@ -281,7 +281,7 @@ class Recorder(LinkRecorder):
         return "computations" in self._rows
 
     def operations_begun(self, operations: Operations) -> NDArray[np.int64]:
-        """Note a job of operations; return the numbers of the names of sending operations."""
+        """Note a job of operations; return the number of the name of each operation that sends."""
         sends, computes = operations.sends >= 0, operations.rank >= 0
         _numbered(self._computing, operations.names, operations.name, computes)
         _numbered(self._streams, operations.streams, operations.stream, computes)

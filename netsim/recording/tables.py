@@ -105,7 +105,7 @@ class Coflows:
 
 
 def packed(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the columns of rows that belong to another structured dtype."""
+    """Return rows with only the columns of another structured dtype."""
     if rows.dtype == dtype:
         return rows
     found = np.empty(len(rows), dtype)
@@ -115,7 +115,7 @@ def packed(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def describe(demands: Sequence[RoutedCoflow], rows: NDArray[Any]) -> None:
-    """Fill in sizes, width, gamma and deadlines; fast as most jobs send the same coflows again."""
+    """Fill in sizes, widths, gammas and deadlines of rows from the coflows that were sent."""
     known = {id(demand): demand.stands_for or demand for demand in demands}
     place = dict(zip(known, range(len(known)), strict=True))
     which = np.array([place[id(demand)] for demand in demands])

@@ -30,13 +30,13 @@ class LazyTable:
     rows : SpillingTable
         The rows, to which no more may be added.
     sort_by : sequence of str
-        Columns to sort by, the most important first. Equal rows keep their order.
+        Columns to sort by, the most important first. Rows with equal values keep their order.
     converted : mapping of str to callable
         For columns whose data differ from those of the rows, the function that converts them.
     beside : mapping of str to ndarray
         Further columns, for tables that are not sorted.
     derived : mapping of str to callable
-        Further columns, each made by a function of all those of the rows; they come last.
+        Further columns, which come last. Each is made by a function of all columns of the rows.
     """
 
     def __init__(self, rows: SpillingTable, sort_by: Sequence[str] = (),
@@ -104,7 +104,7 @@ class LazyTable:
 
 def columns_of(table: pd.DataFrame | LazyTable | None, columns: Sequence[str]
                ) -> pd.DataFrame | None:
-    """Return some columns of a table, of those that it has; if lazy, without building others."""
+    """Return those of the given columns that a table has; a lazy table builds only these."""
     if not isinstance(table, LazyTable):
         return table
     return table.frame([name for name in columns if name in table.names])

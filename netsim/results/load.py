@@ -30,8 +30,8 @@ def load_result(folder: str | Path, *, tables: Collection[str] | None = None) ->
     ----------
     folder : path-like
     tables : collection of str, optional
-        Tables among ``"flows"``, ``"links"`` and ``"decisions"``, which may be large, to read if
-        they were recorded. By default all.
+        Which of the tables ``"flows"``, ``"links"`` and ``"decisions"``, which may be large, to
+        read if they were recorded. By default all of them.
 
     Returns
     -------

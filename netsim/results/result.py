@@ -48,24 +48,24 @@ class Result:
         - arrival_s, start_s, finish_s, jct_s: start_s is when its first byte was sent, on a
           `netsim.Cluster` when it got its GPUs, and on a `netsim.EdgeCloud` when it first trained
         - iterations, ranks, coflows, bytes
-        - lower_bound_s: how long it takes at least, by itself
+        - lower_bound_s: the least time that the job can take, even without other jobs
 
         On a cluster, also:
 
         - queue_s: start_s minus arrival_s
-        - gpus, servers: how many
+        - gpus, servers: numbers of GPUs and servers that it had
         - placement: ``"0:2 3:1"`` is two GPUs of server 0, one of server 3
         - preemptions, restarts (on the loss of a server), promotions (in queues of the scheduler)
         - waited_s: all time without GPUs
-        - held_gpu_s: the GPU-seconds that it held, in three parts
-        - useful_gpu_s, lost_gpu_s: progress that was kept, and that was not
-        - overhead_gpu_s: saving, moving and restoring
+        - held_gpu_s: the GPU-seconds for which it held GPUs; the sum of the next three columns
+        - useful_gpu_s, lost_gpu_s: GPU-seconds of progress that was kept, and that was lost
+        - overhead_gpu_s: GPU-seconds of saving, moving and restoring its state
 
         On an edge-cloud, also:
 
         - queue_s: start_s minus arrival_s
-        - type, of its workers
-        - chunks, cloud_chunks: how many there are, and how many trained in the cloud
+        - type: the type of its workers
+        - chunks, cloud_chunks: number of all chunks, and of chunks that trained in the cloud
         - zeta: 1 if all chunks are in the cloud, else 0
         - uploaded_s: from its arrival until the data of all its chunks had arrived; NaN under a
           scheduler of whole jobs
@@ -74,18 +74,18 @@ class Result:
         - under a scheduler of whole jobs, promotions, waited_s, and held_gpu_s with its parts, in
           seconds of workers
 
-        Of a run on an edge-cloud that was stopped, bytes and communication_s are those of uploads
-        that had arrived and of exchanges of chunks, or whole jobs, that had ended.
+        If a run on an edge-cloud was stopped, bytes and communication_s count only uploads that had
+        arrived, and exchanges of chunks, or whole jobs, that had ended.
 
         Where they apply:
 
         - wire_bytes, if links add headers
         - restarts, lost_s (time spent in iterations that had to be repeated), if jobs restart on
           the loss of a host or server
-        - lost_bytes, if they restart or are preempted, and send: those of iterations that were
-          repeated, which bytes does not count
-        - algorithm, why, if a rule or the network chose the algorithm of a job's collective: its
-          name, and the reason of the rule
+        - lost_bytes, if jobs that use links restart or are preempted: the bytes of iterations that
+          were repeated, which the column bytes does not count
+        - algorithm, why, if a rule or the network chose the algorithm of a job's collective: the
+          name of the algorithm, and the reason for the choice
     recorded : tuple of str
         Names of the tables that are present.
     coflows : DataFrame
@@ -105,10 +105,11 @@ class Result:
         only a timeline was asked for, intervals are longer: see `timeline` of `netsim.simulate`.
     decisions : DataFrame
         If recorded, one row per decision: time_s, the numbers of active jobs, coflows and flows,
-        and values that the policy inferred. Fewer, if only a timeline was asked for.
+        and values that the policy inferred. If only a timeline was asked for, some decisions are
+        left out: see `timeline` of `netsim.simulate`.
     computations : DataFrame
-        If recorded, of jobs whose ranks compute: one row per computation, with its job, iteration,
-        rank, stage, stream, start_s and finish_s.
+        If recorded, one row per computation of jobs whose ranks compute: job, iteration, rank,
+        stage, stream, start_s and finish_s.
     run : mapping
         Identity of the run: allocator, network, workload, seed, version, platform, and on a cluster
         also cluster, scheduler, placement, execution, gpus and gpus_per_server; on an edge-cloud
@@ -127,16 +128,17 @@ class Result:
     other_coflows : DataFrame
         On a cluster on the fabric, and on a network where jobs restart, if coflows are recorded:
         one row per coflow that is not in `coflows` because its job was preempted or lost a host:
-        job, iteration, stage, valid_s, start_s, end_s, bytes (sent until then) and why. This is
-        ``"withdrawn"`` if it was not sent completely, ``"repeated"`` if its iteration was repeated,
-        and ``"state"`` if it moved the state of its job.
+        job, iteration, stage, valid_s, start_s, end_s, bytes (sent until end_s) and why. The value
+        of why is ``"withdrawn"`` if the coflow was not sent completely, ``"repeated"`` if its
+        iteration was repeated, and ``"state"`` if the coflow moved the state of its job.
     chunks : DataFrame
         On a `netsim.EdgeCloud` with a scheduler of chunks, one row per chunk: job, chunk (numbered
         within the job), server and worker (-1 in the cloud; workers are numbered within the
         server), dispatch_s, ready_s (arrival of its data), start_s, finish_s, preemptions,
-        alpha_s (Q when the worker was chosen), t_star_s (the start planned then), delay_ratio and
-        rate_ratio (its delay and its rate of training, over what its job says). Chunks of jobs
-        that had not arrived when the run was stopped have no row.
+        alpha_s (Q of A_online when the worker was chosen), t_star_s (the start that was planned
+        then), delay_ratio and rate_ratio (the upload delay and the rate of training of the chunk,
+        divided by those that its job declares). Chunks of jobs that had not arrived when the run
+        was stopped have no row.
     training : DataFrame
         On an edge-cloud, one row per maximal interval in which a chunk trained: job, chunk, server,
         worker, start_s, end_s (NaN if it trained when the run was stopped). With a scheduler of
@@ -144,9 +146,9 @@ class Result:
     held : DataFrame
         On an edge-cloud with a scheduler of whole jobs, one row per worker and interval for which a
         job held it: job, server and worker (-1 in the cloud, with one row for all chunks), start_s,
-        data_s (when its data is on all servers that it uses), run_s and stop_s (between which it
-        trained), end_s, and reason (``"finish"`` or ``"preempt"``). From data_s to run_s it
-        restored what it had kept, and from stop_s to end_s it saved that.
+        data_s (when its data was on all servers that it used), run_s and stop_s (between which it
+        trained), end_s, and reason (``"finish"`` or ``"preempt"``). From data_s to run_s, the job
+        restored its saved state, and from stop_s to end_s, it saved its state.
     workers : DataFrame
         On an edge-cloud, one row per edge worker: server, worker, type, busy_s, utilisation
         (busy_s over the makespan), jobs (number of jobs that it trained for) and preemptions (of
@@ -207,14 +209,15 @@ class Result:
         Parameters
         ----------
         kind : {"timeline", "gantt", "cdf", "slowdown", "utilisation", "gpus", "usage"}
-            Active jobs and coflows over time, on an edge-cloud workers instead of coflows; a
-            Gantt chart of jobs and their coflows, or the training of their chunks; the
-            distribution of JCTs or CCTs; slowdowns by class of coflow; the utilisation of links,
-            or of the workers of an edge-cloud, over time; on a cluster, a Gantt chart of GPUs, and
-            the numbers of GPUs in use and of jobs that wait over time.
+            ``"timeline"``: active jobs and coflows over time; on an edge-cloud, workers instead of
+            coflows. ``"gantt"``: a Gantt chart of jobs and their coflows, or of the training of
+            their chunks. ``"cdf"``: the distribution of JCTs or CCTs. ``"slowdown"``: slowdowns by
+            class of coflow. ``"utilisation"``: the utilisation of links, or of the workers of an
+            edge-cloud, over time. On a cluster, ``"gpus"``: a Gantt chart of GPUs, and ``"usage"``:
+            the numbers of GPUs in use and of jobs that wait, over time.
         of : str, optional
-            What ``"cdf"`` shows, ``"jct"`` (by default) or ``"cct"``; ``"utilisation"``,
-            ``"links"`` (by default, if there are any) or ``"workers"``.
+            What is shown: for ``"cdf"``, ``"jct"`` (by default) or ``"cct"``; for
+            ``"utilisation"``, ``"links"`` (by default, if there are any) or ``"workers"``.
 
         Returns
         -------
@@ -303,7 +306,7 @@ for _name in _TABLES:
 
 
 def policies_of(run: Mapping[str, Any]) -> str:
-    """Name what decided in a run: the scheduler if it had one, and the allocator of shared links.
+    """Name the policies of a run: its scheduler, if any, and the allocator if links were shared.
 
     Parameters
     ----------

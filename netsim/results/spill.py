@@ -105,7 +105,7 @@ class SpillingTable:
     def take(self, which: slice | NDArray[np.int64]) -> NDArray[Any]:
         """Return rows by their indices, or by a slice of step 1.
 
-        Take a limited number at a time, as files are mapped into memory meanwhile.
+        Take a limited number of rows at a time, because files are mapped into memory meanwhile.
         """
         if len(self._recent) > 1:
             self._recent = [self._joined()]
@@ -132,7 +132,7 @@ class SpillingTable:
 
 
 class SpilledNotes:
-    """Notes of policies as columns, one per key that occurs, NaN in notes without that key."""
+    """Notes of policies as columns: one per key that occurs, with NaN for notes without the key."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[NDArray[Any]]] = {}

@@ -77,9 +77,9 @@ def check_format(format: str) -> None:
     Raises
     ------
     UnknownNameError
-        If it is not one of `WRITERS`.
+        If the format is not one of `WRITERS`.
     MissingExtraError
-        If it is ``"parquet"``, and pyarrow is not installed.
+        If the format is ``"parquet"``, and pyarrow is not installed.
     """
     if format not in WRITERS:
         raise UnknownNameError("format of tables", format, WRITERS)
@@ -131,7 +131,7 @@ def save_comparison(tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Recor
     spec : mapping or None
         The experiment that the runs are of, if any.
     folder, format
-        As for `save_records`; the format is that of the tables of runs.
+        As for `save_records`; `format` applies to the tables of runs.
 
     Raises
     ------
@@ -304,7 +304,7 @@ def _foreign_file(folder: Path) -> str:
 
 @contextmanager
 def naming(folder: str | Path) -> Iterator[None]:
-    """Turn errors of writing into an `OutputError` that names the folder."""
+    """In this context, turn errors of writing into an `OutputError` that names the folder."""
     try:
         yield
     except NetsimError:

@@ -84,21 +84,23 @@ def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
     """Return the summary of a run from its tables; see `netsim.Result.summary`.
 
     ``makespan_s`` is the time from the first arrival to the last completion. If coflows were
-    recorded, there are statistics of CCTs and, if any coflow had a deadline, ``deadlines`` (their
-    number among coflows that completed or were overdue at the end) and ``deadlines_met`` (the share
-    that was met). ``lower_bound_total_s`` sums the bounds of completed jobs. ``stopped_at_s`` is
+    recorded, there are statistics of CCTs. If any coflow had a deadline, there are ``deadlines``
+    (the number of deadlines of coflows that completed or were overdue at the end) and
+    ``deadlines_met`` (the share of these that was met). ``lower_bound_total_s`` is the sum of the
+    lower bounds of completed jobs. ``stopped_at_s`` is the instant at which the run was stopped, or
     None if all jobs completed. The allocator's counts come last.
 
     On a cluster or an edge-cloud, there are also ``queue_mean_s`` and percentiles of the time from
-    arrival to start. On a cluster, there are ``makespan_bound_s``, a lower bound from the longest
-    job and from the total work of all GPUs; ``gpu_utilisation``, the share of the GPUs' time, from
-    the first arrival to the last completion or the end of a stopped run, in which a job held them;
-    and ``idle_while_waiting``, the share in which they were idle although a job waited, which is
-    the cost of fragmentation and of queueing in order. GPUs of lost servers count as idle; waits
-    after a restart do not count.
+    arrival to start. On a cluster, ``makespan_bound_s`` is a lower bound on the makespan, from the
+    longest job and from the total work of all GPUs. ``gpu_utilisation`` is the share of the GPUs'
+    time in which a job held them, from the first arrival to the last completion or the end of a
+    stopped run. ``idle_while_waiting`` is the share of this time in which GPUs were idle although a
+    job waited, which is the cost of fragmentation and of queueing in order. GPUs of lost servers
+    count as idle; waits after a restart do not count.
 
-    If hosts may be lost, there are also ``restarts``, ``lost_s`` and ``lost_bytes`` of all jobs; on
-    a cluster on the fabric ``lost_bytes`` also if jobs were preempted.
+    If hosts may be lost, there are also ``restarts``, ``lost_s`` and ``lost_bytes``, summed over
+    all jobs. If jobs of a cluster run on the fabric, ``lost_bytes`` is also there if any job was
+    preempted.
     """
     done = jobs[jobs["finish_s"].notna()]
     found: dict[str, Any] = {"jobs": len(jobs), "jobs_finished": len(done)}

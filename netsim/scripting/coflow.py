@@ -19,7 +19,7 @@ __all__ = ["Coflow", "CoflowDone"]
 
 
 class CoflowDone(NamedTuple):
-    """The value of the event of a coflow that has completed.
+    """The value of a coflow's event when the coflow has completed.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class CoflowDone(NamedTuple):
         When it was submitted, when its first byte was sent, and when its last byte arrived; in
         seconds.
     cct_s : float
-        Its completion time: `finish_s` minus `valid_s`.
+        The coflow completion time: `finish_s` minus `valid_s`; in seconds.
     bytes : float
-        Its size, without headers.
+        Size of the coflow, without headers.
     """
 
     coflow: int
@@ -45,8 +45,9 @@ class CoflowDone(NamedTuple):
 class Coflow(CoflowEvent):
     """A coflow in flight: a SimPy event, which fires when its completion is noticed.
 
-    Its value is a `CoflowDone`. If the coflow is cancelled, or one of its hosts is lost, the event
-    fails with `netsim.Cancelled`; processes that no longer wait for it need not handle that.
+    The value of the event is a `CoflowDone`. If the coflow is cancelled, or one of its hosts is
+    lost, the event fails with `netsim.Cancelled`. Processes that no longer wait for the event need
+    not handle this exception.
 
     Parameters
     ----------
@@ -60,14 +61,14 @@ class Coflow(CoflowEvent):
     number : int
         Its number on the fabric, in order of submission.
     name : str
-        The name of the stage as which it is recorded.
+        The name by which it is recorded, in the column ``stage``.
     owner : Job
         Its job.
     valid_s, begin_s : float
         When it was submitted, and when its overhead is over; in seconds.
     start_s, sent_s, finish_s : float
-        When its first byte was sent, when its last byte was sent, and when that arrived; NaN until
-        then.
+        When its first byte was sent, when its last byte was sent, and when its last byte arrived;
+        in seconds, NaN until then.
     alone : bool
         Whether its job consists of this coflow only, and ends with it.
     cancelled : bool
@@ -123,7 +124,7 @@ class Coflow(CoflowEvent):
                                 self.finish_s - self.valid_s, self.nbytes))
 
     def give_up(self, why: str, left: float) -> None:
-        """Fail with `Cancelled`, which is no error if no process waits."""
+        """Fail with `Cancelled`; if no process waits, this is not an error."""
         self.cancelled = True
         self.fail(Cancelled(f"{why} at {self.env.now:g} s, with {left:g} of "
                             f"{self.demand.nbytes:g} bytes left", left))

@@ -55,7 +55,7 @@ class Fabric:
     Parameters
     ----------
     env : simpy.Environment
-        Any, `simpy.rt.RealtimeEnvironment` included.
+        Any environment, including `simpy.rt.RealtimeEnvironment`.
     network : Topology, str or path
     allocator, observe_interval, record, check, seed
         As for `netsim.simulate`; nothing here is drawn from the seed.
@@ -110,7 +110,7 @@ class Fabric:
 
     def job(self, name: str = "", *, hosts: Sequence[Node] | None = None,
             communication_s: Quantity | None = None) -> Job:
-        """Make a job, which arrives now: coflows that policies by job see as one.
+        """Make a job, which arrives now; policies that rank jobs see its coflows as one job.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class Fabric:
             with the columns src, dst and nbytes. A `Flows` object, with numbers as hosts, is routed
             only once if it is submitted repeatedly.
         job : Job, optional
-            Without one, the coflow gets its own job, which ends with it.
+            The job of the coflow. By default, the coflow gets its own job, which ends with it.
         name : str
             The name in records; coflows with the same name and job take the same paths.
         weight : float
@@ -316,7 +316,7 @@ class Fabric:
         Parameters
         ----------
         link : str, int or tuple
-            Its name or number, or its two nodes.
+            Name or number of the link, or its two nodes.
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
@@ -327,8 +327,8 @@ class Fabric:
         """Fail a link, or a host or switch with all of its links, from now on.
 
         Coflows that need a failed link take other paths, or wait for its repair if there are none.
-        Coflows that start or end at a failed host fail with `netsim.Cancelled`, and so do those
-        submitted before its repair.
+        Coflows with flows that start or end at a failed host fail with `netsim.Cancelled`, also if
+        they are submitted after the failure and before the repair.
         """
         lost = self._change(by_hand("fail", self.env.now, kind="fail", link=link, host=host,
                                     switch=switch))

@@ -9,7 +9,7 @@ __all__ = ["Job"]
 
 
 class Job:
-    """A handle of a job, which policies by job need; `netsim.Fabric.job` makes it.
+    """A job as a group of coflows, for policies that rank jobs; `netsim.Fabric.job` makes it.
 
     Parameters
     ----------
@@ -22,13 +22,13 @@ class Job:
         Its number on the fabric, in order of creation, which breaks ties.
     name : str
     arrival_s, start_s, finish_s : float
-        When it was made, first sent a byte and ended, in seconds; NaN until then.
+        When it was made, sent its first byte, and ended; in seconds, NaN until then.
     submitted, done : int
-        The number of coflows that it has submitted, and of those that have completed.
+        The number of coflows that it has submitted, and how many of these have completed.
     nbytes : float
         Bytes of the completed coflows.
     ended : bool
-        Whether it has ended, and submits no more.
+        Whether it has ended, so that no more coflows can be submitted.
     """
 
     def __init__(self, index: int, name: str, arrival_s: float, end: Callable[[Job], None]

@@ -75,7 +75,7 @@ class ScriptRecorder(LinkRecorder):
                 self._rows["flows"].extend(packed(flows, self._rows["flows"].dtype))
 
     def frame_of(self, coflows: Sequence[Coflow]) -> pd.DataFrame:
-        """Return the table of coflows that are not complete; unknown times are NaN."""
+        """Return a table of coflows that have not completed; unknown times are NaN."""
         rows = SpillingTable(self._of_coflows["coflows"])
         rows.extend(packed(self._rows_of(coflows).rows, rows.dtype))
         return LazyTable(rows, (), self._conversions("coflows", ())).frame()

@@ -87,12 +87,12 @@ class Need(NamedTuple):
     Attributes
     ----------
     problem : callable
-        Takes a `ClusterRun` or an `EdgeRun` and returns why it does not meet the requirement, or
+        Takes a `ClusterRun` or an `EdgeRun`; returns why the run does not meet the requirement, or
         None if it does.
     key : str
         The experiment key that an error refers to; "" for the key of the policy.
     cases : tuple of str
-        Columns of the tables in the docs that policies with this requirement do not support.
+        Columns of the tables in the docs: cases that policies with this requirement do not support.
     because : str
         The reason for the requirement, for the docs.
     """
@@ -349,7 +349,7 @@ _IMPLIED_BY_SCHEDULERS: Mapping[str, Callable[[Any], bool]] = {
 
 
 def needs_of(policy: Any, target: str, kind: str = "scheduler") -> tuple[str, ...]:
-    """List the requirements of a policy: declared ones, and those its other attributes imply.
+    """List the requirements that a policy declares, and those implied by its other attributes.
 
     Parameters
     ----------
@@ -407,8 +407,8 @@ def goes_with(registry: Registry, target: str) -> pd.DataFrame:
     Returns
     -------
     DataFrame of bool
-        A row per policy that runs on the target at all, and a column per case that at least one of
-        them does not support.
+        True if the policy of the row supports the case of the column. Only policies that run on the
+        target, and cases that some of them do not support.
     """
     import pandas as pd
 
@@ -474,7 +474,7 @@ def check_policy(kind: str, policy: Any, context: RunContext, changes: Sequence[
     Raises
     ------
     InputError
-        If it does not; the message names the policy and the requirement.
+        If the policy does not; the message names it and the requirement.
     """
     asked = [_Asked(kind, type(policy).__name__, policy)]
     for _, problem in (*_problems(ClusterRun(context, changes), "cluster", asked),
@@ -505,7 +505,7 @@ class Policies(NamedTuple):
     model: Contention
 
     def asked(self) -> list[_Asked]:
-        """List the policies in use; a placement only if the scheduler does not choose GPUs."""
+        """List the policies in use; the placement is not used if the scheduler chooses GPUs."""
         found = [_Asked("execution", self.execution, self.model),
                  _Asked("scheduler", SCHEDULERS.to_dict(self.scheduler)["name"], self.scheduler)]
         if not chooses_gpus(self.scheduler):
@@ -536,7 +536,7 @@ def check_jobs(workload: Workload, cluster: Cluster) -> None:
     Raises
     ------
     InputError
-        If one does not; the message names the first.
+        If a job does not; the message names the first such job.
     """
     held: set[ParallelModel] = set()
     for job in workload:
@@ -601,7 +601,7 @@ def problems_of_cluster(cluster: Cluster, workload: Workload, given: Mapping[str
     workload : Workload
         Jobs that fit on the cluster; see `check_jobs`.
     given : mapping
-        Those of ``scheduler``, ``placement`` and ``execution`` that the experiment has.
+        Values of the keys ``scheduler``, ``placement`` and ``execution`` that the experiment has.
     seed : int
     events : sequence of mapping
     """

@@ -22,7 +22,7 @@ Times = tuple[Floats, Floats]
 
 
 class EdgeTeller:
-    """Compares the state after each step with what listeners have been told.
+    """Compares the state after each step with what listeners know, and tells them the changes.
 
     Parameters
     ----------

@@ -33,7 +33,8 @@ class FaultEvent:
     at : quantity
         Time of the event: ``"5s"``, or a number of seconds.
     link : str, int or tuple, optional
-        Name or number of the link, or its two nodes. Give one of link, host and switch.
+        Name or number of the link, or its two nodes. Exactly one of `link`, `host` and `switch`
+        must be given.
     capacity : quantity, optional
         New capacity of the link, or of each link of the host or switch, if `kind` is ``"degrade"``:
         ``"1Gbps"``, or a number of bytes per second. 0 is a failure.
@@ -44,12 +45,14 @@ class FaultEvent:
         Failed links carry nothing; repaired links get back the capacity that they had when the
         run began.
     factor : float, optional
-        New capacity as a fraction of that when the run began; an alternative to `capacity`.
+        New capacity, as a fraction of the capacity when the run began; an alternative to
+        `capacity`.
     restart : bool
-        Whether jobs on a host that fails stop, and later start their current iteration over. If
-        False, they wait for the links of the host.
+        Whether the failure of a host stops the jobs on it, which later start their current
+        iteration over. If False, the jobs only wait for the links of the host.
     switch : str or tuple, optional
-        Name of the switch. If a link and its switch have events, the last one counts.
+        Name of the switch. If events change both a link and its switch, the link has the capacity
+        set by the last event.
 
     Raises
     ------
@@ -101,7 +104,8 @@ class Change:
     at : float
         Time in seconds.
     capacity : mapping of int to float
-        New capacity of each link that changes, in bytes per second; links of `parts_of` a network.
+        New capacity of each link that changes, in bytes per second. Links are numbered as in
+        `parts_of` the network, where a trunk is several links.
     host : int or None
     kind : {"degrade", "fail", "repair"}
     restart : bool
@@ -115,7 +119,7 @@ class Change:
 
 
 def by_hand(call: str, at: float, **fields: Any) -> FaultEvent:
-    """Return the event for a change made by a method call; errors name the method.
+    """Return the event for a change that a user makes by calling a method; errors name the method.
 
     Parameters
     ----------
@@ -138,7 +142,7 @@ def by_hand(call: str, at: float, **fields: Any) -> FaultEvent:
 
 
 def capacity_by_hand(at: float, link: Node, capacity: Quantity) -> FaultEvent:
-    """Return the event of a call of ``set_capacity``; see `by_hand`."""
+    """Return the event for a call of the method ``set_capacity``; see `by_hand`."""
     if link is None:
         raise InputError("set_capacity: link must be a name or a number, not None")
     return by_hand("set_capacity", at, link=link, capacity=capacity)
@@ -146,7 +150,7 @@ def capacity_by_hand(at: float, link: Node, capacity: Quantity) -> FaultEvent:
 
 def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], where: Topology | Cluster
                ) -> list[Change]:
-    """Resolve fault events on a network, or on that of a cluster, and sort them by time.
+    """Resolve fault events on a network, or on the network of a cluster, and sort them by time.
 
     Raises
     ------
@@ -215,5 +219,5 @@ def _links_of(event: FaultEvent, network: Topology) -> list[int]:
 
 
 def after_all_ends(env: simpy.Environment, act: Callable[[simpy.Event], None]) -> None:
-    """Call a function with an event now, after everything that ends at this instant."""
+    """Call a function with a SimPy event at this instant, after all that ends at this instant."""
     call_at(env, env.now, act, LOSSES)

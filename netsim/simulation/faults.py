@@ -48,13 +48,13 @@ _MOST_NAMED = 5
 
 
 class JobHost(Protocol):
-    """The jobs of a run, told when their hosts fail and are repaired."""
+    """Base class of what is told that hosts of jobs fail and are repaired."""
 
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
-        """Recompute routes; return the active coflows whose routes change, with their demands."""
+        """Recompute routes; return the active coflows with changed routes, and these routes."""
 
     def routed_anew(self) -> Mapping[int, Sequence[RoutedCoflow]]:
-        """Return the demands of jobs without a process, on their current routes."""
+        """Return the coflows, on their current routes, of the jobs that have no process."""
 
     def lose(self, host: int, restart: bool) -> None:
         """Start no more jobs or iterations on a host."""
@@ -79,11 +79,10 @@ class Faults:
     where : Topology or Cluster
     given : Topology
     network : Topology
-        The network on which flows are routed. If links fail that routes can avoid, it routes
-        around dead links.
+        The network on which flows are routed. If routes can avoid failed links, they do so.
     most_capacity : ndarray of float, shape (parts.links,)
         The largest capacity that each link has during the run, in bytes per second, for lower
-        bounds; inf for links that flows may avoid, since their routes are not known beforehand.
+        bounds; inf for links that flows may avoid, since routes are then not known beforehand.
     restarts : bool
         Whether an event stops jobs.
 
@@ -132,7 +131,7 @@ class Faults:
         env : simpy.Environment
         keeper : JobHost
         fabric, recorder : FabricProcess, Recorder, optional
-            Given if jobs use links.
+            The fabric and the recorder, if jobs use links.
         teller : Teller, optional
             Notifies listeners.
         seen : callable, optional
@@ -147,9 +146,9 @@ class Faults:
         return change.at if self._seen is None else self._seen(change.at)
 
     def goes_live(self, change: Change) -> bool:
-        """Whether a change is the first that may change routes.
+        """Whether a change is the first that may change routes; if so, prepare for rerouting.
 
-        If so, `network` from then on is one that routes around dead links.
+        From then on, `network` routes flows around dead links.
         """
         live = (not isinstance(self.network, LiveNetwork)
                 and moves_flows(self.given, change.capacity))
@@ -211,7 +210,7 @@ class Faults:
 
 def problems_on(network: Topology, given: Any, cluster: Cluster | None = None
                 ) -> list[tuple[str, str]]:
-    """List the problems of an experiment's events or stragglers on a network: keys and messages.
+    """List what is wrong with an experiment's events or stragglers, as keys and messages.
 
     Parameters
     ----------
@@ -240,7 +239,7 @@ def problems_on(network: Topology, given: Any, cluster: Cluster | None = None
 
 
 def hosts_of(stragglers: Mapping[str, float]) -> dict[Any, float]:
-    """Convert the keys of a mapping, hosts that are strings in a file, to numbers."""
+    """Convert the keys of `stragglers`, which are strings in a file, to numbers of hosts."""
     return {int(host) if host.isdecimal() else host: factor for host, factor in stragglers.items()}
 
 
@@ -273,7 +272,7 @@ class JobsOnHosts:
                 for transfer, demand in job.rerouted().items()}
 
     def lose(self, host: int, restart: bool) -> None:
-        """Keep jobs off a host until it is repaired, if its failure makes them restart."""
+        """With `restart`, keep jobs off a host until it is repaired."""
         if restart:
             self._lost[host] = None
 
@@ -286,7 +285,7 @@ class JobsOnHosts:
                     job.resume()
 
     def repair(self, host: int) -> None:
-        """Restart the jobs that waited for this host only."""
+        """Restart the jobs of which this was the only host that was down."""
         self._lost.pop(host, None)
         for job in self.jobs:
             if job.waits and self.may_run(job.hosts):

@@ -62,7 +62,7 @@ def problems_of_arguments(target: str, given: Iterable[str], **said: str) -> lis
     given : iterable of str
         The arguments that are given, in the order in which messages name them.
     **said
-        Values of the placeholders in reasons.
+        Values of placeholders in the texts of the reasons.
     """
     return [(name, NOT_FOR[target][name].format(**said)) for name in given
             if name in NOT_FOR[target]]
@@ -74,7 +74,8 @@ def refuse_arguments(target: str, given: Iterable[str], **said: str) -> None:
     Raises
     ------
     InputError
-        If one does not; the message names the first, and others with the same reason.
+        If an argument does not; the message names the first such argument, and the others that do
+        not apply for the same reason.
     """
     problems = problems_of_arguments(target, given, **said)
     for _, reason in problems:
@@ -93,15 +94,15 @@ def without_preemption(schedulers: Iterable[Any]) -> list[bool]:
     Returns
     -------
     list of bool
-        True for schedulers of chunks. If there are no others, all are False, so that the options
-        are refused.
+        True for schedulers of chunks. But if all are schedulers of chunks, all values are False, so
+        that the options are refused.
     """
     free = [schedules(make_scheduler(each)) != "jobs" for each in schedulers]
     return [False] * len(free) if all(free) else free
 
 
 def problem_of_pauses(workload: Workload, keep: str) -> str | None:
-    """Return why a job cannot be paused within an iteration, if it may have to be; else None."""
+    """Return why `keep` is not possible: a job cannot be paused in an iteration; or None."""
     ranked = next((job for job in workload if has_operations(job)), None)
     if ranked is None or keep != "fraction":
         return None

@@ -24,9 +24,9 @@ def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str
     Parameters
     ----------
     table : FlowTable
-        The table, with bytes as of now.
+        The coflows; the bytes left of each must be up to date.
     numbers, names : ndarray of int, list of str
-        Ids of its coflows and names of their stages, in order.
+        Ids of the coflows in `table`, and names of their stages, in order.
     jobs : ndarray of int, shape (jobs,)
         The ids of all jobs.
     """
@@ -68,7 +68,7 @@ def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.
 
 
 def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
-    """Return a row per link; see `netsim.Fabric.links`. The table may have more links."""
+    """Return a row per link of the network; see `netsim.Fabric.links`."""
     import pandas as pd
 
     index, _ = table.open_flows()

@@ -16,12 +16,12 @@ __all__ = ["interrupt_with_status", "so_far"]
 
 @contextmanager
 def interrupt_with_status(what: Callable[[], str]) -> Iterator[None]:
-    """Add a status message to an interruption in this context.
+    """In this context, add a status message to an interruption by Ctrl-C.
 
     Raises
     ------
     Interrupted
-        Instead of `KeyboardInterrupt`.
+        In place of a `KeyboardInterrupt`, with the text that `what` returns.
     """
     try:
         yield
@@ -41,7 +41,7 @@ def so_far(now: float, arrival_s: NDArray[np.float64], finish_s: NDArray[np.floa
     Parameters
     ----------
     now : float
-        In seconds of the simulation.
+        Simulated time, in seconds.
     arrival_s, finish_s : ndarray of float, shape (jobs,)
         NaN where a job has not finished.
     """

@@ -18,11 +18,11 @@ def leftover_of(fabric: FabricProcess) -> dict[str, str]:
     Returns
     -------
     dict
-        ``"leftover"``, such as ``"maxmin to flows"``, is the value of `Allocator.leftover` and
-        whether it goes to single flows, or to coflows whose flows stay in step; empty if the
-        allocator has no such value. ``"decides_per"`` is ``"flow"`` if rates change when a flow
-        ends, else ``"coflow"``. Both refer to the last allocation; the dict is empty if there was
-        none.
+        ``"leftover"``, such as ``"maxmin to flows"``, has the value of `Allocator.leftover`, and
+        says whether the bandwidth goes to single flows, or to coflows whose flows keep equal
+        progress. It is empty if the allocator has no such value. ``"decides_per"`` is ``"flow"`` if
+        rates change when a flow ends, else ``"coflow"``. Both describe the last allocation; the
+        dict is empty if there was none.
     """
     if not fabric.decisions:
         return {}

@@ -67,16 +67,16 @@ class OnCluster(Clocked):
     ----------
     cluster : Cluster
     workload : Workload
-        If jobs run by a contention model, rings only. The scheduler places the ranks of jobs;
-        their own `hosts` are ignored.
+        The jobs; only rings if jobs run by the contention model. The scheduler or the placement
+        chooses GPUs for the ranks; the `hosts` of the jobs are ignored.
     policies : Policies
     faults : Faults
-        Fault events. If jobs run by a model, only failures of servers with ``restart``, and
-        repairs.
+        Fault events. If jobs run by a model, these may only be failures of servers with
+        ``restart``, and repairs.
     seed, record
         As for `netsim.simulate`.
     factors : array
-        Factor by which computation is slower, per server.
+        Factor by which computation is slower, for each server.
     allocator : Allocator or None
         The allocator if jobs run on the fabric; None if they run by a model.
     observe_interval : float

@@ -59,7 +59,7 @@ class OnEdge:
     setting : EdgeSetting
         The system, the jobs and the seed, checked against the needs of the policies.
     workload : EdgeWorkload
-        The workload that the jobs come from.
+        The workload from which the jobs of `setting` were taken.
     scheduler : object
         See `netsim.schedulers.registry.make_scheduler`.
     kind : TransportKind
@@ -169,10 +169,10 @@ class OnEdge:
             self._teller.tell(self.now, self._run.times())
 
     def settle(self) -> None:
-        """See `Target.settle`: the last step is the end of the last job."""
+        """See `Target.settle`; nothing to do, as the last step is the end of the last job."""
 
     def see_symmetry(self) -> None:
-        """See `Target.see_symmetry`: there is none."""
+        """See `Target.see_symmetry`; does nothing here."""
 
     def close(self) -> None:
         """See `Target.close`."""

@@ -152,7 +152,7 @@ class OnNetwork(Clocked):
                        self.faults.most_capacity, slowed, taken)
 
     def see_symmetry(self) -> None:
-        """See `Target.see_symmetry`: if rates depend on flows alone, and none is recorded."""
+        """See `Target.see_symmetry`; done only if rates depend on paths alone, not on coflows."""
         self._sees_symmetry = (
             self.fabric.allocator.by_flow_alone and self.recorder.tells_coflows_at_most
             and not self.faults.touch_jobs and self.faults.parts is self.network

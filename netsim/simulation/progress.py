@@ -25,11 +25,11 @@ def show_progress(progress: bool | Callable[[int, int], None], total: int,
     ----------
     progress : bool or callable
         Whether to draw a bar on standard error if that is a terminal or a notebook; or a function
-        to call instead.
+        that is called with ``(done, total)`` instead.
     total : int
         Number of items.
     label : str
-        Name of the items.
+        Name of the items, in the plural.
     """
     if not progress:
         yield lambda done, total: None
@@ -43,7 +43,7 @@ def show_progress(progress: bool | Callable[[int, int], None], total: int,
 @contextmanager
 def show_runs(progress: bool | Callable[[int, int, int], None], total: int, done: int
               ) -> Iterator[Callable[[bool], None]]:
-    """Yield a function to call after each run, with whether it failed.
+    """Yield a function ``report(failed)`` to call after each run; it shows the progress.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def show_runs(progress: bool | Callable[[int, int, int], None], total: int, done
         numbers of runs done and failed, their rate and the time left; or a function to call with
         the numbers of runs done, failed, and in total.
     total, done : int
-        Number of all runs, and of those that were finished before.
+        Number of all runs, and of those that had been done before.
     """
     if not progress:
         yield lambda failure: None

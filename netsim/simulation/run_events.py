@@ -20,19 +20,19 @@ class RunEvent:
     Attributes
     ----------
     kind : str
-        ``"job-arrived"``, ``"job-started"`` (it has sent its first bytes; on a cluster or an
+        ``"job-arrived"``, ``"job-started"`` (the job has sent its first bytes; on a cluster or an
         edge-cloud, it has got GPUs or workers), ``"job-preempted"``, ``"job-done"``,
-        ``"coflow-valid"``, ``"coflow-done"``, ``"decision"`` (of the allocator), or
-        ``"capacity"`` (of a link has changed).
+        ``"coflow-valid"`` (the coflow has become valid), ``"coflow-done"``, ``"decision"`` (of the
+        allocator), or ``"capacity"`` (the capacity of a link has changed).
     at_s : float
-        Simulated time of the event, in seconds. With an observe interval, the time at which it is
-        noticed.
+        Simulated time of the event, in seconds. With an observe interval, the time at which the run
+        notices the event.
     job, coflow : int or None
         Ids of the job and the coflow, as in the tables of results.
     link : str or None
-        The name of a link.
+        The name of the link whose capacity has changed.
     capacity : float or None
-        Its capacity from now on, in bytes per second.
+        The capacity of the link from now on, in bytes per second.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class RunEvent:
 
 
 def check_kind(kind: str) -> str:
-    """Return a kind of event.
+    """Return a kind of event unchanged, after checking that it exists.
 
     Raises
     ------

@@ -40,30 +40,31 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     ----------
     network : Topology, Cluster, EdgeCloud, str or path
         A network, or the name or file of one, see `read_network`; a cluster of servers with GPUs;
-        or an edge-cloud. On an edge-cloud, `placement` and `execution` are not supported, and
-        `allocator`, `observe_interval`, `events` and links and decisions in `record` only with
-        ``transport="fabric"``.
+        or an edge-cloud. On an edge-cloud, `placement` and `execution` are not supported.
+        `allocator`, `observe_interval`, `events`, and the tables links and decisions in `record`
+        are supported there only with ``transport="fabric"``.
     workload : Workload, sequence of JobSpec, str or path
         A workload, a sequence of jobs, or the name or file of a workload, see `read_workload`. On
         an edge-cloud, an `EdgeWorkload` or a sequence of `EdgeJob`.
     allocator : str, mapping, Allocator or class
         Policy that decides the bandwidth of flows; see `netsim.allocators.make_allocator`.
     observe_interval : quantity
-        If positive, such as ``"10ms"``, events are noticed and bandwidth is decided only at
-        multiples of this interval. If 0, at the exact instants.
+        If positive, such as ``"10ms"``, events are noticed and bandwidth is allocated only at
+        multiples of this interval. If 0, this happens at the exact instants of events.
     seed : int
         Seed of the placement of jobs without hosts, and of the workload if it is given by name or
         path.
     until : quantity, optional
         Time at which to stop, whether or not all jobs have finished.
     record : sequence of str
-        Tables to keep: jobs (always), coflows, flows, links, decisions. On an edge-cloud, chunks,
-        training, held, workers, servers and ps are always kept, and may be named.
+        Tables to keep: jobs (kept always), coflows, flows, links, decisions; see `Result`. On an
+        edge-cloud, the tables chunks, training, held, workers, servers and ps are always kept, and
+        may be named.
     timeline : bool
         Whether to keep the coflows, links and decisions that `netsim.write_timeline` needs, even if
-        `record` does not name these tables. This does not change the run. Links that are kept only
-        for the timeline have mean rates between events, and decisions that leave an allocation in
-        force are not listed separately.
+        `record` does not name these tables. This does not change the run. If links are kept only
+        for the timeline, their rates are means between events. If decisions are kept only for the
+        timeline, those that do not change the allocation may be left out.
     events : sequence of FaultEvent or mapping
         Changes, failures and repairs of links and hosts: ``{"at": "5s", "kind": "fail", "host": 3,
         "restart": True}``, ``{"at": "7s", "link": "egress-3", "capacity": "1Gbps"}``.
@@ -73,9 +74,9 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     check : bool
         Whether to check that each allocation is feasible, which costs a few percent of the run.
     scheduler : str, mapping or object, optional
-        The policy that decides when jobs start on a cluster, ``"fifo"`` by default, or where and
-        when they or their chunks train on an edge-cloud, ``"a-online"`` by default; see
-        `netsim.schedulers.registry.make_scheduler`.
+        On a cluster, the policy that decides when jobs start; ``"fifo"`` by default. On an
+        edge-cloud, the policy that decides where and when jobs or their chunks train;
+        ``"a-online"`` by default. See `netsim.schedulers.registry.make_scheduler`.
     placement : str, mapping or Placement, optional
         On a cluster, the policy that chooses the GPUs of a job, for schedulers that do not choose
         them; see `netsim.placements.registry.make_placement`. The default is that of the
@@ -85,8 +86,8 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         ``"asrpt"``, without an allocator; or as coflows on the ``"fabric"``, with the allocator.
         See `netsim.engine.registry.make_execution`.
     epsilon : float
-        On an edge-cloud, the speed-up of workers: training takes 1 / (1 + epsilon) of its nominal
-        time.
+        On an edge-cloud, the speed-up of workers, at least 0: training takes 1 / (1 + epsilon) of
+        its nominal time.
     transport : str, mapping or object
         On an edge-cloud, how chunks reach workers and exchange gradients: in nominal times
         (``"constant"``), or as flows over the links (``"fabric"``). See
@@ -94,14 +95,15 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     preemption : mapping or Preemption, optional
         On a cluster, what jobs keep when they are preempted or lose a server, and what it costs,
         such as ``{"keep": "fraction", "checkpoint_s": "5s", "restore_s": "10s"}``; see
-        `netsim.engine.preemption.Preemption`. By default whole iterations, at no cost.
+        `netsim.engine.preemption.Preemption`. By default, they keep whole iterations, at no cost.
     symmetry : bool
         Whether identical ranks of a job made by `netsim.llm_job` may be simulated once, if no other
         job uses their links. This changes no result. It applies to networks under max-min fairness,
         if flows, links and decisions are not recorded.
     progress : bool or callable
         Whether to show a progress bar on a terminal or in a notebook; or a function to call with
-        the numbers of coflows done and in total, or of jobs on a cluster or an edge-cloud.
+        the number of coflows done and the number of all coflows. On a cluster or an edge-cloud,
+        these are numbers of jobs.
 
     Returns
     -------

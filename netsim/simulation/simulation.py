@@ -168,7 +168,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
     @property
     def now(self) -> float:
-        """The time in seconds; once all jobs have finished, the time of the last end."""
+        """The time in seconds; once all jobs have finished, the time at which the last did."""
         return self._target.now
 
     @property
@@ -180,12 +180,13 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     def env(self) -> simpy.Environment:
         """The SimPy environment of the run, for your own processes beside it.
 
-        Their events are events of the run, which ends with its last job.
+        Events of these processes are events of the run. The run ends when its last job ends, even
+        if they have not ended.
 
         Raises
         ------
         InputError
-            On an edge-cloud whose transport has none.
+            On an edge-cloud whose transport has no environment.
         """
         return self._target.env
 
@@ -210,8 +211,8 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         """Return all jobs as they are now: the table `jobs` of a result, with a column `state`.
 
         The state is ``"to come"``, ``"waiting"`` (for GPUs, or for a lost host), ``"running"`` or
-        ``"done"``; on a cluster also ``"restoring"`` or ``"saving"`` progress. There, `gpus`,
-        `servers` and `placement` are those that a job has, or had last.
+        ``"done"``; on a cluster also ``"restoring"`` or ``"saving"`` (its progress). On a cluster,
+        `gpus`, `servers` and `placement` are those that a job holds, or those that it held last.
         """
         return self._target.jobs_now()
 
@@ -237,15 +238,15 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     def see_symmetry(self) -> None:
         """Simulate identical ranks once, as `netsim.simulate` does; call it before the first step.
 
-        The run must then not be inspected or changed before its end, which is not checked.
+        The run must then not be inspected or changed before its end; this is not checked.
         """
         self._target.see_symmetry()
 
     def close(self) -> None:
         """Free the memory of the run, which can then neither continue nor be inspected.
 
-        Otherwise Python frees it some time after the last use, as for any large object with
-        circular references. Results that were taken remain.
+        Without this call, Python's garbage collector frees the memory some time after the last use.
+        Results that `result` has returned remain valid.
         """
         self._target.close()
 
@@ -270,7 +271,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         Parameters
         ----------
         link : str, int or tuple
-            Its name or number, or its two nodes.
+            Name or number of the link, or its two nodes.
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
@@ -325,7 +326,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         Raises
         ------
         InputError
-            If there are no such events, or the function cannot be called.
+            If there is no such kind, or the function is not callable.
         """
         if not callable(function):
             raise InputError(f"the listener for {kind!r} must be a function, not {function!r}")
@@ -339,8 +340,8 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     def events(self) -> Iterator[RunEvent]:
         """Continue the run, and yield its events one by one, until all jobs have finished.
 
-        Between two events, the run is held at the time of the first, and may be inspected, changed
-        and forked. After a ``break``, it can be continued in any way.
+        When an event has been yielded, the run is held at the time of the event, and may be
+        inspected, changed and forked. After a ``break``, the run can be continued in any way.
         """
         found: deque[RunEvent] = deque()
         hear, settled = partial(self._note, found), False
@@ -379,14 +380,13 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     def fork(self) -> Simulation:
         """Return an independent copy with the same future, to the last bit.
 
-        Time and memory are those for what is active now, not for the past. Policies are copied,
-        listeners are not.
+        Time and memory depend on what is active now, not on the length of the past. Policies are
+        copied, listeners are not.
 
         Raises
         ------
         InputError
-            In a listener, or if something cannot be copied: a policy, or a SimPy process of your
-            own.
+            If a listener calls it, or if a policy or a SimPy process of your own cannot be copied.
         """
         self._refuse_while_stepping("fork")
         other, target = copy(self), self._target

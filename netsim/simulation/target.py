@@ -48,9 +48,9 @@ class Target(Protocol):
     Attributes
     ----------
     counts : {"coflows", "jobs"}
-        Unit of progress.
+        What progress is counted in.
     total, done : int
-        Number of coflows or jobs in total, and so far.
+        Number of all coflows or jobs, and of those completed so far.
     ended : bool
         Whether all jobs have finished.
     now : float
@@ -84,7 +84,7 @@ class Target(Protocol):
 
     @property
     def env(self) -> simpy.Environment:
-        """The SimPy environment of the run, at its time; see `Simulation.env`."""
+        """The SimPy environment of the run, at the current time; see `Simulation.env`."""
 
     def begin(self) -> None:
         """Prepare the first step."""
@@ -138,7 +138,7 @@ class Target(Protocol):
         """Return the coflows that are active now; see `Simulation.active`."""
 
     def flows(self) -> pd.DataFrame:
-        """Return their flows; see `Simulation.flows`."""
+        """Return the flows that have not ended; see `Simulation.flows`."""
 
     def links(self) -> pd.DataFrame:
         """Return the links; see `Simulation.links`."""
@@ -156,10 +156,10 @@ class Target(Protocol):
         """Change links, hosts or switches now; see `Simulation.fail`."""
 
     def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
-        """Call `tell` with each event from now on; None stops that."""
+        """Call `tell` with each event from now on; None stops the calls."""
 
     def shared(self) -> list[Any]:
-        """Return the objects that copies may share with it, because they never change."""
+        """Return the objects that copies of the target may share, because they never change."""
 
     def policies(self) -> Mapping[str, Any]:
         """Return the policies by their kind, such as ``"allocator"``, for messages."""
@@ -215,7 +215,7 @@ class Clocked:
         """See `Target.see_symmetry`; does nothing by default."""
 
     def hold_at(self, limit: float) -> None:
-        """See `Target.hold_at`: an empty event keeps the fabric from running ahead of that time."""
+        """See `Target.hold_at`; an event at that time keeps the fabric from running past it."""
         call_at(self.env, limit, priority=LAST)
 
     def settle(self) -> None:
@@ -434,7 +434,7 @@ def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finis
     ----------
     jobs : sequence of JobSpec or EdgeJob
     arrival_s, start_s, finish_s, lower_bound_s : ndarray of float, shape (jobs,)
-        In seconds; NaN if it has not happened.
+        In seconds; NaN for what has not happened.
     iterations, ranks, coflows : array_like of int, shape (jobs,)
     nbytes : array_like of float, shape (jobs,)
     **more

@@ -24,8 +24,8 @@ __all__ = ["Teller"]
 class Teller:
     """Makes events from what the parts of a run report; a `netsim.recording.recorder.Listener`.
 
-    Events that the fabric has processed by itself are told when the fabric reports that the clock
-    has reached them. Copies tell nobody.
+    The fabric may process events before the clock reaches them. Listeners are told of these when
+    the fabric reports that the clock has reached them. Copies of a teller tell nobody.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ class Teller:
     recorder : Recorder
     fabric : FabricProcess or None
     starts : bool
-        Whether the first byte of a job is its start, because nothing else reports starts.
+        Whether a job counts as started when it sends its first byte, because nothing else reports
+        starts.
     """
 
     def __init__(self, env: Clock, recorder: Recorder, fabric: FabricProcess | None,
@@ -49,7 +50,7 @@ class Teller:
         return Teller(*deepcopy((self._env, self._recorder, self._fabric), memo), self._starts)
 
     def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
-        """Call `tell` with each event from now on; None stops that."""
+        """Call `tell` with each event from now on; None stops the calls."""
         if (tell is None) != (self._tell is None):
             self._recorder.told = None if tell is None else self
             if self._fabric is not None:
@@ -94,7 +95,7 @@ class Teller:
     # --- what processes of jobs do, now ------------------------------------------------
 
     def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
-        """Tell listeners of a coflow that a process submits."""
+        """Tell listeners that a job process submits a coflow."""
         demand = job.graph.demands[stage]
         coflow = self._recorder.number(job, iteration, stage)
         if demand is not None and demand.overhead_s:
@@ -104,7 +105,7 @@ class Teller:
 
     def coflow_done(self, job: JobProcess, iteration: int, stage: int,
                     transfer: CoflowEvent | None) -> None:
-        """Tell listeners of the end of a coflow that a process has submitted."""
+        """Tell listeners that a coflow submitted by a job process has ended."""
         if transfer is not None:
             self.say("coflow-done", job.index,
                      coflow=self._recorder.number(job, iteration, stage))
@@ -117,11 +118,11 @@ class Teller:
     # --- what the fabric does by itself, maybe ahead of the clock -----------------------
 
     def chains_done(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
-        """Keep completed coflows of chains until the clock has reached their end."""
+        """Keep completed coflows of chains, to tell of each when the clock reaches its end."""
         self._done.append((done, last))
 
     def flush(self) -> None:
-        """Tell listeners what the fabric has done by now; see `FabricProcess.told`."""
+        """Tell listeners of all events that the fabric has processed up to now."""
         done, self._done = self._done, []
         fabric = self._fabric
         assert fabric is not None

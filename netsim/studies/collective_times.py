@@ -51,7 +51,8 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
         The number of ranks; by default one per host.
     sizes : quantity or iterable of quantity, optional
         In bytes, as nccl-tests count them (see `netsim.collectives.schedule`); by default powers
-        of 2 from 8 bytes to 1 GiB. A barrier, and an all-to-all by a matrix, have one time.
+        of 2 from 8 bytes to 1 GiB. Not used for a barrier, and for an all-to-all given by a matrix;
+        these have a single row.
     algorithm : str, optional
         An algorithm of the pattern, a file with a program of MSCCL (``.xml``), or ``"auto"`` or
         ``"fastest"``; by default that of the pattern.
@@ -64,10 +65,11 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
         (`netsim.gpu_cluster`), or one per rank.
     costs : mapping, optional
         Parameters of ``"auto"`` or ``"fastest"``, instead of those that follow from the network.
-        For ``"auto"``, these are the rate of the slowest port of the hosts. Among GPUs of servers,
-        it is the rate of NVLink on one server; on several servers, it is the smaller one of that
-        and the rate of all NICs of a server; the generation of the GPUs is used as well. For
-        ``"fastest"``, they are the slowest port, the largest latency of a path, and the overhead.
+        For ``"auto"``, the default is a rate: that of the slowest port of the hosts. If hosts are
+        GPUs, it is the rate of NVLink for ranks on one server, and the smaller of this rate and the
+        rate of all NICs of a server for ranks on several servers; the generation of the GPUs is
+        used as well. For ``"fastest"``, the defaults are the rate of the slowest port, the largest
+        latency of a path, and the overhead.
     allocator : str, mapping or Allocator
         As for `netsim.simulate`.
     **options

@@ -58,7 +58,7 @@ class Comparison:
     spec : mapping or None
         The resolved experiment, if there was one.
     baseline : str or None
-        The label that the others are compared with; None stands for the first.
+        Label of the policy with which the others are compared; None stands for the first policy.
     """
 
     results: Mapping[str, Result]
@@ -77,7 +77,7 @@ class Comparison:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row per allocator and one for the lower bound; see `netsim.analysis.comparison`."""
+        """One row per policy, and one for the lower bound; see `netsim.analysis.comparison`."""
         return table_of(self.results, self.baseline)
 
     @property
@@ -95,7 +95,7 @@ class Comparison:
         Parameters
         ----------
         baseline : str, mapping, class or Allocator, optional
-            A label, or the allocator as it was given. By default, `Comparison.baseline`.
+            A label, or the policy as it was given to `compare`. By default, `Comparison.baseline`.
         short, narrow
             As for `netsim.classify_coflows`.
 
@@ -131,11 +131,12 @@ class Comparison:
         Parameters
         ----------
         kind : {"bars", "cdf", "classes", "slowdown", "timeline", "utilisation", "usage"}
-            Total JCTs over the lower bound; distributions of JCTs or CCTs; mean CCTs over
-            those of the baseline, by class; slowdowns by class; active jobs and coflows
-            over time, on an edge-cloud workers instead of coflows; the utilisation of links, or of
-            the workers of an edge-cloud, over time; on a cluster, GPUs in use and jobs that wait
-            over time.
+            ``"bars"``: total JCTs, divided by the lower bound. ``"cdf"``: distributions of JCTs or
+            CCTs. ``"classes"``: mean CCTs, divided by those of the baseline, by class of coflow.
+            ``"slowdown"``: slowdowns by class. ``"timeline"``: active jobs and coflows over time;
+            on an edge-cloud, workers instead of coflows. ``"utilisation"``: the utilisation of
+            links, or of the workers of an edge-cloud, over time. ``"usage"``: on a cluster, GPUs in
+            use and jobs that wait over time.
         of : str, optional
             As for `Result.plot`; and the GPUs that ``"usage"`` counts, ``"held"`` (by default) or
             ``"running"``.
@@ -165,7 +166,7 @@ class Comparison:
         ----------
         folder : path-like
         format : {"csv", "parquet"}
-            Of the tables of runs; see `netsim.Result.save`.
+            Format of the tables of runs; see `netsim.Result.save`.
 
         Raises
         ------
@@ -237,8 +238,8 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
     schedulers : sequence or mapping
         Schedulers to compare instead of allocators, on a cluster or an edge-cloud.
     baseline : str, mapping, class or Allocator, optional
-        The policy that the others are compared with: its label, its name with options, such as
-        ``"dclas:weights=strict"``, or as it was given. By default the first.
+        The policy with which the others are compared: its label, its name with options, such as
+        ``"dclas:weights=strict"``, or the policy as it was given. By default the first policy.
     **settings
         Other keyword arguments of `netsim.simulate`.
 
@@ -373,7 +374,7 @@ def _compared(experiment: Experiment) -> tuple[str, Sequence[PolicyTable]]:
 
 
 def with_known_baseline(experiment: Experiment) -> Experiment:
-    """Return an experiment without its baseline, if that is not one of the compared policies."""
+    """Return an experiment, without its baseline if this is not one of the compared policies."""
     kind, tables = _compared(experiment)
     table = experiment.compare
     if table.baseline is not None:

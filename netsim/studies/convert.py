@@ -19,7 +19,7 @@ __all__ = ["convert", "explicit"]
 def explicit(workload: Workload, network: Topology | None = None, seed: int = 0) -> Workload:
     """Return a workload with explicit stages instead of patterns, and with a host for each rank.
 
-    On the same network it runs exactly as `workload` does under `seed`.
+    On the same network, the returned workload runs exactly as `workload` does with the same `seed`.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def convert(
     source, target, format, to, **options
         As for `netsim.traces.convert`.
     seed : int, optional
-        Seed of everything random in the workload, and of the placement.
+        Seed of all random numbers of the workload, and of the placement.
     network : Topology, str or path, optional
         Network on which jobs without hosts are placed. If it is a big switch, a JSON file also
         describes it, for `netsim.read_network`.

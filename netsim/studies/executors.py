@@ -131,7 +131,7 @@ def one_by_one(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
 
 
 def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]:
-    """Compute all runs in new processes; yields as `one_by_one`, in order of completion.
+    """Compute all runs in new processes; yield as `one_by_one` does, in order of completion.
 
     If a process is killed, its runs are repeated one at a time, to find the one that failed.
     """
@@ -208,7 +208,7 @@ def _end_with_parent(end: Connection) -> None:
 
 
 def on_dask(tasks: Sequence[Task], scheduler: str) -> Iterator[tuple[int, Outcome]]:
-    """Compute all runs on a Dask cluster; yields as `pooled`.
+    """Compute all runs on a Dask cluster; yield as `pooled` does.
 
     Dask itself repeats the runs of a worker that is lost.
 
@@ -302,7 +302,7 @@ class _Cores:
 
 def on_slurm(tasks: Sequence[Task], jobs: int, options: Mapping[str, Any], folder: Path
              ) -> Iterator[tuple[int, Outcome]]:
-    """Compute all runs in jobs of Slurm; yields as `pooled`.
+    """Compute all runs in jobs of Slurm; yield as `pooled` does.
 
     If a job fails or is cancelled, each of its runs is repeated in its own job.
 
@@ -314,7 +314,7 @@ def on_slurm(tasks: Sequence[Task], jobs: int, options: Mapping[str, Any], folde
         Options of `submitit.AutoExecutor.update_parameters`, such as ``timeout_min`` and
         ``slurm_partition``; and ``cluster``, the executor of submitit, ``"slurm"`` by default.
     folder : Path
-        Folder for tasks and logs, which all machines must see.
+        Folder for tasks and logs, on a file system that all machines share.
 
     Raises
     ------

@@ -77,7 +77,7 @@ def kind_of_folder(folder: str | Path) -> str:
     Raises
     ------
     InputError
-        If it is not a folder, or contains no results.
+        If the path is not a folder, or the folder contains no results.
     """
     return KINDS[_mark(folder)][0]
 
@@ -94,7 +94,7 @@ def load_folder(folder: str | Path, *, tables: Collection[str] | None = None) ->
     Raises
     ------
     InputError
-        If it contains no results, or they are damaged.
+        If the folder contains no results, or the results are damaged.
     """
     return KINDS[_mark(folder)][1](folder, tables=tables)
 

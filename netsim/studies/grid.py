@@ -95,7 +95,7 @@ class SweepRun:
 
     @cached_property
     def key(self) -> str:
-        """Hash of everything that the run depends on, netsim's code included; 16 hex digits.
+        """Hash of all that the run depends on, including netsim's code; 16 hexadecimal digits.
 
         Computed on first access, as runs of a comparison do not need it.
         """
@@ -109,12 +109,12 @@ class SweepRun:
 
 
 def refuse_twins(runs: Sequence[SweepRun]) -> None:
-    """Check that no two runs are the same, or have the same values in tables.
+    """Check that no two runs are identical, and that tables can tell them apart.
 
     Raises
     ------
     InputError
-        If two runs are; the message names the first two.
+        If two runs are identical or look the same in tables; the message names the first two.
     """
     keys: dict[str, SweepRun] = {}
     rows: dict[str, SweepRun] = {}
@@ -345,7 +345,7 @@ def _described(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe keyword arguments of `netsim.simulate` by plain values, for a key.
+    """Describe keyword arguments of `netsim.simulate` by plain values, to make a run's key.
 
     Raises
     ------

@@ -24,7 +24,7 @@ Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 
 
 def label_of(policy: Policy) -> str:
-    """Return the name of an allocator or preset, with the options that differ from its own.
+    """Return the name of an allocator or preset, with the options that differ from its defaults.
 
     Examples
     --------
@@ -81,13 +81,13 @@ def policy_label(kind: str, given: Any) -> str:
 
 
 def label_in(given: Any, labels: Collection[str], what: str = "baseline") -> str:
-    """Find the label of a policy that is given by label, or as where it was chosen.
+    """Find the label of a policy, which is given by its label or by name and options.
 
     Parameters
     ----------
     given : str, mapping, class or object
-        The label, also without ``__main__:`` as figures have it; or a policy, as `policy_label`
-        takes it. A text that is a label itself is that label.
+        The label, with or without ``__main__:``, which figures leave out; or a policy in any form
+        that `policy_label` accepts. A string that is a label is always taken as the label.
     labels : collection of str
     what : str
         The name of the thing in errors.
@@ -165,7 +165,7 @@ def policies_by_label(policies: Any, kind: str) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If there are none, two have the same label, or one is not a policy.
+        If there are no policies, two have the same label, or a value is not a policy.
     """
     if isinstance(policies, str) or not isinstance(policies, Sequence | Mapping):
         raise InputError(f"{kind}s must be a list or a mapping, not {policies!r}")

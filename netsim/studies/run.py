@@ -18,7 +18,7 @@ __all__ = ["adding_bound", "run", "run_experiment"]
 
 def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = False,
                    progress: bool | Callable[[int, int], None] = False) -> Result:
-    """Run an experiment with its own policies; `netsim.run`.
+    """Run an experiment with its own policies; available as `netsim.run`.
 
     Parameters
     ----------

@@ -241,6 +241,6 @@ class RunStore:
         Raises
         ------
         InputError
-            If it is missing, or cannot be read.
+            If the run is missing, or cannot be read.
         """
         return load_result(self._runs / key)

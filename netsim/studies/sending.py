@@ -42,7 +42,7 @@ def as_bytes(value: object) -> bytes:
 
 
 def digest_of(value: object, what: str) -> str:
-    """Hash a value, and its class if that is sent by value, to hexadecimal digits.
+    """Hash a value to hexadecimal digits, including its class if that is sent by value.
 
     Equal values may have different digests.
 
@@ -96,7 +96,7 @@ class _Timeless(cloudpickle.Pickler):
 
 
 def is_sent_whole(kind: type) -> bool:
-    """Whether a class cannot be imported elsewhere: defined in ``__main__`` or in a function."""
+    """Whether other processes cannot import a class, as it is in ``__main__`` or a function."""
     return kind.__module__ == _MAIN or "<locals>" in kind.__qualname__
 
 

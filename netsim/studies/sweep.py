@@ -74,18 +74,19 @@ def sweep(network: Any, workload: Any, *,
     allocator : as for `netsim.simulate`, or a list or mapping of these
     seed : int or iterable of int
     points : int or Points, optional
-        The number of points, and the method, for arguments and options of one policy that are given
-        as a `netsim.Range`. Each combination of the other arguments is simulated at each point.
+        The number of points to draw, and the method, if arguments or options of a single policy are
+        given as a `netsim.Range`. Each combination of the other arguments is simulated at each
+        point.
     workers : int
-        Number of processes. Policies that a script or a notebook defines are sent to them.
+        Number of processes. Policies that a script or a notebook defines are sent to the processes.
     folder : path-like, optional
-        Folder in which finished runs are stored, and found by a later call. If not given, results
-        are kept until the `Sweep` is deleted.
+        Folder in which finished runs are stored, so that a later call can use them. If not given,
+        results are kept until the `Sweep` is deleted.
     resume : bool
         Whether to use runs stored in the folder. If False, they are removed.
     dask : str, optional
         Address of a Dask scheduler, whose workers compute the runs instead of local processes.
-        While it has no workers, the sweep issues warnings and waits.
+        While the scheduler has no workers, the sweep issues warnings and waits.
     slurm : mapping, optional
         Have Slurm compute the runs, in `workers` jobs with these options of submitit, such as
         ``{"timeout_min": 60, "slurm_partition": "short"}``. All machines must see the folder.
@@ -217,14 +218,15 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     vary : mapping of str to sequence, or sequence of such mappings, optional
         Values of keys of the file: ``{"network.capacity": ["10Gbps", "40Gbps"], "allocator":
         ["parrot", "aalo-lbsf"]}``. By default, ``[sweep.vary]`` of the file. With several mappings,
-        all their grids are run, which helps if not all settings can be combined; a key that a grid
-        does not vary is ``"-"`` in its rows. `points` are drawn from values given as a
-        `netsim.Range`.
+        the grids of all of them are run; this helps if not all settings can be combined. In rows of
+        a grid that does not vary a key, the key's column is ``"-"``. From values given as a
+        `netsim.Range`, `points` are drawn.
     seeds : int or sequence of int, optional
-        The seeds, or their number, counted from that of the experiment. By default, those of the
-        file. All combinations get the same workload for a seed, unless the workload has its own.
+        The seeds, or their number; they then count up from the seed of the experiment. By default,
+        the seeds of the file. For a seed, all combinations get the same workload. If the workload
+        has its own seed, it is the same for all seeds.
     points : int or Points, optional
-        The number of points drawn from ranges, and the method; by default those of the file.
+        The number of points drawn from ranges, and the method; by default as the file says.
     workers, folder, resume, dask, slurm, progress
         As for `sweep`.
 

@@ -57,10 +57,10 @@ class Sweep:
         The varied settings, except the seed.
     table : DataFrame
         A row per run, in order of the grid: `columns`, seed, the numbers of `Result.summary`,
-        over_lower_bound (total JCT over the lower bound), key.
+        over_lower_bound (total JCT divided by its lower bound), key.
     failures : DataFrame
         A row per run that failed: `columns`, seed, error, key, details. If the run can be written
-        as an experiment file, that is ``failed/<key>.toml``.
+        as an experiment file, this file is ``failed/<key>.toml`` in the folder.
     missing : int
         Number of runs without a result, failed ones included.
     experiment : mapping
@@ -70,8 +70,8 @@ class Sweep:
     code : str
         Version of the code that computed the runs; see `netsim.studies.code_version`.
     baseline : str or None
-        The policy that ratios refer to, if the experiment names one; None stands for the first of
-        the grid.
+        Label of the policy to which ratios refer, if the experiment names it; None stands for the
+        first policy of the grid.
     units : mapping of str to str
         Units of columns whose values were drawn from a range with units: ``"s"``, ``"B"`` or
         ``"B/s"``.
@@ -180,8 +180,8 @@ class Sweep:
             The varied column to compare. By default, the policy if one was varied, else the first
             column.
         baseline : optional
-            A value of that column; a policy also as it was given. By default, `Sweep.baseline` if
-            the column has it, else the first value.
+            A value of this column. A policy may also be given as it was given to the sweep. By
+            default, `Sweep.baseline` if it is a value of the column, else the first value.
         metric : str
             A column of the table.
 
@@ -229,7 +229,7 @@ class Sweep:
     def compared(self) -> str:
         """The column that is compared by default: the policy if one was varied, else the first.
 
-        If several kinds of policies were varied, the one that the baseline belongs to.
+        If several kinds of policies were varied, it is the kind to which the baseline belongs.
 
         Raises
         ------
@@ -254,7 +254,7 @@ class Sweep:
         Returns
         -------
         Sweep
-            The same runs; `table`, `failures` and `grid` have texts in these columns.
+            The same runs. `table`, `failures` and `grid` have strings in the converted columns.
         """
         written = {}
         for name, unit in self.units.items():
@@ -343,14 +343,15 @@ class Sweep:
         Parameters
         ----------
         kind : {"bars", "sweep", "cdf", "scatter"}
-            A metric as bars, or as lines over a varied setting other than the allocator, with 95 %
-            intervals; distributions over all seeds; or a metric as the colour of dots, for points
+            ``"bars"``: a metric as bars, with 95 % confidence intervals. ``"sweep"``: a metric as
+            lines over a varied setting other than the policy, with the same intervals. ``"cdf"``:
+            distributions over all seeds. ``"scatter"``: a metric as the colour of dots, for points
             drawn from two ranges.
         of : str, optional
-            The metric; ``"jct"`` or ``"cct"`` for ``"cdf"``.
+            The metric to draw; for ``"cdf"``, ``"jct"`` or ``"cct"``.
         x : str, optional
-            For ``"sweep"`` and ``"scatter"``: the varied setting on the x axis; by default the one
-            with the most values, except policies.
+            For ``"sweep"`` and ``"scatter"``: the varied setting on the x axis; by default the
+            setting with the most values, policies excepted.
         y : str, optional
             For ``"scatter"``: the varied setting on the y axis.
         hue : str, optional

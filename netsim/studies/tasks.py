@@ -83,13 +83,13 @@ class SentTask:
     ----------
     task : ExperimentTask or CallTask
     code : str
-        Version of the code that must run the task; see `code_version`.
+        Version of the code with which the task must be run; see `code_version`.
     sources : str
-        Digest of the files of that code; see `digest_of_files`.
+        Digest of the files of this code; see `digest_of_files`.
     modules : sequence of str
         User-defined modules, which are part of `code`.
     classes : mapping of str to object
-        Objects of ``__main__`` that the task names.
+        Objects of ``__main__`` that the task refers to by name.
     files : mapping of str to str
         Digests of the files that the task reads, by path.
     """
@@ -107,7 +107,7 @@ class SentTask:
         Raises
         ------
         InputError
-            If the version of the code differs here, or a file has changed.
+            If the version of the code on this machine differs, or a file has changed.
         """
         put_in_main(self.classes)
         for module in self.modules:
@@ -123,7 +123,7 @@ class SentTask:
 
 
 def policies_of_call(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """Make the policies of a call, and describe them for the key of the run.
+    """Make the policies of a call of `netsim.simulate`, and describe them for the run's key.
 
     Returns
     -------

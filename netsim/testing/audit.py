@@ -36,7 +36,7 @@ class Asked(NamedTuple):
     changed : tuple of str
         Parts of the view that it changed.
     out_of_line : tuple of int
-        Waiting jobs whose keys now differ from those in the order.
+        Waiting jobs whose current keys differ from those by which they are ordered.
     """
 
     now: float
@@ -88,12 +88,12 @@ class Record:
             len(each.gpus) for each in self.segments if each.got <= now < each.free)
 
     def saves(self, now: float) -> bool:
-        """Whether a job saves its progress after all events of an instant."""
+        """Whether any job saves its progress after all events of an instant."""
         return any(each.stop <= now < each.free for each in self.segments)
 
 
 def audit(record: Record) -> Iterator[str]:
-    """Yield descriptions of what does not add up in a run."""
+    """Yield a description of each inconsistency in the record of a run."""
     yield from _gpus_held_twice(record)
     for number, job in enumerate(record.case.jobs):
         yield from (f"job {number} {fault}" for fault in (

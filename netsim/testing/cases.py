@@ -62,7 +62,7 @@ class Case:
                          information=information, sees_running=sees_running)
 
     def bytes_sent(self) -> tuple[tuple[float, ...], ...]:
-        """Return the bytes that each flow has sent; `sent` itself may hold fractions."""
+        """Return the bytes that each flow has sent; the field `sent` may hold fractions instead."""
         return tuple(tuple(part * size for _, _, size in flows) if isinstance(part, float)
                      else part for flows, part in zip(self.coflows, self.sent, strict=True))
 
@@ -72,7 +72,7 @@ class Case:
                 for f, nbytes in enumerate(sent) if nbytes < self.coflows[c][f][2]]
 
     def smaller(self) -> Iterator[Case]:
-        """Yield simpler cases: without a coflow or a flow, or with some arguments at default."""
+        """Yield simpler cases: with a coflow or flow less, or with default values of arguments."""
         if len(self.coflows) > 1:
             for c in range(len(self.coflows)):
                 kept: dict[str, Any] = {name: _without(getattr(self, name), c) for name in

@@ -30,13 +30,13 @@ _HISTORY = History(np.array([0, 0, 1, 2]), np.array([0, 0, 0, 0]), np.array([2.0
 
 @dataclass(frozen=True)
 class Submitted:
-    """A job, with the time of its iterations, which schedulers do not know.
+    """A job, with its iteration time, which schedulers do not know.
 
     Parameters
     ----------
     ranks : int
     arrival_s, iteration_s : float
-        Arrival, and time of an iteration on any GPUs, in seconds.
+        Arrival time, and time of an iteration, which is the same on all GPUs; in seconds.
     iterations, group : int
     estimate_s : float
     slices : int
@@ -137,7 +137,7 @@ class ClusterCase:
         return replace(self, jobs=tuple(jobs))
 
     def smaller(self) -> Iterator[ClusterCase]:
-        """Yield simpler cases: without a job, a loss, a cost, a server or a GPU; simpler jobs."""
+        """Yield simpler cases: with a job, loss, cost, server or GPU less, or with simpler jobs."""
         if len(self.jobs) > 1:
             for place in range(len(self.jobs)):
                 yield replace(self, jobs=_without(self.jobs, place))
@@ -236,7 +236,7 @@ def draw_jobs(pick: Pick, size: int, slices: bool = False) -> ClusterCase:
 
 
 def draw_run(pick: Pick, size: int) -> ClusterCase:
-    """Draw jobs on a cluster, what a preemption keeps and costs, and now and then lost servers.
+    """Draw jobs on a cluster, options of preemption, and sometimes losses of servers.
 
     All times are multiples of a quarter of a second, so that events often coincide.
     """

@@ -26,22 +26,22 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
     capacities, and must not change the view. Its answer must not depend on
 
     - the instance: fresh instances give equal answers on equal views;
-    - the numbers of hosts, the presence of idle jobs, or, unless the allocator declares
-      ``order_free = False``, the order in which a coflow lists its flows. Hosts and flows are only
-      reordered on big switches, where that changes no path. Coflows are sorted by validity and
-      jobs by arrival, so these orders may matter;
+    - how hosts are numbered, or whether there are idle jobs;
+    - the order in which a coflow lists its flows, unless the allocator declares ``order_free =
+      False``. Hosts and flows are only reordered on big switches, where this changes no path.
+      Coflows are sorted by validity and jobs by arrival, so these orders may matter;
     - the unit of time, unless it declares ``time_free = False``, and the unit of bytes, unless it
       declares ``scale_free = False``;
     - anything that it declares not to know: bytes not sent yet if its ``information`` is
       ``"agnostic"``, coflows not emitted yet unless it is ``"job-clairvoyant"``.
 
-    If an agnostic policy returns an order, only the order must not depend on sizes. The rates may,
-    because the fabric, which serves the coflows in this order, knows the sizes. If a policy has a
+    If an agnostic policy returns an order, only the order must be independent of sizes. The rates
+    may depend on sizes, because the fabric knows them when it serves the coflows. If a policy has a
     ``compiled_rule``, ``allocate`` and the rule must give the same rates.
 
     If it claims to be ``work_conserving``, each unfinished flow must cross a full link. Unless it
-    declares ``stall_free = False``, some flow must get a rate, or the policy ask to be woken, as
-    long as there is a coflow none of whose flows needs a failed link.
+    declares ``stall_free = False``, some flow must get a rate, or the policy must ask to be woken,
+    as long as there is a coflow none of whose flows needs a failed link.
 
     Parameters
     ----------

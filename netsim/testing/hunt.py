@@ -31,7 +31,7 @@ class Trial(Protocol):
     def example(self) -> str: ...
 
     def smaller(self) -> Iterator[Self]:
-        """Yield trials on smaller examples, those that leave out most first."""
+        """Yield trials on smaller examples, the smallest first."""
 
 
 class RefusableTrial(Trial, Protocol):
@@ -39,7 +39,7 @@ class RefusableTrial(Trial, Protocol):
 
     @property
     def refusal(self) -> InputError | None:
-        """The error with which it refuses the example; None if it accepts it."""
+        """The error with which the thing under test refuses the example; None if it accepts it."""
 
 
 T = TypeVar("T", bound=Trial)
@@ -52,7 +52,7 @@ class Promise(NamedTuple, Generic[T]):
     Attributes
     ----------
     broken : str
-        The message about a thing that breaks the promise.
+        The message about a policy, pattern or network that breaks the promise.
     find_fault : callable
         Returns the fault in a trial, or None if the promise is kept.
     """

@@ -20,7 +20,7 @@ _OF: dict[Callable[..., None], dict[str, Promise[Any]]] = {
 
 
 def promises_of(check: Callable[..., None]) -> dict[str, str]:
-    """List the promises that a check is about.
+    """List the promises that a check tests.
 
     Parameters
     ----------
@@ -30,16 +30,16 @@ def promises_of(check: Callable[..., None]) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        For each name, what is said of one that breaks the promise; in the order of the check.
+        For each name, the message about a policy that breaks the promise; in the order of checking.
 
     Raises
     ------
     InputError
-        If it is none of the checks of `netsim.testing`.
+        If the argument is not a check of `netsim.testing`.
 
     Examples
     --------
-    With pytest, each is a test of its own::
+    With pytest, each promise can be a separate test::
 
         @pytest.mark.parametrize("promise", promises_of(check_allocator))
         def test_promise(promise):

@@ -35,10 +35,10 @@ def check_pattern(pattern: Any, *, ranks: Iterable[int] = range(1, 10), nbytes: 
 
     It must return at least one stage, with distinct names and no coflow ids, without cyclic
     dependencies, and with flows between existing ranks only. It may refuse some numbers of ranks
-    with an `InputError`, but not all of them. It must be pure: the stages depend on the number of
-    ranks alone, and sizes only on that, on `nbytes` and on draws of the generator. Sizes must be
-    proportional to `nbytes`, unless it declares ``scale_free = False``; then the stages may depend
-    on `nbytes` as well.
+    with an `InputError`, but not all of them. It must be pure: the stages may depend only on the
+    number of ranks, and sizes only on the number of ranks, `nbytes` and the random generator. Sizes
+    must be proportional to `nbytes`, unless the pattern declares ``scale_free = False``; then the
+    stages may depend on `nbytes` as well.
 
     Parameters
     ----------

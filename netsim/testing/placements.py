@@ -33,11 +33,12 @@ def check_placement(placement: Any, *, promises: Iterable[str] | None = None,
                     examples: int = 100, seed: int = 0) -> None:
     """Check on random clusters that a placement keeps its promises.
 
-    It must give a job as many distinct GPUs as it has ranks, chosen from the free ones in its
-    scope, with all slices of a replica on one server unless it declares ``keeps_slices = False``.
-    It must not change its arguments, must choose the same GPUs for the same seed, and must be able
-    to place any job on an idle cluster. If it has a method ``pick``, that must agree with ``scope``
-    and ``choose``. Examples that it refuses, by its ``needs`` or ``suits``, are skipped.
+    The placement must give a job as many distinct GPUs as the job has ranks, chosen from the free
+    GPUs that ``scope`` returned. All slices of a replica must be on one server, unless the
+    placement declares ``keeps_slices = False``. It must not change its arguments, must choose the
+    same GPUs for the same seed, and must be able to place any job on an idle cluster. If it has a
+    method ``pick``, the result must agree with ``scope`` and ``choose``. Examples that the
+    placement refuses, by its ``needs`` or ``suits``, are skipped.
 
     Parameters
     ----------

@@ -56,21 +56,21 @@ def check_scheduler(scheduler: Any, *, placement: Any = None,
                     ) -> None:
     """Check on random jobs that a scheduler keeps its promises.
 
-    Every decision must be legal: a job starts on as many free GPUs as it needs, one that is
-    preempted holds GPUs and has not been started at this very instant, and GPUs of a job that saves
-    its progress are not free. Every job must end. The scheduler must not change the view. Its
+    Every decision must be legal: a job must start on as many free GPUs as it needs, and a preempted
+    job must hold GPUs and not have been started at the same instant. GPUs of a job that saves its
+    progress are not free. Every job must end. The scheduler must not change the view. Its
     decisions must be the same in each run with the same seed and, unless it declares
     ``clairvoyant = True``, must not depend on the number of iterations that a job has not made yet
     or on jobs that have not arrived.
 
-    If it claims to be ``work_conserving``, no job may be left waiting that would fit after its
-    decision, unless another job saves its progress; this is checked with placements that take any
-    free GPUs. Examples include preemption with its costs, the loss of servers, and iteration times
+    If it claims to be ``work_conserving``, its decision must leave no job waiting that would still
+    fit, unless another job saves its progress. This is checked with placements that take any free
+    GPUs. Examples include preemption with its costs, the loss of servers, and iteration times
     that are independent of estimates. Examples that the scheduler refuses, by its ``needs``,
     ``suits`` or ``begin``, are skipped.
 
-    Keys of a scheduler by `netsim.schedulers.in_order.InOrder` must not change while jobs wait,
-    unless its ``see`` returns these jobs.
+    If the scheduler derives from `netsim.schedulers.in_order.InOrder`, the keys of waiting jobs
+    must not change, unless the method ``see`` of the order returns these jobs.
 
     Each run is audited, too: no GPU is held twice, progress that was kept is not lost, costs are
     paid where they are due, and what jobs held adds up.
@@ -80,7 +80,8 @@ def check_scheduler(scheduler: Any, *, placement: Any = None,
     scheduler : str, mapping, object or class
         As for `netsim.simulate`. A fresh instance is made for each run.
     placement : str, mapping, Placement or class, optional
-        Placement for schedulers that do not choose GPUs themselves. By default that of runs.
+        Placement for schedulers that do not choose GPUs themselves. By default the one that runs
+        use by default.
     promises : iterable of str, optional
         Names of the promises to check; see `netsim.testing.promises_of`. By default all.
     examples : int

@@ -32,11 +32,11 @@ def check_topology(network: Topology | str | Path | Callable[[], Topology], *,
                    pairs: int = 400, seed: int = 0) -> None:
     """Check that a network keeps its promises.
 
-    Its links must have distinct names and finite, positive capacities. `to_networkx` must return
-    them with their ends, and `from_networkx` must build the same links from that graph. Between
-    any two hosts there must be a route of links that leads from one to the other without using a
-    link twice. From a host to itself there must be no route, or one out and back if
-    ``loopback_uses_ports``. A flow (src, dst, key) must always get the same route, whatever other
+    The links must have distinct names and finite, positive capacities. `to_networkx` must return
+    the links with their ends, and `from_networkx` must build the same links from that graph. There
+    must be a route from any host to any other host, which does not use a link twice. From a host to
+    itself there must be no route or, if ``loopback_uses_ports`` is set, a route out of the host and
+    back. A flow (src, dst, key) must always get the same route, whatever other
     flows are routed with it.
 
     Parameters

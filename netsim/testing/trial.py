@@ -64,7 +64,7 @@ class Trial:
 
     @cached_property
     def allocator(self) -> Allocator:
-        """An instance from which declarations are read."""
+        """An instance of the allocator, used only to read what it declares."""
         return make_allocator(self.policy)
 
     @cached_property
@@ -84,7 +84,7 @@ class Trial:
                         ).revisit_at
 
     def rng(self) -> np.random.Generator:
-        """Return the generator of variations, the same for each promise and each smaller case."""
+        """Return the random generator of variations, with the same seed for all promises."""
         return np.random.default_rng(self.seed)
 
     def ask(self, view: FabricView) -> Allocation:
@@ -115,7 +115,7 @@ class Trial:
 
     def difference(self, other: Case, what: str, *, factor: float = 1.0,
                    places: list[int] | None = None) -> str | None:
-        """Describe how the answer to an equivalent case differs, if it does.
+        """Describe how the answer to an equivalent case differs; None if it does not.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ __all__ = ["more_ahead", "more_unsent", "rename_hosts", "renumber_jobs", "reorde
 
 
 def rename_hosts(case: Case, names: Sequence[int]) -> Case:
-    """Give host h of a big switch the number ``names[h]``; its ports move with it."""
+    """Renumber the hosts of a big switch, with their ports: host h becomes ``names[h]``."""
     hosts = case.network.hosts
     link = [*names, *(hosts + name for name in names)]
     capacity = case.network.capacity.copy()
@@ -64,7 +64,7 @@ def renumber_jobs(case: Case, numbers: Sequence[int]) -> Case:
 
 
 def scale_time(case: Case, factor: float) -> Case:
-    """Measure time in units `factor` times as long, so that rates grow by that factor."""
+    """Measure time in units `factor` times as long, so that rates are `factor` times as large."""
     return replace(
         case, network=with_capacity(case.network, factor * case.network.capacity),
         capacity={link: factor * value for link, value in case.capacity.items()},
@@ -74,7 +74,7 @@ def scale_time(case: Case, factor: float) -> Case:
 
 
 def scale_bytes(case: Case, factor: float) -> Case:
-    """Measure bytes in units of 1/factor, so that sizes and rates grow by that factor."""
+    """Measure bytes in units of 1/factor, so that sizes and rates are `factor` times as large."""
     return replace(
         case, network=with_capacity(case.network, factor * case.network.capacity),
         capacity={link: factor * value for link, value in case.capacity.items()},
@@ -86,7 +86,7 @@ def scale_bytes(case: Case, factor: float) -> Case:
 
 
 def more_unsent(case: Case, factors: Sequence[float]) -> Case:
-    """Multiply the bytes that each flow of the view has yet to send by its factor."""
+    """Multiply the bytes that each flow has yet to send by the flow's factor."""
     sent = case.bytes_sent()
     coflows = [list(flows) for flows in case.coflows]
     for (c, f), factor in zip(case.open_flows(), factors, strict=True):
@@ -96,6 +96,6 @@ def more_unsent(case: Case, factors: Sequence[float]) -> Case:
 
 
 def more_ahead(case: Case, seconds: float) -> Case:
-    """Give each job more coflows to send later, the first job most."""
+    """Give each job more coflows to send later; the first job gets most of them."""
     return replace(case, ahead_s=tuple(ahead + seconds / (1 + job)
                                        for job, ahead in enumerate(case.ahead_s)))

@@ -38,8 +38,8 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
               information: Information = "clairvoyant", sees_running: bool = True) -> FabricView:
     """Build by hand the view that an allocator would see.
 
-    As on the fabric, flows without bytes, complete flows and free loopback flows are not in the
-    view.
+    As on the fabric, the view leaves out flows without bytes, flows that are complete, and loopback
+    flows that use no link.
 
     Parameters
     ----------
@@ -55,17 +55,19 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     valid_s : sequence of float, optional
         Instant at which each coflow became valid. By default 0.
     now : float, optional
-        The current instant. By default that at which the last coflow became valid.
+        The current instant. By default, the instant at which the last coflow became valid.
     weight : sequence of float, optional
         Weight of each coflow. By default 1.
     deadline_s : sequence of float, optional
         Instant by which each coflow should finish. By default inf, that is, no deadline.
     capacity : mapping of link to quantity, optional
-        Current capacity of links, by name or id, that differ from the network; 0 for a failed one.
+        Current capacity, by name or number, of the links whose capacity has changed; 0 for a failed
+        link.
     arrival_s, attained, completed, ahead_s, longest_s : sequence, optional
-        For each job: its arrival, the bytes and the number of its completed coflows, the time
-        alone in seconds of all coflows that it has yet to emit, and that of the longest coflow it
-        has emitted. By default 0; for the longest, that of the job's active coflows.
+        For each job: its arrival, the bytes of its completed coflows, and their number; the sum of
+        gamma, in seconds, over the coflows that it has yet to emit; and the largest gamma of the
+        coflows that it has emitted. By default 0; for `longest_s`, the largest gamma of the job's
+        active coflows.
     running : sequence of sequences of int, optional
         For each job, hosts on which it runs in addition to those of its active flows. By default
         none, so that jobs without active flows do not run.

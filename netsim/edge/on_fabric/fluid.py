@@ -17,10 +17,11 @@ __all__ = ["Fluid"]
 class Fluid:
     """The mode ``"fluid"``: a mini-batch takes m + G + q / push rate + q / pull rate.
 
-    A chunk has two flows while it trains, of the bytes that it has left to push and to pull. The
-    allocator gives them rates as if they sent all the time. Of these rates, they use q bytes per
-    duration of a mini-batch, so that they end when the training does. See
-    `netsim.edge.on_fabric.training.Training`.
+    Here m and G are the times of computation and of the update, and q is the size of the gradients.
+    While a chunk trains, it has one flow with all bytes that it has left to push, and one with all
+    that it has left to pull. The allocator gives them rates as if they sent all the time. Each flow
+    uses less than its rate: it sends q bytes in the time that a mini-batch takes. So the flows end
+    when the training does. See `netsim.edge.on_fabric.training.Training`.
     """
 
     def __init__(self, traffic: EdgeTraffic) -> None:
@@ -81,7 +82,7 @@ class Fluid:
         return True
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
-        """Return the rates that flows use of those given; see `RateCappedAllocator`."""
+        """Return the rates that flows use, given the allocated rates; see `RateCappedAllocator`."""
         traffic = self._traffic
         chunk, which = traffic.decoded(limit)
         exchange = which > 0

@@ -39,7 +39,7 @@ class FabricGround(EdgeLinks):
     setting : EdgeSetting
     sharing : LinkSettings
     mode : str
-        As for `FabricTransport`.
+        As for `FabricTransport`: ``"fluid"``, ``"exact"`` or ``"sync"``.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class FabricGround(EdgeLinks):
     # --- data -----------------------------------------------------------------------------
 
     def upload(self, job: int, chunks: Ints, server: Ints, delay: Floats) -> CoflowEvent:
-        """Upload chunks of a job, numbered within it; see `Uploads.send`."""
+        """Upload chunks of a job, given by their numbers within the job; see `Uploads.send`."""
         return self._uploads.send(job, self._setting.first[job] + chunks, server, delay)
 
     def forget(self, job: int, uploads: Iterable[CoflowEvent]) -> None:
@@ -82,8 +82,8 @@ class FabricGround(EdgeLinks):
     def train(self, job: int, servers: Ints, kept: float, ended: Callable[[], None]) -> None:
         """Train a job, one worker per given server, from the end of this instant on.
 
-        It continues where it was. If it had another number of workers, each worker starts with the
-        fraction `kept` of its training done.
+        The job continues where it stopped. If its number of workers has changed, each worker starts
+        with the fraction `kept` of its training done.
         """
         gang = self._gangs.get(job)
         if gang is None or len(gang.workers) != len(servers):

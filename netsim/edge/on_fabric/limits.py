@@ -24,12 +24,13 @@ class RateCappedAllocator(Allocator):
     inner : Allocator
         The allocator that decides.
     use : callable
-        Function of the limit of each flow (see `PerFlowCapNetwork`) and of the rate that it is
-        given, both of shape (flows,), that returns the rate that it uses, which is not higher.
+        ``use(limit, rates)`` takes the number of the limit of each flow (see `PerFlowCapNetwork`)
+        and its allocated rate, both of shape (flows,). It returns the rate that each flow uses,
+        which is not higher.
     first : int
-        The link that is limit 0.
+        Number of the link that is limit 0.
     check : bool
-        Whether to report infeasible rates even if the rates used would be feasible.
+        Whether to report allocated rates that are infeasible, even if the rates used are feasible.
     """
 
     def __init__(self, inner: Allocator, use: Callable[[Ints, Floats], Floats], first: int,
@@ -51,7 +52,7 @@ class RateCappedAllocator(Allocator):
         return self._inner.counts
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Ask the inner allocator for rates, and return the rates that flows use of these."""
+        """Ask the inner allocator for rates, and return the rates that flows use."""
         given = self._inner.allocate(view)
         if not isinstance(given, Allocation):
             return given

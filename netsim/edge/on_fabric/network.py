@@ -14,10 +14,11 @@ __all__ = ["PerFlowCapNetwork"]
 
 
 class PerFlowCapNetwork(Topology):
-    """A network with one additional link per flow, whose capacity is the flow's highest rate.
+    """A network with an additional link per flow, whose capacity is the highest rate of the flow.
 
-    A flow with the key k crosses limit k after the links of its path, so that any allocator
-    respects the limit. A flow from a host to itself crosses its limit only.
+    These links are called limits. A flow with the key k crosses limit k after the links of its
+    path, so that any allocator respects the limit. A flow from a host to itself crosses only its
+    limit.
 
     Parameters
     ----------
@@ -28,9 +29,10 @@ class PerFlowCapNetwork(Topology):
     Attributes
     ----------
     first : int
-        The link that is limit 0; the links before it are those of the network.
+        Number of the link that is limit 0; lower numbers are the links of the network.
     codes : ndarray of int, shape (limits,)
-        The purpose of each limit, which is also the ECMP key of its flow. Never changed in place.
+        The chunk and the purpose of each limit as one number, which is also the ECMP key of its
+        flow. Never changed in place.
     """
 
     def __init__(self, network: Topology, limits: int) -> None:
@@ -50,7 +52,7 @@ class PerFlowCapNetwork(Topology):
         return np.arange(known, known + limits)
 
     def limit(self, limits: NDArray[np.int64], rates: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Set limits, in bytes per second; return their links."""
+        """Set the capacities of limits, in bytes per second; return the numbers of their links."""
         links = self.first + limits
         self.capacity.flags.writeable = True
         self.capacity[links] = rates

@@ -73,8 +73,8 @@ class Rounds:
     """The modes ``"exact"`` and ``"sync"``.
 
     In mode ``"exact"``, chunks are independent. In mode ``"sync"``, all chunks of a job that are in
-    training push in one coflow, the PS updates when it has received all of them, and they pull in
-    one coflow. A chunk that starts in the meantime waits for the next round. See
+    training push in one coflow, the PS updates when all gradients have arrived, and all these
+    chunks pull in one coflow. A chunk that starts in the meantime waits for the next round. See
     `netsim.edge.on_fabric.training.Training`.
 
     Parameters
@@ -103,7 +103,7 @@ class Rounds:
         self._traffic.batches[chunk] = math.ceil(batches - _ROUNDING)
 
     def begin(self, chunk: int, host: int, ps: int) -> None:
-        """Add a chunk to the next round of its group."""
+        """Add a chunk to the next round of the chunks with which it trains."""
         key = self._key(chunk)
         group = self._groups.setdefault(key, _Group())
         group.joining.append(chunk)
@@ -188,7 +188,7 @@ class Rounds:
     def left(self, chunk: int) -> float:
         """Return the number of mini-batches that a chunk in training has left, with fractions.
 
-        A fraction is measured by the time that the phases should take.
+        The fraction of the current mini-batch is the time that its remaining phases should take.
         """
         group = self._groups.get(self._key(chunk))
         if group is None or chunk not in group.members or group.phase == _PHASES:
@@ -216,7 +216,7 @@ class Rounds:
     def stop(self, chunk: int) -> bool:
         """Stop a chunk; return whether it stopped at once.
 
-        If not, `EdgeTraffic.stopped` is called when it stops.
+        If it did not, `Callbacks.stopped` is called when it stops.
         """
         group = self._groups.get(self._key(chunk))
         if group is None:

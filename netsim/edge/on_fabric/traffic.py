@@ -37,10 +37,10 @@ class Callbacks(NamedTuple):
     ended : callable
         Called with a chunk that has trained on all its mini-batches.
     stopped : callable
-        Called with a chunk that has stopped some time after it was told to.
+        Called with a chunk that has stopped later than the call of `Training.stop`.
     paused : callable
-        Called without arguments if some chunk is between two mini-batches, so that `go` has to be
-        called.
+        Called without arguments when a chunk is between two mini-batches, so that `Training.go` has
+        to be called.
     """
 
     ended: Callable[[int], None]
@@ -52,8 +52,8 @@ class EdgeTraffic:
     """Sends coflows and sets timers on behalf of chunks.
 
     The chunks of all jobs are numbered consecutively. The network limits the rate of each flow of a
-    chunk. A chunk has a limit for its upload, one for its pushes and one for its pulls. If it is
-    uploaded again, each further upload has a limit of its own.
+    chunk: a chunk has a limit for its upload, another for its pushes, and another for its pulls. If
+    it is uploaded again, each further upload has a limit of its own.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class EdgeTraffic:
         Seconds per mini-batch in which a worker computes, in which the PS updates, and their sum;
         at the augmented speed.
     gradient : ndarray of float, shape (chunks,)
-        Bytes that are pushed per mini-batch, and as many pulled.
+        Bytes that are pushed per mini-batch; as many are pulled.
     exchange : ndarray of float, shape (chunks,)
         Seconds per mini-batch that push and pull should take together.
     batches : ndarray of float, shape (chunks,)
@@ -143,7 +143,7 @@ class EdgeTraffic:
         return self._env.now
 
     def after(self, seconds: float, then: Callable[..., None], *args: Any) -> Timer:
-        """Call a function after some seconds, unless the timer that is returned is cancelled."""
+        """Call a function after some seconds; return a timer by which the call can be cancelled."""
         timer = self._env.timeout(seconds)
         timer.callbacks.append(partial(_call, then, args))
         return timer
@@ -153,7 +153,7 @@ class EdgeTraffic:
         timer.callbacks.clear()
 
     def limit_of(self, chunk: int, *, pull: bool) -> int:
-        """Return the limit of the flow that a chunk pushes, or pulls."""
+        """Return the limit of the flow in which a chunk pushes, or pulls if `pull` is set."""
         return int(self._limits[LIMITS * chunk + (_PULL if pull else _PUSH)])
 
     @property
@@ -170,7 +170,7 @@ class EdgeTraffic:
         return self._add(LIMITS * chunks, further=True)
 
     def decoded(self, limits: Ints) -> tuple[Ints, Ints]:
-        """Return the chunk of each limit, and which of its limits it is; 0 are uploads."""
+        """Return the chunk of each limit, and the purpose of the limit as a number (0: upload)."""
         chunk, which = np.divmod(self._network.codes[limits], LIMITS)
         return chunk, which
 

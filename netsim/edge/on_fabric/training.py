@@ -26,7 +26,7 @@ class Training(Protocol):
     """
 
     def restart(self, chunk: int, batches: float) -> None:
-        """Set the mini-batches that a chunk that does not train has left; none has begun."""
+        """Set the number of mini-batches left of a chunk that is not training."""
 
     def begin(self, chunk: int, host: int, ps: int) -> None:
         """Prepare to train a chunk on a host, with a PS on host `ps`, once `go` is called."""
@@ -37,15 +37,14 @@ class Training(Protocol):
     def stop(self, chunk: int) -> bool:
         """Stop a chunk; return whether it stopped at once.
 
-        In mode ``"sync"``, a chunk that stops at once stops all chunks that it trains together
-        with.
+        In mode ``"sync"``, a chunk that stops at once also stops the other chunks of its round.
         """
 
     def left(self, chunk: int) -> float:
         """Return the number of mini-batches that a chunk in training has left, with fractions."""
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
-        """Return the rates that flows use of those given; see `RateCappedAllocator`."""
+        """Return the rates that flows use, given the allocated rates; see `RateCappedAllocator`."""
 
 
 def check_mode(mode: str, preemption: str | None) -> None:

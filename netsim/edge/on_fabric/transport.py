@@ -34,23 +34,26 @@ _STOP = LAST - 1
 class FabricTransport:
     """Uploads and exchanges are flows over the links of an edge-cloud, under an allocator.
 
-    The upload of a chunk is a flow of its bytes from the site of its job. The upload delay of the
-    job limits its rate, and the chunk is ready when its own flow has ended. The uploads of a job
-    are one coflow. A worker pushes gradients to the PS of the job and pulls parameters from it,
-    each at most at the job's bandwidth. Schedulers still use estimates: the upload delays of the
-    jobs, and the remaining mini-batches at the jobs' own speed.
+    The upload of a chunk is a flow of its bytes from the site of its job. Its rate is limited so
+    that it takes at least the upload delay of the job. A chunk is ready when its own flow has
+    ended, although all uploads of a job are one coflow. A worker pushes gradients to the parameter
+    server (PS) of the job and pulls parameters from it, each at most at the job's bandwidth.
+    Schedulers still use estimates: the upload delays that jobs declare, and the time that the
+    remaining mini-batches take at the declared bandwidth.
 
     Parameters
     ----------
     mode : {"fluid", "exact", "sync"}
         ``"exact"``: each mini-batch is computed, pushed, updated and pulled, where push and pull
         are coflows of one flow. ``"sync"``: the chunks of a job that are in training push in one
-        coflow, for which the update waits, and pull in one coflow. ``"fluid"``: both flows of a
-        chunk exist while it trains, and their rates determine the duration of a mini-batch; this
-        takes a few events per chunk rather than per mini-batch.
+        coflow, the update begins when it has arrived, and they pull in one coflow. ``"fluid"``: a
+        chunk pushes and pulls continuously while it trains, and the rates of these two flows
+        determine the duration of a mini-batch; this takes a few events per chunk rather than per
+        mini-batch.
     preemption : {"finish", "drop", "pause"}, optional
-        What a chunk that is displaced does with its mini-batch: finish it first (the default
-        except in ``"fluid"``), repeat it later, or resume it later (always so in ``"fluid"``).
+        What a displaced chunk does with its current mini-batch. ``"finish"``: finish it first (the
+        default in the modes ``"exact"`` and ``"sync"``). ``"drop"``: stop at once, and repeat it
+        later. ``"pause"``: stop at once, and resume it later (the only choice in ``"fluid"``).
 
     Raises
     ------
@@ -76,7 +79,7 @@ class FabricTransport:
 
     @property
     def why_not_whole(self) -> str | None:
-        """Why schedulers of whole jobs cannot use these options; None if they can."""
+        """Why schedulers of whole jobs do not support these options; None if they do."""
         if self.preemption in (None, "pause"):
             return None
         return (f"preemption {self.preemption!r} is for schedulers of chunks; a whole job always "

@@ -19,14 +19,14 @@ _NONE = -2
 
 
 class Uploads:
-    """Uploads of chunks from the sites of their jobs, each of which ends by itself.
+    """Uploads of chunks from the sites of their jobs; each chunk is ready when its own flow ends.
 
     Parameters
     ----------
     setting : EdgeSetting
     traffic : EdgeTraffic
     arrived : callable
-        Called with a chunk, and the server to which it has been uploaded; or `CLOUD`.
+        Called with a chunk and the server to which it has been uploaded, or `CLOUD`.
     """
 
     def __init__(self, setting: EdgeSetting, traffic: EdgeTraffic,
@@ -43,9 +43,9 @@ class Uploads:
         job : int
         chunks : ndarray of int, shape (uploads,)
         server : ndarray of int, shape (uploads,)
-            Where to, or `CLOUD`.
+            Destination of each upload: a server, or `CLOUD`.
         delay : ndarray of float, shape (uploads,)
-            Seconds that each upload takes at its highest rate; with 0 nothing is sent.
+            Seconds that each upload takes at its highest rate; if 0, the chunk arrives at once.
         """
         system, spec, traffic = self._setting.system, self._setting.jobs[job], self._traffic
         sent, limits = delay > 0, self._limits(chunks)
@@ -73,7 +73,7 @@ class Uploads:
             self._server = np.concatenate((self._server, np.full(more, _NONE)))
 
     def see(self, limits: Ints) -> None:
-        """Report the uploads that have ended, given the limits of all flows that have not."""
+        """Report the uploads that have ended, given the limits of all flows still in transit."""
         self._grow()
         gone = self._going.copy()
         gone[limits] = False

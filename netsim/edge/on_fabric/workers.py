@@ -185,7 +185,7 @@ class Workers:
         return float("inf") if self._unfinished[job] else float(self._last[job])
 
     def times(self) -> tuple[Floats, Floats]:
-        """Return when each job first trained, and when it ended, in seconds; else NaN."""
+        """Return when each job first trained, and when it ended, in seconds; NaN if it has not."""
         return self._first, np.where(self._unfinished > 0, np.nan, self._last)
 
     def log(self, ready: Floats, wasted: Floats) -> TransportLog:
