@@ -70,8 +70,8 @@ class VarysDeadline(Ordered):
     validity, as far as these fit. Coflows that have missed their deadline are backfilled.
 
     Departures from the paper: coflows that are not admitted may be backfilled, and options define
-    the allocation of remaining bandwidth. CoflowSim divides the bytes left by the time from validity
-    to the deadline instead of the time left, so that coflows at their guaranteed rates are late.
+    the allocation of remaining bandwidth. CoflowSim divides the bytes left by the whole time from
+    validity to deadline, instead of the time left, so that coflows at guaranteed rates are late.
     """
 
     rejected: str = "backfill"
@@ -94,7 +94,7 @@ class VarysDeadline(Ordered):
 
     @property
     def stall_free(self) -> bool:
-        """Whether all coflows may use remaining bandwidth; if not, rejected coflows wait forever."""
+        """Whether all coflows may use remaining bandwidth; if not, some may wait forever."""
         return self.work_conserving
 
     @property

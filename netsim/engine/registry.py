@@ -34,7 +34,7 @@ class CoflowContention(Contention):
 
 @dataclass(frozen=True, init=False)
 class IterationTime(Contention):
-    """Execution in which iteration times depend only on a job's own placement, as in A-SRPT."""
+    """The model by which schedulers plan jobs with fixed iteration times, as in A-SRPT."""
 
     needs: ClassVar[frozenset[str]] = frozenset(
         {"known iteration times", "equal servers", "no link events",

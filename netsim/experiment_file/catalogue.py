@@ -119,9 +119,10 @@ def details(kind: str, name: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``kind``, ``name`` and ``summary``. If it takes options, also ``options``, a mapping of each
-        to its default (`REQUIRED` if it has none), and ``doc``, the docstring without its summary;
-        options that refer to those of another class or function have the text found there.
+        ``kind``, ``name`` and ``summary``. If the thing takes options, also ``options``, a mapping
+        of each option to its default (`REQUIRED` if it has none), and ``doc``, the docstring
+        without its summary. If the docstring describes an option only by reference to another class
+        or function, ``doc`` has the description from there.
 
     Raises
     ------

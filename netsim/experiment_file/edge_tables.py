@@ -142,7 +142,7 @@ def refuse_unknown(table: object) -> None:
     InputError
         If there is a list of tables.
     Problems
-        If it does not exist; the message lists the formats, or the names, of edge-cloud jobs.
+        If the format or name does not exist; the message lists those that do.
     """
     if isinstance(table, list):
         raise InputError("must be a table on an edge-cloud, not a list")
@@ -257,9 +257,10 @@ def _need_of(problem: str) -> str:
 
 def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None
              ) -> Callable[[Result], Result]:
-    """Return a function that adds the LP bound, and a run's ratio to it, to the run's counts.
+    """Return a function that adds the LP bound, and its ratio to the total JCT, to a run's counts.
 
-    A run that was stopped before all jobs had finished has no ratio.
+    The ratio is the run's total JCT divided by the bound. It is left out if the run was stopped
+    before all jobs had finished.
 
     Parameters
     ----------

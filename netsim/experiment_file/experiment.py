@@ -102,7 +102,7 @@ class Experiment(Table):
     workload : WorkloadTable or WorkloadList
         A workload, or on a network or a cluster a list of several.
     scheduler : SchedulerTable or str, optional
-        On a cluster or an edge-cloud.
+        The scheduler, on a cluster or an edge-cloud.
     placement, execution : PlacementTable, ExecutionTable or str, optional
     preemption : PreemptionTable, optional
         On a cluster.
@@ -111,12 +111,12 @@ class Experiment(Table):
     epsilon : float
         On an edge-cloud, as for `netsim.simulate`.
     lp_bound : float, optional
-        On an edge-cloud, slot length in seconds with which to compute the LP bound; see
-        `netsim.lp_bound`.
+        On an edge-cloud: compute the LP bound, with slots of this length in seconds; see
+        `netsim.lp_bound`. Not computed by default.
     allocator : AllocatorTable or str
     events : list of EventTable
     stragglers : dict of str to float, optional
-        Slowdown factors by host.
+        Factors by which computation is slower, by host or server.
     compare : CompareTable
     sweep : SweepTable
 
@@ -431,7 +431,8 @@ class Experiment(Table):
         """Return the experiment as plain tables and values, with everything explicit.
 
         Ready-made descriptions and defaults are filled in; input files are given by path and
-        digest. ``Experiment(**resolved)`` gives the same results.
+        digest. If the returned value is called ``resolved``, ``Experiment(**resolved)`` gives the
+        same results.
         """
         # Without what only an edge-cloud has, other experiments are what they were before it.
         only = () if self.edge_cloud is not None else ("epsilon",)
@@ -468,7 +469,7 @@ def _built(network: NetworkTable | None) -> Topology | None:
 
 
 def table_at(keys: Any, path: Iterable[str | int]) -> Any:
-    """Return the table at a path of keys and of indices in lists."""
+    """Return the table at a path, which consists of keys, and indices in lists."""
     for part in path:
         keys = keys[part]
     return keys

@@ -19,7 +19,8 @@ __all__ = ["default_folder", "spec_hash"]
 def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:
     """Hash a resolved experiment and netsim's version to hexadecimal digits.
 
-    The contents of files count. Their paths, the description, and what a sweep varies do not.
+    The hash depends on the contents of files, but not on their paths, the description of the
+    experiment, or what a sweep varies.
     """
     spec = {key: value for key, value in resolved.items() if key not in ("description", "sweep")}
     for name in ("network", "workload"):

@@ -35,9 +35,9 @@ class KeyErrors(ValueError):
 def build(make: Callable[..., Built], table: Mapping[str, Any], skeleton: Sequence[str]) -> Built:
     """Return ``make(**table)``, and attribute its errors to keys of the table.
 
-    An error is attributed to the key without which there is none; if there is no such key, to one
-    without which there is another error. The key is then removed, unless it is in the skeleton, to
-    find further errors.
+    An error is attributed to a key whose removal leaves no error; if there is no such key, to a key
+    whose removal leads to another error. The key is then removed, unless it is in the skeleton, and
+    the search is repeated to find further errors.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ def build(make: Callable[..., Built], table: Mapping[str, Any], skeleton: Sequen
     table : mapping
         The keys and values.
     skeleton : sequence of str
-        Keys that `make` requires. Errors are attributed to them, in order, only if to no other key.
+        Keys that `make` requires. An error is attributed to one of them, in this order, only if it
+        cannot be attributed to another key.
 
     Raises
     ------
@@ -74,7 +75,7 @@ def _blame(make: Callable[..., Any], table: dict[str, Any], skeleton: Sequence[s
 
 def culprit(make: Callable[..., Any], table: Mapping[str, Any], skeleton: Sequence[str]
             ) -> tuple[str, str]:
-    """Return the key of a table without which there is no error, and the message of the error.
+    """Return the key to which an error is attributed, and the message of the error.
 
     Parameters
     ----------
@@ -84,8 +85,8 @@ def culprit(make: Callable[..., Any], table: Mapping[str, Any], skeleton: Sequen
     Returns
     -------
     key : str
-        The first such option, or else the first key of the skeleton in the table; "" if there is
-        neither.
+        The first key outside of the skeleton whose removal changes the error; if there is none, the
+        first key of the skeleton in the table; if there is none either, "".
     message : str
     """
     options = [key for key in table if key not in skeleton]

@@ -41,22 +41,22 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
         replaces.
     plugins : bool
         Whether the file may name user-defined code, ``"module:Class"``, which is then loaded. If
-        False, the file, and files that it names, may also not name files outside of its folder.
+        False, neither the file nor files that it names may refer to files outside of its folder.
     single : bool
         Whether to leave out the tables for comparisons and sweeps, without checking them.
 
     Returns
     -------
     Experiment
-        Paths in its `file` keys are relative to the experiment file, or to the current folder if
-        an override gave them.
+        Paths of its keys `file` are relative to the folder of the experiment file, or to the
+        current folder if an override gave them.
 
     Raises
     ------
     SpecError
-        If anything is wrong in the file; lists all problems, each with its key path and, if there
-        is one, the override that caused it. If the file names code or files that it must not,
-        nothing is loaded, and nothing outside of its folder is read.
+        If anything is wrong in the file; the message lists all problems, each with its key path
+        and the override that caused it, if any. If the file names code or files although it must
+        not, nothing is loaded, and nothing outside of its folder is read.
     UnknownNameError
         If there is neither a file nor a ready-made experiment of this name.
     """
@@ -132,7 +132,7 @@ class Draft:
         self.put(key, parse_value(text), setting)
 
     def put(self, key: str, value: Any, setting: str) -> None:
-        """Set a value; problems that it causes name the `setting`.
+        """Set a value; messages about problems that the value causes contain `setting`.
 
         Raises
         ------

@@ -36,8 +36,8 @@ class Range:
     low, high : quantity
         The ends: two numbers, or two quantities with units, as in ``"1ms"`` and ``"1s"``; 0 needs
         no unit. If both ends are whole numbers, such as ``4`` and ``64``, whole numbers are drawn.
-        Otherwise floats with six digits are drawn; with units, in seconds, bytes or bytes per
-        second.
+        Otherwise floats with six digits are drawn. If the ends have units, these floats are in
+        seconds, bytes or bytes per second.
     log : bool
         Whether values are uniform on a logarithmic scale instead of a linear one.
 
@@ -117,11 +117,12 @@ class Points:
     Parameters
     ----------
     count : int
-        The number of points. Equal points, which are possible with whole numbers, count once.
+        The number of points to draw. If draws are equal, which can happen with whole numbers, only
+        one of them is kept.
     method : {"latin-hypercube", "random"}
-        In a Latin hypercube, each of `count` equal parts of each range contains one point; it needs
-        the extra ``sample`` (SciPy). ``"random"`` draws points independently. A larger `count` then
-        keeps the points of a smaller one, so only the added points cost time.
+        ``"latin-hypercube"``: if each range is divided into `count` equal parts, each part contains
+        one point; needs the extra ``sample`` (SciPy). ``"random"``: points are drawn independently.
+        If `count` is increased, earlier points remain, and only the added points cost time.
     seed : int
         Seed of the draws; independent of the seeds of runs.
 
@@ -238,7 +239,7 @@ def check_points(vary: Mapping[str, Any], points: Points | None) -> None:
     Raises
     ------
     InputError
-        If not.
+        If there are ranges without points, or points without ranges.
     """
     ranges = [key for key, each in vary.items() if isinstance(each, Range)]
     if ranges and points is None:

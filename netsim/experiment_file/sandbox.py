@@ -75,7 +75,7 @@ def _values(tree: Any, path: str) -> Iterator[tuple[Any, Any, str, Any]]:
 def read_with(file: str | Path) -> Iterator[Path]:
     """Yield a file and the files that are read with it.
 
-    These are files named in a TOML description, and further tables of a trace.
+    The other files are those named in a TOML description, and further tables of a trace.
     """
     for path in (Path(file), *_named_in(Path(file))):
         yield path

@@ -174,7 +174,7 @@ class WorkloadTable(_SourceTable):
 
     @property
     def parts(self) -> dict[str, Workload]:
-        """The workload, under the key "" because no further key leads to it; see `built`."""
+        """The workload, in a mapping with the single key "", as for `WorkloadList.parts`."""
         return {"": self.built}
 
     def on(self, system: EdgeCloud) -> EdgeWorkload:
@@ -212,14 +212,15 @@ class WorkloadTable(_SourceTable):
 
 
 class PartTable(WorkloadTable):
-    """An entry of a list ``workload``: as `WorkloadTable`, and how its jobs join the others.
+    """An entry of a list ``workload``: a `WorkloadTable` with offsets of arrivals and ids.
 
     Attributes
     ----------
     arrival : quantity
-        Added to the arrivals of its jobs.
+        Time that is added to the arrival times of its jobs.
     id_offset : int, optional
-        Added to their ids; by default, ids continue after those of the previous entries.
+        Number that is added to the ids of its jobs; by default, ids continue after those of the
+        previous entries.
     """
 
     _JOINED: ClassVar[tuple[str, ...]] = ("arrival", "id_offset")
@@ -322,7 +323,7 @@ class ClusterTable(Table):
     nic, intra : quantity
         As for `netsim.Cluster`.
     draw_gpus : list of int, optional
-        Numbers of GPUs from which that of each server is drawn; an alternative to `gpus`.
+        Numbers from which the number of GPUs of each server is drawn; an alternative to `gpus`.
     seed : int
         Seed of these draws. By default, that of the experiment.
     """

@@ -69,7 +69,7 @@ class ActiveCoflows:
             transfer.complete()
 
     def has_sent_all(self, transfer: CoflowEvent, table: FlowTable) -> bool:
-        """Whether a coflow has sent its last byte, by a table that is up to date."""
+        """Whether a coflow has sent its last byte, according to a table that is up to date."""
         rows = table.coflows
         return transfer in self._on_their_way or bool(
             (rows["open"][rows["key"] == transfer.key] == 0).any())
@@ -126,7 +126,7 @@ class ActiveCoflows:
                 self._table.reroute(transfer.key, demand)
 
     def waiting(self) -> list[tuple[int, float, float]]:
-        """Return job, validity and deadline of coflows that are neither active nor complete."""
+        """Return job, valid time and deadline of coflows that are neither active nor complete."""
         return [(each.job, each.valid_s, each.valid_s + each.demand.deadline_s)
                 for each in (*self._waiting, *self._submitted, *self._on_their_way)]
 

@@ -15,10 +15,10 @@ _LATE = 2
 
 
 class Alarm:
-    """Rings once, at the earliest of the times set since it last rang.
+    """An alarm that rings at the earliest of the times set since it last rang.
 
-    An event already scheduled cannot be cancelled. If it is too late, an earlier one is scheduled
-    as well, so few events are ever pending.
+    A scheduled SimPy event cannot be cancelled. If it is later than a newly set time, an earlier
+    event is scheduled as well; otherwise no event is added, so few are ever pending.
 
     Parameters
     ----------

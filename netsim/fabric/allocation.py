@@ -29,8 +29,9 @@ _LEFTOVER = ("greedy", "maxmin", "none")
 class Event(enum.IntFlag):
     """What can happen between two decisions.
 
-    ``CAPACITY`` also covers flows that take other links, and coflows that are lost with their host.
-    ``JOB`` means that a job begins or ends. Only allocators with `Allocator.sees_running` get it.
+    ``CAPACITY`` is a change of a link's capacity; it also covers flows that are rerouted, and
+    coflows that are lost with their host. ``JOB`` means that a job begins or ends; only allocators
+    with `Allocator.sees_running` are told.
     ``ANY`` covers all events of coflows and links.
     """
 
@@ -56,17 +57,17 @@ class Allocation:
     rates : array_like of float, shape (flows,), optional
         Bytes per second for each flow of the view.
     shares : array_like of float, shape (coflows,), optional
-        For each coflow of the view, the multiple of its LP rates (remaining/gamma) at
-        which its flows send; 1 fills its effective bottleneck. Keeps each coflow's flows
-        in step, which the fabric simulates per coflow rather than per flow: much faster
-        for wide coflows.
+        For each coflow of the view, the multiple of its LP rates (remaining/gamma) at which its
+        flows send; 1 fills its effective bottleneck. The flows of a coflow then keep equal
+        progress (are in step), so that the fabric simulates coflows rather than flows, which is
+        much faster for wide coflows.
     weights : array_like of float, shape (flows,), or float, optional
         Share links max-min fairly by these weights, or by one weight for all flows. The fabric
         shares again whenever a flow ends, without asking the policy. The largest weight may be at
         most 1e12 times the smallest positive one.
     coflow_weights : array_like of float, shape (coflows,), optional
-        As `weights`, but one positive weight per coflow, which its unfinished flows split equally.
-        They split it again whenever a flow ends.
+        As `weights`, but one positive weight per coflow. The unfinished flows of a coflow split its
+        weight equally, and split it again whenever a flow ends.
     order : array_like of int, shape (coflows,), optional
         Serve coflows in this order. Each gets the largest share of its LP rates that still fits
         (MADD).
@@ -81,8 +82,8 @@ class Allocation:
         when a coflow becomes valid or completes, when a capacity changes, and at `revisit_at`. The
         bandwidth of a flow that has ended is idle until then.
     persistent : bool
-        Whether a single weight also applies to flows that become active later. The policy is then
-        not asked again.
+        With a single weight: whether it also applies to flows that become active later. If so, the
+        policy is not asked again.
     revisit_at : float
         When to ask the policy again even if nothing happens, in seconds.
     note : mapping of str to float, optional

@@ -103,7 +103,7 @@ class AllocationChecker:
             f"{self._table.used[link]:.6g} of {self._table.capacity[link]:.6g} bytes/s")
 
     def see_progress(self, asked: bool, next_end: float) -> bool:
-        """Raise an error if a policy keeps asking to be woken while no byte moves.
+        """Raise an error if no byte moves although the policy asks to be woken again and again.
 
         Returns
         -------

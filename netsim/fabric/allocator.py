@@ -32,11 +32,12 @@ class Allocator:
     information : {"clairvoyant", "agnostic", "job-clairvoyant"}
         What the policy may see, see `Information`; sizes that it may not see are NaN.
     wakes_on : Event
-        The events on which it is asked. It is also asked after each capacity change, and whenever
-        it has requested that.
+        The events on which the policy is asked. It is also asked after each capacity change, and at
+        the times that its allocations request (`revisit_at`).
     scale_free : bool
         Whether rates scale with the unit of bytes; False for a policy with absolute sizes, such as
-        thresholds of queues. `netsim.testing.check_allocator` tests this and the next three.
+        thresholds of queues. `netsim.testing.check_allocator` tests this claim, and those of the
+        next three attributes.
     time_free : bool
         Whether rates scale with the unit of time; False for a policy with absolute times, such as
         an interval or a longest wait.
@@ -52,8 +53,8 @@ class Allocator:
     work_conserving : bool
         Whether it claims to leave no bandwidth that an unfinished flow could use.
     asked_ahead : bool
-        Whether it may be asked ahead of SimPy's clock; False for a policy that uses anything
-        besides its view, such as the clock.
+        Whether the policy may be asked before SimPy's clock reaches the time of the decision; False
+        for a policy that uses anything besides its view, such as the clock.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -99,15 +100,15 @@ class Allocator:
     def reserves_gpus(self) -> bool:
         """Whether each coflow gets the part of the NICs that belongs to its GPUs. Default: False.
 
-        If so, the weight of a coflow of a placed job is that part, as a share of its LP rates.
-        Stages of a pipeline then send in turn, so that the parts suffice; see
+        If so, the weight of each coflow of a placed job is the share of its LP rates at which it
+        sends with this part. Stages of a pipeline then send in turn, so that the parts suffice; see
         `netsim.cluster.placed.nic_share` and ``placed_model``.
         """
         return False
 
     @property
     def work_conserving(self) -> bool:
-        """Whether the policy claims to leave no usable bandwidth. Default: False."""
+        """Whether the policy claims to leave no bandwidth that a flow could use. Default: False."""
         return False
 
     @property

@@ -20,7 +20,7 @@ def _none(coflows: object, jobs: object, now: float, order: object) -> None:
 
 
 class Asking(Ruling):
-    """Writes the answers of a policy where a compiled rule would write its own.
+    """Stores the answers of a Python policy where the event loop expects those of a compiled rule.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Asking(Ruling):
     Attributes
     ----------
     pending : Allocation or None
-        An answer that does not keep coflows in step. The loop stops for it.
+        An answer that does not keep the flows of coflows in step, so that the event loop must stop.
     """
 
     def __init__(self, table: FlowTable, ask: Callable[[float], Allocation]) -> None:

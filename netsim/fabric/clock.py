@@ -58,7 +58,7 @@ def _refuse_what_a_user_waits_for(event: simpy.Event) -> None:
 
 def call_at(env: simpy.Environment, at: float, act: Callable[[simpy.Event], None] | None = None,
             priority: int = _NORMAL) -> None:
-    """Call a function with an event at a given time, or now if that time is over.
+    """Call a function with a SimPy event at a given time, or now if that time is over.
 
     Without a function, the event only keeps the fabric from running past that time.
     """

@@ -28,10 +28,11 @@ class CoflowEvent(simpy.Event):
         Its place among the coflows of its job.
     demand : RoutedCoflow
     valid_s, begin_s : float
-        When its stage became valid, and when the coflow itself began, after its overhead.
+        When its stage became valid, and when its overhead was over, so that it could send; in
+        seconds.
     start_s, sent_s, finish_s : float
-        When its first byte was sent, when its last byte was sent, and when that arrived; NaN until
-        then.
+        When its first byte was sent, when its last byte was sent, and when its last byte arrived;
+        in seconds, NaN until then.
     key : int
         The key of its row in the fabric's table; 0 before it has one.
     """

@@ -91,9 +91,10 @@ def compiled(function: Callable[..., None] | None = None, *,
         ``"flows"``: flows are served by the bytes they have left, then by ``order.key[c]``, each
         with all that its links have left.
     leftover : {"none", "maxmin", "greedy"}
-        Who gets left-over bandwidth, with an order or queues. ``"none"``: nobody. ``"maxmin"``: the
-        flows of each coflow, in order and max-min fairly. ``"greedy"``: flow by flow, as much as
-        its links have left. The last two follow each flow on its own, which is slower.
+        Who gets left-over bandwidth, with an order or queues. ``"none"``: nobody. ``"maxmin"``: it
+        is offered to coflows in order, and the flows of a coflow share it max-min fairly.
+        ``"greedy"``: each flow in order takes as much as its links have left. With the last two,
+        each flow is simulated separately, which is slower.
     stretch : {"none", "all", "others"}
         Whether shares grow before coflows are served in order. ``"all"``: all shares, by the
         largest common factor that fits. ``"others"``: those of coflows without a share, to the
@@ -102,9 +103,9 @@ def compiled(function: Callable[..., None] | None = None, *,
         What the function may read; see `netsim.Information`. The fabric itself always knows sizes,
         even when it serves the order of an agnostic policy.
     wakes_on : {"coflow", "flow"} or Event
-        When it is asked. ``"coflow"``: when coflows come or end, or capacities change. ``"flow"``:
-        also when flows end. It makes no difference with bandwidth left over, queues or flows in
-        order: rates then follow the ends of flows without a call.
+        When the function is called. ``"coflow"``: when coflows come or end, or capacities change.
+        ``"flow"``: also when flows end. This makes no difference with queues, flows, or left-over bandwidth:
+        the fabric then sets rates again at each end of a flow without calling the function.
     reads : collection of str, optional
         The columns that are kept up to date; others are NaN, or -1. By default, all columns named
         in the function or in compiled functions that it calls.
@@ -129,8 +130,8 @@ def compiled(function: Callable[..., None] | None = None, *,
     Raises
     ------
     InputError
-        If the function has another signature, reads a column it may not know, or if arguments
-        contradict each other. Code that cannot be compiled raises the error at first use.
+        If the function has another signature or reads a column that it may not know, or arguments
+        contradict each other. If the code cannot be compiled, the error is raised at first use.
 
     Notes
     -----

@@ -54,8 +54,9 @@ def ignore(*_: Any) -> None:
 class EventLoop:
     """Runs from event to event in compiled code, ahead of the clock.
 
-    The loop is *held* if SimPy has an event before the loop's next one. It later resumes from
-    exactly that state. If the fabric changes first, the engine is written back to the rows.
+    The loop is *held* if SimPy has an event before the loop's next event. It later resumes from
+    exactly this state. If the fabric changes before that, the engine's state is written back to the
+    rows of the table.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ class EventLoop:
     now : float
         The time up to which bytes have been moved.
     end : float
-        When the next flow ends; equal to `now` if something has happened that others must act on.
+        When the next flow ends; equal to `now` if the fabric or a policy has to act now.
     crossing : float
         When the next coflow reaches its limit of sent bytes; inf if none will.
     ended : int
@@ -122,7 +123,7 @@ class EventLoop:
         self._run(parts, _NO_COFLOWS)
 
     def share_all(self, now: float, until: float) -> bool:
-        """As `share`, with weight 1 for all, and continue when coflows complete or come.
+        """As `share`, with weight 1 for all flows; continue when coflows complete or come.
 
         Returns
         -------
@@ -191,7 +192,7 @@ class EventLoop:
     def go_to(self, now: float) -> None:
         """Resume the loop, which is held, until an instant before its next event, and stop.
 
-        The rates in force are then in the rows, and `crossing` is of these.
+        The rates in force are then in the rows, and `crossing` holds for these rates.
         """
         self._goes_on(math.inf, math.inf)
         self._state["only_moves"] = self._state["together"] = True
@@ -214,7 +215,7 @@ class EventLoop:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Keep the loop held while coflows are added to the pools, where flows may move."""
+        """In this context, keep the loop held while coflows are added to the pools."""
         yield
         if isinstance(self._held, Parts):
             self._held = self._table.sharing.parts

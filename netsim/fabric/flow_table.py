@@ -181,7 +181,7 @@ class FlowTable:
     def admit(self, until: float, before: float = math.inf) -> None:
         """Activate the coflows that are valid by `until`, of jobs numbered below `before`.
 
-        They are taken in the order of their jobs.
+        They are activated in the order of their jobs.
         """
         if self.next_arrival > until:
             return
@@ -435,7 +435,7 @@ class FlowTable:
             self._fresh = False
 
     def leave_standing(self) -> None:
-        """Store bytes left and rates in the rows alone."""
+        """Write bytes left and rates to the rows, and drop all other copies of them."""
         self.sharing.end(self.coflows, self.flows)
         self.serving.end()
 
@@ -458,7 +458,7 @@ class FlowTable:
         return self.coflows["base"] * self.coflows["left"]
 
     def next_finishes(self) -> tuple[float, float]:
-        """Return when the next flow and coflow will complete; see `progress.next_finishes`."""
+        """Return when the next flow and the next coflow complete; see `progress.next_finishes`."""
         self.settle()
         return progress.next_finishes(self.coflows, self.flows, self.in_step)
 
@@ -477,7 +477,7 @@ class FlowTable:
         return progress.carried_between(*rows, self.in_step, start, end, len(self.capacity))
 
     def active(self) -> tuple[int, int, int]:
-        """Return how many jobs, coflows and flows have bytes left to send."""
+        """Return the numbers of jobs, coflows and flows that have bytes left to send."""
         unfinished = self.coflows["open"]
         count = np.count_nonzero(unfinished)
         jobs = (self.active_jobs if count == len(unfinished)

@@ -31,7 +31,7 @@ class OperationRows:
     Attributes
     ----------
     operations : ndarray of OPERATION
-        Places of children count from the first of `children`.
+        In each row, places of children are relative to the start of `children`.
     children : ndarray of int
         Places of operations.
     computes : ndarray of int
@@ -86,7 +86,7 @@ class Graphs:
         self.keeps_all = False
 
     def make_room(self, jobs: int) -> None:
-        """Grow what there is per job to a number of jobs."""
+        """Grow the arrays that have an entry per job to a number of jobs."""
         self.arrays = self.arrays._replace(of_jobs=enlarged(self.arrays.of_jobs, jobs),
                                            ended=enlarged(self.arrays.ended, jobs))
 
@@ -114,7 +114,7 @@ class Graphs:
         self.make_slots(chains)
 
     def make_slots(self, chains: tuple[Any, ...]) -> bool:
-        """Go on with what has waited for room for another iteration; return whether any has."""
+        """Make room for another iteration of graphs that wait for it; return whether any did."""
         waited = False
         while count := int(self.arrays.head["parked"][0]):
             waited = True
@@ -175,7 +175,7 @@ class Graphs:
     # --- what graphs have done ---------------------------------------------------------------
 
     def take_ended(self) -> list[tuple[int, float, float]]:
-        """Return the jobs that end, and when, and when that is noticed, if not returned before."""
+        """Return the jobs that newly ended, when each ended, and when its end is noticed."""
         count = int(self.arrays.head["ended"][0])
         jobs = self.arrays.ended[:count].tolist()
         self.arrays.head["ended"] = 0
@@ -204,6 +204,6 @@ class Graphs:
                 del self._rows[job]
 
     def stage_of(self, job: int, order: int) -> int:
-        """Return which of its coflows an operation of a job sends."""
+        """Return which coflow of its job an operation sends, as an index into the job's coflows."""
         graph = self.arrays.of_jobs[job]
         return int(self.arrays.operations["sends"][graph["operations"] + order % graph["count"]])

@@ -40,7 +40,7 @@ class Grid:
         return max(instant, self._env.now)
 
     def slack(self) -> float:
-        """Return how far in the future an event may be and still count as due now, in seconds."""
+        """Return by how many seconds an event may lie in the future and still count as due now."""
         return max(NOTICE_SLACK * self.interval, 4 * math.ulp(self._env.now))
 
     def due(self, at: float, since: float = -math.inf) -> float:

@@ -21,7 +21,7 @@ _ALWAYS = int(Event.CAPACITY | Event.REVISIT | Event.JOB)
 
 
 class Policy:
-    """Asks an allocator about a table.
+    """Asks an allocator for the rates of the flows in a table.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class Policy:
     answer : Allocation or None
         The last answer; None for a rule that the event loop asks.
     in_loop : Ruling or None
-        The rule that the event loop asks, if the policy is one that gives an order, shares or
-        queues.
+        The rule that the event loop asks; None if the policy is not a rule that gives an order,
+        shares or queues.
     ahead : Asking or None
         Asks the policy from the event loop, if it may be asked ahead of the clock.
     """

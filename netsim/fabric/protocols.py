@@ -16,7 +16,7 @@ __all__ = ["Observer", "Source"]
 
 
 class Observer(Protocol):
-    """Is told what happens on the fabric, for records; see `FabricProcess`. Changes nothing.
+    """Is told what happens on the fabric, to record it; see `FabricProcess`. Changes nothing.
 
     Attributes
     ----------
@@ -54,5 +54,5 @@ class Source(Protocol):
     def more(self) -> RoutedCoflow | None:
         """Return the next coflows, in order of (validity, job); None if there are no more.
 
-        Each has bytes to send.
+        Each coflow has bytes to send.
         """

@@ -49,7 +49,7 @@ class RoutedCoflow:
     deadline_s : float
         Seconds after it becomes valid by which the coflow should finish; inf without a deadline.
     overhead_s : float
-        Seconds from its stage being valid until the first row begins. It uses no bandwidth then.
+        Seconds from the time at which its stage is valid until it can begin to send.
     payload : float
         Bytes in total, without headers.
     stands_for : RoutedCoflow or None
@@ -97,7 +97,8 @@ class RoutedCoflow:
         steps : tuple of (ndarray of int, int)
             The steps that the coflow merges; see `netsim.Stage`.
         like : RoutedCoflow, optional
-            A coflow with the same flows between the same hosts, perhaps on other links.
+            A coflow with the same flows between the same hosts, perhaps on other links; reused if
+            possible.
 
         Returns
         -------
@@ -144,8 +145,8 @@ class RoutedCoflow:
         Parameters
         ----------
         left : ndarray of float
-            Bytes left of each flow. If this coflow has other flows, each keeps the fraction of its
-            bytes that was left of all flows together.
+            Bytes left of each flow. If this coflow has another number of flows, each gets the same
+            fraction of its bytes: the fraction that is left of all flows together.
         of_bytes : float
             Total bytes of the flows of `left`.
         capacity : ndarray of float, shape (links of the network,)
@@ -165,7 +166,7 @@ class RoutedCoflow:
 
     @property
     def empty_until_s(self) -> float:
-        """Seconds from the begin until messages without bytes arrive; 0 without any."""
+        """Seconds from the coflow's begin until its messages without bytes arrive; 0 if none."""
         return max(float(self.coflows["arrives"][0]), 0.0)
 
     def least_s(self, capacity: NDArray[np.float64], latency: NDArray[np.float64]) -> float:

@@ -127,7 +127,7 @@ class Rule:
 
     @property
     def in_loop(self) -> bool:
-        """Whether the event loop itself asks it when coflows come or go."""
+        """Whether the event loop itself calls the rule when coflows come or go."""
         return self.gives in ("order", "queues", "shares")
 
     @property
@@ -147,7 +147,7 @@ class Rule:
         Raises
         ------
         UnknownNameError
-            If it has no such option.
+            If the rule has no such option.
         """
         for name in values:
             if name not in self.options:
@@ -244,7 +244,7 @@ class Rule:
 def columns_in(function: Callable[..., Any]) -> Iterator[str]:
     """Yield the columns named in a function or in compiled functions that it calls.
 
-    Any name that equals a column's counts: one column too many costs little.
+    Any name that is equal to the name of a column counts, since an extra column costs little.
     """
     for each in _functions_in(function):
         yield from _COLUMNS.intersection(_names_in(each.__code__))

@@ -28,7 +28,7 @@ class RuleError(Exception):
 
 
 class Ruling:
-    """Asks a rule about a table.
+    """Calls a compiled rule for the coflows in a table.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class Ruling:
             raise RuleError(unused)
 
     def unused(self) -> str:
-        """Say what a rule has written that does not go with what it gives; "" if all does."""
+        """Describe fields that a rule has written but that its form ignores; "" if none."""
         rule, order, count = self.rule, self._order, len(self._table.coflows)
         lost = []
         if rule.gives in ("weights", "flows") and np.isfinite(order.limit[:count]).any():
@@ -163,7 +163,7 @@ class Ruling:
         return self._order.share[:len(self._table.coflows)]
 
     def given(self, link: int) -> NDArray[Any]:
-        """The part of the answer that a fault is in: an order, or shares."""
+        """The part of the answer that has a fault: an order, or shares."""
         count = len(self._table.coflows)
         return self._sequence[:count] if link == rules.NO_ORDER else self.shares
 
@@ -203,7 +203,7 @@ class Ruling:
 
     @property
     def wake_at(self) -> float:
-        """When it asks to be called again at the latest, in seconds; inf if it need not."""
+        """The latest time at which the rule must be called again, in seconds; inf if none."""
         return float(self._order.wake_at[0])
 
     def _service(self, sequence: NDArray[np.int64], count: int) -> PriorityService:

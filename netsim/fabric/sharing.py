@@ -32,7 +32,7 @@ class MaxMinEngine:
         return -1 if self.parts is None else int(self.parts.state["known"][0])
 
     def decide(self, by_flow: bool) -> None:
-        """Share again now, and later at each end of a flow, or only of a coflow."""
+        """Share links again now, and later whenever a flow, or only when a coflow, ends."""
         if self.parts is not None:
             self.parts.state["by_flow"] = by_flow
             if not (by_flow and self._by_flow):  # else it is known where flows have ended

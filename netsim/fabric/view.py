@@ -182,7 +182,7 @@ class FabricView:
     def gamma(self) -> Floats:
         """Effective bottleneck of the remaining bytes at full capacities, in seconds. Shape (C,).
 
-        The time that the coflow would take alone (Gamma); inf if it needs a link of
+        This is the time that the coflow would take alone (Gamma); inf if it needs a link of
         capacity 0, NaN if the policy may not know sizes.
         """
         self._table.refresh()
@@ -312,7 +312,7 @@ class FabricView:
     def uses_sizes(self, allocation: Allocation) -> bool:
         """Whether an allocation depends on sizes, although the policy declares not to know them.
 
-        An order does not: the fabric serves it with sizes that it knows itself.
+        An order does not depend on them: the fabric, which serves it, knows sizes itself.
         """
         service = allocation.service
         return self._information == "agnostic" and allocation.order is None and (
@@ -333,12 +333,12 @@ class FabricView:
         return _contiguous(values)
 
     def lp_rates(self, shares: ArrayLike = 1.0) -> Floats:
-        """Return share times LP rate, remaining/gamma, for each flow. Shape (F,).
+        """Return each flow's LP rate, remaining/gamma, times its coflow's share. Shape (F,).
 
         Parameters
         ----------
         shares : array_like of float, shape (C,)
-            Per coflow, or one for all.
+            Share of each coflow, or one share for all.
         """
         self._need_sizes("lp_rates")
         return blocks.lp_rates(self._rows, self._table.flows, self._per_coflow(shares))
@@ -383,7 +383,7 @@ class FabricView:
         Parameters
         ----------
         weights : array_like of float, shape (F,), or float
-            Per flow, or one for all; a flow of weight 0 gets nothing.
+            Weight of each flow, or one weight for all; a flow of weight 0 gets nothing.
         capacity : array_like of float, shape (L,), optional
             Bandwidth to share; by default the links' capacities.
 
@@ -417,7 +417,7 @@ class FabricView:
         return allocation.rates.copy()
 
     def madd(self, order: ArrayLike) -> tuple[Floats, Floats]:
-        """Serve coflows in `order` by MADD on what is left; skip a coflow that needs a full link.
+        """Give each coflow in `order` MADD rates on the capacity left; skip it if a link is full.
 
         Returns
         -------
@@ -509,8 +509,8 @@ class FabricView:
               ) -> tuple[Floats, Floats]:
         """Split what each link has left equally among the flows on it, coflow by coflow.
 
-        The rate of a flow is the smallest of its parts; what it could have had on its other links
-        stays unused. Flows that need a full link get nothing and are not counted.
+        The rate of a flow is its smallest part over the links on its path. The rest of its parts on
+        other links stays unused. Flows that need a full link get nothing and are not counted.
 
         Parameters
         ----------
@@ -567,13 +567,13 @@ class FabricView:
     def link_shares(self, shares: ArrayLike = 1.0) -> Floats:
         """Return the sum of the shares of the coflows on each link. Shape (L,).
 
-        A coflow uses the links of its unfinished flows. At these shares of LP rates, no link
-        carries more than this fraction of its capacity.
+        A coflow uses the links of its unfinished flows. If coflows send at these shares of their LP
+        rates, a link carries at most this sum times its capacity.
 
         Parameters
         ----------
         shares : array_like of float, shape (C,)
-            Per coflow, or one for all.
+            Share of each coflow, or one share for all.
         """
         self._table.refresh()
         return link_shares(self._rows, self._table.loads, self._per_coflow(shares),
@@ -582,10 +582,10 @@ class FabricView:
     def crossings(self, limit: ArrayLike, rates: ArrayLike) -> Floats:
         """Return when each coflow will have sent `limit` bytes at these rates. Shape (C,).
 
-        In seconds; inf for a coflow that will never reach its limit at these rates. The time is
-        late by a few rounding errors, never early, so that `sent` has reached the limit by then. It
-        is meant for `revisit_at`. Flows that end before are taken into account, even if the policy
-        does not know sizes.
+        In seconds; inf for a coflow that will never reach its limit at these rates. The time may be
+        late by a few rounding errors, but is never early: at this time, `sent` has reached the
+        limit. It is meant for `revisit_at`. Flows that end before this time are taken into account,
+        even if the policy does not know sizes.
 
         Parameters
         ----------

@@ -80,8 +80,8 @@ def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | 
                    ) -> Axes:
     """Draw total JCT over the lower bound as a bar per allocator, on a logarithmic scale.
 
-    The variants of a scheme with and without work conservation are drawn side by side, the one
-    without in a lighter tone. If a table has the columns ``over_lower_bound_low`` and
+    The variants of a scheme with and without work conservation are drawn side by side; the bar of
+    the variant without is lighter. If a table has the columns ``over_lower_bound_low`` and
     ``over_lower_bound_high``, the interval is drawn as an error bar.
 
     Parameters
@@ -113,8 +113,8 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
     """Draw a metric as a bar per scheme, in the style of `total_jct_bars`.
 
     Ratios to the lower bound are drawn on a logarithmic scale from 1, other metrics on a linear
-    one from 0. Bars of one table have the colours of their schemes, bars of several that of their
-    table.
+    scale from 0. If there is one table, each scheme has a colour; if there are several, each table
+    has a colour.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric) -> None:
 
 
 def ratios_from_1(axes: Iterable[Axes], least: float, most: float, room: float) -> None:
-    """Limit logarithmic x axes to ratios from 1; from less, with a line at 1, if there are such.
+    """Let logarithmic x axes begin at 1 or, with a line at 1, at the least ratio below 1.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def ratios_from_1(axes: Iterable[Axes], least: float, most: float, room: float) 
     least, most : float
         The least and the largest ratio, with the ends of intervals.
     room : float
-        Power of the largest ratio up to which the axes go, for texts beside bars.
+        The axes end at the largest ratio to this power, which leaves room for texts beside bars.
     """
     for ax in axes:
         if least < 1:

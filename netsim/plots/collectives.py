@@ -32,19 +32,19 @@ def collective_curves(tables: Mapping[str, pd.DataFrame]) -> Axes:
     Parameters
     ----------
     tables : mapping of str to DataFrame
-        By label, as `netsim.collective_times` returns them.
+        Tables by label, as `netsim.collective_times` returns them.
 
     Returns
     -------
     Axes
-        The upper ones, on a new figure, one paper column wide.
+        The upper axes, on a new figure, one paper column wide.
 
     Raises
     ------
     MissingExtraError
         If matplotlib is not installed.
     InputError
-        If there is nothing to draw, as barriers have no size.
+        If there is nothing to draw, as for barriers, which have no size.
     """
     require_matplotlib()
     drawn = {label: table[(table["bytes"] > 0) & (table["time_s"] > 0)]
@@ -80,7 +80,8 @@ def busbw_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> 
     Parameters
     ----------
     tables : mapping of str to DataFrame
-        By label, as `netsim.collective_times` returns them; sizes without a bandwidth are left out.
+        Tables by label, as `netsim.collective_times` returns them. Sizes without a bandwidth are
+        left out.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure, one paper column wide.
 
@@ -93,7 +94,7 @@ def busbw_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> 
     MissingExtraError
         If matplotlib is not installed.
     InputError
-        If there is nothing to draw, as barriers and single ranks have no bandwidth.
+        If there is nothing to draw, as for barriers and single ranks, which have no bandwidth.
     """
     require_matplotlib()
     drawn = {label: table[(table["bytes"] > 0) & table["busbw"].notna()]

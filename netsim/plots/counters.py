@@ -53,7 +53,7 @@ class LinkRates:
     changes : ndarray of CHANGE
         Changes of rates, in order of time.
     until : int or None
-        Instant in nanoseconds from which changes are left out; None if there are all.
+        Instant in nanoseconds from which on changes are left out; None if none are.
     """
 
     names: Sequence[str]

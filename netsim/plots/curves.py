@@ -159,7 +159,7 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     results : mapping of str to Result
         Results by label, all of the same workload.
     of : {"jobs", "coflows", "training"}
-        Table whose rows are counted; of training, those on workers of the edge.
+        Table whose rows are counted. Of ``"training"``, only rows of edge workers count.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure, one paper column wide.
 
@@ -240,7 +240,7 @@ def active_counts(results: Mapping[str, Result], of: str, most: int, intervals: 
     curves : dict
         Instants, and the number active from each on, by label.
     note : str
-        Says that there are means, and of which curves; empty if all are exact.
+        Says which curves show means; empty if all curves are exact.
     """
     spells = {label: _active_times(result, of) for label, result in results.items()
               if _has_rows(result, of)}
@@ -294,7 +294,7 @@ def thin_steps(times: Floats, values: Floats, span: float, most: int = _CHANGES,
     most : int
         Largest number of steps that can be seen.
     intervals : int
-        Number of intervals into which `span` is divided if there are more.
+        Number of intervals into which `span` is divided if there are more steps than `most`.
 
     Returns
     -------
@@ -348,7 +348,7 @@ def decision_marks(result: Result, ax: Axes | None = None) -> Axes:
 
 
 def timeline(results: Mapping[str, Result]) -> list[Axes]:
-    """Draw the number of active jobs over time, and that of coflows if they are recorded.
+    """Draw the numbers of active jobs and, if they are recorded, active coflows over time.
 
     On an edge-cloud, workers in training take the place of coflows. For a single run with decisions
     recorded, the instants of decisions are drawn too.

@@ -42,9 +42,9 @@ def edge_gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, lon
     A row is light grey from the arrival of the job to its end, and darker until the first of its
     data has arrived, if chunks are recorded. If the table ``held`` is recorded, whole jobs are
     darker while they hold workers and wait for their data, hatched while they restore or save, and
-    dotted while they are suspended. A row is coloured while chunks train, or workers of a whole
-    job, by where they do; the height of the colour is their number, relative to the largest number
-    of the job at once.
+    dotted while they are suspended. A row is coloured while chunks, or workers of a whole job,
+    train; the colour shows where they train. The height of the coloured part is the number of
+    chunks or workers that train, relative to the job's largest such number.
 
     Parameters
     ----------

@@ -52,8 +52,8 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     """Draw jobs and their coflows over time: a row per job, in order of arrival from the top.
 
     A row is light grey from the arrival of the job to its end, darker while a coflow is valid but
-    has not begun to send, and coloured by stage from the coflow's first byte to its finish; it has
-    a lighter tone during the overhead before, and while the last bytes are in transit. The chart
+    has not begun to send, and coloured by stage from the coflow's first byte to its finish. The
+    colour is lighter during the overhead, and while the last bytes are in transit. The chart
     includes coflows that were withdrawn because their job lost its GPUs, coflows that were sent
     again, and, as a separate stage, the state of jobs that moved. If there are more than six
     stages, they all have the same colour. Simultaneous coflows of a job share the height of the
@@ -200,8 +200,8 @@ def _lanes(coflows: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
 def merge_close(starts: pd.Series, ends: pd.Series, least: float) -> Iterator[tuple[float, float]]:
     """Yield (start, length) of bars, merging those so close that the gap could not be seen.
 
-    Bars that are long enough to be seen are not merged, even if they touch: the edge between them
-    is drawn.
+    Bars that are long enough to be seen are not merged, even if they touch, so that the edge
+    between them is drawn.
     """
     begun = reached = np.nan
     for start, end in zip(starts, ends, strict=True):

@@ -86,10 +86,10 @@ class _Rows(NamedTuple):
 def gpu_gantt(result: Result) -> list[Axes]:
     """Draw which job holds which GPUs over time, and above them how many jobs wait.
 
-    A row is a GPU, in order of server and number. It has the colour of its job while that makes
-    progress, lighter and hatched while the job's state is restored or saved. Adjacent jobs have
-    different colours, as far as six colours suffice. If there are more than 60 jobs, colours stand
-    for their numbers of GPUs instead.
+    A row is a GPU, in order of server and number. It has the colour of its job while the job makes
+    progress; the colour is lighter and hatched while the job's state is restored or saved. Adjacent
+    jobs have different colours, as far as six colours suffice. If there are more than 60 jobs,
+    colours stand for their numbers of GPUs instead.
 
     If there are more than 256 GPUs, a row is a server, or several. If there are more than 128 rows
     or 3,000 blocks, the chart shows means over short intervals: the colour of the jobs that run on

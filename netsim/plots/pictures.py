@@ -41,7 +41,7 @@ class Picture(NamedTuple):
         Quantities that can be drawn, with the record that each needs. The default is the first one
         with a record that the run can have. The key is ``""`` if there is nothing to choose.
     also : tuple of str
-        Further records that are drawn if they are there.
+        Further records that are drawn if the result has them.
     """
 
     draw: Callable[..., Axes]
@@ -130,7 +130,7 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
     UnknownNameError
         If there is no such plot or quantity.
     InputError
-        If the plot is for something else, or needs records that are not, or cannot be, there.
+        If the plot is not for this kind of thing, or needs records that are missing.
     """
     known = PICTURES[what]
     name, implied = ALIASES.get(kind, (kind, None)) if kind else (next(iter(known)), None)
@@ -218,7 +218,7 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
     kind, what, of
         As for `check_picture`.
     **roles : str
-        Of a sweep, settings by role; see `netsim.plots.facets`.
+        For a sweep, its settings by role; see `netsim.plots.facets`.
 
     Returns
     -------

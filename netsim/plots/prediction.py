@@ -29,8 +29,8 @@ _FILLED = 0.84  # share of the width of a bin that bars fill
 def error_histogram(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> Axes:
     """Draw the share of jobs per bin of relative error, with a bar per predictor (A-SRPT, Fig. 4).
 
-    All bins are drawn with the same width, with their bounds beneath. Compare predictors within a
-    bin, not the heights of bins.
+    All bins are drawn with the same width, with their bounds beneath. As their true widths differ,
+    only bars of the same bin can be compared.
 
     Parameters
     ----------

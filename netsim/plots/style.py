@@ -226,8 +226,8 @@ class Look(NamedTuple):
 def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
     """Assign a `Look` to each label.
 
-    A scheme without work conservation has hollow markers and a dashed line, and the colour and the
-    marker of the one with it, if that is present.
+    A scheme without work conservation has hollow markers and a dashed line. If the same scheme with
+    work conservation is present, both have the same colour and marker.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def _without_wc(label: str) -> str:
 
 
 def tag(label: str, *artists: Artist) -> None:
-    """Mark artists as belonging to a series, so that a page can hide it; see `series_of`."""
+    """Mark artists as parts of a series, so that a page can hide the series; see `series_of`."""
     for artist in artists:
         vars(artist)["netsim_series"] = series_name(label)
 
@@ -323,7 +323,7 @@ def write_beside(ax: Axes, y: float, text: str) -> Annotation:
 
 
 def add_note(figure: Figure, text: str) -> None:
-    """Write a note under a figure, in as many lines as it needs; one below the note before."""
+    """Write a note under a figure and its earlier notes, in as many lines as it needs."""
     before = figure.get_supxlabel()
     lines = [*before.split("\n")] * bool(before) + _wrapped(text, figure.get_figwidth())
     figure.supxlabel("\n".join(lines), **_NOTE_STYLE)
@@ -332,8 +332,8 @@ def add_note(figure: Figure, text: str) -> None:
 def add_note_to(ax: Axes, text: str) -> None:
     """Write a note under the x label of axes in a figure that somebody else made.
 
-    It is one of the axes' texts, and moves with them. Of several axes of a figure that would have
-    the same note, those drawn last have it.
+    The note is one of the axes' texts, and moves with the axes. If several axes of a figure would
+    have the same note, only the axes drawn last have it.
     """
     figure = ax.figure.canvas.figure
     for other in figure.findobj(lambda each: vars(each).get("netsim_note") == text):
@@ -586,7 +586,7 @@ def log_sizes(ax: Axes) -> None:
 
 
 def log_values(axis: Axis) -> None:
-    """Label a logarithmic axis of plain numbers: decades; if they are few, 1, 2, 5; or 1, 1.5."""
+    """Label a logarithmic axis of numbers: decades, or closer numbers if there are few decades."""
     from matplotlib.ticker import (
         LogLocator,
         MaxNLocator,

@@ -101,8 +101,8 @@ def greedy(coflows, loads, order, limit, base, capacity, crossings):
 def crossing_in(coflows, flows, rates, ahead, near):
     """Return in how many seconds each coflow will have sent `ahead` more bytes; inf if never.
 
-    Each unfinished flow sends at its constant rate until it ends. A coflow that stops for good
-    within `near` bytes of the goal has reached it, too.
+    Each unfinished flow sends at its constant rate until it ends. A coflow that stops sending when
+    it lacks no more than `near` bytes counts as if it had sent them.
     """
     first = 0
     found = np.full(len(coflows), np.inf)

@@ -102,7 +102,7 @@ def emit(rows, count, jobs, chains, pools, used, until, before, key):
     pools, used : tuple of ndarray, ndarray of int
         As for `copy_in`.
     before : int
-        Only jobs with a smaller number are considered.
+        Only coflows of jobs with a smaller number are appended.
     key : int
         The key of the first appended coflow; later ones count up from it.
 

@@ -40,9 +40,10 @@ class Legs(NamedTuple):
     nbytes : ndarray of float
         The bytes that the coflow has to send over the link.
     capacity : ndarray of float
-        The link's capacity, if no other coflow crosses it.
+        The link's capacity, if no other coflow crosses the link.
     room : ndarray of uint32
-        The link's room, if others do. Unsigned: a place that may be negative costs a check.
+        The index of the link in `Rooms`, if other coflows cross it. Unsigned, because Numba checks
+        signed indices for negative values.
     """
 
     nbytes: NDArray[np.float64]
@@ -56,7 +57,7 @@ class Rooms(NamedTuple):
     Attributes
     ----------
     capacity, left : ndarray of float
-        Bytes per second: all, and what is left.
+        Total bytes per second of each link, and those that are left.
     without : ndarray of float
         What shares that are to be stretched leave of it, without all others.
     """
@@ -77,7 +78,7 @@ class Crossings(NamedTuple):
     links : ndarray of _LINK
     rooms : Rooms
     free : ndarray of int
-        Rooms that no link uses.
+        Indices in `rooms` that no link uses.
     counts : ndarray of int
         How many entries of the arrays are in use.
     """
@@ -296,7 +297,8 @@ def add_greedily(crossings, coflows, order, limit, shares):
     Returns
     -------
     bool
-        Whether the given `shares` fitted, and so the new ones do. If not, the caller must check.
+        Whether the given `shares` fitted, so that the new shares fit as well. If not, the caller
+        must check the new shares.
     """
     nbytes, _, room = crossings.legs
     left = crossings.rooms.left

@@ -223,7 +223,7 @@ def release_members(first, stop, share, others, yet, left, full_at, level):
 
 @in_place
 def release_all(weights, yets, lefts, level):
-    """Take the flows of a full link off all others, in a loop that the compiler vectorizes."""
+    """Subtract the flows of a full link from all other links, in a vectorized loop."""
     for m in range(len(weights)):
         yets[m] -= weights[m]
         lefts[m] -= weights[m] * level

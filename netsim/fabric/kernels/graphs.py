@@ -38,9 +38,9 @@ class Arrays(NamedTuple):
     begins : ndarray of float
         A heap of instants at which coflows begin.
     beginning : ndarray of int
-        Which operations' they are.
+        The operations whose coflows begin at these instants.
     due : ndarray of int
-        Those that are to be taken in, in order of job and order.
+        Operations whose coflows are due but not yet active, in order of (job, order).
     parked, parked_at : ndarray of int, ndarray of float
         Operations that have ended, when, and in whose next iteration others are not told yet.
     stack : ndarray of int
@@ -120,7 +120,7 @@ def times_of(code, graphs):
 
 @in_place
 def collect(graphs, until):
-    """Make coflows due that begin by then; return the number of those that are."""
+    """Make the coflows that begin by `until` due; return the number of coflows that are due."""
     head, begins, beginning = graphs.head[0], graphs.begins, graphs.beginning
     before = head.due
     while head.begins and begins[0] <= until:
@@ -136,7 +136,7 @@ def collect(graphs, until):
 
 @in_place
 def forget_first(graphs, count):
-    """Forget the first coflows that are due: they are active."""
+    """Remove the first `count` coflows from those that are due, as they are active now."""
     head = graphs.head[0]
     head.due -= count
     for k in range(head.due):
@@ -145,7 +145,7 @@ def forget_first(graphs, count):
 
 @in_place
 def next_begin(graphs):
-    """Return when the next coflow begins; inf if none is known to."""
+    """Return when the next coflow begins; inf if no coflow is known to begin."""
     head = graphs.head[0]
     first = graphs.begins[0] if head.begins else np.inf
     for k in range(head.due):
@@ -173,7 +173,7 @@ def start(job, now, chains):
 
 @in_place
 def arrived(job, order, seen, arrives, chains):
-    """Go on after an operation's coflow, whose arrival is noticed at an instant."""
+    """Continue a job after the arrival of an operation's coflow, which is noticed at `seen`."""
     graphs = chains[4]
     graph = graphs.of_jobs[job]
     graph.finish, graph.noticed = max(graph.finish, arrives), max(graph.noticed, seen)
@@ -182,7 +182,7 @@ def arrived(job, order, seen, arrives, chains):
 
 @in_place
 def resume(chains):
-    """Go on with what is parked, as long as there is room."""
+    """Continue the parked operations as long as there is room."""
     graphs = chains[4]
     head = graphs.head[0]
     while head.parked:

@@ -50,10 +50,11 @@ def _offsets(coflows):
 
 @compiled
 def madd(coflows, flows, loads, order, capacity, left):
-    """Give each coflow in `order` remaining/Gamma' of what is left; skip it if a link is full.
+    """Give each coflow in `order` MADD rates on the capacity left; skip it if a link is full.
 
-    Bytes left and Gamma' shrink in proportion while a coflow is in step, so rows need no update
-    first.
+    The rates are remaining/Gamma', where Gamma' is the effective bottleneck on what the links have
+    left. Bytes left and Gamma' shrink in proportion while a coflow is in step, so rows need not be
+    updated first.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def madd(coflows, flows, loads, order, capacity, left):
 def fill(coflows, flows, hops, loads, order, capacity, left, rates):
     """Share what is left among the flows of each coflow in `order`, max-min fairly.
 
-    Adds to `rates` and subtracts from `left`; see `madd`.
+    The bandwidth is added to `rates` and subtracted from `left`; see `madd`.
     """
     offset = _offsets(coflows)
     for c in order:
@@ -162,8 +163,8 @@ def _seconds(load, left, capacity):
 def bssi(coflows, loads, capacity):
     """Return Sincronia's bottleneck-select-scale-iterate order of coflows, and its dual bound.
 
-    Uses the remaining bytes and the coflows' weights. Ties, within 1e-9 relative, go to the lowest
-    link and to the latest coflow.
+    It uses the remaining bytes and the coflows' weights. Values within a relative 1e-9 tie; ties go
+    to the link with the lowest number, and to the latest coflow.
 
     Each position takes one pass over the links in use, and one over the unplaced coflows on the
     bottleneck, the only ones that change.

@@ -80,7 +80,7 @@ def spread(coflows, flows, loads):
 
 @in_place
 def advance_in_step(coflows, loads, dt, now, slack, carried):
-    """Move bytes for `dt` seconds for coflows in step; return how many are complete now.
+    """Move bytes of coflows in step for `dt` seconds; return how many coflows are complete now.
 
     A coflow is complete if its predicted end is not after ``now + slack``, or if less than `DUST`
     of it is left. If `carried` has a value per link, the bytes of each link are added to it.
@@ -283,7 +283,7 @@ def _overloaded(used, capacity):
 
 @compiled
 def throttle_shares(coflows, loads, capacity, used):
-    """Return shares that slow each coflow by its most overloaded link after a drop of capacity."""
+    """After a drop of capacity, return shares that slow each coflow by its worst overload."""
     used[:] = 0.0
     for c in range(len(coflows)):
         row = coflows[c]
@@ -306,7 +306,7 @@ def throttle_shares(coflows, loads, capacity, used):
 
 @compiled
 def throttle_rates(coflows, flows, hops, capacity, used):
-    """Return rates that slow each flow by its most overloaded link after a drop of capacity."""
+    """After a drop of capacity, return rates that slow each flow by its worst overload."""
     used[:] = 0.0
     count = 0
     for c in range(len(coflows)):
@@ -341,7 +341,7 @@ def drop_finished(coflows, jobs, gone):
     Returns
     -------
     count, jobs_idle : int
-        The number of finished coflows, and of jobs that have no active coflow any more.
+        The number of finished coflows, and the number of jobs without active coflows any more.
     """
     kept = 0
     count = 0

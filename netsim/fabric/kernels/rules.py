@@ -61,7 +61,7 @@ class Order(NamedTuple):
     weight : ndarray of float, shape (coflows,)
         Initially 1.
     queue : ndarray of int, shape (coflows,)
-        0 to begin with.
+        The queue of each coflow. Initially 0.
     limit : ndarray of float, shape (coflows,)
         The rule is called again when a coflow has sent this many bytes. Initially inf.
     part : ndarray of float, shape (queues,)
@@ -131,7 +131,8 @@ class Form(NamedTuple):
     serves : bool
         Whether coflows are served in order, flow by flow, rather than kept in step.
     primary, backfill : int
-        If they are served: what comes first and who gets the rest, as named in `serving_rows`.
+        If `serves` is set: what is allocated first, and who gets the rest; numbers are those named
+        in `serving_rows`.
     """
 
     most: float
@@ -162,7 +163,7 @@ class Ruled(NamedTuple):
     seen : ndarray of int, shape (coflows,)
         The keys of the coflows at the rule's last decision, row by row.
     saw : ndarray of int, shape (1,)
-        How many there were.
+        How many coflows there were at that decision.
     room : ndarray of float, shape (coflows,)
         Scratch space.
     crossings : Crossings

@@ -250,7 +250,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
 
 
 def no_flows():
-    """Return an engine without flows, in place of the one before the first."""
+    """Return an engine without flows, for use before the first real one exists."""
     ints, floats, bools = np.empty(0, np.int64), np.empty(0), np.empty(0, np.bool_)
     links, paths = np.empty(0, np.uint32), np.empty((0, 1), np.uint32)
     groups, slots = np.empty(0, _GROUP), np.empty(0, _SLOT)
@@ -507,13 +507,13 @@ def _lay_out(slots, path):
 
 @in_place
 def can_resume(served):
-    """Whether it has all coflows, and so many of its flows are left that no new one pays."""
+    """Whether the engine has all coflows, and still so many flows that a new one does not pay."""
     return not served.form[JOINED] and 5 * served.form[GONE] <= len(served.senders.left)
 
 
 @compiled
 def resume(served, coflows, flows, rule, interval):
-    """Update a copy from its rows, of which some may have gone, and from a rule."""
+    """Update the engine from the rows, of which some may have gone, and from a rule."""
     order, _, _, queue, queue_shares, limit = rule
     groups, slots, runs = served.groups, served.slots, served.runs
     left, floor, index = served.senders.left, served.senders.floor, served.senders.flow

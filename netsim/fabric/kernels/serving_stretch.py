@@ -163,7 +163,7 @@ def _remember(group, level, levels, at):
 
 @in_place
 def ends(run, group, senders, path, past, holds):
-    """Whether flows of a run may have ended; if so, their bytes left are up to date."""
+    """Whether flows of a run may have ended; if so, bring their bytes left up to date."""
     # Twice: what is known of them is rounded otherwise than what they have left.
     if run.least > 2.0 * run.floor:
         return False

@@ -31,7 +31,7 @@ def cross(parts, c, by):
 
 @in_place
 def enter(parts, c, weight):
-    """Add a weight, which may be negative, to what the links of a class have in common."""
+    """Add a weight, which may be negative, to the common weight of the links of a class."""
     link, other = _ends(parts, c)
     _add(parts, link, other, weight)
     _add(parts, other, link, weight)
