@@ -104,8 +104,8 @@ def compiled(function: Callable[..., None] | None = None, *,
         even when it serves the order of an agnostic policy.
     wakes_on : {"coflow", "flow"} or Event
         When the function is called. ``"coflow"``: when coflows come or end, or capacities change.
-        ``"flow"``: also when flows end. This makes no difference with queues, flows, or left-over bandwidth:
-        the fabric then sets rates again at each end of a flow without calling the function.
+        ``"flow"``: also when flows end. This makes no difference with `leftover`, with queues or
+        with flows: the fabric then sets rates again at each end of a flow, without a call.
     reads : collection of str, optional
         The columns that are kept up to date; others are NaN, or -1. By default, all columns named
         in the function or in compiled functions that it calls.
