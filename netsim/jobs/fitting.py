@@ -56,8 +56,8 @@ def all_fitted(workload: Workload, network: Topology, seed: int = 0) -> Workload
     """Call `fitted` for all jobs; tuples of hosts that jobs share are looked up once."""
     jobs = workload.jobs
     if isinstance(jobs, JobColumns):
-        given = jobs.columns.hosts or np.concatenate((jobs.columns.src, jobs.columns.dst))
-        _warn_of_numbers([given], network)
+        named = jobs.columns.hosts
+        _warn_of_numbers([named] if named else [jobs.columns.src, jobs.columns.dst], network)
         columns = _fitted_columns(jobs, network)
         return workload if columns is jobs else replace(workload, jobs=columns)
     known: dict[int, Sequence[int | str] | None] = {}
