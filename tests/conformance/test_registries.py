@@ -61,7 +61,7 @@ def test_options_of_another_class_have_its_text() -> None:
 
 def test_text_after_a_reference_is_kept() -> None:
     doc = details("allocators", "varys-deadline")["doc"]
-    assert 'idle\n    until then.\n    With ``"coflow"`` and greedy backfill, the\n' in doc
+    assert 'until then.\n    With ``"coflow"`` and greedy backfill, the\n' in doc
 
 
 @pytest.mark.parametrize("registry", [registry for registries in REGISTRIES.values()
