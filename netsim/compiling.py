@@ -18,7 +18,8 @@ from numba.core import event
 from netsim.reading import read_bytes
 from netsim.watching import watched
 
-__all__ = ["Direct", "cache_folder", "compiled", "in_place", "inlined", "summing", "tell_once_by"]
+__all__ = ["Direct", "cache_folder", "compiled", "in_place", "inlined", "inner",
+           "summing", "tell_once_by"]
 
 # Numba's type hints do not cover all arguments used here.
 _CONFIG: Any = numba.config
@@ -48,6 +49,15 @@ def in_place(kernel: Callable[..., Any]) -> Any:
     return _compiled(kernel, _nrt=False)
 
 
+def inner(kernel: Callable[..., Any]) -> Any:
+    """Compile as `in_place` does a kernel that only other kernels call.
+
+    It needs no Python wrapper, which takes long to compile. Kernels whose names begin with an
+    underscore have none either.
+    """
+    return _compiled(kernel, wrapped=False, _nrt=False)
+
+
 def inlined(kernel: Callable[..., Any]) -> Any:
     """Compile a kernel only as part of its callers.
 
@@ -62,10 +72,9 @@ def summing(kernel: Callable[..., Any]) -> Any:
     return _compiled(kernel, _nrt=False, fastmath={"reassoc", "nsz", "contract"})
 
 
-def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
-    # Kernels that only other kernels call need no Python wrapper, which takes long to compile.
-    private = kernel.__name__.startswith("_")
-    dispatcher = _NJIT(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=private,
+def _compiled(kernel: Callable[..., Any], *, wrapped: bool = True, **options: Any) -> Any:
+    wrapped &= not kernel.__name__.startswith("_")
+    dispatcher = _NJIT(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=not wrapped,
                        **options)(kernel)
     with suppress(RuntimeError), _cached_with_its_callees():  # raised if no folder is writable
         dispatcher.enable_caching()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels import compiled, in_place, inlined, inner
 from netsim.fabric.kernels.heap import sort
 from netsim.fabric.records import COFLOW, FLOW, HOP, LEAST_BYTES, LOAD
 
@@ -122,7 +122,7 @@ def _load(begin, stop, nbytes, ptr, links, load_on, slot_of, used, loads):
     return count
 
 
-@in_place
+@inner
 def bottleneck(loads, capacity):
     """Return the effective bottleneck of LOAD rows: max over links of bytes/capacity (Eq. 26)."""
     longest = 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels import compiled, inlined, inner
 from netsim.fabric.kernels.crossings import add_greedily, find_factor, take_in
 
 __all__ = ["common_factor", "crossing_in", "greedy", "job_attained", "lp_rates", "open_flows",
@@ -44,7 +44,7 @@ def job_attained(coflows, jobs):
     return attained
 
 
-@in_place
+@inner
 def sum_attained(coflows, jobs, attained):
     """Compute `job_attained` into the array `attained`."""
     for c in range(len(coflows)):

@@ -190,7 +190,8 @@ def _make_due(crossings, key):
 @inlined
 def _sort_out(crossings, its, loads, capacity):
     """Sort a coflow's legs: those on shared links first, then one of each kind of its own links."""
-    nbytes, capacities, room = crossings.legs
+    legs = crossings.legs
+    nbytes, capacities, room = legs.nbytes, legs.capacity, legs.room
     its.shared = its.own = its.due = 0
     for k in range(its.load, its.load + its.loads):
         link = loads[k].link
@@ -240,7 +241,8 @@ def _find_left(crossings, coflows, shares):
     bool
         Whether all links are well below their capacity.
     """
-    nbytes, capacities, room = crossings.legs
+    legs = crossings.legs
+    nbytes, capacities, room = legs.nbytes, legs.capacity, legs.room
     count = crossings.counts[_ROOMS]
     left, whole = crossings.rooms.left[:count], crossings.rooms.capacity[:count]
     for r in range(count):
@@ -262,7 +264,8 @@ def _find_left(crossings, coflows, shares):
 @in_place
 def find_factor(crossings, coflows, shares, base):
     """Return the largest x for which ``base + x * shares`` fits; inf if nothing limits it."""
-    nbytes, capacities, room = crossings.legs
+    legs = crossings.legs
+    nbytes, capacities, room = legs.nbytes, legs.capacity, legs.room
     count = crossings.counts[_ROOMS]
     left, whole = crossings.rooms.left[:count], crossings.rooms.capacity[:count]
     without = crossings.rooms.without[:count]
@@ -300,7 +303,7 @@ def add_greedily(crossings, coflows, order, limit, shares):
         Whether the given `shares` fitted, so that the new shares fit as well. If not, the caller
         must check the new shares.
     """
-    nbytes, _, room = crossings.legs
+    nbytes, room = crossings.legs.nbytes, crossings.legs.room
     left = crossings.rooms.left
     fits = _find_left(crossings, coflows, shares)
     for c in order:
@@ -321,7 +324,8 @@ def add_greedily(crossings, coflows, order, limit, shares):
 @inlined
 def _largest(crossings, its, speed, before):
     """Return the largest share that a coflow can add to its speed `before`, if not under `DUST`."""
-    nbytes, capacities, room = crossings.legs
+    legs = crossings.legs
+    nbytes, capacities, room = legs.nbytes, legs.capacity, legs.room
     left = crossings.rooms.left
     x = np.inf
     for k in _shared(its):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels import in_place, inlined, inner
 from netsim.fabric.kernels.heap import rise, sink, sort
 
 __all__ = ["Arrays", "arrived", "code_of", "coflow_of", "collect", "forget_first", "job_of",
@@ -118,7 +118,7 @@ def times_of(code, graphs):
 # --- coflows that begin --------------------------------------------------------------------
 
 
-@in_place
+@inner
 def collect(graphs, until):
     """Make the coflows that begin by `until` due; return the number of coflows that are due."""
     head, begins, beginning = graphs.head[0], graphs.begins, graphs.beginning
@@ -134,7 +134,7 @@ def collect(graphs, until):
     return head.due
 
 
-@in_place
+@inner
 def forget_first(graphs, count):
     """Remove the first `count` coflows from those that are due, as they are active now."""
     head = graphs.head[0]
@@ -143,7 +143,7 @@ def forget_first(graphs, count):
         graphs.due[k] = graphs.due[k + count]
 
 
-@in_place
+@inner
 def next_begin(graphs):
     """Return when the next coflow begins; inf if no coflow is known to begin."""
     head = graphs.head[0]
@@ -171,7 +171,7 @@ def start(job, now, chains):
     _go_through(job, chains, waiting)
 
 
-@in_place
+@inner
 def arrived(job, order, seen, arrives, chains):
     """Continue a job after the arrival of an operation's coflow, which is noticed at `seen`."""
     graphs = chains[4]

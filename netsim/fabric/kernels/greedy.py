@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.greedy_changes import follow, mark, note, promote
 from netsim.fabric.kernels.greedy_rows import MOVED, STALE, copy_rows, find_rows, write_back
@@ -83,6 +84,7 @@ def resume(engine, coflows, flows, order, by_size):
     By size it never can: sizes that differ by less than `DUST` might be ranked differently when
     ranked step by step. Rates only change where flows have ended, as only flows with a rate end.
     """
+    engine = by_reference(engine)
     tallies, senders = engine.tallies, engine.senders
     if by_size or tallies[_BY_SIZE] or not find_rows(engine.groups, coflows, order):
         return False
@@ -113,11 +115,11 @@ def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
         if _MOST_GONE * (engine.tallies[_GONE] + engine.tallies[_ENDED]) > len(engine.moving):
             return REDO
         _serve_on(engine)
-    senders = engine.senders
+    senders, groups = engine.senders, engine.groups
     for i in engine.moving[:engine.tallies[_MOVING]]:
         if senders[i].row != MOVED:
             senders[i].row = MOVED
-            group = engine.groups[senders[i].owner]
+            group = groups[senders[i].owner]
             group.moved = 1
             if coflows[group.row].start < 0.0:
                 coflows[group.row].start = state.now
@@ -127,9 +129,9 @@ def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
 
 def _find_end(engine, _coflows, state):
     """Find when the next flow ends; see `loop.find_end`."""
-    dt = np.inf
+    dt, senders = np.inf, engine.senders
     for i in engine.moving[:engine.tallies[_MOVING]]:
-        sender = engine.senders[i]
+        sender = senders[i]
         if 0.0 < sender.left < dt * sender.rate:
             dt = sender.left / sender.rate
     state.dt, state.end = dt, state.now + dt
@@ -138,6 +140,7 @@ def _find_end(engine, _coflows, state):
 def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Let `dt` seconds pass; see `loop.advance`."""
     senders, crossings, tallies = engine.senders, engine.crossings, engine.tallies
+    groups, ended = engine.groups, engine.ended
     for i in engine.moving[:tallies[_MOVING]]:
         sender = senders[i]
         before = sender.left
@@ -146,9 +149,9 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
         sender.left -= sender.rate * dt
         if sender.left <= sender.floor + sender.rate * slack:
             sender.left = 0.0
-            engine.ended[tallies[_ENDED]] = i
+            ended[tallies[_ENDED]] = i
             tallies[_ENDED] += 1
-            end_flow(coflows, engine.groups[sender.owner].row, pools[0][sender.flow], now, state,
+            end_flow(coflows, groups[sender.owner].row, pools[0][sender.flow], now, state,
                      finished)
         if len(carried):
             for h in range(crossings.shape[1]):

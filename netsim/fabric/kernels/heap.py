@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from netsim.fabric.kernels import in_place
+from netsim.fabric.kernels import inner
 
 __all__ = ["heap_up", "rise", "sink", "sort"]
 
 
-@in_place
+@inner
 def heap_up(keys, items):
     """Make a heap of items by their keys."""
     for at in range(len(items) // 2 - 1, -1, -1):
         sink(keys, items, at, len(items))
 
 
-@in_place
+@inner
 def sink(keys, items, at, count):
     """Move one item of a heap of `count` items down to its place."""
     key, item = keys[at], items[at]
@@ -31,7 +31,7 @@ def sink(keys, items, at, count):
     keys[at], items[at] = key, item
 
 
-@in_place
+@inner
 def rise(keys, items, at):
     """Move one item of a heap up to its place."""
     key, item = keys[at], items[at]
@@ -42,7 +42,7 @@ def rise(keys, items, at):
     keys[at], items[at] = key, item
 
 
-@in_place
+@inner
 def sort(items):
     """Sort numbers in place; NumPy's sort takes long to compile."""
     heap_up(items, items)

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.by_reference import by_reference
+from netsim.fabric.kernels import in_place, inlined, inner
 from netsim.fabric.kernels.chains import GRID_SLACK, arrive, emit, follow, next_due, observed
 from netsim.fabric.kernels.pools import admit, sort_by_job
 from netsim.fabric.kernels.progress import drop_finished
@@ -22,7 +23,7 @@ from netsim.fabric.records import WAITED
 
 __all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "CROSSES", "FULL", "HELD", "KEPT", "NEVER",
            "NOTICE_SLACK", "PAUSED", "POLICY", "REDO", "REFUSED", "SHOWS", "WAITS", "Engine",
-           "end_flow", "join_never", "never", "register", "run", "write_nothing"]
+           "end_flow", "go", "join_never", "never", "register", "run", "write_nothing"]
 
 #: As `GRID_SLACK`, of what marks completions: a trifle larger, or rounding could ring for one and
 #: not find it.
@@ -165,6 +166,12 @@ def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
     carried : ndarray of float, shape (links,) or (0,)
         The bytes of each link are added to it, unless it is empty.
     """
+    go(by_reference(engine), loop, table, chains, coming, finished, done, capacity, carried)
+
+
+@inlined
+def go(engine, loop, table, chains, coming, finished, done, capacity, carried):
+    """Run, with an engine that is handed over by reference; see `run`."""
     state = loop[0]
     state.reason = _run(engine, state, table, chains, coming, finished, done, capacity, carried)
     if state.reason != PAUSED and state.reason not in KEPT:
@@ -304,7 +311,7 @@ def _is_to_pause(state):
     return state.pause != NEVER and (decides or (state.pause == AT_ENDS and moved))
 
 
-@in_place
+@inner
 def end_flow(coflows, at, flow, now, state, finished):
     """End a flow of a coflow, and the coflow itself if it was the last open flow."""
     flow.remaining = 0.0

@@ -19,6 +19,7 @@ from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, register
 from netsim.fabric.kernels.serving_fill import fill, see_room
 from netsim.fabric.kernels.serving_rows import (
     BACKFILL,
+    COFLOWS,
     EAGER,
     FRESH,
     GONE,
@@ -170,8 +171,9 @@ def _write(served, coflows, flows, now, in_force):
 @inlined
 def _serve(served):
     """Set the rate of every flow."""
-    groups, link, rest, turn = served.groups, served.link, served.rest, served.turn
+    groups, link, rest = served.groups, served.link, served.rest
     walls, still, form = served.walls, served.still, served.form
+    turn = served.turn[:form[COFLOWS]]
     first, backfill, eager = form[PRIMARY], form[BACKFILL], form[EAGER]
     left, _, capacity, dust = served.on_links
     for n in range(len(capacity)):
@@ -238,7 +240,8 @@ def _serve_queue(n, served):
     n : int
         The first coflow of the next queue.
     """
-    groups, link, turn, form = served.groups, served.link, served.turn, served.form
+    groups, link, form = served.groups, served.link, served.form
+    turn = served.turn[:form[COFLOWS]]
     _, used, held = served.traffic
     left, share, capacity, dust = served.on_links
     queues, queue = served.queues, served.queues[n]

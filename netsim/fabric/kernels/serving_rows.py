@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.by_reference import by_reference
+from netsim.fabric.kernels import compiled, in_place, inlined, inner
 from netsim.fabric.kernels.progress import begin_row, write_flow
 from netsim.fabric.kernels.serving_fill import Filling
 from netsim.fabric.kernels.serving_stretch import Past, begin, memory
 from netsim.fabric.records import DUST, ROUNDINGS
 
-__all__ = ["BACKFILL", "EAGER", "FRESH", "GONE", "GREEDY", "JOINED", "MADD", "MAXMIN",
+__all__ = ["BACKFILL", "COFLOWS", "EAGER", "FRESH", "GONE", "GREEDY", "JOINED", "MADD", "MAXMIN",
            "MOVING", "NOBODY", "PRIMARY", "QUEUES", "REACHED", "STALE", "Served", "can_resume",
-           "copy_rows", "resume", "strike", "write_back"]
+           "copy_rows", "resume", "strike", "update", "write_back"]
 
 #: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
 #: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
@@ -25,8 +26,8 @@ NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
 #: each step, rather than the levels of slots remembered; how many flows have ended; whether nothing
 #: has been served yet; how many groups move; whether a group that stands still has reached its
 #: limit; whether coflows have come or gone, so that the copy is out of date; whether some have come
-#: that it does not have.
-PRIMARY, BACKFILL, EAGER, GONE, FRESH, MOVING, REACHED, STALE, JOINED = range(9)
+#: that it does not have; how many coflows are served.
+PRIMARY, BACKFILL, EAGER, GONE, FRESH, MOVING, REACHED, STALE, JOINED, COFLOWS = range(10)
 
 #: A link of a group.
 #:
@@ -124,8 +125,9 @@ class Served(NamedTuple):
         Scratch space: slots that fill, their places in turn, a heap of them, and its levels.
     keys, rows : ndarray of int, shape (coflows,)
         The key and the row of each coflow, in order.
-    turn, queues : ndarray of int
-        The groups in the current order of service, and the queue of each.
+    turn, queues : ndarray of int, shape (groups,)
+        The groups in the current order of service, and the queue of each; ``form[COFLOWS]`` entries
+        are in use.
     queue_shares : ndarray of float, shape (queues,)
     walls : ndarray of int, shape (groups, 2)
         At most two links that all flows of the group cross, filled up with a link that is never
@@ -136,7 +138,7 @@ class Served(NamedTuple):
         in both fillings, so the group can be skipped while a wall is full.
     moving : ndarray of int, shape (groups,)
         The groups that are not still come first.
-    form : ndarray of int, shape (9,)
+    form : ndarray of int, shape (10,)
         As named above.
     """
 
@@ -235,7 +237,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
     past = memory(groups, slots)
     traffic = (np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1))
     begin(groups, runs, left, floor)
-    form = np.zeros(9, np.int64)
+    form = np.zeros(10, np.int64)
     _begin_form(form, rule, interval)
     most = 0
     for k in range(len(groups)):
@@ -245,7 +247,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
             np.empty(most))
     return Served(groups, slots, runs, link, links, traffic, senders, path, spot, held, rest, past,
                   on_links, desk, coflows["key"][order], order.copy(), np.arange(len(order)),
-                  queue[order], queue_shares, _walls(groups, slots, link, len(links)),
+                  queue[order], queue_shares.copy(), _walls(groups, slots, link, len(links)),
                   np.ones(len(groups), np.bool_), np.empty(len(groups), np.int64), form)
 
 
@@ -255,7 +257,7 @@ def no_flows():
     links, paths = np.empty(0, np.uint32), np.empty((0, 1), np.uint32)
     groups, slots = np.empty(0, _GROUP), np.empty(0, _SLOT)
     filling = Filling(slots, floats, paths, floats, bools, floats, floats, floats, ints)
-    form = np.zeros(9, np.int64)
+    form = np.zeros(10, np.int64)
     form[JOINED] = 1
     table = np.empty((0, 1))
     return Served(groups, slots, np.empty(0, _RUN), links, links, (floats,) * 3,
@@ -274,6 +276,7 @@ def _begin_form(form, rule, interval):
     form[MOVING] = 0
     form[REACHED] = 0
     form[STALE] = 0
+    form[COFLOWS] = len(rule[0])
 
 
 @inlined
@@ -505,7 +508,7 @@ def _lay_out(slots, path):
     return places
 
 
-@in_place
+@inner
 def can_resume(served):
     """Whether the engine has all coflows, and still so many flows that a new one does not pay."""
     return not served.form[JOINED] and 5 * served.form[GONE] <= len(served.senders.left)
@@ -513,7 +516,16 @@ def can_resume(served):
 
 @compiled
 def resume(served, coflows, flows, rule, interval):
-    """Update the engine from the rows, of which some may have gone, and from a rule."""
+    """Update an engine that Python has kept; see `update`."""
+    update(by_reference(served), coflows, flows, rule, interval)
+
+
+@compiled
+def update(served, coflows, flows, rule, interval):
+    """Update the engine from the rows, of which some may have gone, and from a rule.
+
+    The rule must have as many queues as before.
+    """
     order, _, _, queue, queue_shares, limit = rule
     groups, slots, runs = served.groups, served.slots, served.runs
     left, floor, index = served.senders.left, served.senders.floor, served.senders.flow
@@ -550,10 +562,10 @@ def resume(served, coflows, flows, rule, interval):
     begin(groups, runs, left, floor)
     form[GONE] = gone
     _begin_form(form, rule, interval)
-    return Served(groups, slots, runs, served.link, served.links, served.traffic, served.senders,
-                  served.path, served.spot, served.held, served.rest, served.past, served.on_links,
-                  served.desk, keys, rows, group_of[order], queue[order], queue_shares,
-                  served.walls, served.still, served.moving, form)
+    for n in range(len(order)):
+        served.turn[n], served.queues[n] = group_of[order[n]], queue[order[n]]
+    for q in range(len(queue_shares)):
+        served.queue_shares[q] = queue_shares[q]
 
 
 @inlined
@@ -580,7 +592,7 @@ def _find_rows(rows, keys, coflows):
     return group_of
 
 
-@in_place
+@inner
 def strike(served, i):
     """Remove a flow that has ended from its slots."""
     left, floor, place = served.senders.left, served.senders.floor, served.senders.place
@@ -603,7 +615,7 @@ def strike(served, i):
     served.groups[place[i]].thinner = 1
 
 
-@in_place
+@inner
 def write_back(served, coflows, flows, now):
     """Write bytes and rates as of now back to the rows of the coflows that have moved."""
     runs = served.runs

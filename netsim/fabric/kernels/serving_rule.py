@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 import netsim.fabric.kernels.serving  # noqa: F401 - registers its engine
+from netsim.fabric.by_reference import by_reference, owned, released, replace
 from netsim.fabric.kernels import compiled, in_place, inlined
-from netsim.fabric.kernels.loop import KEPT, PAUSED, REDO, REFUSED, run
+from netsim.fabric.kernels.loop import KEPT, PAUSED, REDO, REFUSED, go
 from netsim.fabric.kernels.progress import refresh
 from netsim.fabric.kernels.rules import SOUND, UNUSED, ask
-from netsim.fabric.kernels.serving_rows import can_resume, copy_rows, resume
+from netsim.fabric.kernels.serving_rows import can_resume, copy_rows, update
 
 __all__ = ["serve_by"]
 
@@ -31,6 +32,15 @@ def serve_by(ruled, served, loop, table, chains, coming, finished, done, capacit
     Served
         The engine.
     """
+    engine = owned(served)
+    _serve(by_reference(ruled), engine, loop, table, chains, coming, finished, done, capacity,
+           carried)
+    return released(engine)
+
+
+@in_place
+def _serve(ruled, engine, loop, table, chains, coming, finished, done, capacity, carried):
+    """Serve with an engine that is replaced where it cannot be resumed; see `serve_by`."""
     rows, jobs, pools, _ = table
     state = loop[0]
     until = state.until
@@ -38,17 +48,23 @@ def serve_by(ruled, served, loop, table, chains, coming, finished, done, capacit
     resumes = state.reason == PAUSED or state.reason in KEPT
     while resumes or _decide(ruled, rows, jobs, pools, capacity, state, until):
         if not resumes:
-            coflows, service = rows[:state.count], _service(ruled, state.count)
-            served = (resume(served, coflows, pools[0], service, state.interval)
-                      if can_resume(served) else
-                      copy_rows(coflows, pools[0], pools[1], pools[2], capacity, service,
-                                state.interval))
+            _renew(engine, ruled, rows[:state.count], pools, capacity, state.interval)
         resumes = False
-        run(served, loop, table, chains, coming, finished, done, capacity, carried)
+        go(engine, loop, table, chains, coming, finished, done, capacity, carried)
         if state.reason != REDO:
             break
     state.until = until
-    return served
+
+
+@compiled
+def _renew(engine, ruled, coflows, pools, capacity, interval):
+    """Update the engine to a new decision, from the rows."""
+    service = _service(ruled, len(coflows))
+    if can_resume(engine):
+        update(engine, coflows, pools[0], service, interval)
+    else:
+        replace(engine, copy_rows(coflows, pools[0], pools[1], pools[2], capacity, service,
+                                  interval))
 
 
 @in_place

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import sooner
 from netsim.fabric.kernels.loop import (
@@ -22,7 +23,7 @@ from netsim.fabric.kernels.progress import begin_row, write_flow
 from netsim.fabric.kernels.sharing_ends import forget_ends, keep_ends, left_of, next_class
 from netsim.fabric.kernels.sharing_fill import fill_up
 from netsim.fabric.kernels.sharing_parts import ALL, LONGEST, Parts
-from netsim.fabric.kernels.sharing_rows import leave, served, take_in
+from netsim.fabric.kernels.sharing_rows import add_coflows, leave, served
 from netsim.fabric.kernels.sharing_stretch import begin, catch_up, holds, remember, set_rates
 from netsim.fabric.kernels.sharing_table import split_anew
 
@@ -85,7 +86,7 @@ def _soonest_near(parts):
 def _join(parts, coflows, pools):
     """Add the coflows that the sharing does not have yet; return whether there was room."""
     catch_up(parts)
-    return take_in(parts, coflows, pools[0], pools[1])
+    return add_coflows(parts, coflows, pools[0], pools[1])
 
 
 def _leave(parts, _coflows, _pools, _state):
@@ -196,8 +197,15 @@ def _lowest(full_at, flow, hops):
 
 
 @in_place
+def take_in(parts, coflows, flows, hops):
+    """Add coflows, as `sharing_rows.add_coflows` does."""
+    return add_coflows(by_reference(parts), coflows, flows, hops)
+
+
+@in_place
 def settle(parts, coflows, flows):
     """Write bytes and rates as of the last event to the rows of known coflows."""
+    parts = by_reference(parts)
     senders, now = parts.senders, parts.state[0].now
     for c in range(len(coflows)):
         row = coflows[c]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels import in_place, inlined, inner
 from netsim.fabric.kernels.heap import heap_up, rise, sink
 
 __all__ = ["expect", "forget_ends", "keep_ends", "left_of", "next_class", "see"]
@@ -20,7 +20,7 @@ __all__ = ["expect", "forget_ends", "keep_ends", "left_of", "next_class", "see"]
 _MANY = 1024
 
 
-@in_place
+@inner
 def left_of(parts, c):
     """Return how many bytes a class still has to send until its next flow ends."""
     row = parts.state[0]
@@ -71,7 +71,7 @@ def _drop_old(parts):
     heap_up(parts.ends[:kept], parts.ending[:kept])
 
 
-@in_place
+@inner
 def next_class(parts):
     """Return the class that ends next, and when; -1 and inf if no class sends."""
     row, ends, ending = parts.state[0], parts.ends, parts.ending
@@ -93,7 +93,7 @@ def next_class(parts):
     return -1, np.inf
 
 
-@in_place
+@inner
 def keep_ends(parts):
     """Keep the ends of all classes in a heap from now on, if there are many classes."""
     row = parts.state[0]
@@ -107,7 +107,7 @@ def keep_ends(parts):
         expect(parts, c)
 
 
-@in_place
+@inner
 def forget_ends(parts):
     """Advance all gaps to now, and stop using the heap."""
     row = parts.state[0]

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels import in_place, inlined, inner
 from netsim.fabric.kernels.sharing_ends import expect, left_of, see
 from netsim.fabric.kernels.sharing_parts import NONE
 from netsim.fabric.kernels.sharing_repair import note
 from netsim.fabric.kernels.sharing_table import cross, enter, see_weight, sum_up
 from netsim.fabric.records import DUST
 
-__all__ = ["leave", "served", "swap", "take_in"]
+__all__ = ["add_coflows", "leave", "served", "swap"]
 
 #: Among so many of the latest classes on a link that of a new flow is looked for: all of them. The
 #: benchmark of regimes sets it to 0, so that each flow is a class of its own.
 _LOOKED_AT = 1 << 30
 
 
-@in_place
-def take_in(parts, coflows, flows, hops):
+@inner
+def add_coflows(parts, coflows, flows, hops):
     """Add the flows of coflows that the sharing does not have yet.
 
     Returns
@@ -97,7 +97,7 @@ def _join(parts, flows, hops, f, weight, unit):
     return True
 
 
-@in_place
+@inner
 def served(parts, c):
     """Return how many bytes a class has served to each of its flows; 0 without flows."""
     head = parts.classes[c].head
@@ -269,7 +269,7 @@ def _remove(parts, c):
     parts.listed[number] = np.inf
 
 
-@in_place
+@inner
 def swap(parts, one, two):
     """Swap the places of two classes."""
     if one == two:
