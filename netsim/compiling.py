@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba import njit
+from numba import njit, types
 from numba.core import event
 
 from netsim.reading import read_bytes
@@ -76,10 +76,24 @@ def _compiled(kernel: Callable[..., Any], *, wrapped: bool = True, **options: An
     wrapped &= not kernel.__name__.startswith("_")
     dispatcher = _NJIT(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=not wrapped,
                        **options)(kernel)
+    dispatcher.get_call_template = _for_any_value(dispatcher.get_call_template)
     with suppress(RuntimeError), _cached_with_its_callees():  # raised if no folder is writable
         dispatcher.enable_caching()
         dispatcher._cache.save_overload = _ignoring_os_errors(dispatcher._cache.save_overload)
     return dispatcher
+
+
+def _for_any_value(get_call_template: Callable[..., Any]) -> Callable[..., Any]:
+    """Have a kernel compiled once, not again for each constant and size of integers it is given."""
+    def widest(kind: Any) -> Any:
+        kind = types.unliteral(kind)
+        return types.int64 if kind in types.signed_domain else kind
+
+    def resolve(args: Any, keywords: Any) -> Any:
+        return get_call_template(tuple(map(widest, args)),
+                                 {name: widest(kind) for name, kind in keywords.items()})
+
+    return resolve
 
 
 class Direct:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import typeof, types
 from numba.core import cgutils
 from numba.core.imputils import impl_ret_borrowed, impl_ret_new_ref
 from numba.core.typing.templates import AttributeTemplate
@@ -21,7 +21,8 @@ from numba.extending import (
     register_model,
 )
 
-__all__ = ["by_reference", "owned", "released", "replace"]
+__all__ = ["address_of", "by_reference", "call_at", "owned", "released", "replace",
+           "type_of_reference", "untyped"]
 
 _POINTER = ir.IntType(8).as_pointer()
 
@@ -113,3 +114,38 @@ def _field_of(context: Any, builder: Any, reference: Any, pointer: Any, name: st
     if isinstance(kind, types.NamedTuple):
         return builder.bitcast(place, _POINTER)
     return impl_ret_borrowed(context, builder, kind, builder.load(place))
+
+
+# --- kernels that are called by their address ----------------------------------------------
+
+
+@intrinsic
+def untyped(_typing: Any, reference: Any) -> Any:
+    """Return a pointer without the type of what it refers to."""
+    return types.voidptr(reference), lambda _context, _builder, _signature, args: args[0]
+
+
+@intrinsic
+def call_at(_typing: Any, address: Any, given: Any) -> Any:
+    """Call the kernel at an address with a tuple of arguments; it returns a float."""
+    def lower(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        kinds = given.types
+        function = context.call_conv.get_function_type(types.float64, kinds)
+        status, result = context.call_conv.call_function(
+            builder, builder.inttoptr(args[0], function.as_pointer()), types.float64, kinds,
+            cgutils.unpack_tuple(builder, args[1]))
+        with builder.if_then(status.is_error, likely=False):
+            context.call_conv.return_status_propagate(builder, status)
+        return result
+    return types.float64(address, given), lower
+
+
+def type_of_reference(given: Any) -> types.Type:
+    """Return the type of the pointer to a NamedTuple that Python has."""
+    return _Reference(typeof(given))
+
+
+def address_of(kernel: Any, *kinds: types.Type) -> int:
+    """Compile a kernel for these types of arguments; return the address of its machine code."""
+    result = kernel.get_compile_result(types.float64(*kinds))
+    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))

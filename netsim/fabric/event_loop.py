@@ -25,6 +25,8 @@ from netsim.fabric.kernels.loop import (
     REDO,
     SHOWS,
     WAITS,
+    Tables,
+    address_for,
     run,
 )
 from netsim.fabric.kernels.rules import Ruled
@@ -45,6 +47,9 @@ _NOTHING = np.empty(0)
 
 
 _run, _serve_by = map(Direct, (run, serve_by))
+
+#: By kind of engine, what the loop calls; as with `Direct`, types of arrays are always the same.
+_addresses: dict[type, int] = {}
 
 
 def ignore(*_: Any) -> None:
@@ -309,11 +314,16 @@ class EventLoop:
     def _call(self, engine: Any, coming: NDArray[Any], table: FlowTable, state: NDArray[Any],
               carried: NDArray[np.float64], ruled: Ruled | None = None) -> Any:
         """Call the kernel; return the engine."""
-        args = (state, table.kernel_view, table.chains.kernel_view, coming, self._finished,
-                self._done, table.capacity, carried)
+        rows, jobs, pools, _ = table.kernel_view
+        kind = type(engine)
+        if kind not in _addresses:
+            _addresses[kind] = address_for(engine, Tables(
+                rows, jobs, pools, table.capacity, self._finished, carried), state)
+        args = (_addresses[kind], state, table.kernel_view, table.chains.kernel_view, coming,
+                self._finished, self._done, table.capacity, carried)
         if ruled is not None:
             return _serve_by(None, ruled, engine, *args)
-        _run(type(engine), engine, *args)
+        _run(kind, engine, *args)
         return engine
 
     def _keep_held(self, engine: Any, why: int) -> None:

@@ -11,10 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
+from numba import types
 from numba.extending import overload
+from numpy.typing import NDArray
 
-from netsim.fabric.by_reference import by_reference
+from netsim.fabric.by_reference import (
+    address_of,
+    by_reference,
+    call_at,
+    type_of_reference,
+    untyped,
+)
 from netsim.fabric.kernels import in_place, inlined, inner
 from netsim.fabric.kernels.chains import GRID_SLACK, arrive, emit, follow, next_due, observed
 from netsim.fabric.kernels.pools import admit, sort_by_job
@@ -23,7 +32,8 @@ from netsim.fabric.records import WAITED
 
 __all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "CROSSES", "FULL", "HELD", "KEPT", "NEVER",
            "NOTICE_SLACK", "PAUSED", "POLICY", "REDO", "REFUSED", "SHOWS", "WAITS", "Engine",
-           "end_flow", "go", "join_never", "never", "register", "run", "write_nothing"]
+           "Tables", "address_for", "end_flow", "go", "join_never", "never", "register", "run",
+           "write_nothing"]
 
 #: As `GRID_SLACK`, of what marks completions: a trifle larger, or rounding could ring for one and
 #: not find it.
@@ -135,11 +145,64 @@ for _function in (find_rates, find_end, crossing_in, advance, write_rows, join, 
     _overload(_function)
 
 
+class Tables(NamedTuple):
+    """What the loop and its engine work on; see `run`."""
+
+    rows: NDArray[Any]
+    jobs: NDArray[Any]
+    pools: tuple[NDArray[Any], ...]
+    capacity: NDArray[np.float64]
+    finished: NDArray[np.int64]
+    carried: NDArray[np.float64]
+
+
+#: The functions of an engine, by number.
+_FIND_RATES, _FIND_END, _CROSSING_IN, _ADVANCE, _WRITE_ROWS, _JOIN, _LEAVE = range(7)
+
+
+@inner
+def _act(engine, which, tables, state, dt, at, slack):
+    """Call one of the functions of an engine; return what it returns, 0 if that is nothing.
+
+    The loop calls this by its address, so that it need not be compiled again for each engine.
+    """
+    coflows, pools = tables.rows[:state.count], tables.pools
+    if which == _FIND_RATES:
+        return float(find_rates(engine, coflows, tables.jobs, pools, tables.capacity, state))
+    if which == _FIND_END:
+        find_end(engine, coflows, state)
+    elif which == _CROSSING_IN:
+        return crossing_in(engine)
+    elif which == _ADVANCE:
+        advance(engine, coflows, pools, tables.capacity, dt, at, slack, state, tables.finished,
+                tables.carried)
+    elif which == _WRITE_ROWS:
+        write_rows(engine, coflows, pools, state)
+    elif which == _JOIN:
+        return 1.0 if join(engine, coflows, pools) else 0.0
+    else:
+        leave(engine, coflows, pools, state)
+    return 0.0
+
+
+def address_for(engine: Any, tables: Tables, loop: NDArray[Any]) -> int:
+    """Return the address of what the loop calls to have an engine of this kind act."""
+    return address_of(_act, type_of_reference(engine), types.int64, type_of_reference(tables),
+                      numba.typeof(loop).dtype, types.float64, types.float64, types.float64)
+
+
+@inlined
+def _call(engine, which, tables, state, dt=0.0, at=0.0, slack=0.0):
+    """Have an engine act, given by a pointer and the address of its `_act`."""
+    pointer, address = engine
+    return call_at(address, (pointer, which, tables, state, dt, at, slack))
+
+
 # --- the loop ----------------------------------------------------------------------------
 
 
 @in_place
-def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
+def run(engine, address, loop, table, chains, coming, finished, done, capacity, carried):
     """Run from event to event until the policy, a process or the observer has something to do.
 
     After a pause, or if the loop is held, the next call continues as if it had not stopped.
@@ -148,6 +211,8 @@ def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
     ----------
     engine : NamedTuple
         See above.
+    address : int
+        See `address_for`.
     loop : ndarray of LOOP, shape (1,)
         The state of the loop, and how far it may run.
     table : (ndarray of COFLOW, ndarray of JOB, tuple of ndarray, ndarray of int)
@@ -166,37 +231,38 @@ def run(engine, loop, table, chains, coming, finished, done, capacity, carried):
     carried : ndarray of float, shape (links,) or (0,)
         The bytes of each link are added to it, unless it is empty.
     """
-    go(by_reference(engine), loop, table, chains, coming, finished, done, capacity, carried)
+    go((untyped(by_reference(engine)), address), loop, table, chains, coming, finished, done,
+       capacity, carried)
 
 
-@inlined
+@inner
 def go(engine, loop, table, chains, coming, finished, done, capacity, carried):
-    """Run, with an engine that is handed over by reference; see `run`."""
+    """Run, with an engine of any kind, given by a pointer and an address; see `run`."""
     state = loop[0]
-    state.reason = _run(engine, state, table, chains, coming, finished, done, capacity, carried)
+    rows, jobs, pools, _ = table
+    tables = by_reference(Tables(rows, jobs, pools, capacity, finished, carried))
+    state.reason = _run(engine, tables, state, table, chains, coming, done)
     if state.reason != PAUSED and state.reason not in KEPT:
-        leave(engine, table[0][:state.count], table[2], state)
+        _call(engine, _LEAVE, tables, state)
 
 
 @inlined
-def _run(engine, state, table, chains, coming, finished, done, capacity, carried):
-    rows, _, pools, _ = table
+def _run(engine, tables, state, table, chains, coming, done):
     # To find the end again might look at other flows, which has other roundings.
     found = state.reason in KEPT
     while True:
         if not found:
             if state.now >= state.notice and not state.only_moves:
-                why = _notice(engine, state, table, chains, coming, finished, done, capacity)
+                why = _notice(engine, tables, state, table, chains, coming, done)
                 if why != WAITS:
                     return why
             if _is_to_pause(state):
                 return PAUSED
-            find_end(engine, rows[:state.count], state)
+            _call(engine, _FIND_END, tables, state)
             shows, state.shows = state.shows, 0
             if shows and state.stepwise:
                 return SHOWS
         found = False
-        coflows = rows[:state.count]
         together = state.together
         if state.notice == np.inf:
             if state.drops and state.gone + state.count > len(done):
@@ -204,7 +270,7 @@ def _run(engine, state, table, chains, coming, finished, done, capacity, carried
             arrival = _next_arrival(state, coming)
             joins = max(_observed(arrival, state), arrival)
             noticed = min(_observed(state.end, state), joins)
-            state.crossing = state.now + crossing_in(engine)
+            state.crossing = state.now + _call(engine, _CROSSING_IN, tables, state)
             crosses = state.crossing <= state.end and state.crossing < joins
             if noticed >= state.bound or (noticed == np.inf and not crosses):
                 return WAITS
@@ -221,15 +287,15 @@ def _run(engine, state, table, chains, coming, finished, done, capacity, carried
             at = state.notice
             dt = state.dt if at == state.end else at - state.now
             slack = max(slack, NOTICE_SLACK * state.interval)
-        advance(engine, coflows, pools, capacity, dt, at, slack, state, finished, carried)
+        _call(engine, _ADVANCE, tables, state, dt, at, slack)
         state.now = at
         if state.only_moves and at >= state.notice:
-            state.crossing = at + crossing_in(engine)
+            state.crossing = at + _call(engine, _CROSSING_IN, tables, state)
             return ASKS
 
 
 @inlined
-def _notice(engine, state, table, chains, coming, finished, done, capacity):
+def _notice(engine, tables, state, table, chains, coming, done):
     """React to an event: continue chains, admit coflows and set rates.
 
     Returns
@@ -238,11 +304,12 @@ def _notice(engine, state, table, chains, coming, finished, done, capacity):
         `WAITS`, or the reason why the loop must stop.
     """
     rows, jobs, pools, _ = table
+    finished = tables.finished
     state.end = state.now
     if state.finished and not state.goes_on:
         return ASKS
     if state.finished or _next_arrival(state, coming) <= state.now:
-        write_rows(engine, rows[:state.count], pools, state)
+        _call(engine, _WRITE_ROWS, tables, state)
     if state.finished:
         state.decides = state.shows = True
         waits = _follow(rows, pools[0], finished[:state.finished], state, chains)
@@ -257,9 +324,9 @@ def _notice(engine, state, table, chains, coming, finished, done, capacity):
     if chains[4].head[0].parked:
         return PAUSED
     if _next_arrival(state, coming) <= state.now and not _admit(
-            engine, state, table, chains, coming, finished, done):
+            engine, tables, state, table, chains, coming, done):
         return FULL
-    why = find_rates(engine, rows[:state.count], jobs, pools, capacity, state)
+    why = int(_call(engine, _FIND_RATES, tables, state))
     if why == WAITS:
         state.notice = np.inf
     return why
@@ -274,7 +341,7 @@ def _next_arrival(state, coming):
 
 
 @inlined
-def _admit(engine, state, table, chains, coming, finished, done):
+def _admit(engine, tables, state, table, chains, coming, done):
     """Admit the coflows that are valid by now; return False if there is no more room."""
     rows, jobs, pools, free = table
     first = state.count
@@ -291,8 +358,8 @@ def _admit(engine, state, table, chains, coming, finished, done):
     state.due = next_due(chains)
     state.shows = state.decides = True
     # Nothing has finished that is not noticed, and nothing is dropped where some are expected.
-    sort_by_job(rows[first:state.count], finished, done)
-    fits = join(engine, rows[:state.count], pools)
+    sort_by_job(rows[first:state.count], tables.finished, done)
+    fits = _call(engine, _JOIN, tables, state) == 1.0
     fits &= len(coming) == 0 or state.joined < len(coming)
     fits &= state.drops == 1 or state.count + max(len(chains[1]), 1) <= len(rows)
     if not fits:  # all have come, so that this is a decision already

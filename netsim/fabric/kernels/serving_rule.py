@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import netsim.fabric.kernels.serving  # noqa: F401 - registers its engine
-from netsim.fabric.by_reference import by_reference, owned, released, replace
+from netsim.fabric.by_reference import by_reference, owned, released, replace, untyped
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.loop import KEPT, PAUSED, REDO, REFUSED, go
 from netsim.fabric.kernels.progress import refresh
@@ -16,7 +16,8 @@ __all__ = ["serve_by"]
 
 
 @compiled
-def serve_by(ruled, served, loop, table, chains, coming, finished, done, capacity, carried):
+def serve_by(ruled, served, address, loop, table, chains, coming, finished, done, capacity,
+             carried):
     """Serve coflows in the order that a rule gives, over and over until the loop stops.
 
     Parameters
@@ -26,6 +27,8 @@ def serve_by(ruled, served, loop, table, chains, coming, finished, done, capacit
     served : Served
         The engine of the call before. It is resumed if the loop was held or paused, and if not,
         updated if that is possible.
+    address : int
+        See `loop.address_for`.
 
     Returns
     -------
@@ -33,13 +36,13 @@ def serve_by(ruled, served, loop, table, chains, coming, finished, done, capacit
         The engine.
     """
     engine = owned(served)
-    _serve(by_reference(ruled), engine, loop, table, chains, coming, finished, done, capacity,
-           carried)
+    _serve(by_reference(ruled), engine, address, loop, table, chains, coming, finished, done,
+           capacity, carried)
     return released(engine)
 
 
 @in_place
-def _serve(ruled, engine, loop, table, chains, coming, finished, done, capacity, carried):
+def _serve(ruled, engine, address, loop, table, chains, coming, finished, done, capacity, carried):
     """Serve with an engine that is replaced where it cannot be resumed; see `serve_by`."""
     rows, jobs, pools, _ = table
     state = loop[0]
@@ -50,7 +53,8 @@ def _serve(ruled, engine, loop, table, chains, coming, finished, done, capacity,
         if not resumes:
             _renew(engine, ruled, rows[:state.count], pools, capacity, state.interval)
         resumes = False
-        go(engine, loop, table, chains, coming, finished, done, capacity, carried)
+        go((untyped(engine), address), loop, table, chains, coming, finished, done, capacity,
+           carried)
         if state.reason != REDO:
             break
     state.until = until

@@ -146,7 +146,7 @@ def _carry(parts, dt, carried):
                 carried[parts.path[c, h]] += sent
 
 
-@inlined
+@in_place
 def _end(parts, coflows, flows, c, now, state, finished):
     """End the next flow of a class, and its coflow if it is the last."""
     f = leave(parts, flows, c)

@@ -43,7 +43,7 @@ def _end_of(parts, c):
     return parts.seen[c] + max(parts.gap[c], 0.0) / rate if rate > 0.0 else np.inf
 
 
-@inlined
+@inner
 def expect(parts, c):
     """Push a class's end if it is earlier now, after its rate or its flows have changed."""
     row = parts.state[0]
