@@ -26,12 +26,12 @@ from netsim.fabric.kernels.loop import (
     SHOWS,
     WAITS,
     Tables,
-    address_for,
+    addresses_for,
     run,
 )
 from netsim.fabric.kernels.rules import Ruled
 from netsim.fabric.kernels.serving_rows import Served
-from netsim.fabric.kernels.serving_rule import serve_by
+from netsim.fabric.kernels.serving_rule import address_for, serve_by
 from netsim.fabric.kernels.sharing_parts import Parts
 from netsim.fabric.records import COFLOW, LOOP, TOLD
 from netsim.fabric.ruling import Ruling
@@ -48,8 +48,10 @@ _NOTHING = np.empty(0)
 
 _run, _serve_by = map(Direct, (run, serve_by))
 
-#: By kind of engine, what the loop calls; as with `Direct`, types of arrays are always the same.
-_addresses: dict[type, int] = {}
+#: What kernels call by address, see `addresses_for` and `address_for`; as with `Direct`, types of
+#: arrays are always the same.
+_addresses: dict[type, tuple[int, int]] = {}
+_serves: list[int] = []
 
 
 def ignore(*_: Any) -> None:
@@ -314,17 +316,18 @@ class EventLoop:
     def _call(self, engine: Any, coming: NDArray[Any], table: FlowTable, state: NDArray[Any],
               carried: NDArray[np.float64], ruled: Ruled | None = None) -> Any:
         """Call the kernel; return the engine."""
-        rows, jobs, pools, _ = table.kernel_view
+        rows, jobs, pools, free = table.kernel_view
+        tables = Tables(rows, jobs, pools, free, table.chains.kernel_view, coming, self._finished,
+                        self._done, table.capacity, carried)
         kind = type(engine)
         if kind not in _addresses:
-            _addresses[kind] = address_for(engine, Tables(
-                rows, jobs, pools, table.capacity, self._finished, carried), state)
-        args = (_addresses[kind], state, table.kernel_view, table.chains.kernel_view, coming,
-                self._finished, self._done, table.capacity, carried)
-        if ruled is not None:
-            return _serve_by(None, ruled, engine, *args)
-        _run(kind, engine, *args)
-        return engine
+            _addresses[kind] = addresses_for(engine, state, tables)
+        if ruled is None:
+            _run(kind, engine, _addresses[kind], state, tables)
+            return engine
+        if not _serves:
+            _serves.append(address_for(ruled, engine, state, tables))
+        return _serve_by(None, ruled, engine, _serves[0], _addresses[kind], state, tables)
 
     def _keep_held(self, engine: Any, why: int) -> None:
         """Keep the engine if the loop is held; store why it stopped."""

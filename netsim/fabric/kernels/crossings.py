@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.records import DUST
 
@@ -111,6 +112,7 @@ def new_crossings(rows: int, loads: int, links: int) -> Crossings:
 @in_place
 def take_in(crossings, coflows, loads, capacity):
     """Update which coflows are active; keys of new coflows are larger than all before."""
+    crossings = by_reference(crossings)
     known, counts = crossings.known, crossings.counts
     _remove_ended(crossings, coflows, loads)
     for c in range(counts[_KNOWS], len(coflows)):

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from numba import types
+from numba import typeof, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
@@ -32,7 +31,7 @@ from netsim.fabric.records import WAITED
 
 __all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "CROSSES", "FULL", "HELD", "KEPT", "NEVER",
            "NOTICE_SLACK", "PAUSED", "POLICY", "REDO", "REFUSED", "SHOWS", "WAITS", "Engine",
-           "Tables", "address_for", "end_flow", "go", "join_never", "never", "register", "run",
+           "Tables", "addresses_for", "end_flow", "go", "join_never", "never", "register", "run",
            "write_nothing"]
 
 #: As `GRID_SLACK`, of what marks completions: a trifle larger, or rounding could ring for one and
@@ -146,13 +145,40 @@ for _function in (find_rates, find_end, crossing_in, advance, write_rows, join, 
 
 
 class Tables(NamedTuple):
-    """What the loop and its engine work on; see `run`."""
+    """What the loop and its engine work on.
+
+    Attributes
+    ----------
+    rows : ndarray of COFLOW
+    jobs : ndarray of JOB
+    pools : tuple of ndarray
+        Flows, hops and loads.
+    free : ndarray of int
+        How much of the pools is in use.
+    chains : (ndarray of CHAIN, ndarray of int, tuple of ndarray, ndarray of float, Arrays)
+        The chains by job, the jobs that have one, the coflows of stages, the pauses before stages,
+        and the graphs.
+    coming : ndarray of COFLOW
+        Coflows that become valid at times known beforehand, in order of these times.
+    finished : ndarray of int
+        Space for the positions of the coflows that complete at one time.
+    done : ndarray of COFLOW
+        Space for the rows of completed coflows, if ``drops`` is set.
+    capacity : ndarray of float, shape (links,)
+        Bytes per second.
+    carried : ndarray of float, shape (links,) or (0,)
+        The bytes of each link are added to it, unless it is empty.
+    """
 
     rows: NDArray[Any]
     jobs: NDArray[Any]
     pools: tuple[NDArray[Any], ...]
-    capacity: NDArray[np.float64]
+    free: NDArray[np.int64]
+    chains: tuple[Any, ...]
+    coming: NDArray[Any]
     finished: NDArray[np.int64]
+    done: NDArray[Any]
+    capacity: NDArray[np.float64]
     carried: NDArray[np.float64]
 
 
@@ -185,10 +211,12 @@ def _act(engine, which, tables, state, dt, at, slack):
     return 0.0
 
 
-def address_for(engine: Any, tables: Tables, loop: NDArray[Any]) -> int:
-    """Return the address of what the loop calls to have an engine of this kind act."""
-    return address_of(_act, type_of_reference(engine), types.int64, type_of_reference(tables),
-                      numba.typeof(loop).dtype, types.float64, types.float64, types.float64)
+def addresses_for(engine: Any, loop: NDArray[Any], tables: Tables) -> tuple[int, int]:
+    """Return the addresses of `_act` for an engine of this kind, and of `_go`."""
+    state, place = typeof(loop).dtype, type_of_reference(tables)
+    act = address_of(_act, type_of_reference(engine), types.int64, place, state, types.float64,
+                     types.float64, types.float64)
+    return act, address_of(_go, types.Tuple((types.voidptr, types.int64)), state, place)
 
 
 @inlined
@@ -202,7 +230,7 @@ def _call(engine, which, tables, state, dt=0.0, at=0.0, slack=0.0):
 
 
 @in_place
-def run(engine, address, loop, table, chains, coming, finished, done, capacity, carried):
+def run(engine, addresses, loop, tables):
     """Run from event to event until the policy, a process or the observer has something to do.
 
     After a pause, or if the loop is held, the next call continues as if it had not stopped.
@@ -211,49 +239,46 @@ def run(engine, address, loop, table, chains, coming, finished, done, capacity, 
     ----------
     engine : NamedTuple
         See above.
-    address : int
-        See `address_for`.
+    addresses : tuple of int
+        See `addresses_for`.
     loop : ndarray of LOOP, shape (1,)
         The state of the loop, and how far it may run.
-    table : (ndarray of COFLOW, ndarray of JOB, tuple of ndarray, ndarray of int)
-        Rows, jobs, pools and their used parts.
-    chains : (ndarray of CHAIN, ndarray of int, tuple of ndarray, ndarray of float, Arrays)
-        The chains by job, the jobs that have one, the coflows of stages, the pauses before stages,
-        and the graphs.
-    coming : ndarray of COFLOW
-        Coflows that become valid at times known beforehand, in order of these times.
-    finished : ndarray of int
-        Space for the positions of the coflows that complete at one time.
-    done : ndarray of COFLOW
-        Space for the rows of completed coflows, if ``drops`` is set.
-    capacity : ndarray of float, shape (links,)
-        Bytes per second.
-    carried : ndarray of float, shape (links,) or (0,)
-        The bytes of each link are added to it, unless it is empty.
+    tables : Tables
     """
-    go((untyped(by_reference(engine)), address), loop, table, chains, coming, finished, done,
-       capacity, carried)
-
-
-@inner
-def go(engine, loop, table, chains, coming, finished, done, capacity, carried):
-    """Run, with an engine of any kind, given by a pointer and an address; see `run`."""
-    state = loop[0]
-    rows, jobs, pools, _ = table
-    tables = by_reference(Tables(rows, jobs, pools, capacity, finished, carried))
-    state.reason = _run(engine, tables, state, table, chains, coming, done)
-    if state.reason != PAUSED and state.reason not in KEPT:
-        _call(engine, _LEAVE, tables, state)
+    go(by_reference(engine), addresses, loop[0], by_reference(tables))
 
 
 @inlined
-def _run(engine, tables, state, table, chains, coming, done):
+def go(engine, addresses, state, tables):
+    """Run, with an engine and tables that are handed over by reference; see `run`."""
+    act, goes = addresses
+    call_at(goes, ((untyped(engine), act), state, tables))
+
+
+@in_place
+def _go(engine, state, tables):
+    """Run, with an engine of any kind, given by a pointer and the address of its `_act`.
+
+    Returns
+    -------
+    float
+        Why the loop has stopped.
+    """
+    state.reason = _run(engine, state, tables)
+    if state.reason != PAUSED and state.reason not in KEPT:
+        _call(engine, _LEAVE, tables, state)
+    return float(state.reason)
+
+
+@inlined
+def _run(engine, state, tables):
+    coming = tables.coming
     # To find the end again might look at other flows, which has other roundings.
     found = state.reason in KEPT
     while True:
         if not found:
             if state.now >= state.notice and not state.only_moves:
-                why = _notice(engine, tables, state, table, chains, coming, done)
+                why = _notice(engine, state, tables)
                 if why != WAITS:
                     return why
             if _is_to_pause(state):
@@ -265,7 +290,7 @@ def _run(engine, tables, state, table, chains, coming, done):
         found = False
         together = state.together
         if state.notice == np.inf:
-            if state.drops and state.gone + state.count > len(done):
+            if state.drops and state.gone + state.count > len(tables.done):
                 return FULL
             arrival = _next_arrival(state, coming)
             joins = max(_observed(arrival, state), arrival)
@@ -295,7 +320,7 @@ def _run(engine, tables, state, table, chains, coming, done):
 
 
 @inlined
-def _notice(engine, tables, state, table, chains, coming, done):
+def _notice(engine, state, tables):
     """React to an event: continue chains, admit coflows and set rates.
 
     Returns
@@ -303,8 +328,7 @@ def _notice(engine, tables, state, table, chains, coming, done):
     int
         `WAITS`, or the reason why the loop must stop.
     """
-    rows, jobs, pools, _ = table
-    finished = tables.finished
+    rows, chains, coming, done = tables.rows, tables.chains, tables.coming, tables.done
     state.end = state.now
     if state.finished and not state.goes_on:
         return ASKS
@@ -312,19 +336,18 @@ def _notice(engine, tables, state, table, chains, coming, done):
         _call(engine, _WRITE_ROWS, tables, state)
     if state.finished:
         state.decides = state.shows = True
-        waits = _follow(rows, pools[0], finished[:state.finished], state, chains)
+        waits = _follow(rows, tables.pools[0], tables.finished[:state.finished], state, chains)
         state.finished = 0
         if waits:
             return ASKS
         if state.drops:
-            gone, idle = drop_finished(rows[:state.count], jobs, done[state.gone:])
+            gone, idle = drop_finished(rows[:state.count], tables.jobs, done[state.gone:])
             state.count -= gone
             state.gone += gone
             state.idle -= idle
     if chains[4].head[0].parked:
         return PAUSED
-    if _next_arrival(state, coming) <= state.now and not _admit(
-            engine, tables, state, table, chains, coming, done):
+    if _next_arrival(state, coming) <= state.now and not _admit(engine, state, tables):
         return FULL
     why = int(_call(engine, _FIND_RATES, tables, state))
     if why == WAITS:
@@ -341,11 +364,11 @@ def _next_arrival(state, coming):
 
 
 @inlined
-def _admit(engine, tables, state, table, chains, coming, done):
+def _admit(engine, state, tables):
     """Admit the coflows that are valid by now; return False if there is no more room."""
-    rows, jobs, pools, free = table
+    rows, jobs, chains, coming = tables.rows, tables.jobs, tables.chains, tables.coming
     first = state.count
-    emitted, idle = emit(rows, first, jobs, chains, pools, free, state.now, len(jobs),
+    emitted, idle = emit(rows, first, jobs, chains, tables.pools, tables.free, state.now, len(jobs),
                          state.key)
     if emitted < 0:
         return False
@@ -358,7 +381,7 @@ def _admit(engine, tables, state, table, chains, coming, done):
     state.due = next_due(chains)
     state.shows = state.decides = True
     # Nothing has finished that is not noticed, and nothing is dropped where some are expected.
-    sort_by_job(rows[first:state.count], tables.finished, done)
+    sort_by_job(rows[first:state.count], tables.finished, tables.done)
     fits = _call(engine, _JOIN, tables, state) == 1.0
     fits &= len(coming) == 0 or state.joined < len(coming)
     fits &= state.drops == 1 or state.count + max(len(chains[1]), 1) <= len(rows)

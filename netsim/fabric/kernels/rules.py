@@ -14,7 +14,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.by_reference import by_reference
+from netsim.fabric.kernels import in_place, inlined, inner
 from netsim.fabric.kernels.crossings import Crossings, add_greedily, find_factor, take_in
 from netsim.fabric.kernels.loop import POLICY, REFUSED, WAITS, Engine, register, write_nothing
 from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh
@@ -22,7 +23,7 @@ from netsim.ties import EQUAL
 
 __all__ = ["ALL", "COFLOWS", "JOBS", "NO_ORDER", "NO_RULE", "OTHERS", "SIGNATURE", "SOUND",
            "UNSOUND", "UNSTRETCHED", "UNUSED", "Form", "Order", "Reads", "Ruled", "ask",
-           "share_out"]
+           "decide", "share_out"]
 
 #: What a rule sees of each active coflow, and of each job; the names are those of `FabricView`.
 COFLOWS = np.dtype([("job", "i8"), ("id", "i8"), ("order", "i8"), ("width", "i8"),
@@ -229,6 +230,12 @@ def _rule_at(_typing: Any, address: Any) -> Any:
 
 @in_place
 def ask(ruled, coflows, jobs, now):
+    """Call a rule from Python; see `decide`."""
+    return decide(by_reference(ruled), coflows, jobs, now)
+
+
+@inner
+def decide(ruled, coflows, jobs, now):
     """Call a rule: fill in ``ruled.order``, and sort ``ruled.sequence`` by it.
 
     Returns
@@ -503,6 +510,7 @@ def share_out(ruled, coflows):
     bool
         Whether the shares are known to fit all links. If not, the caller must check.
     """
+    ruled = by_reference(ruled)
     count = len(coflows)
     share, most = ruled.order.share[:count], ruled.order.most[:count]
     if ruled.form.by_place:
@@ -584,7 +592,7 @@ def _find_rates(ruled, coflows, jobs, pools, capacity, state):
         ruled.answered[0] = 0
         state.link = SOUND if _is_order(ruled, len(coflows)) else NO_ORDER
     else:
-        state.link = ask(ruled, coflows, jobs, state.now)
+        state.link = decide(ruled, coflows, jobs, state.now)
     if state.link == SOUND:
         fits = share_out(ruled, coflows)
         _, state.link = apply_shares(coflows, loads, ruled.order.share, capacity, ruled.used,

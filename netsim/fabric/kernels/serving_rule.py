@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numba import typeof, types
+from numpy.typing import NDArray
 
 import netsim.fabric.kernels.serving  # noqa: F401 - registers its engine
-from netsim.fabric.by_reference import by_reference, owned, released, replace, untyped
+from netsim.fabric.by_reference import (
+    address_of,
+    by_reference,
+    call_at,
+    owned,
+    released,
+    replace,
+    type_of_reference,
+)
 from netsim.fabric.kernels import compiled, in_place, inlined
-from netsim.fabric.kernels.loop import KEPT, PAUSED, REDO, REFUSED, go
+from netsim.fabric.kernels.loop import KEPT, PAUSED, REDO, REFUSED, Tables, go
 from netsim.fabric.kernels.progress import refresh
-from netsim.fabric.kernels.rules import SOUND, UNUSED, ask
-from netsim.fabric.kernels.serving_rows import can_resume, copy_rows, update
+from netsim.fabric.kernels.rules import SOUND, UNUSED, Ruled, decide
+from netsim.fabric.kernels.serving_rows import Served, can_resume, copy_rows, update
 
-__all__ = ["serve_by"]
+__all__ = ["address_for", "serve_by"]
 
 
 @compiled
-def serve_by(ruled, served, address, loop, table, chains, coming, finished, done, capacity,
-             carried):
+def serve_by(ruled, served, serves, addresses, loop, tables):
     """Serve coflows in the order that a rule gives, over and over until the loop stops.
 
     Parameters
@@ -27,8 +38,10 @@ def serve_by(ruled, served, address, loop, table, chains, coming, finished, done
     served : Served
         The engine of the call before. It is resumed if the loop was held or paused, and if not,
         updated if that is possible.
-    address : int
-        See `loop.address_for`.
+    serves : int
+        See `address_for`.
+    addresses, loop, tables
+        See `loop.run`.
 
     Returns
     -------
@@ -36,16 +49,27 @@ def serve_by(ruled, served, address, loop, table, chains, coming, finished, done
         The engine.
     """
     engine = owned(served)
-    _serve(by_reference(ruled), engine, address, loop, table, chains, coming, finished, done,
-           capacity, carried)
+    call_at(serves, (by_reference(ruled), engine, addresses, loop[0], by_reference(tables)))
     return released(engine)
 
 
+def address_for(ruled: Ruled, served: Served, loop: NDArray[Any], tables: Tables) -> int:
+    """Return the address of `_serve`."""
+    return address_of(_serve, type_of_reference(ruled), type_of_reference(served),
+                      types.UniTuple(types.int64, 2), typeof(loop).dtype,
+                      type_of_reference(tables))
+
+
 @in_place
-def _serve(ruled, engine, address, loop, table, chains, coming, finished, done, capacity, carried):
-    """Serve with an engine that is replaced where it cannot be resumed; see `serve_by`."""
-    rows, jobs, pools, _ = table
-    state = loop[0]
+def _serve(ruled, engine, addresses, state, tables):
+    """Serve with an engine that is replaced where it cannot be resumed; see `serve_by`.
+
+    Returns
+    -------
+    float
+        Why the loop has stopped.
+    """
+    rows, jobs, pools, capacity = tables.rows, tables.jobs, tables.pools, tables.capacity
     until = state.until
     state.until = min(until, ruled.order.wake_at[0])
     resumes = state.reason == PAUSED or state.reason in KEPT
@@ -53,11 +77,11 @@ def _serve(ruled, engine, address, loop, table, chains, coming, finished, done, 
         if not resumes:
             _renew(engine, ruled, rows[:state.count], pools, capacity, state.interval)
         resumes = False
-        go((untyped(engine), address), loop, table, chains, coming, finished, done, capacity,
-           carried)
+        go(engine, addresses, state, tables)
         if state.reason != REDO:
             break
     state.until = until
+    return float(state.reason)
 
 
 @compiled
@@ -81,7 +105,7 @@ def _decide(ruled, rows, jobs, pools, capacity, state, until):
         flows, hops, loads = pools
         if ruled.reads.gamma or ruled.reads.active_gamma:
             refresh(rows[:count], flows, hops, loads, capacity)
-        state.link = ask(ruled, rows[:count], jobs, state.now)
+        state.link = decide(ruled, rows[:count], jobs, state.now)
         if state.link == SOUND and _has_unused(ruled, count):
             state.link = UNUSED
         if state.link != SOUND:
