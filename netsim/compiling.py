@@ -77,10 +77,26 @@ def _compiled(kernel: Callable[..., Any], *, wrapped: bool = True, **options: An
     dispatcher = _NJIT(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=not wrapped,
                        **options)(kernel)
     dispatcher.get_call_template = _for_any_value(dispatcher.get_call_template)
+    if not wrapped:  # Numba would crash
+        dispatcher._insert = _ignore
+        dispatcher._compile_for_args = _refusing(kernel)
     with suppress(RuntimeError), _cached_with_its_callees():  # raised if no folder is writable
         dispatcher.enable_caching()
         dispatcher._cache.save_overload = _ignoring_os_errors(dispatcher._cache.save_overload)
     return dispatcher
+
+
+def _ignore(*_: Any) -> None:
+    """Do not list what Python cannot call among what it can."""
+
+
+def _refusing(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function to be called in place of a kernel without a Python wrapper."""
+    def refuse(*_args: Any, **_keywords: Any) -> Any:
+        raise TypeError(f"{kernel.__module__}.{kernel.__name__} is called by other kernels only, "
+                        "and has no Python wrapper; see netsim.compiling.inner")
+
+    return refuse
 
 
 def _for_any_value(get_call_template: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 
 import netsim
-from netsim.compiling import compiled
+from netsim.compiling import compiled, in_place, inner
 
 RUN = """
 import numba, netsim
@@ -79,3 +80,32 @@ def test_without_room_for_a_cache_kernels_are_compiled_all_the_same(monkeypatch)
     assert kernel(3) == 6
     monkeypatch.setattr(numba.core.caching._CacheLocator, "ensure_cache_path", no_room)
     assert compiled(lambda x: 3 * x)(3) == 9
+
+
+def test_a_kernel_for_other_kernels_says_so_when_python_calls_it():
+    """Also once another one has had it compiled; Numba would crash."""
+    @inner
+    def once(x):
+        return x + 1.0
+
+    @in_place
+    def twice(x):
+        return once(once(x))
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match=r"test_cache\.once is called by other kernels only"):
+            once(1.0)
+        assert twice(1.0) == 3.0
+
+
+def test_constants_and_narrow_integers_do_not_make_kernels_anew():
+    @inner
+    def added(x, y):
+        return x + y
+
+    @in_place
+    def total(x):
+        return added(x, 1) + added(x, 2) + added(np.int32(3), x)
+
+    assert total(4) == 18
+    assert list(added.overloads) == [(numba.int64, numba.int64)]

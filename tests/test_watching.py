@@ -109,8 +109,9 @@ def said_on_a_terminal(*arguments, **environment):
 
 KERNEL = """
 import numpy as np
-from netsim.fabric.kernels.filling import sooner
-print(sooner(np.array([2.0]), np.array([1.0]), np.inf))
+from netsim.edge.kernels import insert
+one = np.zeros(1, np.int64)
+insert(one, one, np.zeros((1, 1), np.int64), one.copy(), np.ones(1))
 """
 
 
