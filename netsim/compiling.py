@@ -77,7 +77,7 @@ def _compiled(kernel: Callable[..., Any], *, wrapped: bool = True, **options: An
     dispatcher = _NJIT(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=not wrapped,
                        **options)(kernel)
     dispatcher.get_call_template = _for_any_value(dispatcher.get_call_template)
-    if not wrapped:  # Numba would crash
+    if not wrapped:  # if Python calls it, Numba would crash
         dispatcher._insert = _ignore
         dispatcher._compile_for_args = _refusing(kernel)
     with suppress(RuntimeError), _cached_with_its_callees():  # raised if no folder is writable
@@ -100,7 +100,10 @@ def _refusing(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _for_any_value(get_call_template: Callable[..., Any]) -> Callable[..., Any]:
-    """Have a kernel compiled once, not again for each constant and size of integers it is given."""
+    """Have a kernel compiled once for its callers among kernels, whatever constants they hand over.
+
+    Signed integers are handed over as int64.
+    """
     def widest(kind: Any) -> Any:
         kind = types.unliteral(kind)
         return types.int64 if kind in types.signed_domain else kind
@@ -212,7 +215,7 @@ def _folder(base: str) -> str:
     here = Path(__file__).parent
     digest = hashlib.sha256()
     rooms = (here / room for room in ("edge", "fabric", "models"))
-    alone = ("ties.py", "schedulers/kernels.py", "jobs/longest_path.py")
+    alone = ("compiling.py", "ties.py", "schedulers/kernels.py", "jobs/longest_path.py")
     for path in [*(here / name for name in alone),
                  *(path for room in rooms for path in sorted(room.rglob("*.py")))]:
         digest.update(read_bytes(path))

@@ -2,6 +2,9 @@
 
 Numba hands a tuple of arrays to a kernel as some seven numbers for each array. With the forty
 arrays of an engine, that takes longer than many kernels, and compiling it takes longer still.
+
+Python hands such tuples over as they are. The kernel that it calls refers to them by
+`by_reference`, and the kernels below it get the pointer.
 """
 
 from __future__ import annotations
@@ -35,6 +38,11 @@ class _Reference(types.Type):
         self.instance_class = fields.instance_class
         super().__init__(name=f"Reference({fields})")
 
+    @property
+    def key(self) -> types.NamedTuple:
+        """What tells one type from another; names of fields are not in `name`."""
+        return self.fields
+
     def place_of(self, name: str) -> int:
         """Return the place of a field in the tuple."""
         return int(self.fields.fields.index(name))
@@ -45,7 +53,7 @@ register_model(_Reference)(models.OpaqueModel)
 
 @intrinsic
 def by_reference(_typing: Any, given: Any) -> Any:
-    """Return a NamedTuple as a pointer that is valid until the calling kernel returns.
+    """Return an argument, a NamedTuple, as a pointer that is valid until the kernel returns.
 
     Its fields are read as those of the tuple, and cannot be set. A field that is a NamedTuple is a
     pointer, too.
@@ -60,7 +68,10 @@ def by_reference(_typing: Any, given: Any) -> Any:
 
 @intrinsic
 def owned(_typing: Any, given: Any) -> Any:
-    """As `by_reference`, but the tuple may be replaced; it must be `released` at the end."""
+    """As `by_reference`, but the tuple may be replaced; it must be `released` at the end.
+
+    If an exception passes before that, the arrays are never freed.
+    """
     def lower(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         context.nrt.incref(builder, given, args[0])
         return builder.bitcast(cgutils.alloca_once_value(builder, args[0]), _POINTER)
@@ -69,7 +80,10 @@ def owned(_typing: Any, given: Any) -> Any:
 
 @intrinsic
 def replace(_typing: Any, reference: Any, given: Any) -> Any:
-    """Let a pointer that is `owned` refer to another tuple of the same type."""
+    """Let a pointer that is `owned` refer to another tuple of the same type.
+
+    Arrays that were read from it before must not be used any more.
+    """
     def lower(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         place = builder.bitcast(args[0], context.get_value_type(given).as_pointer())
         context.nrt.incref(builder, given, args[1])
@@ -127,7 +141,10 @@ def untyped(_typing: Any, reference: Any) -> Any:
 
 @intrinsic
 def call_at(_typing: Any, address: Any, given: Any) -> Any:
-    """Call the kernel at an address with a tuple of arguments; it returns a float."""
+    """Call the kernel at an address with a tuple of arguments; it returns a float.
+
+    The arguments must have exactly the types for which the address was found; see `address_of`.
+    """
     def lower(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         kinds = given.types
         function = context.call_conv.get_function_type(types.float64, kinds)
@@ -148,4 +165,7 @@ def type_of_reference(given: Any) -> types.Type:
 def address_of(kernel: Any, *kinds: types.Type) -> int:
     """Compile a kernel for these types of arguments; return the address of its machine code."""
     result = kernel.get_compile_result(types.float64(*kinds))
-    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+    address = int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+    assert address
+    assert result.signature.return_type == types.float64
+    return address

@@ -186,7 +186,7 @@ class Chains:
 
     @property
     def kernel_view(self) -> tuple[Any, ...]:
-        """The arrays from which the event loop takes the next coflows; see `loop.run`."""
+        """The arrays from which the event loop takes the next coflows; see `loop.Tables`."""
         return (self.of_jobs, self.running, (self.stages, self.coflows), self.pauses,
                 self.graphs.arrays)
 

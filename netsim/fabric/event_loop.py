@@ -51,7 +51,7 @@ _run, _serve_by = map(Direct, (run, serve_by))
 #: What kernels call by address, see `addresses_for` and `address_for`; as with `Direct`, types of
 #: arrays are always the same.
 _addresses: dict[type, tuple[int, int]] = {}
-_serves: list[int] = []
+_serve_at: dict[type, int] = {}
 
 
 def ignore(*_: Any) -> None:
@@ -325,9 +325,9 @@ class EventLoop:
         if ruled is None:
             _run(kind, engine, _addresses[kind], state, tables)
             return engine
-        if not _serves:
-            _serves.append(address_for(ruled, engine, state, tables))
-        return _serve_by(None, ruled, engine, _serves[0], _addresses[kind], state, tables)
+        if Ruled not in _serve_at:
+            _serve_at[Ruled] = address_for(ruled, engine, state, tables)
+        return _serve_by(None, ruled, engine, _serve_at[Ruled], _addresses[kind], state, tables)
 
     def _keep_held(self, engine: Any, why: int) -> None:
         """Keep the engine if the loop is held; store why it stopped."""

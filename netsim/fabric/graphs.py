@@ -99,7 +99,7 @@ class Graphs:
 
     def begin(self, job: int, rows: OperationRows, iterations: int, now: float,
               chains: tuple[Any, ...]) -> None:
-        """Begin a job, whose coflows are known to `chains`; see `loop.run`."""
+        """Begin a job, whose coflows are known to `chains`; see `loop.Tables`."""
         graph = self.arrays.of_jobs[job]
         graph["count"], graph["iterations"] = len(rows.operations), iterations
         graph["finish"] = graph["noticed"] = now

@@ -42,7 +42,8 @@ class PriorityEngine:
                     None, kept, coflows, flows, service.order, service.by_size):
                 kept = _begin(None, coflows, flows, hops, capacity, service.order,
                               service.by_size)
-        elif isinstance(kept, Served) and len(kept.queue_shares) == len(service.queue_shares):
+        elif (isinstance(kept, Served) and not kept.form[serving_rows.JOINED]
+              and len(kept.queue_shares) == len(service.queue_shares)):
             _resume(None, kept, coflows, flows, service.rule, interval)
         else:
             kept = _copy_rows(None, coflows, flows, hops, loads, capacity, service.rule, interval)

@@ -25,6 +25,14 @@ class Pair(NamedTuple):
     right: Any
 
 
+def turned_pair():
+    class Pair(NamedTuple):
+        right: Any
+        left: Any
+
+    return Pair
+
+
 class Nested(NamedTuple):
     pair: Pair
     size: int
@@ -54,6 +62,17 @@ def test_fields_are_those_of_the_tuple():
     given = nested()
     assert enter(given) == 19.0
     assert given.pair.left[0] == 1.0
+
+
+def test_names_of_fields_tell_types_apart():
+    """They are no part of the name that Numba gives to a NamedTuple."""
+    @in_place
+    def left_of(given):
+        return by_reference(given).left[0]
+
+    one, two = np.array([1.0]), np.array([2.0])
+    assert left_of(Pair(one, two)) == 1.0
+    assert left_of(turned_pair()(one, two)) == 2.0
 
 
 def test_an_unknown_field_is_an_error():

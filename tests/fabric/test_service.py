@@ -166,6 +166,28 @@ def test_with_an_order_that_turns_round():
     agree(netsim.big_switch(12, 1.0), netsim.Workload(jobs), Turned())
 
 
+class Regrouped(netsim.Allocator):
+    """Serves from one to three queues, another number whenever a coflow comes or completes."""
+
+    wakes_on = netsim.Event.COFLOW
+
+    def allocate(self, view):
+        queues = 1 + len(view) % 3
+        queue = np.arange(len(view)) % queues
+        return netsim.Allocation(service=PriorityService(
+            np.argsort(queue, kind="stable"), primary="queues", backfill="maxmin", queue=queue,
+            queue_shares=np.full(queues, 1 / queues)))
+
+
+def test_with_a_number_of_queues_that_changes():
+    """The engine of the decision before has the shares of other queues."""
+    rng = np.random.default_rng(9)
+    jobs = [netsim.JobSpec(k, 0.5 * k, hosts=range(12), stages=[netsim.Stage("s", netsim.Flows(
+        rng.integers(0, 12, 40), rng.integers(0, 12, 40), rng.uniform(1, 40, 40)))])
+        for k in range(7)]
+    agree(netsim.big_switch(12, 1.0), netsim.Workload(jobs), Regrouped())
+
+
 @pytest.mark.parametrize("options", [SERVICES[0], {"name": "fifo"}, SERVICES[5], SERVICES[7]],
                          ids=text)
 @pytest.mark.parametrize("hosts", [20, 120], ids=["close", "far-apart"])

@@ -59,7 +59,7 @@ def follow(gone, chains, now, interval):
     gone : ndarray of COFLOW
         The coflows that have completed now, with ``arrives`` set.
     chains : tuple
-        See `loop.run`.
+        See `loop.Tables`.
     interval : float
         The observe interval, in seconds.
     """
@@ -98,7 +98,7 @@ def emit(rows, count, jobs, chains, pools, used, until, before, key):
         The first `count` are active.
     jobs : ndarray of JOB, shape (jobs,)
     chains : tuple
-        See `loop.run`. The flows, hops and loads of their coflows are in the same pools.
+        See `loop.Tables`. The flows, hops and loads of their coflows are in the same pools.
     pools, used : tuple of ndarray, ndarray of int
         As for `copy_in`.
     before : int

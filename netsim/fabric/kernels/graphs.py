@@ -98,7 +98,7 @@ def coflow_of(code, chains):
     ----------
     code : int
     chains : tuple
-        See `loop.run`.
+        See `loop.Tables`.
     """
     graphs, stages = chains[4], chains[2]
     graph = graphs.of_jobs[job_of(code)]

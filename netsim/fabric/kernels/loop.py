@@ -212,17 +212,17 @@ def _act(engine, which, tables, state, dt, at, slack):
 
 
 def addresses_for(engine: Any, loop: NDArray[Any], tables: Tables) -> tuple[int, int]:
-    """Return the addresses of `_act` for an engine of this kind, and of `_go`."""
+    """Return the addresses of `_act` for an engine of this kind, and of `_loop`."""
     state, place = typeof(loop).dtype, type_of_reference(tables)
     act = address_of(_act, type_of_reference(engine), types.int64, place, state, types.float64,
                      types.float64, types.float64)
-    return act, address_of(_go, types.Tuple((types.voidptr, types.int64)), state, place)
+    return act, address_of(_loop, types.Tuple((types.voidptr, types.int64)), state, place)
 
 
 @inlined
-def _call(engine, which, tables, state, dt=0.0, at=0.0, slack=0.0):
-    """Have an engine act, given by a pointer and the address of its `_act`."""
-    pointer, address = engine
+def _call(actor, which, tables, state, dt=0.0, at=0.0, slack=0.0):
+    """Call one of the functions of an engine; see `_loop`."""
+    pointer, address = actor
     return call_at(address, (pointer, which, tables, state, dt, at, slack))
 
 
@@ -251,39 +251,44 @@ def run(engine, addresses, loop, tables):
 @inlined
 def go(engine, addresses, state, tables):
     """Run, with an engine and tables that are handed over by reference; see `run`."""
-    act, goes = addresses
-    call_at(goes, ((untyped(engine), act), state, tables))
+    act_at, loop_at = addresses
+    call_at(loop_at, ((untyped(engine), act_at), state, tables))
 
 
 @in_place
-def _go(engine, state, tables):
-    """Run, with an engine of any kind, given by a pointer and the address of its `_act`.
+def _loop(actor, state, tables):
+    """Run, with an engine of any kind.
+
+    Parameters
+    ----------
+    actor : (void*, int)
+        A pointer to the engine, and the address of its `_act`.
 
     Returns
     -------
     float
         Why the loop has stopped.
     """
-    state.reason = _run(engine, state, tables)
+    state.reason = _go_on(actor, state, tables)
     if state.reason != PAUSED and state.reason not in KEPT:
-        _call(engine, _LEAVE, tables, state)
+        _call(actor, _LEAVE, tables, state)
     return float(state.reason)
 
 
 @inlined
-def _run(engine, state, tables):
+def _go_on(actor, state, tables):
     coming = tables.coming
     # To find the end again might look at other flows, which has other roundings.
     found = state.reason in KEPT
     while True:
         if not found:
             if state.now >= state.notice and not state.only_moves:
-                why = _notice(engine, state, tables)
+                why = _notice(actor, state, tables)
                 if why != WAITS:
                     return why
             if _is_to_pause(state):
                 return PAUSED
-            _call(engine, _FIND_END, tables, state)
+            _call(actor, _FIND_END, tables, state)
             shows, state.shows = state.shows, 0
             if shows and state.stepwise:
                 return SHOWS
@@ -295,7 +300,7 @@ def _run(engine, state, tables):
             arrival = _next_arrival(state, coming)
             joins = max(_observed(arrival, state), arrival)
             noticed = min(_observed(state.end, state), joins)
-            state.crossing = state.now + _call(engine, _CROSSING_IN, tables, state)
+            state.crossing = state.now + _call(actor, _CROSSING_IN, tables, state)
             crosses = state.crossing <= state.end and state.crossing < joins
             if noticed >= state.bound or (noticed == np.inf and not crosses):
                 return WAITS
@@ -312,15 +317,15 @@ def _run(engine, state, tables):
             at = state.notice
             dt = state.dt if at == state.end else at - state.now
             slack = max(slack, NOTICE_SLACK * state.interval)
-        _call(engine, _ADVANCE, tables, state, dt, at, slack)
+        _call(actor, _ADVANCE, tables, state, dt, at, slack)
         state.now = at
         if state.only_moves and at >= state.notice:
-            state.crossing = at + _call(engine, _CROSSING_IN, tables, state)
+            state.crossing = at + _call(actor, _CROSSING_IN, tables, state)
             return ASKS
 
 
 @inlined
-def _notice(engine, state, tables):
+def _notice(actor, state, tables):
     """React to an event: continue chains, admit coflows and set rates.
 
     Returns
@@ -333,7 +338,7 @@ def _notice(engine, state, tables):
     if state.finished and not state.goes_on:
         return ASKS
     if state.finished or _next_arrival(state, coming) <= state.now:
-        _call(engine, _WRITE_ROWS, tables, state)
+        _call(actor, _WRITE_ROWS, tables, state)
     if state.finished:
         state.decides = state.shows = True
         waits = _follow(rows, tables.pools[0], tables.finished[:state.finished], state, chains)
@@ -347,9 +352,9 @@ def _notice(engine, state, tables):
             state.idle -= idle
     if chains[4].head[0].parked:
         return PAUSED
-    if _next_arrival(state, coming) <= state.now and not _admit(engine, state, tables):
+    if _next_arrival(state, coming) <= state.now and not _admit(actor, state, tables):
         return FULL
-    why = int(_call(engine, _FIND_RATES, tables, state))
+    why = int(_call(actor, _FIND_RATES, tables, state))
     if why == WAITS:
         state.notice = np.inf
     return why
@@ -364,7 +369,7 @@ def _next_arrival(state, coming):
 
 
 @inlined
-def _admit(engine, state, tables):
+def _admit(actor, state, tables):
     """Admit the coflows that are valid by now; return False if there is no more room."""
     rows, jobs, chains, coming = tables.rows, tables.jobs, tables.chains, tables.coming
     first = state.count
@@ -382,7 +387,7 @@ def _admit(engine, state, tables):
     state.shows = state.decides = True
     # Nothing has finished that is not noticed, and nothing is dropped where some are expected.
     sort_by_job(rows[first:state.count], tables.finished, tables.done)
-    fits = _call(engine, _JOIN, tables, state) == 1.0
+    fits = _call(actor, _JOIN, tables, state) == 1.0
     fits &= len(coming) == 0 or state.joined < len(coming)
     fits &= state.drops == 1 or state.count + max(len(chains[1]), 1) <= len(rows)
     if not fits:  # all have come, so that this is a decision already

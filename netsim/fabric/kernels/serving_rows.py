@@ -524,7 +524,7 @@ def resume(served, coflows, flows, rule, interval):
 def update(served, coflows, flows, rule, interval):
     """Update the engine from the rows, of which some may have gone, and from a rule.
 
-    The rule must have as many queues as before.
+    The engine must have all coflows, and the rule as many queues as before.
     """
     order, _, _, queue, queue_shares, limit = rule
     groups, slots, runs = served.groups, served.slots, served.runs

@@ -28,7 +28,7 @@ __all__ = ["address_for", "serve_by"]
 
 
 @compiled
-def serve_by(ruled, served, serves, addresses, loop, tables):
+def serve_by(ruled, served, serve_at, addresses, loop, tables):
     """Serve coflows in the order that a rule gives, over and over until the loop stops.
 
     Parameters
@@ -38,7 +38,7 @@ def serve_by(ruled, served, serves, addresses, loop, tables):
     served : Served
         The engine of the call before. It is resumed if the loop was held or paused, and if not,
         updated if that is possible.
-    serves : int
+    serve_at : int
         See `address_for`.
     addresses, loop, tables
         See `loop.run`.
@@ -49,7 +49,7 @@ def serve_by(ruled, served, serves, addresses, loop, tables):
         The engine.
     """
     engine = owned(served)
-    call_at(serves, (by_reference(ruled), engine, addresses, loop[0], by_reference(tables)))
+    call_at(serve_at, (by_reference(ruled), engine, addresses, loop[0], by_reference(tables)))
     return released(engine)
 
 

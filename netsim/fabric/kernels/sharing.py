@@ -198,7 +198,7 @@ def _lowest(full_at, flow, hops):
 
 @in_place
 def take_in(parts, coflows, flows, hops):
-    """Add coflows, as `sharing_rows.add_coflows` does."""
+    """Add coflows from Python; return whether there was room, see `sharing_rows.add_coflows`."""
     return add_coflows(by_reference(parts), coflows, flows, hops)
 
 
