@@ -74,7 +74,7 @@ def _serve(ruled, engine, addresses, state, tables):
     state.until = min(until, ruled.order.wake_at[0])
     resumes = state.reason == PAUSED or state.reason in KEPT
     while resumes or _decide(ruled, rows, jobs, pools, capacity, state, until):
-        if not resumes:
+        if not resumes:  # which alone makes arrays, and counts references to them
             _renew(engine, ruled, rows[:state.count], pools, capacity, state.interval)
         resumes = False
         go(engine, addresses, state, tables)
