@@ -7,6 +7,7 @@ import netsim
 from netsim import JobSpec, Stage
 from netsim.allocators import make_allocator
 from netsim.allocators.registry import ALLOCATORS
+from tests.fabric.test_service import many_at_once
 
 HOSTS = 6
 NET = netsim.big_switch(HOSTS, "8Mbps")  # 1 MB/s: flows of 0.1 to 0.8 MB take some seconds
@@ -125,6 +126,19 @@ def test_many_flows_on_many_links(policy, options):
         jobs.append(JobSpec(k, float(rng.uniform(0, 2)), hosts=hosts, iterations=2, stages=[
             Stage("ring", [(i, (i + 1) % 3, float(rng.uniform(1e5, 8e5))) for i in range(3)])]))
     network = netsim.big_switch(500, "8Mbps")
+    plain = said(netsim.simulate(network, jobs, allocator=policy, record=("jobs", "coflows"),
+                                 **options))
+    for watched in WATCHED[3:]:
+        assert said(netsim.simulate(network, jobs, allocator=policy, **watched, **options)) == plain
+
+
+@pytest.mark.parametrize("policy", ["maxmin", "maxmin:decisions=coflow", "coflow-fair"])
+@pytest.mark.parametrize("options", [{}, {"observe_interval": "300ms"}, {"until": 21.5}, {
+    "events": [{"at": "2s", "link": "egress-1", "capacity": "0bps"},
+               {"at": "3s", "link": "egress-1", "capacity": "8bps"}]}])
+def test_many_flows_on_few_links(policy, options):
+    """Thousands are far from their ends, and passed over until levels have moved too far."""
+    network, jobs = many_at_once()
     plain = said(netsim.simulate(network, jobs, allocator=policy, record=("jobs", "coflows"),
                                  **options))
     for watched in WATCHED[3:]:
