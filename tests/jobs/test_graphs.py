@@ -30,10 +30,11 @@ ALLOCATORS_HERE = [name for name in ALLOCATORS.names
                    if not make_allocator(name).sees_running]
 
 
-def drawn_operations(rng, size=9, ranks=3, alone=False):
+def drawn_operations(rng, size=9, ranks=3, alone=False, unit=1.0):
     """Draw operations of which those on a rank wait for each other, and coflows for any of them.
 
-    If `alone`, each coflow has two hosts for itself, and waits for its own in the last iteration.
+    Flows have 1 to 8 times `unit` bytes. If `alone`, each coflow has two hosts for itself, and
+    waits for its own in the last iteration.
     """
     rows, after, previous, sendings = [], [], [], []
     last = {}
@@ -51,7 +52,7 @@ def drawn_operations(rng, size=9, ranks=3, alone=False):
             pairs = rng.permutation(12)[:rng.integers(1, 4)]
             ends = [(4 + 2 * k, 5 + 2 * k)] if alone else [
                 (p // 3, (p // 3 + 1 + p % 3) % 4) for p in pairs.tolist()]
-            flows = [(*each, float(rng.integers(1, 9))) for each in ends]
+            flows = [(*each, unit * float(rng.integers(1, 9))) for each in ends]
             rows.append((-1, float(rng.choice([0.0, 0.2])), len(sendings), "net", f"s{k}"))
             sendings.append(Sending(Flows.of(flows)))
             previous += [(k, k)] if alone else []
@@ -62,9 +63,9 @@ def drawn_operations(rng, size=9, ranks=3, alone=False):
     return Operations.make(rows, after, previous, sendings, 4 + 2 * size if alone else 4)
 
 
-def drawn_jobs(seed, jobs=3, iterations=4):
+def drawn_jobs(seed, jobs=3, iterations=4, unit=1.0):
     rng = np.random.default_rng(seed)
-    return [JobSpec(k, operations=drawn_operations(rng),
+    return [JobSpec(k, operations=drawn_operations(rng, unit=unit),
                     iterations=int(rng.integers(1, iterations)), ranks=4,
                     hosts=rng.permutation(4).tolist(),
                     arrival_s=float(rng.choice([0.0, 0.5, 0.7]))) for k in range(jobs)]
