@@ -298,13 +298,22 @@ def test_sharing_is_what_the_reference_gives(network, weights, seed, crowd):
         np.testing.assert_allclose(fast.coflows[column], slow.coflows[column], rtol=1e-9)
 
 
-@pytest.mark.parametrize("network", [
-    netsim.big_switch(40, [1.0 + h % 7 / 8 for h in range(40)]), netsim.big_switch(600, 1.0),
-    netsim.fat_tree(6, 1.0)], ids=lambda network: f"{network.name}-{network.hosts}")
-def test_fills_begin_where_the_last_one_holds(network):
-    """120 flows at once and 60 more one by one: many links, of which a fill keeps states."""
+@pytest.mark.parametrize(("network", "repaired"), [
+    (netsim.big_switch(8, [1.0 + h % 7 / 8 for h in range(8)]), False),
+    (netsim.big_switch(40, [1.0 + h % 7 / 8 for h in range(40)]), True),
+    (netsim.big_switch(600, 1.0), True), (netsim.fat_tree(6, 1.0), True)],
+    ids=["8-hosts", "40-hosts", "600-hosts", "fat-tree"])
+def test_links_are_filled_in_the_last_order_or_levels_repaired(network, repaired, monkeypatch):
+    """120 flows come at once and 60 more one by one; plain Python decides anew at each end.
+
+    With few flows per link, levels are repaired once all of the first flows have come. A fill keeps
+    the order in which links became full, from which the next one starts; a repair keeps none.
+    """
     rng = np.random.default_rng(8)
     hosts = min(network.hosts, 40)
+    made = []
+    monkeypatch.setattr(netsim.fabric.sharing, "make",
+                        lambda *given: made.append(sharing_parts.make(*given)) or made[-1])
 
     def flows(count):
         return netsim.Flows(rng.integers(0, hosts, count), rng.integers(0, hosts, count),
@@ -312,8 +321,13 @@ def test_fills_begin_where_the_last_one_holds(network):
 
     jobs = [netsim.JobSpec(k, k / 4, hosts=range(hosts),
                            stages=[netsim.Stage("s", flows(1 if k else 120))]) for k in range(61)]
-    fast, slow = (netsim.simulate(network, jobs, allocator=policy)
-                  for policy in ("maxmin", Plain(lambda view: np.ones(view.flows))))
+    sim = netsim.Simulation(network, jobs, allocator="maxmin")
+    for until in np.arange(0.6, 15):
+        sim.run(until=until)
+        assert (made[-1].state["frozen"][0] == 0) == repaired
+    assert len(made) == 1
+    fast = sim.run().result()
+    slow = netsim.simulate(network, jobs, allocator=Plain(lambda view: np.ones(view.flows)))
     np.testing.assert_allclose(fast.coflows["finish_s"], slow.coflows["finish_s"], rtol=1e-9)
 
 
