@@ -1,5 +1,6 @@
-"""The table of docs/validation.md that says to which readable version each kernel is held."""
+"""The tables of docs/validation.md: to what each kernel is held, and what reaches each regime."""
 
+import ast
 import importlib
 import re
 from fnmatch import fnmatch
@@ -12,11 +13,19 @@ from netsim import reference
 from netsim.fabric import kernels
 
 ROOT = Path(kernels.__file__).parents[3]
-TABLE = (ROOT / "docs" / "validation.md").read_text().partition(
-    "## Each kernel beside a version to read")[2].partition("\n## ")[0]
-#: Per row, the names in backticks of each column.
-ROWS = [tuple(re.findall(r"`([^`]+)`", column) for column in row.split("|")[1:4])
-        for row in re.findall(r"^\| `.*$", TABLE, re.MULTILINE)]
+PAGE = (ROOT / "docs" / "validation.md").read_text()
+
+
+def rows_of(section):
+    """Return the rows of a section's table: per column, what is in backticks."""
+    table = PAGE.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\|.*$", table, re.MULTILINE)[2:]
+    return [tuple(re.findall(r"`([^`]+)`", column) for column in row.split("|")[1:4])
+            for row in rows]
+
+
+ROWS = rows_of("Each kernel beside a version to read")
+REGIMES = rows_of("What reaches each regime")
 
 
 def public_kernels():
@@ -38,10 +47,36 @@ def test_each_kernel_is_held_to_something():
         assert any(fnmatch(kernel, pattern) for kernel in found), pattern
 
 
+def used_in(test):
+    """Return what a test file uses of `netsim.reference`, in full, and all attributes in it."""
+    known, used, attributes = {}, set(), set()
+    tree = ast.parse((ROOT / test).read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            known |= {alias.asname or alias.name: f"{node.module}.{alias.name}"
+                      for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            used.add(known.get(node.id, ""))
+        elif isinstance(node, ast.Attribute):
+            attributes.add(node.attr)
+            if isinstance(node.value, ast.Name):
+                used.add(f"{known.get(node.value.id, '')}.{node.attr}")
+    return used, attributes
+
+
 @pytest.mark.parametrize(("names", "held_to", "by"), ROWS, ids=lambda names: names[0])
-def test_a_row_names_a_test_that_mentions_its_twin(names, held_to, by):
-    """There is such a reference, and a test that uses it."""
+def test_a_row_names_a_test_that_uses_its_twin(names, held_to, by):
+    """There is such a reference, and the code of the test calls it or hands it on."""
     (twin, *_), (test,) = held_to, by
     module, *path = twin.split(".")
     reduce(getattr, path, importlib.import_module(f"{reference.__name__}.{module}"))
-    assert re.search(rf"\b{path[-1]}\(|\.{path[-1]}\b", (ROOT / test).read_text())
+    used, attributes = used_in(test)
+    assert f"{reference.__name__}.{module}.{path[0]}" in used
+    assert attributes.issuperset(path[1:])  # what is of a class is asked of its instances
+
+
+@pytest.mark.parametrize(("_regime", "_size", "by"), REGIMES, ids=lambda cell: cell[-1:])
+def test_what_reaches_a_regime_is_a_test(_regime, _size, by):
+    test, name = by
+    assert f"def {name}(" in (ROOT / test).read_text()
