@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["DUST", "Floats", "Ints", "Problem", "common_factor", "crossing_in", "gamma", "greedy",
-           "link_shares", "lp_rates", "maxmin", "split", "stretch_flows", "throttle"]
+           "link_shares", "lp_rates", "maxmin", "share_out", "split", "stretch_flows", "throttle"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -107,6 +107,32 @@ def greedy(problem: Problem, order: Sequence[int], limit: Floats, base: Floats) 
             shares[coflow] += x
             left -= x * per_link[coflow]
     return shares
+
+
+def share_out(problem: Problem, order: Sequence[int], shares: Floats, most: Floats,
+              by_place: bool, stretch: str) -> Floats:
+    """Return the shares of coflows by the answer of a compiled rule; see `netsim.compiled`.
+
+    Parameters
+    ----------
+    shares, most : ndarray of float, shape (C,)
+        What each coflow gets first, and the most that it gets after that, in order.
+    by_place : bool
+        Whether entry k is for the k-th coflow in order, rather than for coflow k.
+    stretch : {"none", "all", "others"}
+        Which shares grow, by the same factor, as far as links allow, but to 1 at most.
+    """
+    if by_place:
+        shares, most = shares[np.argsort(order)], most[np.argsort(order)]
+    if stretch == "others":
+        others = (shares == 0.0) * 1.0
+        shares = shares + others * min(common_factor(problem, others, shares), 1.0)
+    elif stretch == "all":
+        greatest = shares[gamma(problem) < np.inf].max(initial=0.0)
+        factor = min(common_factor(problem, shares, 0.0 * shares),
+                     1.0 / greatest if greatest > 0.0 else 1.0)
+        shares = shares * factor
+    return greedy(problem, order, most, shares)
 
 
 def link_shares(problem: Problem, shares: Floats) -> Floats:

@@ -4,6 +4,7 @@ The views hold coflows in step and not, flows that have ended, and links that ar
 dead. Rates are held to 1e-9 of the largest link.
 """
 
+import dataclasses
 import math
 
 import numpy as np
@@ -16,7 +17,10 @@ import netsim
 from netsim import Allocation
 from netsim.errors import AllocationError
 from netsim.fabric.kernels.binding import bind, bottlenecks
+from netsim.fabric.kernels.crossings import take_in
 from netsim.fabric.kernels.maxmin import fill_paths
+from netsim.fabric.kernels.rules import share_out
+from netsim.fabric.ruling import Ruling
 from netsim.reference import kernels as reference
 from netsim.testing import make_view, views
 
@@ -86,6 +90,33 @@ def test_greedy(view, data):
     limit, base = per_coflow(data, view), feasible_base(data, view)
     assert_allclose(view.greedy(order, limit, base),
                     reference.greedy(problem(view), order, limit, base), rtol=1e-9, atol=2e-9)
+
+
+@netsim.compiled
+def unasked(coflows, jobs, now, order):
+    """Answer nothing: the test writes the answer."""
+
+
+@SETTINGS
+@given(views(), st.data(), st.sampled_from(["order", "shares"]),
+       st.sampled_from(["none", "all", "others"]))
+def test_share_out(view, data, gives, stretch):
+    """What a compiled rule has answered becomes shares, as its form says."""
+    count, table = len(view), view._table
+    ruling = Ruling(dataclasses.replace(unasked().compiled_rule, gives=gives, stretch=stretch),
+                    table)
+    order = data.draw(st.permutations(range(count)))
+    # As coflows; the rule says the same by places in the order, if it gives an order.
+    shares, most = feasible_base(data, view), per_coflow(data, view)
+    given = (shares[order], most[order]) if gives == "order" else (shares, most)
+    table.refresh()
+    engine = ruling.engine(True)
+    engine.sequence[:count] = order
+    engine.order.share[:count], engine.order.most[:count] = given
+    take_in(engine.crossings, table.coflows, table.loads, table.capacity)
+    share_out(engine, table.coflows)
+    expected = reference.share_out(problem(view), order, *given, gives == "order", stretch)
+    assert_allclose(ruling.shares, expected, rtol=1e-9, atol=1e-8)
 
 
 @SETTINGS
