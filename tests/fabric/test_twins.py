@@ -25,6 +25,7 @@ def rows_of(section):
 
 
 ROWS = rows_of("Each kernel beside a version to read")
+ELSEWHERE = rows_of("Kernels of other rooms")
 REGIMES = rows_of("What reaches each regime")
 
 
@@ -74,6 +75,26 @@ def test_a_row_names_a_test_that_uses_its_twin(names, held_to, by):
     used, attributes = used_in(test)
     assert f"{reference.__name__}.{module}.{path[0]}" in used
     assert attributes.issuperset(path[1:])  # what is of a class is asked of its instances
+
+
+def test_rooms_with_other_kernels_are_listed():
+    """Modules that compile functions of their own; those of the fabric are in the first table."""
+    package = ROOT / "netsim"
+    found = {path.relative_to(ROOT).as_posix() for path in package.rglob("*.py")
+             if re.search(r"^from netsim\.compiling import .*\b(compiled|in_place)\b",
+                          path.read_text(), re.MULTILINE)}
+    assert {names[0] for names, _, _ in ELSEWHERE} | {"netsim/fabric/kernels/__init__.py"} == found
+    for names, _, by in ELSEWHERE:
+        for name in names[1:]:
+            assert f"def {name}(" in (ROOT / names[0]).read_text()
+        for test in by:
+            assert (ROOT / test).exists()
+
+
+@pytest.mark.parametrize(("twin", "by"), [
+    (held_to[0], by) for _, held_to, by in ELSEWHERE if "netsim.reference" in held_to])
+def test_other_rooms_name_a_test_that_uses_the_twin(twin, by):
+    assert any(f"{reference.__name__}.{twin}" in used_in(test)[0] for test in by)
 
 
 @pytest.mark.parametrize(("_regime", "_size", "by"), REGIMES, ids=lambda cell: cell[-1:])
