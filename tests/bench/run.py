@@ -28,6 +28,7 @@ if "PYTHONPATH" not in os.environ:  # else it says which checkout is timed, see 
     sys.path.insert(1, str(Path(__file__).parents[2]))
 
 from cases import CASES, Case
+from page import markdown
 from reference import REFERENCES, cpu_of
 
 #: A short case is run so often that it takes about so many CPU seconds, small and in full; and how
@@ -49,8 +50,10 @@ _IN_TURN = 3
               help="With --against: fail if a ratio has grown by more than this factor.")
 @click.option("--versus", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="A checkout of another version, to be run in turn with this one.")
+@click.option("--markdown", "as_page", is_flag=True,
+              help="Print a table for docs/performance.md, with seconds of a quiet hour.")
 def main(patterns: tuple[str, ...], smoke: bool, path: Path | None, against: Path | None,
-         limit: float | None, versus: Path | None) -> None:
+         limit: float | None, versus: Path | None, as_page: bool) -> None:
     """Time the cases that match PATTERNS, all if there are none."""
     chosen = [case for name, case in CASES.items()
               if not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
@@ -73,7 +76,10 @@ def main(patterns: tuple[str, ...], smoke: bool, path: Path | None, against: Pat
         was = before.get(case.name, {}).get("ratio")
         if limit and was and found["ratio"] > limit * was:  # once more, to be sure
             found |= min(found, measure(case, smoke), key=lambda one: one["ratio"])
-    _show(results, before)
+    if as_page:
+        print(markdown(results))
+    else:
+        _show(results, before)
     if path:
         path.write_text(json.dumps({"machine": _machine(), "smoke": smoke, "cases": results},
                                    indent=1) + "\n")
