@@ -253,7 +253,7 @@ class EventLoop:
                 EventLoop(table, self.interval, NEVER, False, ignore, ignore).pass_time(
                     start, now)
             else:
-                table.advance(now - start, now, slack, _NOTHING)
+                table.advance(now - start, now, slack)
         table.settle()
         return table
 

@@ -31,6 +31,7 @@ __all__ = ["FlowTable"]
 _AHEAD = 1024
 
 _NO_COFLOWS = np.empty(0, COFLOW)
+_NOT_COUNTED = np.empty(0)
 
 
 class FlowTable:
@@ -334,14 +335,17 @@ class FlowTable:
         self.coflows["fresh"] = np.minimum(self.coflows["fresh"], 1)
         self._fresh = False
 
-    def advance(self, dt: float, now: float, slack: float, carried: NDArray[np.float64]
-                ) -> tuple[int, int]:
-        """Move bytes for `dt` seconds at current rates; return how many coflows and flows end."""
+    def advance(self, dt: float, now: float, slack: float,
+                carried: NDArray[np.float64] = _NOT_COUNTED) -> tuple[int, int]:
+        """Move bytes for `dt` seconds at current rates; return how many coflows and flows end.
+
+        In step, the bytes of each link are added to `carried`, if it has a value per link.
+        """
         if self.in_step:
             done = progress.advance_in_step(self.coflows, self.loads, dt, now, slack, carried)
             return done, done
         self._fresh = False
-        return progress.advance_flows(self.coflows, self.flows, self.hops, dt, now, slack, carried)
+        return progress.advance_flows(self.coflows, self.flows, dt, now, slack)
 
     def apply_shares(self, shares: NDArray[np.float64], now: float, check: bool
                      ) -> tuple[float, float, int]:

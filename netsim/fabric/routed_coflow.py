@@ -16,10 +16,10 @@ from netsim.forking import same
 from netsim.network import Topology
 from netsim.workload import Flows
 
-__all__ = ["RoutedCoflow", "Steps"]
+__all__ = ["RoutedCoflow"]
 
 #: The steps of a collective for which a coflow stands; see `netsim.Stage.steps`.
-Steps = tuple[tuple[NDArray[np.int64], int], ...]
+_Steps = tuple[tuple[NDArray[np.int64], int], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,7 @@ class RoutedCoflow:
     @classmethod
     def of(cls, flows: Flows, network: Topology, hosts: ArrayLike | None = None, *,
            key: ArrayLike = 0, weight: float = 1.0, deadline_s: float = math.inf,
-           overhead_s: float | None = None, steps: Steps = (),
+           overhead_s: float | None = None, steps: _Steps = (),
            like: RoutedCoflow | None = None) -> RoutedCoflow:
         """Route the flows of a coflow.
 

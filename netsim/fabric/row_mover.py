@@ -12,8 +12,6 @@ from netsim.fabric.protocols import Observer
 
 __all__ = ["RowMover"]
 
-_NOTHING = np.empty(0)
-
 
 class RowMover:
     """Moves bytes of the flows in a table, at the rates in its rows.
@@ -60,10 +58,10 @@ class RowMover:
                 self._observer.moved(begin, end, table.carried(begin, end))
                 begin = end
             self._observer.moved(begin, now, table.carried(begin, now))
-        return table.advance(max(now - start, 0.0), now, slack, _NOTHING)
+        return table.advance(max(now - start, 0.0), now, slack)
 
     def _move_in_step(self, start: float, now: float, slack: float) -> tuple[int, int]:
-        carried = np.zeros(len(self._table.capacity)) if self.carries else _NOTHING
+        carried = np.zeros(len(self._table.capacity) if self.carries else 0)
         done = self._table.advance(max(now - start, 0.0), now, slack, carried)
         if self._observer is not None and now > start:
             self._observer.moved(start, now, carried)

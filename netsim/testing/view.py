@@ -203,7 +203,7 @@ def _set_progress(table: FlowTable, demands: Sequence[RoutedCoflow],
                  else np.take(part, demand.flows["index"])
                  for demand, part in zip(demands, parts, strict=True)]
         table.apply_rates(np.concatenate(rates), 0.0, False)
-        table.advance(1.0, 1.0, 0.0, np.empty(0))
+        table.advance(1.0, 1.0, 0.0)
     else:
         table.coflows["left"] = 1.0 - np.array(parts)
     for coflow, row in enumerate(table.coflows):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place, inlined, inner
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.heap import sort
 from netsim.fabric.records import COFLOW, FLOW, HOP, LEAST_BYTES, LOAD
 
-__all__ = ["bind", "bottleneck", "bottlenecks"]
+__all__ = ["bind", "bottlenecks"]
 
 
 def bind(src, dst, nbytes, ptr, links, capacity, stops, payload=None, latency=None):
@@ -91,7 +91,7 @@ def bind_rows(src, dst, nbytes, ptr, links, capacity, stops, coflows, rows, hops
         row.flows = row.open = flow - row.flow
         row.hops = hop - row.hop
         row.base = row.total
-        row.gamma = row.alone = bottleneck(loads[row.load:load], capacity)
+        row.gamma = row.alone = _bottleneck(loads[row.load:load], capacity)
         row.start = -1.0
         row.finish = row.deadline = np.inf
         row.left = row.weight = 1.0
@@ -122,8 +122,8 @@ def _load(begin, stop, nbytes, ptr, links, load_on, slot_of, used, loads):
     return count
 
 
-@inner
-def bottleneck(loads, capacity):
+@in_place
+def _bottleneck(loads, capacity):
     """Return the effective bottleneck of LOAD rows: max over links of bytes/capacity (Eq. 26)."""
     longest = 0.0
     for load in loads:
@@ -137,5 +137,5 @@ def bottlenecks(coflows, loads, capacity):
     gammas = np.empty(len(coflows))
     for c in range(len(coflows)):
         row = coflows[c]
-        gammas[c] = bottleneck(loads[row.load:row.load + row.loads], capacity)
+        gammas[c] = _bottleneck(loads[row.load:row.load + row.loads], capacity)
     return gammas

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, inlined, inner
+from netsim.fabric.kernels import compiled, inlined
 from netsim.fabric.kernels.crossings import add_greedily, find_factor, take_in
 
 __all__ = ["common_factor", "crossing_in", "greedy", "job_attained", "lp_rates", "open_flows",
-           "stretch_flows", "sum_attained"]
+           "stretch_flows"]
 
 
 @compiled
@@ -40,13 +40,6 @@ def open_flows(coflows, flows):
 def job_attained(coflows, jobs):
     """Return, per coflow, the bytes that its job has sent, active coflows included."""
     attained = np.empty(len(coflows))
-    sum_attained(coflows, jobs, attained)
-    return attained
-
-
-@inner
-def sum_attained(coflows, jobs, attained):
-    """Compute `job_attained` into the array `attained`."""
     for c in range(len(coflows)):
         job = jobs[coflows[c].job]
         job.sent = job.attained
@@ -55,6 +48,7 @@ def sum_attained(coflows, jobs, attained):
         jobs[row.job].sent += row.total - row.base * row.left
     for c in range(len(coflows)):
         attained[c] = np.rint(jobs[coflows[c].job].sent)
+    return attained
 
 
 @compiled

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels import in_place, inlined, inner
 from netsim.fabric.kernels.heap import rise, sink, sort
 
-__all__ = ["Arrays", "arrived", "code_of", "coflow_of", "collect", "forget_first", "job_of",
+__all__ = ["Arrays", "arrived", "coflow_of", "collect", "forget_first", "job_of",
            "next_begin", "order_of", "resume", "start", "times_of"]
 
 #: An operation of an iteration of a job is one number: the job, and then, in so many bits, its
@@ -67,7 +67,7 @@ class Arrays(NamedTuple):
 
 
 @inlined
-def code_of(job, order):
+def _code_of(job, order):
     """Return the number of an operation."""
     return job << _BITS | order
 
@@ -224,7 +224,7 @@ def _end(job, order, at, chains, waiting):
             waiting = _unblock_next(job, order, at, chains, waiting)
         else:
             head = graphs.head[0]
-            graphs.parked[head.parked], graphs.parked_at[head.parked] = code_of(job, order), at
+            graphs.parked[head.parked], graphs.parked_at[head.parked] = _code_of(job, order), at
             head.parked += 1
     graphs.left[graph.left + iteration % graph.slots] -= 1
     _end_iterations(job, graph, graphs, chains[0])
@@ -284,7 +284,7 @@ def _begin(job, order, chains, waiting):
     if operation.sends < 0:
         graphs.stack[waiting] = order
         return waiting + 1
-    code = code_of(job, order)
+    code = _code_of(job, order)
     state = _state_of(graph, graphs, order)
     state.begins = state.ready + operation.compute_s + coflow_of(code, chains).overhead
     graphs.begins[head.begins] = state.begins

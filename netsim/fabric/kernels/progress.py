@@ -107,7 +107,7 @@ def advance_in_step(coflows, loads, dt, now, slack, carried):
 
 
 @in_place
-def advance_flows(coflows, flows, hops, dt, now, slack, carried):
+def advance_flows(coflows, flows, dt, now, slack):
     """Move bytes for `dt` seconds, flow by flow.
 
     Returns
@@ -137,10 +137,6 @@ def advance_flows(coflows, flows, hops, dt, now, slack, carried):
                 row.last = max(row.last, flow.finish)
                 ended += 1
             base += flow.remaining
-            if len(carried):
-                first = flow.hop
-                for h in range(first, first + flow.hops):
-                    carried[hops[h].link] += before - flow.remaining
         row.base = base
         if moved or ended:
             row.fresh = 0
