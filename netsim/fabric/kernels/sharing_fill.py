@@ -230,23 +230,32 @@ def _release(parts, link, level):
     elif row.plain and parts.others.shape[1] == 1:
         release_members(at.first, at.stop, parts.share, parts.others, yet, left, parts.full_at,
                         level)
-    elif row.plain:
-        _release_long(parts, at, level)
     else:
-        _release_weighted(parts, at, level)
+        _release_marked(parts, at, level, row.plain == 1)
 
 
 @inlined
-def _release_long(parts, at, level):
-    """As `release_members`, for paths on which a look at each link takes longer than a mark."""
-    yet, left, others, share = parts.yet, parts.left, parts.others, parts.share
+def _release_marked(parts, at, level, plain):
+    """As `release_members`, for long paths, and for weights whose sums pick up rounding errors.
+
+    On a long path, a look at each link would take longer than a mark that the class still grows.
+    """
+    yet, left, others, count = parts.yet, parts.left, parts.others, parts.classes_left
     for m in range(np.uint64(at.first), np.uint64(at.stop)):
-        c = np.uint64(parts.place[m])
-        if parts.still[c]:
+        if others.shape[1] > 1:
+            c = np.uint64(parts.place[m])
+            if not parts.still[c]:
+                continue
             parts.still[c] = False
-            for h in range(others.shape[1]):
-                yet[others[m, h]] -= share[m]
-                left[others[m, h]] -= share[m] * level
+        wants = parts.share[m] if plain else parts.units[parts.unit[m]] * parts.share[m]
+        for h in range(others.shape[1]):
+            other = others[m, h]
+            yet[other] -= wants
+            left[other] -= wants * level
+            if not plain:
+                count[other] -= 1
+                if count[other] == 0:
+                    yet[other] = 0.0
 
 
 @inlined
@@ -255,28 +264,6 @@ def _count_off(pairs, counts, yets):
     for m in range(len(pairs)):
         counts[m] -= pairs[m]
         yets[m] = yets[m] if counts[m] > 0 else 0.0
-
-
-@inlined
-def _release_weighted(parts, at, level):
-    """As `release_members`, for weights whose sums pick up rounding errors as flows come and go."""
-    yet, left, others, count = parts.yet, parts.left, parts.others, parts.classes_left
-    for m in range(at.first, at.stop):
-        grows = True
-        for h in range(others.shape[1]):
-            if parts.full_at[others[m, h]] < np.inf:
-                grows = False
-                break
-        if not grows:
-            continue
-        wants = parts.units[parts.unit[m]] * parts.share[m]
-        for h in range(others.shape[1]):
-            other = others[m, h]
-            left[other] -= wants * level
-            yet[other] -= wants
-            count[other] -= 1
-            if count[other] == 0:
-                yet[other] = 0.0
 
 
 register_release(Parts, _release)
