@@ -26,7 +26,7 @@ import numpy as np
 from numba.extending import overload
 
 from netsim.fabric.kernels import compiled, in_place, inlined, inner
-from netsim.fabric.kernels.heap import heap_up, sink
+from netsim.fabric.kernels.heap import heap_up, pop, sink
 
 __all__ = ["ROUNDED", "freeze", "heap_of", "register_release", "release_all",
            "release_members", "sooner"]
@@ -171,10 +171,8 @@ def _lowest_of(heap, levels, stop, yet, left):
                 levels[0] = level
                 sink(levels, heap, 0, stop)
                 continue
+        heap[stop - 1] = pop(levels, heap, stop)
         stop -= 1
-        levels[0], heap[0] = levels[stop], heap[stop]
-        sink(levels, heap, 0, stop)
-        heap[stop] = link
         if yet[link] > 0.0:
             return link, stop
     return -1, stop

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place, inlined, inner
-from netsim.fabric.kernels.heap import rise, sink, sort
+from netsim.fabric.kernels.heap import pop, rise, sort
 
 __all__ = ["Arrays", "arrived", "coflow_of", "collect", "forget_first", "job_of",
            "next_begin", "order_of", "resume", "start", "times_of"]
@@ -124,11 +124,9 @@ def collect(graphs, until):
     head, begins, beginning = graphs.head[0], graphs.begins, graphs.beginning
     before = head.due
     while head.begins and begins[0] <= until:
-        graphs.due[head.due] = beginning[0]
-        head.due += 1
+        graphs.due[head.due] = pop(begins, beginning, head.begins)
         head.begins -= 1
-        begins[0], beginning[0] = begins[head.begins], beginning[head.begins]
-        sink(begins, beginning, 0, head.begins)
+        head.due += 1
     if head.due > before:
         sort(graphs.due[:head.due])
     return head.due

@@ -1,10 +1,15 @@
-"""A binary heap of items with keys, in two parallel arrays; the smallest key is on top."""
+"""A binary heap of items with keys, in two parallel arrays; the smallest key is on top.
+
+There are two other heaps. Entries of the one in `greedy_changes` change while they are in it, so
+each link knows its place there, and ties break by more than a key. Those of `sharing_rows`, one for
+each class of flows, are merged; they are skew heaps, linked in the rows of the flows.
+"""
 
 from __future__ import annotations
 
-from netsim.fabric.kernels import inner
+from netsim.fabric.kernels import inlined, inner
 
-__all__ = ["heap_up", "rise", "sink", "sort"]
+__all__ = ["heap_up", "pop", "rise", "sink", "sort"]
 
 
 @inner
@@ -29,6 +34,15 @@ def sink(keys, items, at, count):
         keys[at], items[at] = keys[below], items[below]
         at = below
     keys[at], items[at] = key, item
+
+
+@inlined
+def pop(keys, items, count):
+    """Remove the item on top of a heap of `count` items, and return it."""
+    item = items[0]
+    keys[0], items[0] = keys[count - 1], items[count - 1]
+    sink(keys, items, 0, count - 1)
+    return item
 
 
 @inner

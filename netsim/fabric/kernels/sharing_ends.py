@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined, inner
-from netsim.fabric.kernels.heap import heap_up, rise, sink
+from netsim.fabric.kernels.heap import heap_up, pop, rise, sink
 
 __all__ = ["expect", "forget_ends", "keep_ends", "left_of", "next_class", "see"]
 
@@ -87,9 +87,8 @@ def next_class(parts):
                 ends[0] = end
                 sink(ends, ending, 0, row.listed)
                 continue
+        pop(ends, ending, row.listed)
         row.listed -= 1
-        ends[0], ending[0] = ends[row.listed], ending[row.listed]
-        sink(ends, ending, 0, row.listed)
     return -1, np.inf
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined, inner
-from netsim.fabric.kernels.heap import heap_up, rise, sink
+from netsim.fabric.kernels.heap import heap_up, pop, rise
 from netsim.fabric.kernels.sharing_ends import expect, see
 
 __all__ = ["note", "repair", "set_moved_rates"]
@@ -95,10 +95,8 @@ def _settle(parts, capacity):
     heap_up(levels[:row.due], queue[:row.due])
     looks = _MOST_LOOKS * len(capacity)
     while row.due > 0 and looks > 0:
-        link = queue[0]
+        link = pop(levels, queue, row.due)
         row.due -= 1
-        levels[0], queue[0] = levels[row.due], queue[row.due]
-        sink(levels, queue, 0, row.due)
         looks -= 1
         at = links[link]
         at.due = 0
