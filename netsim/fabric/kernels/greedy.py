@@ -27,6 +27,7 @@ from netsim.fabric.kernels.loop import (
     register,
     write_nothing,
 )
+from netsim.fabric.kernels.progress import mark_started
 
 __all__ = ["Greedy", "begin", "resume"]
 
@@ -121,9 +122,7 @@ def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
             senders[i].row = MOVED
             group = groups[senders[i].owner]
             group.moved = 1
-            if coflows[group.row].start < 0.0:
-                coflows[group.row].start = state.now
-                state.shows = True
+            mark_started(coflows[group.row], state)
     return WAITS
 
 

@@ -12,8 +12,9 @@ from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.records import DUST
 
 __all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares", "begin_row",
-           "carried_between", "drop_finished", "next_finishes", "refresh", "set_weights",
-           "split_weights", "spread", "throttle_rates", "throttle_shares", "write_flow"]
+           "carried_between", "drop_finished", "mark_started", "next_finishes", "refresh", "row_of",
+           "set_weights", "split_weights", "spread", "throttle_rates", "throttle_shares",
+           "write_flow"]
 
 
 @in_place
@@ -38,6 +39,27 @@ def refresh(coflows, flows, hops, loads, capacity):
                 gamma = max(gamma, loads[k].nbytes / u if u > 0.0 else np.inf)
         row.gamma = gamma
         row.fresh = 2
+
+
+@inlined
+def row_of(rows, key):
+    """Return the place of a coflow by its key; rows are in order of their keys."""
+    first, stop = 0, len(rows)
+    while stop - first > 1:
+        middle = (first + stop) // 2
+        if rows[middle].key <= key:
+            first = middle
+        else:
+            stop = middle
+    return first
+
+
+@inlined
+def mark_started(row, state):
+    """Store that a coflow which sends from now on has started, unless it had before."""
+    if row.start < 0.0:
+        row.start = state.now
+        state.shows = True
 
 
 @inlined

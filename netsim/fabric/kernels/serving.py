@@ -16,6 +16,7 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, register
+from netsim.fabric.kernels.progress import mark_started
 from netsim.fabric.kernels.serving_fill import fill, see_room
 from netsim.fabric.kernels.serving_rows import (
     BACKFILL,
@@ -44,13 +45,7 @@ from netsim.fabric.kernels.serving_stretch import (
     settle,
     soonest_of,
 )
-from netsim.fabric.kernels.serving_time import (
-    advance,
-    crossing_in,
-    let_pass,
-    mark_started,
-    soonest,
-)
+from netsim.fabric.kernels.serving_time import advance, crossing_in, let_pass, soonest
 
 __all__: list[str] = []  # the event loop has its functions, see the end
 
@@ -65,7 +60,10 @@ def _find_rates(served, coflows, _jobs, _pools, _capacity, state):
     if served.form[STALE] or not can_resume(served):
         return REDO
     _serve(served)
-    mark_started(coflows, served.groups, served.moving[:served.form[MOVING]], state)
+    for k in served.moving[:served.form[MOVING]]:
+        group = served.groups[k]
+        if group.row >= 0 and group.speed > 0.0:
+            mark_started(coflows[group.row], state)
     return WAITS
 
 

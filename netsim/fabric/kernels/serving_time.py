@@ -7,7 +7,7 @@ import numpy as np
 from netsim.fabric.kernels import inlined, inner
 from netsim.fabric.kernels.filling import sooner
 
-__all__ = ["advance", "crossing_in", "let_pass", "mark_started", "soonest"]
+__all__ = ["advance", "crossing_in", "let_pass", "soonest"]
 
 
 @inlined
@@ -63,12 +63,3 @@ def advance(senders, run, dt, slack):
         lefts[i] -= rates[i] * dt
         ended += lefts[i] <= floors[i] + rates[i] * slack
     return ended
-
-
-@inlined
-def mark_started(coflows, groups, moving, state):
-    for k in moving:
-        group = groups[k]
-        if group.row >= 0 and group.speed > 0.0 and coflows[group.row].start < 0.0:
-            coflows[group.row].start = state.now
-            state.shows = True

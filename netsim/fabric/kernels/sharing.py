@@ -19,7 +19,7 @@ from netsim.fabric.kernels.loop import (
     register,
     write_nothing,
 )
-from netsim.fabric.kernels.progress import begin_row, write_flow
+from netsim.fabric.kernels.progress import begin_row, mark_started, row_of, write_flow
 from netsim.fabric.kernels.sharing_ends import forget_ends, keep_ends, left_of, next_class
 from netsim.fabric.kernels.sharing_fill import fill_up
 from netsim.fabric.kernels.sharing_parts import ALL, LONGEST, Parts
@@ -150,23 +150,10 @@ def _carry(parts, dt, carried):
 def _end(parts, coflows, flows, c, now, state, finished):
     """End the next flow of a class, and its coflow if it is the last."""
     f = leave(parts, flows, c)
-    at = _row_of(coflows, parts.senders[f].owner)
+    at = row_of(coflows, parts.senders[f].owner)
     coflows[at].thinner = coflows[at].split > 0.0
     end_flow(coflows, at, flows[f], now, state, finished)
     parts.state[0].stale |= coflows[at].open == 0
-
-
-@inlined
-def _row_of(coflows, key):
-    """Return the place of a coflow by its key; rows are sorted by key."""
-    first, stop = 0, len(coflows)
-    while stop - first > 1:
-        middle = (first + stop) // 2
-        if coflows[middle].key <= key:
-            first = middle
-        else:
-            stop = middle
-    return first
 
 
 @inlined
@@ -181,8 +168,7 @@ def _mark_started(parts, coflows, flows, hops, state):
             for f in range(row.flow, row.flow + row.flows):
                 if (flows[f].remaining > 0.0 and parts.senders[f].number >= 0
                         and _lowest(parts.full_at, flows[f], hops) > 0.0):
-                    row.start = state.now
-                    state.shows = True
+                    mark_started(row, state)
                     parts.state[0].waits -= 1
                     break
         c -= 1
