@@ -632,25 +632,19 @@ def write_back(served, coflows, flows, now):
             continue
         begin_row(row)
         for r in range(group.run, group.run + group.runs):
-            if runs[r].least < np.inf:
+            if runs[r].idle and runs[r].least < np.inf:  # its flows' rows are right
+                row.finish = np.inf
+            elif runs[r].least < np.inf:
                 _write_run(runs[r], served.senders, row, flows, now)
-        _add_in_list_order(row, flows)
-
-
-@inlined
-def _add_in_list_order(row, flows):
-    """Sum the bytes left of a coflow in list order, as `progress.advance_flows` does."""
-    row.base = 0.0
-    for f in range(row.flow, row.flow + row.flows):
-        row.base += flows[f].remaining
+        # Once more in list order, as `progress.advance_flows` sums up.
+        row.base = 0.0
+        for f in range(row.flow, row.flow + row.flows):
+            row.base += flows[f].remaining
 
 
 @inlined
 def _write_run(run, senders, row, flows, now):
     for i in range(run.first, run.stop):
-        if senders.left[i] > 0.0 and run.idle:
-            row.base += senders.left[i]
-            row.finish = np.inf
-        elif senders.left[i] > 0.0:
+        if senders.left[i] > 0.0:
             write_flow(row, flows[senders.flow[i]], senders.left[i],
                        senders.rate[i] if run.busy else 0.0, now)
