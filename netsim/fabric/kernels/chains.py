@@ -17,7 +17,7 @@ from netsim.fabric.kernels.graphs import (
     order_of,
     times_of,
 )
-from netsim.fabric.kernels.pools import copy_segments
+from netsim.fabric.kernels.pools import activate, copy_segments
 from netsim.fabric.records import IN_GRAPH, NEXT_IN_CHAIN
 
 __all__ = ["GRID_SLACK", "arrive", "emit", "follow", "next_due", "observed", "wanted"]
@@ -154,11 +154,7 @@ def _join(row, begins, jobs, pools, used):
     row.valid = row.last = begins
     row.arrives += begins
     row.deadline += begins
-    owner = jobs[row.job]
-    owner.ahead = max(owner.ahead - row.gamma, 0.0)
-    owner.longest = max(owner.longest, row.gamma)
-    owner.active += 1
-    return owner.active == 1
+    return activate(jobs[row.job], row.gamma)
 
 
 @inlined

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from netsim.fabric.kernels import in_place, inner
+from netsim.fabric.kernels import in_place, inlined, inner
 from netsim.fabric.kernels.heap import sort
 from netsim.fabric.records import WAITED
 
-__all__ = ["add", "admit", "copy_in", "copy_in_place", "copy_segments", "move",
+__all__ = ["activate", "add", "admit", "copy_in", "copy_in_place", "copy_segments", "move",
            "sort_by_job"]
 
 
@@ -40,6 +40,15 @@ def copy_in(pools, used, coflows, parts):
     used[2] += len(parts[2])
 
 
+@inlined
+def activate(job, gamma):
+    """Count a coflow with this gamma as active in its job; return whether the job had none."""
+    job.ahead = max(job.ahead - gamma, 0.0)
+    job.longest = max(job.longest, gamma)
+    job.active += 1
+    return job.active == 1
+
+
 @in_place
 def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, gamma, weight,
         deadline):
@@ -52,11 +61,7 @@ def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, 
     row.arrives += valid
     row.weight, row.deadline = weight, deadline
     row.waited = WAITED
-    its = jobs[job]
-    its.ahead = max(its.ahead - gamma, 0.0)
-    its.longest = max(its.longest, gamma)
-    its.active += 1
-    return its.active == 1
+    return activate(jobs[job], gamma)
 
 
 @in_place
@@ -83,8 +88,7 @@ def admit(rows, count, coming, first, until, jobs, key):
         rows[count + admitted] = coming[first + admitted]
         row = rows[count + admitted]
         row.key = key + admitted
-        jobs[row.job].active += 1
-        jobs[row.job].longest = max(jobs[row.job].longest, row.gamma)
+        activate(jobs[row.job], row.gamma)
         admitted += 1
     return admitted
 
