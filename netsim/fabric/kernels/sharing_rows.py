@@ -13,9 +13,9 @@ from netsim.fabric.records import DUST
 
 __all__ = ["add_coflows", "leave", "served", "swap"]
 
-#: Among so many of the latest classes on a link that of a new flow is looked for: all of them. The
-#: benchmark of regimes sets it to 0, so that each flow is a class of its own.
-_LOOKED_AT = 1 << 30
+#: Whether flows with the same path and weight are one class. The benchmark of regimes sets it to
+#: False, so that each flow is a class of its own.
+_CLASSES_MERGE = True
 
 
 @inner
@@ -139,7 +139,7 @@ def _class_of(parts, flows, f, hops, weight, unit):
     beside = np.uint32(len(links) - 1)
     if flow.hops > 1:
         beside = np.uint32(hops[flow.hop + (at == 0)].link)
-    for m in range(rarest.stop - 1, max(rarest.first, rarest.stop - _LOOKED_AT) - 1, -1):
+    for m in range(rarest.stop - 1, (rarest.first if _CLASSES_MERGE else rarest.stop) - 1, -1):
         if unit >= 0 and parts.unit[m] != unit:
             break  # those of a coflow, which is new, are the last
         if parts.others[m, 0] != beside:
