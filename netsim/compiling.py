@@ -41,10 +41,10 @@ def compiled(kernel: Callable[..., Any]) -> Any:
 
 
 def in_place(kernel: Callable[..., Any]) -> Any:
-    """Compile a kernel that makes no arrays, and calls no kernel that does.
+    """Compile a kernel that makes no arrays, without counting references to its arguments.
 
-    Unlike with `compiled`, references to the arguments are not counted, because counting would take
-    longer than the loops of many kernels.
+    Counting would take longer than the loops of many kernels. It may call a kernel that is
+    `compiled`, which counts references to the arrays that it makes, but take no arrays from it.
     """
     return _compiled(kernel, _nrt=False)
 
@@ -164,7 +164,7 @@ class _Announcer(event.Listener):
                 _marker.touch(exist_ok=False)
             except OSError:  # another process was first
                 return
-        sys.stderr.write("netsim: compiling, once; this may take half a minute\n")
+        sys.stderr.write("netsim: compiling, once; this may take a minute or two\n")
         sys.stderr.flush()
 
     def on_end(self, event: Any) -> None:

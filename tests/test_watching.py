@@ -18,7 +18,7 @@ from netsim.simulation.progress import show_progress, show_runs
 
 ROOT = Path(netsim.__file__).parent.parent
 
-SAID = "netsim: compiling, once; this may take half a minute\n"
+SAID = "netsim: compiling, once; this may take a minute or two\n"
 
 
 class Terminal:
