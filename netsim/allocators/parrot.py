@@ -36,14 +36,19 @@ _REST = {"backfill": ("all", 1.0), "none": ("none", 0.0), "uniform": ("all", 0.0
 
 @inlined
 def _sum_attained(coflows: Any, jobs: Any, order: Any) -> Any:
-    """Order jobs by bytes sent per completed coflow, then by these; return their sum."""
+    """Order jobs by bytes sent per completed coflow, then by bytes sent.
+
+    Returns the sum of the bytes, and whether a job has several active coflows.
+    """
     total = 0.0
+    overlaps = False
     for c in range(len(coflows)):
         job = jobs[coflows[c].job]
         order.key[c] = job.attained / job.completed if job.completed > 0 else np.inf
         order.tie[c] = job.attained
         total += job.attained
-    return total
+        overlaps |= job.active > 1
+    return total, overlaps
 
 
 @inlined
@@ -88,13 +93,11 @@ def _rank(coflows: Any, jobs: Any, place: Any, longest: Any) -> None:
 def shortest_inferred(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Give theta to the job that is inferred to be shortest, see `Parrot`."""
     count = len(coflows)
-    overlaps = False
-    for c in range(count):
-        overlaps |= jobs[coflows[c].job].active > 1
+    attained, overlaps = _sum_attained(coflows, jobs, order)
     if overlaps:
+        order.key[:] = 0.0
         _rank(coflows, jobs, order.key, order.tie)
         return
-    attained = _sum_attained(coflows, jobs, order)
     theta = 1.0
     if count > 1:
         theta = min(order.options[0],

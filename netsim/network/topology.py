@@ -100,7 +100,7 @@ class Topology:
 
     @property
     def usable(self) -> NDArray[np.float64]:
-        if (self.wire.efficiency == 1).all():
+        if self.wire.ideal or (self.wire.efficiency == 1).all():
             return self.capacity
         usable = self.capacity * self.wire.efficiency
         usable.flags.writeable = False

@@ -74,11 +74,11 @@ def test_shares_are_those_of_all_links(history, random):
         left = left_by(coflows, loads, shares, capacity)
         used = capacity - left
         loaded = used > DUST * capacity
-        factor = find_factor(crossings, coflows, shares, np.zeros(len(active)))
+        factor = find_factor(crossings, shares, np.zeros(len(active)))
         assert factor == np.min((capacity / np.where(loaded, used, 1.0))[loaded], initial=np.inf)
         base = shares * min(factor, 0.4)
         limit, found = np.ones(len(active)), base.copy()
-        assert add_greedily(crossings, coflows, place, limit, found)
+        assert add_greedily(crossings, place, limit, found)
         assert found.tolist() == served(coflows, loads, place, base, capacity).tolist()
 
 
@@ -93,5 +93,5 @@ def test_what_does_not_fit_is_found():
         take_in(crossings, rows[:count], loads, np.ones(1))
         none, one, two = np.zeros(count), np.ones(count) / count, np.full(count, 2.0 / count)
         order = np.arange(count)
-        assert add_greedily(crossings, rows[:count], order, none, one)
-        assert not add_greedily(crossings, rows[:count], order, none, two)
+        assert add_greedily(crossings, order, none, one)
+        assert not add_greedily(crossings, order, none, two)

@@ -76,7 +76,7 @@ def common_factor(coflows, loads, shares, base, capacity, crossings):
     ``crossings`` must be empty.
     """
     take_in(crossings, coflows, loads, capacity)
-    return find_factor(crossings, coflows, shares, base)
+    return find_factor(crossings, shares, base)
 
 
 @compiled
@@ -87,7 +87,7 @@ def greedy(coflows, loads, order, limit, base, capacity, crossings):
     """
     take_in(crossings, coflows, loads, capacity)
     shares = base.copy()
-    add_greedily(crossings, coflows, order, limit, shares)
+    add_greedily(crossings, order, limit, shares)
     return shares
 
 

@@ -19,10 +19,14 @@ from netsim.fabric.records import DUST
 
 __all__ = ["Crossings", "add_greedily", "find_factor", "new_crossings", "take_in"]
 
+#: Above the rounding errors of one product, and of the quotient that it stands for.
+_ABOVE_ONE = 1.0 + 1e-15
+
 #: An active coflow: the legs from ``load`` on are those of ``shared`` links, then ``own`` ones, no
-#: two alike, out of ``loads``; ``due`` is 1 if they must be sorted out again.
-_KNOWN = np.dtype([("key", "i8"), ("load", "i8"), ("loads", "i8"), ("shared", "i8"),
-                   ("own", "i8"), ("due", "i8")], align=True)
+#: two alike, out of ``loads``; ``due`` is 1 if they must be sorted out again. ``key`` and ``gamma``
+#: are copies from its row, which is seven times as long: every decision goes through all of them.
+_KNOWN = np.dtype([("key", "i8"), ("gamma", "f8"), ("load", "i8"), ("loads", "i4"),
+                   ("shared", "i4"), ("own", "i4"), ("due", "i4")], align=True)
 
 #: A link: how many ``coflows`` cross it, the sum of their ``keys``, and its ``room``, or -1.
 _LINK = np.dtype([("coflows", "i8"), ("keys", "i8"), ("room", "i8")], align=True)
@@ -111,13 +115,17 @@ def new_crossings(rows: int, loads: int, links: int) -> Crossings:
 
 @in_place
 def take_in(crossings, coflows, loads, capacity):
-    """Update which coflows are active; keys of new coflows are larger than all before."""
+    """Update which coflows are active, and their gammas.
+
+    Keys of new coflows are larger than all before.
+    """
     crossings = by_reference(crossings)
     known, counts = crossings.known, crossings.counts
     _remove_ended(crossings, coflows, loads)
     for c in range(counts[_KNOWS], len(coflows)):
         its, row = known[c], coflows[c]
-        its.key, its.load, its.loads, its.due = row.key, row.load, row.loads, 1
+        its.key, its.gamma = row.key, row.gamma
+        its.load, its.loads, its.due = row.load, row.loads, 1
         counts[_KNOWS] = c + 1
         for k in range(its.load, its.load + its.loads):
             _enter(crossings, loads[k].link, its.key, capacity)
@@ -135,6 +143,7 @@ def _remove_ended(crossings, coflows, loads):
         if kept < len(coflows) and coflows[kept].key == known[c].key:
             if kept < c:
                 known[kept] = known[c]
+            known[kept].gamma = coflows[kept].gamma
             kept += 1
         else:
             for k in range(known[c].load, known[c].load + known[c].loads):
@@ -222,6 +231,12 @@ def _speed(share, gamma):
 
 
 @inlined
+def _least(x, room, need):
+    """Return ``min(x, room / need)``, for a positive need, without dividing where x stays."""
+    return x if room >= x * need * _ABOVE_ONE else min(x, room / need)
+
+
+@inlined
 def _shared(its):
     """Return the range of a coflow's legs on shared links, unsigned as rooms are."""
     return range(np.uint64(its.load), np.uint64(its.load + its.shared))
@@ -235,7 +250,7 @@ def _own(its):
 
 
 @in_place
-def _find_left(crossings, coflows, shares):
+def _find_left(crossings, shares):
     """Compute what coflows leave of each room at the given shares.
 
     Returns
@@ -250,10 +265,10 @@ def _find_left(crossings, coflows, shares):
     for r in range(count):
         left[r] = whole[r]
     fits = True
-    for c in range(len(coflows)):
-        speed = _speed(shares[c], coflows[c].gamma)
+    for c in range(len(shares)):
+        its = crossings.known[c]
+        speed = _speed(shares[c], its.gamma)
         if speed > 0.0:
-            its = crossings.known[c]
             for k in _shared(its):
                 left[room[k]] -= speed * nbytes[k]
             for k in _own(its):
@@ -264,39 +279,42 @@ def _find_left(crossings, coflows, shares):
 
 
 @in_place
-def find_factor(crossings, coflows, shares, base):
-    """Return the largest x for which ``base + x * shares`` fits; inf if nothing limits it."""
+def find_factor(crossings, shares, base):
+    """Return the largest x for which ``base + x * shares`` fits; inf if nothing limits it.
+
+    An empty `base` stands for zeros.
+    """
     legs = crossings.legs
     nbytes, capacities, room = legs.nbytes, legs.capacity, legs.room
     count = crossings.counts[_ROOMS]
     left, whole = crossings.rooms.left[:count], crossings.rooms.capacity[:count]
     without = crossings.rooms.without[:count]
-    _find_left(crossings, coflows, base)
+    _find_left(crossings, base)
     for r in range(count):
         without[r] = whole[r]
     x = np.inf
-    for c in range(len(coflows)):
-        speed = _speed(shares[c], coflows[c].gamma)
+    for c in range(len(shares)):
+        its = crossings.known[c]
+        speed = _speed(shares[c], its.gamma)
         if speed <= 0.0:
             continue
-        its = crossings.known[c]
         for k in _shared(its):
             without[room[k]] -= speed * nbytes[k]
-        before = _speed(base[c], coflows[c].gamma)
+        before = _speed(base[c], its.gamma) if len(base) else 0.0
         for k in _own(its):
             capacity = capacities[k]
             used = capacity - (capacity - speed * nbytes[k])
             if used > DUST * capacity:
-                x = min(x, max(capacity - before * nbytes[k], 0.0) / used)
+                x = _least(x, max(capacity - before * nbytes[k], 0.0), used)
     for r in range(count):
         used = whole[r] - without[r]
         if used > DUST * whole[r]:
-            x = min(x, max(left[r], 0.0) / used)
+            x = _least(x, max(left[r], 0.0), used)
     return x if x >= DUST else 0.0
 
 
 @in_place
-def add_greedily(crossings, coflows, order, limit, shares):
+def add_greedily(crossings, order, limit, shares):
     """Add the largest share up to `limit` that still fits to `shares`, in `order`.
 
     Returns
@@ -307,14 +325,13 @@ def add_greedily(crossings, coflows, order, limit, shares):
     """
     nbytes, room = crossings.legs.nbytes, crossings.legs.room
     left = crossings.rooms.left
-    fits = _find_left(crossings, coflows, shares)
+    fits = _find_left(crossings, shares)
     for c in order:
         if limit[c] < DUST:
             continue
-        gamma, its = coflows[c].gamma, crossings.known[c]
-        speed = 1.0 / gamma if gamma > 0.0 else 0.0
-        x = _largest(crossings, its, speed, _speed(shares[c], gamma))
-        x = min(limit[c], x)
+        its = crossings.known[c]
+        speed = 1.0 / its.gamma if its.gamma > 0.0 else 0.0
+        x = _largest(crossings, its, speed, _speed(shares[c], its.gamma), limit[c])
         if x < DUST:
             continue
         shares[c] += x
@@ -324,17 +341,23 @@ def add_greedily(crossings, coflows, order, limit, shares):
 
 
 @inlined
-def _largest(crossings, its, speed, before):
-    """Return the largest share that a coflow can add to its speed `before`, if not under `DUST`."""
+def _largest(crossings, its, speed, before, limit):
+    """Return the largest share up to `limit` that a coflow can add to its speed `before`.
+
+    If it is under `DUST`, it may be too large.
+    """
     legs = crossings.legs
     nbytes, capacities, room = legs.nbytes, legs.capacity, legs.room
     left = crossings.rooms.left
-    x = np.inf
+    x = limit
     for k in _shared(its):
         rate = speed * nbytes[k]
         if rate > 0.0:
             x = min(x, left[room[k]] / rate)
             if x < DUST:
+                first = np.uint64(its.load)  # this link will be looked at first, next time
+                nbytes[first], nbytes[k] = nbytes[k], nbytes[first]
+                room[first], room[k] = room[k], room[first]
                 return x
     for k in _own(its):
         rate = speed * nbytes[k]

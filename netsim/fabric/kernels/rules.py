@@ -41,6 +41,9 @@ UNSTRETCHED, ALL, OTHERS = range(3)
 #: what it gives; a policy's order does not name each coflow once.
 SOUND, UNSOUND, UNUSED, NO_ORDER = -1, -3, -4, -5
 
+#: The least and the largest positive number.
+_LEAST, _MOST = np.nextafter(0.0, 1.0), np.finfo(np.float64).max
+
 #: For each coflow, how many moves in an order that is nearly right are worth it.
 _MOVES = 8
 
@@ -297,25 +300,26 @@ def _is_sound(order, now, fault):
         used += order.part[q]
         if not (0.0 <= order.part[q] <= 1.0 and used <= 1.0 + 1e-9):
             fault[0], fault[1] = 7, q
-    for c in range(len(order.key)):
-        field = -1
-        if np.isnan(order.limit[c]):
-            field = 6
-        if not 0 <= order.queue[c] < len(order.part):
-            field = 5
-        if not 0.0 < order.weight[c] < np.inf:
-            field = 4
-        if not 0.0 <= order.most[c] <= 1.0:
-            field = 3
-        if not 0.0 <= order.share[c] < np.inf:
-            field = 2
-        if np.isnan(order.tie[c]):
-            field = 1
-        if np.isnan(order.key[c]):
-            field = 0
-        if field >= 0:
-            fault[0], fault[1] = field, c
+    _check_range(order.limit, -np.inf, np.inf, 6, fault)
+    _check_range(order.queue, 0, len(order.part) - 1, 5, fault)
+    _check_range(order.weight, _LEAST, _MOST, 4, fault)
+    _check_range(order.most, 0.0, 1.0, 3, fault)
+    _check_range(order.share, 0.0, _MOST, 2, fault)
+    _check_range(order.tie, -np.inf, np.inf, 1, fault)
+    _check_range(order.key, -np.inf, np.inf, 0, fault)
     return fault[0] == -1
+
+
+@in_place
+def _check_range(values, least, most, field, fault):
+    """Store in `fault` the last value that is not from `least` to `most`, if there is one."""
+    fits = True
+    for c in range(len(values)):
+        fits &= least <= values[c] <= most
+    if not fits:
+        for c in range(len(values)):
+            if not least <= values[c] <= most:
+                fault[0], fault[1] = field, c
 
 
 @inlined
@@ -338,6 +342,7 @@ def _clear(order, ruled):
 def _show(ruled, coflows, jobs):
     """Update the columns that the rule reads."""
     reads = ruled.reads
+    overlap = False
     for c in range(len(coflows)):
         row, to = coflows[c], ruled.coflows[c]
         to.job = row.job
@@ -356,7 +361,7 @@ def _show(ruled, coflows, jobs):
         if reads.deadline_s:
             to.deadline_s = row.deadline
         if reads.sent:
-            to.sent = row.total - row.base * row.left
+            to.sent = _sent(row)
         if reads.total:
             to.total = row.total
         if reads.remaining:
@@ -378,23 +383,33 @@ def _show(ruled, coflows, jobs):
             its.longest_gamma = job.longest
         if reads.ahead_s:
             its.ahead_s = job.ahead
+        if reads.attained:
+            its.attained = job.attained
+            if job.active == 1:
+                its.attained = np.rint(job.attained + _sent(row))
+            else:
+                overlap = True
     if reads.active_gamma:
         for c in range(len(coflows)):
             ruled.jobs[coflows[c].job].active_gamma = 0.0
         for c in range(len(coflows)):
             ruled.jobs[coflows[c].job].active_gamma += coflows[c].gamma * coflows[c].left
-    if reads.attained:
-        _show_attained(coflows, jobs, ruled.jobs)
+    if overlap:
+        _add_sent(coflows, jobs, ruled.jobs)
 
 
 @inlined
-def _show_attained(coflows, jobs, seen):
-    """Write the bytes that jobs have sent, active coflows included, to a column."""
+def _sent(row):
+    """Return the bytes that a coflow has sent."""
+    return row.total - row.base * row.left
+
+
+@inlined
+def _add_sent(coflows, jobs, seen):
+    """Add to a column what the coflows of jobs with several have sent."""
     for c in range(len(coflows)):
-        seen[coflows[c].job].attained = jobs[coflows[c].job].attained
-    for c in range(len(coflows)):
-        row = coflows[c]
-        seen[row.job].attained += row.total - row.base * row.left
+        if jobs[coflows[c].job].active > 1:
+            seen[coflows[c].job].attained += _sent(coflows[c])
     for c in range(len(coflows)):
         its = seen[coflows[c].job]
         its.attained = np.rint(its.attained)
@@ -423,8 +438,12 @@ def _sort_by(coflows, key, tie, by_job, ruled):
 def _insert(coflows, key, tie, by_job, sequence):
     """Sort by insertion; return False if that takes too long."""
     moves = 0
+    last = key[sequence[0]]
     for k in range(1, len(sequence)):
         c, at = sequence[k], k
+        if last < key[c]:
+            last = key[c]
+            continue
         while at > 0 and _precedes(c, sequence[at - 1], coflows, key, tie, by_job):
             sequence[at] = sequence[at - 1]
             at -= 1
@@ -437,14 +456,19 @@ def _insert(coflows, key, tie, by_job, sequence):
 
 @inlined
 def _precedes(a, b, coflows, key, tie, by_job):
-    """Whether `_before` holds, or the two are equal and a comes first in the rows."""
-    return (_before(a, b, coflows, key, tie, by_job)
-            or (a < b and not _before(b, a, coflows, key, tie, by_job)))
+    """Whether a comes before b; of equal coflows, the first in the rows does."""
+    if key[a] != key[b]:
+        return key[a] < key[b]
+    if tie[a] != tie[b]:
+        return tie[a] < tie[b]
+    if by_job and coflows[a].job != coflows[b].job:
+        return coflows[a].job < coflows[b].job
+    return a < b
 
 
 @inlined
 def _merge_runs(coflows, key, tie, by_job, ruled):
-    """Sort by merging runs of doubling length; equal coflows keep their order."""
+    """Sort by merging runs of doubling length."""
     count = len(key)
     now, then = ruled.sequence[:count], ruled.spare[:count]
     for c in range(count):
@@ -465,21 +489,12 @@ def _merge(now, then, start, middle, stop, coflows, key, tie, by_job):
     i, j = start, middle
     for k in range(start, stop):
         if j == stop or (i < middle
-                         and not _before(now[j], now[i], coflows, key, tie, by_job)):
+                         and _precedes(now[i], now[j], coflows, key, tie, by_job)):
             then[k] = now[i]
             i += 1
         else:
             then[k] = now[j]
             j += 1
-
-
-@inlined
-def _before(a, b, coflows, key, tie, by_job):
-    if key[a] != key[b]:
-        return key[a] < key[b]
-    if tie[a] != tie[b]:
-        return tie[a] < tie[b]
-    return by_job and coflows[a].job < coflows[b].job
 
 
 @inlined
@@ -518,7 +533,7 @@ def share_out(ruled, coflows):
         _hand_out(most, ruled)
     if ruled.form.stretch != UNSTRETCHED:
         _stretch(coflows, share, ruled)
-    return _is_any_positive(most) and add_greedily(ruled.crossings, coflows,
+    return _is_any_positive(most) and add_greedily(ruled.crossings,
                                                    ruled.sequence[:count], most, share)
 
 
@@ -545,10 +560,13 @@ def _is_order(ruled, count):
 @inlined
 def _hand_out(values, ruled):
     """Give the k-th value to the k-th coflow in order."""
+    alike = True
     for k in range(len(values)):
         ruled.room[k] = values[k]
-    for k in range(len(values)):
-        values[ruled.sequence[k]] = ruled.room[k]
+        alike &= values[k] == values[0]
+    if not alike:
+        for k in range(len(values)):
+            values[ruled.sequence[k]] = ruled.room[k]
 
 
 @inlined
@@ -559,15 +577,15 @@ def _stretch(coflows, share, ruled):
     if ruled.form.stretch == OTHERS:
         for c in range(count):
             others[c] = 1.0 if share[c] == 0.0 else 0.0
-        factor = min(find_factor(ruled.crossings, coflows, others, share), 1.0)
+        factor = min(find_factor(ruled.crossings, others, share), 1.0)
         for c in range(count):
             share[c] += others[c] * factor
         return
-    others[:] = 0.0
-    factor = find_factor(ruled.crossings, coflows, share, others)
+    factor = find_factor(ruled.crossings, share, others[:0])
     greatest = 0.0
     for c in range(count):
-        if coflows[c].gamma < np.inf:  # what needs a dead link does not move at any factor
+        # What needs a dead link does not move at any factor.
+        if ruled.crossings.known[c].gamma < np.inf:
             greatest = max(greatest, share[c])
     factor = min(factor, 1.0 / greatest) if greatest > 0.0 else 1.0
     for c in range(count):
