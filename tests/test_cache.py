@@ -1,6 +1,7 @@
 """Compiled kernels are cached on disk, in a folder of this version of all of them."""
 
 import errno
+import gc
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from numba.core import event
 
 import netsim
 from netsim.compiling import compiled, in_place, inner
@@ -109,3 +111,36 @@ def test_constants_and_narrow_integers_do_not_make_kernels_anew():
 
     assert total(4) == 18
     assert list(added.overloads) == [(numba.int64, numba.int64)]
+
+
+class _Thresholds(event.Listener):
+    """Keeps the garbage collector's thresholds as kernels begin to be compiled."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_start(self, event):
+        self.seen.append(gc.get_threshold())
+
+    def on_end(self, event):
+        pass
+
+
+def test_garbage_is_looked_for_as_before_when_a_kernel_has_been_compiled():
+    """Rarely meanwhile; not at all where the user has said so."""
+    for before in ((600, 5, 7), (0, 5, 7)):
+        kernel = numba.njit(_twice)  # which is not cached
+        held = gc.get_threshold()
+        try:
+            gc.set_threshold(*before)
+            with event.install_listener("numba:compile", _Thresholds()) as listener:
+                assert kernel(2.0) == 4.0
+            after = gc.get_threshold()
+        finally:
+            gc.set_threshold(*held)
+        assert after == before
+        assert listener.seen == [(50_000, 20, 100) if before[0] else before]
+
+
+def _twice(x):
+    return 2.0 * x

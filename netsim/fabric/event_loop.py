@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,6 +42,9 @@ __all__ = ["EventLoop", "ignore"]
 
 #: How many coflows that have completed are kept at most before those who record them are told.
 _DONE = 512
+
+#: The columns of the loop's state, by name.
+_State: Any = namedtuple("_State", LOOP.names or ())
 
 _NO_COFLOWS = np.empty(0, COFLOW)
 _NOTHING = np.empty(0)
@@ -271,11 +275,13 @@ class EventLoop:
                together: bool = False, decides: bool = False) -> None:
         table = self._table
         self.now = now
-        self._state[0] = (now, 0.0, now, np.inf, until, self.interval, notice,
-                          table.chains.next_due if goes_on else np.inf, now, self._pause,
-                          len(table.coflows), table.last_key + 1, 0, 0, 0, 0, 0, 0, goes_on, drops,
-                          only_moves, together, decides, WAITS, -1, bound, not only_moves,
-                          self.stepwise)
+        self._state[0] = _State(
+            now=now, dt=0.0, end=now, crossing=np.inf, until=until, interval=self.interval,
+            notice=notice, due=table.chains.next_due if goes_on else np.inf, told=now,
+            pause=self._pause, count=len(table.coflows), key=table.last_key + 1, joined=0, idle=0,
+            gone=0, ended=0, decisions=0, finished=0, goes_on=goes_on, drops=drops,
+            only_moves=only_moves, together=together, decides=decides, reason=WAITS, link=-1,
+            bound=bound, shows=not only_moves, stepwise=self.stepwise)
         self.ended = 0
 
     def _run(self, engine: Any, coming: NDArray[Any], ruling: Ruling | None = None,
@@ -341,22 +347,22 @@ class EventLoop:
         """Update the table and tell the recorder and the fabric; return why the loop stopped."""
         table, state = self._table, self._state
         start = self.now
-        (self.now, _, self.end, crossing, _, _, _, due, _, _, count, key, _, idle, gone, ended,
-         decisions, _, goes_on, drops, _, _, _, why, self.link, *_) = state[0].item()
-        self.crossing = crossing if why in (WAITS, CROSSES) else math.inf
-        self.ended += ended
-        if goes_on:
-            table.chains.next_due = due
-            table.went_on(count, key - 1, idle)
+        ran = _State._make(state[0].item())
+        self.now, self.end, self.link, why = ran.now, ran.end, ran.link, ran.reason
+        self.crossing = ran.crossing if why in (WAITS, CROSSES) else math.inf
+        self.ended += ran.ended
+        if ran.goes_on:
+            table.chains.next_due = ran.due
+            table.went_on(ran.count, ran.key - 1, ran.idle)
         # Those are frequent; completions are reported in batches.
-        if gone and why not in (POLICY, PAUSED):
+        if ran.gone and why not in (POLICY, PAUSED):
             self._tell_of_dropped()
         state["idle"] = state["ended"] = state["decisions"] = 0
-        if goes_on and not drops and why in (HELD, SHOWS):
+        if ran.goes_on and not ran.drops and why in (HELD, SHOWS):
             self._tell_of_completed()
-        if self.now > start or decisions:
-            self._watch(start, self.now, carried, decisions)
-        return why
+        if self.now > start or ran.decisions:
+            self._watch(start, self.now, carried, ran.decisions)
+        return int(why)
 
     def _tell_of_dropped(self) -> None:
         """Report completed coflows that the loop has removed from the rows."""
