@@ -43,8 +43,11 @@ __all__ = ["EventLoop", "ignore"]
 #: How many coflows that have completed are kept at most before those who record them are told.
 _DONE = 512
 
+# Type checkers want the names themselves.
+_named_tuple: Any = namedtuple
+
 #: The columns of the loop's state, by name.
-_State: Any = namedtuple("_State", LOOP.names or ())
+_State = _named_tuple("_State", LOOP.names)
 
 _NO_COFLOWS = np.empty(0, COFLOW)
 _NOTHING = np.empty(0)
