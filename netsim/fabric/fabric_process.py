@@ -646,6 +646,8 @@ class FabricProcess:
         self._happened = 0
         now, loop = self._env.now, self._loop
         if self._persistent:
+            if not len(self.table.coflows) and self.table.next_arrival == math.inf:
+                return False  # nothing is left that could end
             again = True
             while again and (loop.held or self.table.coflows["open"].all()):
                 again = loop.share_all(now, self._until())
