@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.progress import row_of
 from netsim.fabric.records import DUST
 
 __all__ = ["Crossings", "add_greedily", "find_factor", "new_crossings", "take_in"]
@@ -187,15 +188,8 @@ def _leave(crossings, link, key):
 @inlined
 def _make_due(crossings, key):
     """Mark a coflow, given by its key: its legs must be sorted again."""
-    known = crossings.known
-    low, high = 0, crossings.counts[_KNOWS]
-    while high - low > 1:
-        middle = (low + high) // 2
-        if known[middle].key <= key:
-            low = middle
-        else:
-            high = middle
-    known[low].due = 1
+    known = crossings.known[:crossings.counts[_KNOWS]]
+    known[row_of(known, key)].due = 1
 
 
 @inlined

@@ -627,7 +627,7 @@ def _find_end(ruled, coflows, state):
         if row.open > 0:
             state.end = min(state.end, row.finish)
             if ruled.order.limit[c] < np.inf and row.speed > 0.0:
-                ahead = ruled.order.limit[c] - (row.total - row.base * row.left)
+                ahead = ruled.order.limit[c] - _sent(row)
                 wakes_in = min(wakes_in, max(ahead, 0.0) / (row.base * row.speed))
     state.dt = state.end - state.now
     ruled.wakes_in[0] = wakes_in
