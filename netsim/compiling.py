@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 import sys
@@ -13,21 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba import njit, types
+from numba import njit
 from numba.core import event
 
+from netsim.compiled_kernel import CompiledKernel
 from netsim.reading import read_bytes
 from netsim.watching import watched
 
-__all__ = ["Direct", "cache_folder", "compiled", "in_place", "inlined", "inner",
-           "summing", "tell_once_by"]
+__all__ = ["Direct", "addressed", "cache_folder", "compiled", "in_place", "inlined", "summing",
+           "tell_once_by"]
 
 # Numba's type hints do not cover all arguments used here.
 _CONFIG: Any = numba.config
 _NJIT: Any = njit
-
-#: Thresholds of Python's garbage collector while kernels are compiled.
-_RARELY = 50_000, 20, 100
 
 #: Whether this process has announced that it compiles; and the file by which several processes
 #: agree on the one that does.
@@ -53,13 +50,9 @@ def in_place(kernel: Callable[..., Any]) -> Any:
     return _compiled(kernel, _nrt=False)
 
 
-def inner(kernel: Callable[..., Any]) -> Any:
-    """Compile as `in_place` does a kernel that only other kernels call.
-
-    It needs no Python wrapper, which takes long to compile. Kernels whose names begin with an
-    underscore have none either.
-    """
-    return _compiled(kernel, wrapped=False, _nrt=False)
+def addressed(kernel: Callable[..., Any]) -> Any:
+    """Compile as `in_place` does a kernel that is called by its address; see `address_of`."""
+    return _compiled(kernel, _nrt=False, no_cpython_wrapper=True)
 
 
 def inlined(kernel: Callable[..., Any]) -> Any:
@@ -76,47 +69,14 @@ def summing(kernel: Callable[..., Any]) -> Any:
     return _compiled(kernel, _nrt=False, fastmath={"reassoc", "nsz", "contract"})
 
 
-def _compiled(kernel: Callable[..., Any], *, wrapped: bool = True, **options: Any) -> Any:
-    wrapped &= not kernel.__name__.startswith("_")
-    dispatcher = _NJIT(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=not wrapped,
-                       **options)(kernel)
-    dispatcher.get_call_template = _for_any_value(dispatcher.get_call_template)
-    if not wrapped:  # if Python calls it, Numba would crash
-        dispatcher._insert = _ignore
-        dispatcher._compile_for_args = _refusing(kernel)
+def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
+    made: Any = CompiledKernel(kernel, targetoptions={
+        "nopython": True, "error_model": "numpy", "no_cfunc_wrapper": True, **options})
     with suppress(RuntimeError), _cached_with_its_callees():  # raised if no folder is writable
-        dispatcher.enable_caching()
-        dispatcher._cache.save_overload = _ignoring_os_errors(dispatcher._cache.save_overload)
-    return dispatcher
-
-
-def _ignore(*_: Any) -> None:
-    """Do not list what Python cannot call among what it can."""
-
-
-def _refusing(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function to be called in place of a kernel without a Python wrapper."""
-    def refuse(*_args: Any, **_keywords: Any) -> Any:
-        raise TypeError(f"{kernel.__module__}.{kernel.__name__} is called by other kernels only, "
-                        "and has no Python wrapper; see netsim.compiling.inner")
-
-    return refuse
-
-
-def _for_any_value(get_call_template: Callable[..., Any]) -> Callable[..., Any]:
-    """Have a kernel compiled once for its callers among kernels, whatever constants they hand over.
-
-    Signed integers are handed over as int64.
-    """
-    def widest(kind: Any) -> Any:
-        kind = types.unliteral(kind)
-        return types.int64 if kind in types.signed_domain else kind
-
-    def resolve(args: Any, keywords: Any) -> Any:
-        return get_call_template(tuple(map(widest, args)),
-                                 {name: widest(kind) for name, kind in keywords.items()})
-
-    return resolve
+        made.enable_caching()
+        for cache in (made._cache, made.part._cache):
+            cache.save_overload = _ignoring_os_errors(cache.save_overload)
+    return made
 
 
 class Direct:
@@ -154,31 +114,9 @@ class Direct:
 
 
 class _Compilation(event.Listener):
-    """Tells the user that kernels are compiled, which takes long, when the first one is.
-
-    Meanwhile, Python looks for cycles of garbage more rarely, which would be a sixth of the time.
-    """
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._thresholds = gc.get_threshold()
+    """Tells the user that kernels are compiled, which takes long, when the first one is."""
 
     def on_start(self, event: Any) -> None:
-        """Look for garbage rarely."""
-        if self._depth == 0:
-            self._thresholds = gc.get_threshold()
-            if self._thresholds[0]:
-                gc.set_threshold(*_RARELY)
-        self._depth += 1
-        self._announce(event)
-
-    def on_end(self, event: Any) -> None:
-        """Look for garbage as before."""
-        self._depth -= 1
-        if self._depth == 0:
-            gc.set_threshold(*self._thresholds)
-
-    def _announce(self, event: Any) -> None:
         """Write a message, once, and for kernels of netsim only."""
         global _announced
         kernel = event.data["dispatcher"].py_func
@@ -192,6 +130,9 @@ class _Compilation(event.Listener):
                 return
         sys.stderr.write("netsim: compiling, once; this may take a minute or two\n")
         sys.stderr.flush()
+
+    def on_end(self, event: Any) -> None:
+        """Do nothing."""
 
 
 event.register("numba:compile", _Compilation())
@@ -238,7 +179,8 @@ def _folder(base: str) -> str:
     here = Path(__file__).parent
     digest = hashlib.sha256()
     rooms = (here / room for room in ("edge", "fabric", "models"))
-    alone = ("compiling.py", "ties.py", "schedulers/kernels.py", "jobs/longest_path.py")
+    alone = ("compiled_kernel.py", "compiling.py", "ties.py", "schedulers/kernels.py",
+             "jobs/longest_path.py")
     for path in [*(here / name for name in alone),
                  *(path for room in rooms for path in sorted(room.rglob("*.py")))]:
         digest.update(read_bytes(path))

@@ -15,7 +15,8 @@ import pytest
 from numba.core import event
 
 import netsim
-from netsim.compiling import compiled, in_place, inner
+from netsim.compiled_kernel import CompiledKernel
+from netsim.compiling import compiled, in_place
 
 RUN = """
 import numba, netsim
@@ -84,9 +85,9 @@ def test_without_room_for_a_cache_kernels_are_compiled_all_the_same(monkeypatch)
     assert compiled(lambda x: 3 * x)(3) == 9
 
 
-def test_a_kernel_for_other_kernels_says_so_when_python_calls_it():
-    """Also once another one has had it compiled; Numba would crash."""
-    @inner
+def test_a_kernel_is_typed_once_for_python_and_other_kernels():
+    """What other kernels call is a part, from which the machine code for Python is made."""
+    @in_place
     def once(x):
         return x + 1.0
 
@@ -94,14 +95,46 @@ def test_a_kernel_for_other_kernels_says_so_when_python_calls_it():
     def twice(x):
         return once(once(x))
 
-    for _ in range(2):
-        with pytest.raises(TypeError, match=r"test_cache\.once is called by other kernels only"):
-            once(1.0)
-        assert twice(1.0) == 3.0
+    assert twice(1.0) == 3.0
+    assert once.overloads == {}
+    part, = once.part.overloads.values()
+    assert once(1.0) == 2.0
+    assert list(once.part.overloads.values()) == [part]
+
+
+def test_parts_are_cached(tmp_path):
+    """A kernel that is new needs only itself to be compiled."""
+    (tmp_path / "first.py").write_text(
+        "from netsim.compiling import in_place\n\n@in_place\ndef once(x):\n    return x + 1.0\n")
+    for times, shown in ((2, "3.0 0"), (3, "4.0 1")):
+        (tmp_path / "second.py").write_text(
+            "from netsim.compiling import in_place\nfrom first import once\n\n@in_place\n"
+            f"def several(x):\n    return {'once(' * times}x{')' * times}\n\n"
+            "print(several(1.0), once.part.stats.cache_hits.total())\n")
+        done = subprocess.run([sys.executable, "second.py"], cwd=tmp_path, capture_output=True,
+                              text=True, check=True, env={
+                                  **os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+                                  "PYTHONPATH": str(Path(netsim.__file__).parents[1])})
+        assert done.stdout.strip() == shown
+
+
+def test_a_kernel_that_makes_arrays_is_cached_with_those_that_call_it(tmp_path):
+    """What Python needs to know about the array is not lost when its caller is loaded."""
+    (tmp_path / "first.py").write_text(
+        "import numpy as np\nfrom netsim.compiling import compiled\n\n"
+        "@compiled\ndef pair(x):\n    return np.full(2, x)\n\n"
+        "@compiled\ndef total(x):\n    return pair(x).sum()\n\n"
+        "print(pair(1.0), total(2.0), pair(3.0), pair.stats.cache_hits.total())\n")
+    for hits in (0, 1):
+        done = subprocess.run([sys.executable, "first.py"], cwd=tmp_path, capture_output=True,
+                              text=True, check=True, env={
+                                  **os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+                                  "PYTHONPATH": str(Path(netsim.__file__).parents[1])})
+        assert done.stdout.strip() == f"[1. 1.] 4.0 [3. 3.] {hits}"
 
 
 def test_constants_and_narrow_integers_do_not_make_kernels_anew():
-    @inner
+    @in_place
     def added(x, y):
         return x + y
 
@@ -110,7 +143,7 @@ def test_constants_and_narrow_integers_do_not_make_kernels_anew():
         return added(x, 1) + added(x, 2) + added(np.int32(3), x)
 
     assert total(4) == 18
-    assert list(added.overloads) == [(numba.int64, numba.int64)]
+    assert list(added.part.overloads) == [(numba.int64, numba.int64)]
 
 
 class _Thresholds(event.Listener):
@@ -129,7 +162,7 @@ class _Thresholds(event.Listener):
 def test_garbage_is_looked_for_as_before_when_a_kernel_has_been_compiled():
     """Rarely meanwhile; not at all where the user has said so."""
     for before in ((600, 5, 7), (0, 5, 7)):
-        kernel = numba.njit(_twice)  # which is not cached
+        kernel = CompiledKernel(lambda x: 2.0 * x, targetoptions={"nopython": True})
         held = gc.get_threshold()
         try:
             gc.set_threshold(*before)
@@ -139,8 +172,4 @@ def test_garbage_is_looked_for_as_before_when_a_kernel_has_been_compiled():
         finally:
             gc.set_threshold(*held)
         assert after == before
-        assert listener.seen == [(50_000, 20, 100) if before[0] else before]
-
-
-def _twice(x):
-    return 2.0 * x
+        assert set(listener.seen) == {(1_000_000, 20, 100) if before[0] else before}

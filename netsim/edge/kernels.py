@@ -9,7 +9,7 @@ of HAPRF, so that a worker trains the first chunk of its queue that is ready.
 from __future__ import annotations
 
 from netsim import ties
-from netsim.compiling import in_place, inner
+from netsim.compiling import in_place
 
 #: Relative tolerance within which instants are equal. Rounding errors of sums of times are smaller,
 #: and distinct events of a system are further apart.
@@ -28,7 +28,7 @@ def _earliest_ready(row, count, left, ready):
     return least
 
 
-@inner
+@in_place
 def project(row, count, left, ready, now, until, later):
     """Project one queue from `now` to `until` as if no more chunks arrived.
 

@@ -36,9 +36,9 @@ __all__ = ["RESULT_DATA", "RESULT_PARTS", "code_version", "digest_of_files", "di
 RESULT_PARTS = (
     "_version.py", "text.py", "errors.py", "plain.py", "reading.py", "xml_tree.py", "units.py",
     "checks.py", "streams.py", "ties.py", "brief.py", "columns.py", "lazy.py", "forking.py",
-    "watching.py", "plugins.py", "compiling.py", "atomic.py", "collectives", "models",
-    "operations.py", "programs.py", "stage.py", "history.py", "job.py", "workload.py", "llm",
-    "network", "results", "fabric", "allocators", "traces", "jobs", "predictors", "cluster",
+    "watching.py", "plugins.py", "compiled_kernel.py", "compiling.py", "atomic.py", "collectives",
+    "models", "operations.py", "programs.py", "stage.py", "history.py", "job.py", "workload.py",
+    "llm", "network", "results", "fabric", "allocators", "traces", "jobs", "predictors", "cluster",
     "placements", "engine", "edge", "schedulers", "recording", "simulation", "experiment_file",
     "studies/run.py", "studies/tasks.py")
 

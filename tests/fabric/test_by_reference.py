@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import pytest
 
-from netsim.compiling import compiled, in_place, inner
+from netsim.compiling import addressed, compiled, in_place
 from netsim.fabric.by_reference import (
     address_of,
     by_reference,
@@ -45,7 +45,7 @@ def nested():
     return Nested(Pair(left, right), 7, True, (left, right))
 
 
-@inner
+@in_place
 def add_up(given):
     """A field that is a tuple by name is a reference, any other is the value."""
     given.pair.left[0] += 1.0
@@ -105,7 +105,7 @@ def test_references_are_counted_where_a_tuple_is_replaced():
 
 def test_a_kernel_is_called_by_its_address():
     """What it raises arrives at the caller."""
-    @inner
+    @addressed
     def share(given, parts):
         if parts == 0:
             raise ValueError("no parts")

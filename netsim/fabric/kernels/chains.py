@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.graphs import (
     arrived,
     coflow_of,
@@ -26,7 +26,7 @@ __all__ = ["GRID_SLACK", "arrive", "emit", "follow", "next_due", "observed", "wa
 GRID_SLACK = 1e-6
 
 
-@inner
+@in_place
 def observed(at, interval, now):
     """Return the time at which an event at `at` is noticed."""
     if interval == 0.0 or at == np.inf:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numba.extending import overload
 
-from netsim.fabric.kernels import compiled, in_place, inlined, inner
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.heap import heap_up, pop, sink
 
 __all__ = ["ROUNDED", "freeze", "heap_of", "register_release", "release_all",
@@ -63,7 +63,7 @@ overload(_release, inline="always", strict=False)(
     lambda filling, *_: _RELEASES[filling.instance_class])
 
 
-@inner
+@in_place
 def freeze(order, levels, grows, filling, late):
     """Freeze links until no flow grows.
 
@@ -219,7 +219,7 @@ def release_members(first, stop, share, others, yet, left, full_at, level):
                 left[others[m, h]] -= share[m] * level
 
 
-@inner
+@in_place
 def release_all(weights, yets, lefts, level):
     """Subtract the flows of a full link from all other links, in a vectorized loop."""
     for m in range(len(weights)):
@@ -227,7 +227,7 @@ def release_all(weights, yets, lefts, level):
         lefts[m] -= weights[m] * level
 
 
-@inner
+@in_place
 def sooner(lefts, rates, soonest):
     """Return when the next flow ends, in seconds, or `soonest` if that is earlier.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.heap import pop, rise, sort
 
 __all__ = ["Arrays", "arrived", "coflow_of", "collect", "forget_first", "job_of",
@@ -118,7 +118,7 @@ def times_of(code, graphs):
 # --- coflows that begin --------------------------------------------------------------------
 
 
-@inner
+@in_place
 def collect(graphs, until):
     """Make the coflows that begin by `until` due; return the number of coflows that are due."""
     head, begins, beginning = graphs.head[0], graphs.begins, graphs.beginning
@@ -132,7 +132,7 @@ def collect(graphs, until):
     return head.due
 
 
-@inner
+@in_place
 def forget_first(graphs, count):
     """Remove the first `count` coflows from those that are due, as they are active now."""
     head = graphs.head[0]
@@ -141,7 +141,7 @@ def forget_first(graphs, count):
         graphs.due[k] = graphs.due[k + count]
 
 
-@inner
+@in_place
 def next_begin(graphs):
     """Return when the next coflow begins; inf if no coflow is known to begin."""
     head = graphs.head[0]
@@ -169,7 +169,7 @@ def start(job, now, chains):
     _go_through(job, chains, waiting)
 
 
-@inner
+@in_place
 def arrived(job, order, seen, arrives, chains):
     """Continue a job after the arrival of an operation's coflow, which is noticed at `seen`."""
     graphs = chains[4]

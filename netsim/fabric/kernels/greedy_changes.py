@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.greedy_rows import NONE, goes_first
 from netsim.fabric.records import DUST
 
@@ -87,7 +87,7 @@ def _unlink(i, h, crossings, links):
     crossings[entry, hop].behind = crossings[i, h].behind
 
 
-@inner
+@in_place
 def note(senders, crossings, links, i, h, last, by_size, changes, found):
     """Record that rates change on the h-th link of flow i, from its place at least to `last`."""
     k = crossings[i, h].link
@@ -219,7 +219,7 @@ def _promote(i, h, senders, crossings, links, members, changes, found):
     return found
 
 
-@inner
+@in_place
 def follow(senders, crossings, links, members, by_size, changes, found, moving, count):
     """Visit the flows on changing links, in order; return how many flows move."""
     for n in range(found):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, inlined, inner
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.progress import begin_row, write_flow
 from netsim.fabric.records import DUST
 
@@ -65,7 +65,7 @@ CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("size", "f8"), ("link", "i
                    ("heap", "i4")], align=True)
 
 
-@inner
+@in_place
 def goes_first(i, j, senders, by_size):
     """Whether flow i is served before flow j."""
     if by_size:
@@ -245,7 +245,7 @@ def find_rows(groups, coflows, order):
     return n == len(order)
 
 
-@inner
+@in_place
 def write_back(coflows, flows, groups, senders, now, pace):
     """Write bytes as of now, and rates times `pace`, back to the rows."""
     for k in range(len(groups)):

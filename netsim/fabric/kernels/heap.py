@@ -7,19 +7,19 @@ each class of flows, are merged; they are skew heaps, linked in the rows of the 
 
 from __future__ import annotations
 
-from netsim.fabric.kernels import inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 
 __all__ = ["heap_up", "pop", "rise", "sink", "sort"]
 
 
-@inner
+@in_place
 def heap_up(keys, items):
     """Make a heap of items by their keys."""
     for at in range(len(items) // 2 - 1, -1, -1):
         sink(keys, items, at, len(items))
 
 
-@inner
+@in_place
 def sink(keys, items, at, count):
     """Move one item of a heap of `count` items down to its place."""
     key, item = keys[at], items[at]
@@ -45,7 +45,7 @@ def pop(keys, items, count):
     return item
 
 
-@inner
+@in_place
 def rise(keys, items, at):
     """Move one item of a heap up to its place."""
     key, item = keys[at], items[at]
@@ -56,7 +56,7 @@ def rise(keys, items, at):
     keys[at], items[at] = key, item
 
 
-@inner
+@in_place
 def sort(items):
     """Sort numbers in place; NumPy's sort takes long to compile."""
     heap_up(items, items)

@@ -16,6 +16,7 @@ from numba import typeof, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from netsim.compiled_kernel import PartCompiler
 from netsim.fabric.by_reference import (
     address_of,
     by_reference,
@@ -23,7 +24,7 @@ from netsim.fabric.by_reference import (
     type_of_reference,
     untyped,
 )
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import addressed, in_place, inlined
 from netsim.fabric.kernels.chains import GRID_SLACK, arrive, emit, follow, next_due, observed
 from netsim.fabric.kernels.pools import admit, sort_by_job
 from netsim.fabric.kernels.progress import drop_finished
@@ -126,7 +127,7 @@ def join_never(_engine, _coflows, _pools):
 _ENGINES: dict[type, Engine] = {}
 
 #: As `in_place`: what only hands arrays on need not count references to them.
-_UNCOUNTED: Any = {"_nrt": False, "error_model": "numpy"}
+_UNCOUNTED: Any = {"_nrt": False, "error_model": "numpy", "pipeline_class": PartCompiler}
 
 
 def register(kind: type, engine: Engine) -> None:
@@ -186,7 +187,7 @@ class Tables(NamedTuple):
 _FIND_RATES, _FIND_END, _CROSSING_IN, _ADVANCE, _WRITE_ROWS, _JOIN, _LEAVE = range(7)
 
 
-@inner
+@addressed
 def _act(engine, which, tables, state, dt, at, slack):
     """Call one of the functions of an engine; return what it returns, 0 if that is nothing.
 
@@ -255,7 +256,7 @@ def go(engine, addresses, state, tables):
     call_at(loop_at, ((untyped(engine), act_at), state, tables))
 
 
-@in_place
+@addressed
 def _loop(actor, state, tables):
     """Run, with an engine of any kind.
 
@@ -406,7 +407,7 @@ def _is_to_pause(state):
     return state.pause != NEVER and (decides or (state.pause == AT_ENDS and moved))
 
 
-@inner
+@in_place
 def end_flow(coflows, at, flow, now, state, finished):
     """End a flow of a coflow, and the coflow itself if it was the last open flow."""
     flow.remaining = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.heap import sort
 from netsim.fabric.records import WAITED
 
@@ -150,7 +150,7 @@ def copy_in_place(coflows, pools, new):
             new_loads[k] = loads[k]
 
 
-@inner
+@in_place
 def copy_segments(row, pools, new, used):
     """Copy a coflow's segments to the free part of other pools, and point its row to them."""
     flows, hops, loads = pools

@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from netsim.fabric.by_reference import by_reference
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.crossings import Crossings, add_greedily, find_factor, take_in
 from netsim.fabric.kernels.loop import POLICY, REFUSED, WAITS, Engine, register, write_nothing
 from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh
@@ -237,7 +237,7 @@ def ask(ruled, coflows, jobs, now):
     return decide(by_reference(ruled), coflows, jobs, now)
 
 
-@inner
+@in_place
 def decide(ruled, coflows, jobs, now):
     """Call a rule: fill in ``ruled.order``, and sort ``ruled.sequence`` by it.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import (
     ROUNDED,
     freeze,
@@ -52,7 +52,7 @@ class Filling(NamedTuple):
     turn: NDArray[np.int64]
 
 
-@inner
+@in_place
 def fill(group, filling, link, used, dust, left, desk):
     """Share what is left among the flows of a group, max-min fairly; return whether any gets some.
 
@@ -152,7 +152,7 @@ def _release(filling, slot, level):
 register_release(Filling, _release)
 
 
-@inner
+@in_place
 def see_room(group, filling, link, dust, left):
     """Update what flows want, from the slots that became full or are no longer full."""
     wants, room, share, others = filling.wants, filling.room, filling.share, filling.others

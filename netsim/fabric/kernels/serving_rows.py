@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.by_reference import by_reference
-from netsim.fabric.kernels import compiled, in_place, inlined, inner
+from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.progress import begin_row, write_flow
 from netsim.fabric.kernels.serving_fill import Filling
 from netsim.fabric.kernels.serving_stretch import Past, begin, memory
@@ -508,7 +508,7 @@ def _lay_out(slots, path):
     return places
 
 
-@inner
+@in_place
 def can_resume(served):
     """Whether the engine has all coflows, and still so many flows that a new one does not pay."""
     return not served.form[JOINED] and 5 * served.form[GONE] <= len(served.senders.left)
@@ -592,7 +592,7 @@ def _find_rows(rows, keys, coflows):
     return group_of
 
 
-@inner
+@in_place
 def strike(served, i):
     """Remove a flow that has ended from its slots."""
     left, floor, place = served.senders.left, served.senders.floor, served.senders.place
@@ -615,7 +615,7 @@ def strike(served, i):
     served.groups[place[i]].thinner = 1
 
 
-@inner
+@in_place
 def write_back(served, coflows, flows, now):
     """Write bytes and rates as of now back to the rows of the coflows that have moved."""
     runs = served.runs

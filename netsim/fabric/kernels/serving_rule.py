@@ -18,7 +18,7 @@ from netsim.fabric.by_reference import (
     replace,
     type_of_reference,
 )
-from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels import addressed, compiled, in_place, inlined
 from netsim.fabric.kernels.loop import KEPT, PAUSED, REDO, REFUSED, Tables, go
 from netsim.fabric.kernels.progress import refresh
 from netsim.fabric.kernels.rules import SOUND, UNUSED, Ruled, decide
@@ -60,7 +60,7 @@ def address_for(ruled: Ruled, served: Served, loop: NDArray[Any], tables: Tables
                       type_of_reference(tables))
 
 
-@in_place
+@addressed
 def _serve(ruled, engine, addresses, state, tables):
     """Serve with an engine that is replaced where it cannot be resumed; see `serve_by`.
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.lazy import send
 
 __all__ = ["Past", "begin", "ends", "let_pass_over", "memory", "note_least", "settle",
@@ -59,7 +59,7 @@ def memory(groups, slots):
                 np.empty(_INSTANTS))
 
 
-@inner
+@in_place
 def begin(groups, runs, left, floor):
     """Start an empty record; store the least bytes left of each run."""
     for k in range(len(groups)):
@@ -161,7 +161,7 @@ def _remember(group, level, levels, at):
         levels[s, at] = level[s]
 
 
-@inner
+@in_place
 def ends(run, group, senders, path, past, holds):
     """Whether flows of a run may have ended; if so, bring their bytes left up to date."""
     # Twice: what is known of them is rounded otherwise than what they have left.
@@ -171,7 +171,7 @@ def ends(run, group, senders, path, past, holds):
     return True
 
 
-@inner
+@in_place
 def settle(group, runs, senders, path, past, holds):
     """Bring the bytes left of a group's flows up to date, and clear its record."""
     for r in range(group.run, group.run + group.runs):
@@ -209,7 +209,7 @@ def _catch_up(run, group, senders, path, past, holds):
     note_least(run, lefts, floors)
 
 
-@inner
+@in_place
 def note_least(run, lefts, floors):
     """Store the least bytes left of a run's unfinished flows."""
     run.least = np.inf

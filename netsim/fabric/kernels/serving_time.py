@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import sooner
 
 __all__ = ["advance", "crossing_in", "let_pass", "soonest"]
@@ -22,7 +22,7 @@ def soonest(groups, moving, senders, runs):
     return soonest
 
 
-@inner
+@in_place
 def crossing_in(groups, moving):
     """Return in how many seconds the next sending coflow reaches its limit.
 
@@ -53,7 +53,7 @@ def let_pass(groups, moving, link, links, traffic, dt, carried):
                 carried[links[link[s]]] += used[s] * dt
 
 
-@inner
+@in_place
 def advance(senders, run, dt, slack):
     """Move bytes of the flows of a run for `dt` seconds; return how many end within the slack."""
     lefts, rates = senders.left[run.first:run.stop], senders.rate[run.first:run.stop]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.heap import heap_up, pop, rise, sink
 
 __all__ = ["expect", "forget_ends", "keep_ends", "left_of", "next_class", "see"]
@@ -20,7 +20,7 @@ __all__ = ["expect", "forget_ends", "keep_ends", "left_of", "next_class", "see"]
 _MANY = 1024
 
 
-@inner
+@in_place
 def left_of(parts, c):
     """Return how many bytes a class still has to send until its next flow ends."""
     row = parts.state[0]
@@ -43,7 +43,7 @@ def _end_of(parts, c):
     return parts.seen[c] + max(parts.gap[c], 0.0) / rate if rate > 0.0 else np.inf
 
 
-@inner
+@in_place
 def expect(parts, c):
     """Push a class's end if it is earlier now, after its rate or its flows have changed."""
     row = parts.state[0]
@@ -71,7 +71,7 @@ def _drop_old(parts):
     heap_up(parts.ends[:kept], parts.ending[:kept])
 
 
-@inner
+@in_place
 def next_class(parts):
     """Return the class that ends next, and when; -1 and inf if no class sends."""
     row, ends, ending = parts.state[0], parts.ends, parts.ending
@@ -92,7 +92,7 @@ def next_class(parts):
     return -1, np.inf
 
 
-@inner
+@in_place
 def keep_ends(parts):
     """Keep the ends of all classes in a heap from now on, if there are many classes."""
     row = parts.state[0]
@@ -106,7 +106,7 @@ def keep_ends(parts):
         expect(parts, c)
 
 
-@inner
+@in_place
 def forget_ends(parts):
     """Advance all gaps to now, and stop using the heap."""
     row = parts.state[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import (
     ROUNDED,
     freeze,
@@ -32,7 +32,7 @@ _MOVES = 8
 _CROWDED = 6
 
 
-@inner
+@in_place
 def fill_up(parts, capacity):
     """Compute the level at which each link is full, or repair the few levels that may change."""
     row = parts.state[0]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.heap import heap_up, pop, rise
 from netsim.fabric.kernels.sharing_ends import expect, see
 
@@ -39,7 +39,7 @@ _SCARCE = 1e-6
 _PASSES = 64
 
 
-@inner
+@in_place
 def note(parts, link):
     """Record that flows of a link have come or gone."""
     row = parts.state[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.sharing_ends import expect, left_of, see
 from netsim.fabric.kernels.sharing_parts import NONE
 from netsim.fabric.kernels.sharing_repair import note
@@ -18,7 +18,7 @@ __all__ = ["add_coflows", "leave", "served", "swap"]
 _CLASSES_MERGE = True
 
 
-@inner
+@in_place
 def add_coflows(parts, coflows, flows, hops):
     """Add the flows of coflows that the sharing does not have yet.
 
@@ -97,7 +97,7 @@ def _join(parts, flows, hops, f, weight, unit):
     return True
 
 
-@inner
+@in_place
 def served(parts, c):
     """Return how many bytes a class has served to each of its flows; 0 without flows."""
     head = parts.classes[c].head
@@ -269,7 +269,7 @@ def _remove(parts, c):
     parts.listed[number] = np.inf
 
 
-@inner
+@in_place
 def swap(parts, one, two):
     """Swap the places of two classes."""
     if one == two:

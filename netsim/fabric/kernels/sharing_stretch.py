@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.lazy import send
 from netsim.fabric.kernels.sharing_parts import ALL, LONGEST, MANY
 from netsim.fabric.kernels.sharing_repair import set_moved_rates
@@ -52,7 +52,7 @@ def _set_all(parts):
             rates[c] *= units[unit[c]]
 
 
-@inner
+@in_place
 def begin(parts, now):
     """Begin a stretch once all rates are known: move the classes to follow to the front."""
     row, gap, rate, floor = parts.state[0], parts.gap, parts.rate, parts.floor
@@ -89,7 +89,7 @@ def _mark_levels(parts):
         full_then[lowest] = full_at[lowest]
 
 
-@inner
+@in_place
 def holds(parts):
     """Return whether the far classes, if any, can still be skipped."""
     row, full_at, full_then = parts.state[0], parts.full_at, parts.full_then
@@ -122,7 +122,7 @@ def remember(parts, dt):
     row.steps += 1
 
 
-@inner
+@in_place
 def catch_up(parts):
     """End a stretch: sum up what far classes have sent, and follow all classes again."""
     row = parts.state[0]

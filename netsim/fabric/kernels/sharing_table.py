@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import in_place, inlined, inner
+from netsim.fabric.kernels import in_place, inlined
 
 __all__ = ["cross", "enter", "see_weight", "split_anew", "sum_up", "take_sums"]
 
@@ -19,7 +19,7 @@ _OFTEN = 64
 _APART = 1e5
 
 
-@inner
+@in_place
 def cross(parts, c, by):
     """Count a class that has come (`by` = 1) or gone (`by` = -1)."""
     link, other = _ends(parts, c)
@@ -29,7 +29,7 @@ def cross(parts, c, by):
             parts.common[here, there] = 0.0
 
 
-@inner
+@in_place
 def enter(parts, c, weight):
     """Add a weight, which may be negative, to the common weight of the links of a class."""
     link, other = _ends(parts, c)
@@ -69,7 +69,7 @@ def split_anew(parts, coflows):
                 _enter_all(parts, coflow, parts.units[coflow.unit] - before)
 
 
-@inner
+@in_place
 def see_weight(row, weight):
     """Record a weight in use."""
     row.light = min(row.light, weight)
@@ -129,7 +129,7 @@ def _sum_of(wants):
     return (one + two) + (three + four)
 
 
-@inner
+@in_place
 def sum_up(parts):
     """Recompute the sums of all that classes want, and count the classes."""
     row = parts.state[0]

@@ -1,0 +1,236 @@
+"""Functions that Numba compiles once, for Python and for all kernels that call them.
+
+Numba makes machine code of each function, with a copy of all that it calls. Here, a function that
+other kernels call stops before that, as a *part* in LLVM's language. Only what Python calls becomes
+machine code: a part, with those that it calls, and a wrapper.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba import _dynfunc  # type: ignore[attr-defined]
+from numba.core import ir, types
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, Flags, compile_result
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.environment import Environment
+from numba.core.registry import CPUDispatcher
+
+__all__ = ["CompiledKernel", "PartCompiler"]
+
+# Numba's type hints cover neither its named tuples nor what is added here.
+_IR: Any = ir
+
+#: Thresholds of Python's garbage collector while kernels are compiled.
+_RARELY = 1_000_000, 20, 100
+
+#: Words on the stack of Python that are kept for the calls of the compiler.
+_STACK = 1 << 16
+
+
+class _Library(JITCodeLibrary):
+    """Code that is optimised once, when all of it is together."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Leave that to `_optimize_final_module`."""
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        """Optimise without the cheap passes that help to find counts of references to remove."""
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
+
+class _PartLibrary(_Library):
+    """The code of a part, neither optimised nor machine code."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave that to the libraries that this one becomes a part of."""
+
+    def _finalize_final_module(self) -> None:
+        """Do not make machine code."""
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def serialize_using_object_code(self) -> tuple[str, str, bytes]:
+        """Return what is cached."""
+        return self.name, "part", self._final_module.as_bitcode()
+
+
+class _QuickFlags(Flags):
+    """Flags of the compiler that are compared at once, not option by option."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _QuickFlags) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return 0  # as Numba's, which all have the same one
+
+
+class PartCompiler(Compiler):
+    """Compiles a part."""
+
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        """Compile, but do not look for machine code."""
+        context = self.state.targetctx
+        self.state.flags = _QuickFlags(self.state.flags)
+        self.state.flags.no_compile = True
+        self.state.library = _PartLibrary(context.codegen(), func.__qualname__)
+        result = _with_entry(super().compile_extra(func))
+        context.insert_user_function(result.entry_point, result.fndesc, [result.library])
+        return result
+
+
+def _with_entry(part: Any) -> Any:
+    """Return the result of compiling a part with what Numba tells it from others by.
+
+    That is the function that Python calls. This one must not be called.
+    """
+    part.library._ensure_finalized()
+    return part._replace(entry_point=_dynfunc.make_function(
+        part.fndesc.lookup_module(), part.fndesc.qualname, "", 0, part.environment,
+        (part.library,)))
+
+
+class _PartCacheImpl(CompileResultCacheImpl):
+    """Stores parts, in files of their own."""
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        """Return how the names of files begin."""
+        return "part-" + str(super().get_filename_base(fullname, abiflags))
+
+    def check_cachable(self, _part: Any) -> bool:
+        """Return True: what may not be cached is found in the machine code."""
+        return True
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        """Return the part that was stored; see Numba's `CompileResult._rebuild`."""
+        ((name, _, bitcode), fndesc, environment, signature, objectmode, lifted, annotation,
+         reload_init, referenced_envs) = payload
+        library = _PartLibrary(target_context.codegen(), name)
+        library._final_module = llvm.parse_bitcode(bitcode)
+        return _with_entry(compile_result(
+            typing_context=target_context.typing_context, target_context=target_context,
+            type_annotation=annotation, signature=signature, objectmode=objectmode, lifted=lifted,
+            fndesc=fndesc, library=library, environment=environment, reload_init=reload_init,
+            referenced_envs=referenced_envs))
+
+
+class _PartCache(FunctionCache):
+    """The cache of a part."""
+
+    _impl_class = _PartCacheImpl
+
+
+class _Part(CPUDispatcher):
+    """A kernel as other kernels see it."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile once for all constants of a type; signed integers are handed over as int64."""
+        return super().get_call_template(tuple(map(_widest, args)),
+                                         {name: _widest(kind) for name, kind in kws.items()})
+
+    def enable_caching(self) -> None:
+        """Cache it."""
+        self._cache = _PartCache(self.py_func)
+
+
+def _widest(kind: Any) -> Any:
+    kind = types.unliteral(kind)
+    return types.int64 if kind in types.signed_domain else kind
+
+
+class CompiledKernel(CPUDispatcher):
+    """A kernel that Python calls, or other kernels.
+
+    Parameters
+    ----------
+    py_func, locals, targetoptions, pipeline_class
+        See Numba's `Dispatcher`.
+    """
+
+    def __init__(self, py_func: Callable[..., Any], locals: Any = None, targetoptions: Any = None,
+                 pipeline_class: Any = PartCompiler) -> None:
+        super().__init__(py_func, locals or {}, targetoptions, pipeline_class)
+        self.part = _Part(py_func, locals or {},
+                          {**(targetoptions or {}), "no_cpython_wrapper": True}, pipeline_class)
+        compiler: Any = vars(self)["_compiler"]
+        compiler.compile = self._complete
+
+    @property
+    def _numba_type_(self) -> types.Dispatcher:
+        """The type of the kernel in other kernels."""
+        return types.Dispatcher(self.part)
+
+    def enable_caching(self) -> None:
+        """Cache what Python calls, and what other kernels call."""
+        super().enable_caching()
+        self.part.enable_caching()
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for Python."""
+        with _quickly():
+            return _with_stack(super().compile, sig)
+
+    def _complete(self, args: Any, _return_type: Any) -> Any:
+        """Make machine code of the part for these types of arguments."""
+        self.part.compile(args)
+        part: Any = self.part.overloads[tuple(args)]
+        context, made = part.target_context, part.library
+        library = _Library(context.codegen(), made.name)
+        library.enable_object_caching()
+        library.add_llvm_module(made._final_module.clone())
+        described, environment = copy(part.fndesc), part.environment
+        if not self.targetoptions.get("no_cpython_wrapper"):
+            # What the wrapper needs of Python is in an environment of its own: under one name, that
+            # of the part, which has nothing, could take its place.
+            described.env_name += ".python"
+            environment = Environment.from_fndesc(described)
+            context.create_cpython_wrapper(library, described, environment, None)
+        entry = context.get_executable(library, described, environment)
+        return part._replace(library=library, fndesc=described, environment=environment,
+                             entry_point=entry, metadata={})
+
+
+def _with_stack(call: Callable[..., Any], *args: Any) -> Any:
+    """Call a function with enough of Python's stack for all that it calls.
+
+    Python 3.11 grows its stack by 16 KB, and gives that back when it is not used any more. A call
+    across this border thus takes two system calls, and the compiler makes 500,000 of them.
+    """
+    return call(*args)
+
+
+_with_stack.__code__ = _with_stack.__code__.replace(co_stacksize=_STACK)
+
+
+@contextmanager
+def _quickly() -> Iterator[None]:
+    """Look rarely for garbage, and let copies of code share what describes its variables.
+
+    Numba copies all variables of a function with each block of code that it inlines.
+    """
+    with global_compiler_lock:
+        if "__deepcopy__" in vars(_IR.Scope):  # while another kernel is compiled
+            yield
+            return
+        before = gc.get_threshold()
+        if before[0]:
+            gc.set_threshold(*_RARELY)
+        _IR.Scope.__deepcopy__ = _IR.Loc.__deepcopy__ = _itself
+        try:
+            yield
+        finally:
+            del _IR.Scope.__deepcopy__, _IR.Loc.__deepcopy__
+            gc.set_threshold(*before)
+
+
+def _itself(kept: Any, _memo: Any) -> Any:
+    return kept
