@@ -183,7 +183,9 @@ class CompiledKernel(CPUDispatcher):
         """Make machine code of the part for these types of arguments."""
         self.part.compile(args)
         part: Any = self.part.overloads[tuple(args)]
-        context, made = part.target_context, part.library
+        made = part.library
+        # A part from the cache does not know whether references are counted.
+        context: Any = self.targetctx.subtarget(enable_nrt=self.targetoptions.get("_nrt", True))
         library = _Library(context.codegen(), made.name)
         library.enable_object_caching()
         library.add_llvm_module(made._final_module.clone())
@@ -195,8 +197,8 @@ class CompiledKernel(CPUDispatcher):
             environment = Environment.from_fndesc(described)
             context.create_cpython_wrapper(library, described, environment, None)
         entry = context.get_executable(library, described, environment)
-        return part._replace(library=library, fndesc=described, environment=environment,
-                             entry_point=entry, metadata={})
+        return part._replace(library=library, target_context=context, fndesc=described,
+                             environment=environment, entry_point=entry, metadata={})
 
 
 def _with_stack(call: Callable[..., Any], *args: Any) -> Any:
