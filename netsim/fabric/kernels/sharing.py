@@ -25,7 +25,7 @@ from netsim.fabric.kernels.sharing_fill import fill_up
 from netsim.fabric.kernels.sharing_parts import ALL, LONGEST, Parts
 from netsim.fabric.kernels.sharing_rows import add_coflows, leave, served
 from netsim.fabric.kernels.sharing_stretch import begin, catch_up, holds, remember, set_rates
-from netsim.fabric.kernels.sharing_table import split_anew
+from netsim.fabric.kernels.sharing_table import drop_cell, split_anew
 
 __all__ = ["settle", "take_in"]
 
@@ -152,6 +152,8 @@ def _end(parts, coflows, flows, c, now, state, finished):
     f = leave(parts, flows, c)
     at = row_of(coflows, parts.senders[f].owner)
     coflows[at].thinner = coflows[at].split > 0.0
+    if coflows[at].thinner and len(parts.cells):
+        drop_cell(parts, coflows[at], f)
     end_flow(coflows, at, flows[f], now, state, finished)
     parts.state[0].stale |= coflows[at].open == 0
 

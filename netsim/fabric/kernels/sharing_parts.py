@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place
 
-__all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make", "moved"]
+__all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "copy_cell", "make", "moved"]
 
 #: The sharing as a whole.
 #:
@@ -62,9 +62,14 @@ _LINK = np.dtype([("first", "i8"), ("stop", "i8"), ("room", "i8"), ("low", "i8")
 _CLASS = np.dtype([("flows", "i8"), ("head", "i8"), ("number", "i8")])
 
 #: A flow in its class: its ``mark``; ``one`` and ``two``, the flows below it in a heap by marks;
-#: the ``number`` of the class, -1 without one; ``owner``, the key of its coflow.
-_SENDER = np.dtype([("mark", "f8"), ("one", "i4"), ("two", "i4"), ("number", "i8"),
-                    ("owner", "i8")])
+#: the ``number`` of the class, -1 without one; ``cell``, the place of its cell among those of its
+#: coflow; ``owner``, the key of the coflow.
+_SENDER = np.dtype([("mark", "f8"), ("one", "i4"), ("two", "i4"), ("number", "i4"),
+                    ("cell", "i4"), ("owner", "i8")])
+
+#: A cell of the table in which a coflow with a split weight has a flow: the ``link`` and the
+#: ``other``; ``flow``, the place of the flow in its coflow.
+_CELL = np.dtype([("link", "u2"), ("other", "u2"), ("flow", "i4")])
 
 #: Up to so many links, there is a table of what each two have in common.
 _MOST_IN_TABLE = 1024
@@ -127,9 +132,9 @@ class Parts(NamedTuple):
     path, spot : ndarray of int, shape (classes, longest path)
         The links that each class crosses, and its places in their lists.
     senders : ndarray of _SENDER, one per FLOW row
-    cells : ndarray of int, shape (FLOW rows, 2) or (0, 2)
-        The two links of each flow, if there is a table; twice the dummy for a flow that has no
-        place or has ended.
+    cells : ndarray of _CELL, one per FLOW row, or none
+        If there is a table, the cells of each coflow that splits its weight among its flows. As
+        many as it has unfinished flows stand first in its rows.
     place_of, free : ndarray of int
         The place of each class by its number; the numbers, used ones first.
     ends, ending : ndarray
@@ -177,7 +182,7 @@ class Parts(NamedTuple):
     path: NDArray[np.uint32]
     spot: NDArray[np.uint32]
     senders: NDArray[Any]
-    cells: NDArray[np.uint16]
+    cells: NDArray[Any]
     place_of: NDArray[np.int64]
     free: NDArray[np.int64]
     ends: NDArray[np.float64]
@@ -233,7 +238,7 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
         np.empty(size), np.empty(size, np.int64), np.empty(size, _CLASS),
         np.empty((size, longest), np.uint32), np.empty((size, longest), np.uint32),
         _no_senders(len(flows)),
-        _no_cells(in_table, count),
+        np.empty(in_table, _CELL),
         np.empty(size, np.int64), np.arange(size),
         np.empty(2 * size), np.empty(2 * size, np.int64), np.full(size, np.inf),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
@@ -241,11 +246,6 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
         np.empty(count + 1), np.empty(units),
         np.zeros((count + 1, lines)), np.empty(LONGEST), np.empty(LONGEST),
         np.zeros((units, lines)))
-
-
-def _no_cells(flows, none):
-    # Where there is no table, there may be more links than the type can number.
-    return np.full((flows, 2), none if flows else 0, np.uint16)
 
 
 def _no_senders(flows):
@@ -267,7 +267,7 @@ def moved(parts, coflows, before, flows):
         The number of FLOW rows.
     """
     senders = _no_senders(flows)
-    cells = _no_cells(flows if len(parts.cells) else 0, len(parts.links) - 1)
+    cells = np.empty(flows if len(parts.cells) else 0, _CELL)
     move(parts, coflows, before, np.full(len(parts.senders), NONE), senders, cells)
     return parts._replace(senders=senders, cells=cells)
 
@@ -284,6 +284,7 @@ def move(parts, coflows, before, row_of, senders, cells):
         flow = senders[row_of[old]]
         known = parts.senders[old]
         flow.mark, flow.number, flow.owner = known.mark, known.number, known.owner
+        flow.cell = known.cell
         flow.one, flow.two = known.one, known.two
         if known.number >= 0:  # else it is in no heap
             if known.one >= 0:
@@ -291,9 +292,14 @@ def move(parts, coflows, before, row_of, senders, cells):
             if known.two >= 0:
                 flow.two = row_of[known.two]
         if len(cells):
-            cells[row_of[old], 0], cells[row_of[old], 1] = parts.cells[old, 0], parts.cells[old, 1]
+            copy_cell(parts.cells[old], cells[row_of[old]])
     for c in range(parts.state[0].classes):
         parts.classes[c].head = row_of[parts.classes[c].head]
+
+
+@in_place
+def copy_cell(cell, target):
+    target.link, target.other, target.flow = cell.link, cell.other, cell.flow
 
 
 @in_place

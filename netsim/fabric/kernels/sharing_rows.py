@@ -8,7 +8,7 @@ from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.sharing_ends import expect, left_of, see
 from netsim.fabric.kernels.sharing_parts import NONE
 from netsim.fabric.kernels.sharing_repair import note
-from netsim.fabric.kernels.sharing_table import cross, enter, see_weight, sum_up
+from netsim.fabric.kernels.sharing_table import add_cell, cross, enter, see_weight, sum_up
 from netsim.fabric.records import DUST
 
 __all__ = ["add_coflows", "leave", "served", "swap"]
@@ -43,11 +43,15 @@ def add_coflows(parts, coflows, flows, hops):
             row.split += 1
             coflow.unit = unit
             parts.units[unit] = coflow.split / coflow.open
+        joined = 0
         for f in range(coflow.flow, coflow.flow + coflow.flows):
             if flows[f].remaining > 0.0:
                 parts.senders[f].owner = coflow.key
                 if not _join(parts, flows, hops, f, flows[f].weight, unit):
                     return False
+                if unit >= 0 and len(parts.cells):
+                    add_cell(parts, coflow, f, joined)
+                joined += 1
         row.known = coflow.key
         row.waits += coflow.start < 0.0
     for c in range(first, len(coflows)):
@@ -78,10 +82,6 @@ def _join(parts, flows, hops, f, weight, unit):
     flow.mark = served(parts, c) + flows[f].remaining
     flow.one = flow.two = NONE
     flow.number = kind.number
-    if len(parts.cells):
-        last = flows[f].hop + flows[f].hops - 1
-        parts.cells[f, 0] = hops[flows[f].hop].link
-        parts.cells[f, 1] = hops[last].link if flows[f].hops > 1 else len(parts.links) - 1
     kind.flows += 1
     kind.head = _meld(parts.senders, kind.head, f)
     if kind.head == f:
@@ -223,8 +223,6 @@ def leave(parts, flows, c):
     kind.head = nearest
     kind.flows -= 1
     senders[gone].number = NONE
-    if len(parts.cells):
-        parts.cells[gone, 0] = parts.cells[gone, 1] = len(parts.links) - 1
     row.stale |= row.by_flow
     row.weight -= weight
     _weigh(parts, c, -weight)

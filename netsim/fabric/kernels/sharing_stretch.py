@@ -65,25 +65,30 @@ def begin(parts, now):
     while near < far:
         if gap[near] <= rate[near] * most + 2.0 * floor[near]:
             near += 1
-        else:
-            far -= 1
+            continue
+        far -= 1
+        if gap[far] <= rate[far] * most + 2.0 * floor[far]:
             swap(parts, near, far)
+            near += 1
     if 4 * near > row.classes:
         row.reach *= 0.5
     row.near = near
     row.steps = 0
-    _mark_levels(parts)
-    for k in range(row.split):
-        parts.unit_then[k] = parts.units[len(parts.classes) + k]
+    _mark(parts)
 
 
 @inlined
-def _mark_levels(parts):
-    """Mark the levels that limit classes that are far; other levels may rise freely."""
-    full_at, full_then, path = parts.full_at, parts.full_then, parts.path
+def _mark(parts):
+    """Mark the levels and weights that limit classes that are far; others may rise freely."""
+    full_at, full_then, path, row = parts.full_at, parts.full_then, parts.path, parts.state[0]
+    first = len(parts.classes)
     for link in range(len(full_at)):
         full_then[link] = np.inf
-    for c in range(parts.state[0].near, parts.state[0].classes):
+    for k in range(row.split):
+        parts.unit_then[k] = np.inf
+    for c in range(row.near, row.classes):
+        if parts.unit_of[c] >= first:
+            parts.unit_then[parts.unit_of[c] - first] = parts.units[parts.unit_of[c]]
         one, two = path[c, 0], path[c, 1]
         lowest = one if full_at[one] < full_at[two] else two
         full_then[lowest] = full_at[lowest]
@@ -134,19 +139,25 @@ def catch_up(parts):
         send(gap[near:row.classes], floor[near:row.classes], path[near:row.classes], parts.past, 0,
              parts.seconds[:steps])
     else:
-        for c in range(near, row.classes):
-            _weigh(parts, parts.unit_of[c], steps)
-            send(gap[c:c + 1], floor[c:c + 1], path[c:c + 1], parts.past, 0,
-                 parts.weights[:steps])
+        for k in range(row.split):
+            for t in range(steps):
+                parts.past_unit[k, t] *= parts.seconds[t]
+        first = near
+        for c in range(near, row.classes):  # classes of a coflow mostly stand side by side
+            if c + 1 == row.classes or parts.unit_of[c + 1] != parts.unit_of[first]:
+                send(gap[first:c + 1], floor[first:c + 1], path[first:c + 1], parts.past, 0,
+                     _weights(parts, parts.unit_of[first], steps))
+                first = c + 1
     row.near = row.classes
     _set_all(parts)
     row.moved = 0
 
 
 @inlined
-def _weigh(parts, unit, steps):
-    """Compute the seconds of each step times a flow's weight in it, which may have changed."""
-    first = len(parts.classes)
-    for k in range(steps):
-        weight = parts.units[unit] if unit < first else parts.past_unit[unit - first, k]
-        parts.weights[k] = parts.seconds[k] * weight
+def _weights(parts, unit, steps):
+    """Return the seconds of each step times the weight of flows in it."""
+    if unit >= len(parts.classes):
+        return parts.past_unit[unit - len(parts.classes), :steps]
+    for t in range(steps):
+        parts.weights[t] = parts.seconds[t] * parts.units[unit]
+    return parts.weights[:steps]

@@ -10,13 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels.sharing_parts import copy_cell
 
-__all__ = ["cross", "enter", "see_weight", "split_anew", "sum_up", "take_sums"]
+__all__ = ["add_cell", "cross", "drop_cell", "enter", "see_weight", "split_anew", "sum_up",
+           "take_sums"]
 
-#: After so many changes a table of weights that are not all 1 is summed up anew; and after any if
-#: the heavy ones are so many times the light ones that their traces would count.
-_OFTEN = 64
-_APART = 1e5
+#: A table of weights that are not all 1 is summed up anew after so many changes; or when these, in
+#: heavy weights, are so many light ones that their traces would count.
+_OFTEN = 1024
+_TRACES = 5e6
 
 
 @in_place
@@ -78,20 +80,39 @@ def see_weight(row, weight):
 
 @inlined
 def _enter_all(parts, coflow, more):
-    """Add `more` to the weight of each flow of a coflow; flows that have ended are skipped."""
-    common, cells = parts.common, parts.cells[coflow.flow:coflow.flow + coflow.flows]
-    for f in range(len(cells)):
-        link, other = cells[f, 0], cells[f, 1]
+    """Add `more` to the weight of each unfinished flow of a coflow."""
+    common, cells = parts.common, parts.cells[coflow.flow:coflow.flow + coflow.open]
+    for k in range(len(cells)):
+        link, other = cells[k].link, cells[k].other
         common[link, other] += more
         common[other, link] += more
     parts.state[0].changed += 1
 
 
 @inlined
+def add_cell(parts, coflow, f, k):
+    """Give a flow of a coflow, its `k`-th unfinished one, a cell."""
+    c = parts.place_of[parts.senders[f].number]
+    cell = parts.cells[coflow.flow + k]
+    cell.link, cell.other = _ends(parts, c)
+    cell.flow = f - coflow.flow
+    parts.senders[f].cell = k
+
+
+@inlined
+def drop_cell(parts, coflow, f):
+    """Replace the cell of a flow of a coflow, which is about to end, by the coflow's last one."""
+    cells = parts.cells[coflow.flow:coflow.flow + coflow.open]
+    k, last = parts.senders[f].cell, cells[coflow.open - 1]
+    copy_cell(last, cells[k])
+    parts.senders[coflow.flow + last.flow].cell = k
+
+
+@inlined
 def take_sums(parts, yet, count):
     """Write the weight wanted on each link to `yet`, and the number of classes to `count`."""
     row = parts.state[0]
-    if row.changed >= _OFTEN or (row.changed and row.heavy > _APART * row.light):
+    if row.changed >= _OFTEN or row.changed * row.heavy > _TRACES * row.light:
         sum_up(parts)
     links, common = parts.links, parts.common
     two_sided = True
