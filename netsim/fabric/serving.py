@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from netsim.compiling import Direct
 from netsim.fabric.kernels import greedy, serving_rows
+from netsim.fabric.kernels.greedy_rows import Greedy
 from netsim.fabric.kernels.serving_rows import Served, no_flows
 from netsim.fabric.service import PriorityService
 
@@ -26,7 +27,7 @@ class PriorityEngine:
     """
 
     def __init__(self) -> None:
-        self._copy: Served | greedy.Greedy | None = None
+        self._copy: Served | Greedy | None = None
 
     def end(self) -> None:
         """Drop the engine: coflows have come, or rates or links have changed."""
@@ -38,7 +39,7 @@ class PriorityEngine:
         flows, hops, loads = pools
         kept = self._copy
         if service.flow_by_flow:
-            if not isinstance(kept, greedy.Greedy) or not _resume_greedy(
+            if not isinstance(kept, Greedy) or not _resume_greedy(
                     None, kept, coflows, flows, service.order, service.by_size):
                 kept = _begin(None, coflows, flows, hops, capacity, service.order,
                               service.by_size)

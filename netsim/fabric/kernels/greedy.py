@@ -8,15 +8,19 @@ gives every flow the rate of `ordered.greedy_flows`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.fabric.by_reference import by_reference
-from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels import compiled, in_place
 from netsim.fabric.kernels.greedy_changes import follow, mark, note, promote
-from netsim.fabric.kernels.greedy_rows import MOVED, STALE, copy_rows, find_rows, write_back
+from netsim.fabric.kernels.greedy_rows import (
+    MOVED,
+    STALE,
+    Greedy,
+    copy_rows,
+    find_rows,
+    write_back,
+)
 from netsim.fabric.kernels.loop import (
     REDO,
     WAITS,
@@ -31,51 +35,16 @@ from netsim.fabric.kernels.progress import mark_started
 
 __all__ = ["Greedy", "begin", "resume"]
 
-#: How many flows of a copy move, how many have ended, how many of these are still listed as moving,
-#: and whether flows go by the bytes that they have left.
-_MOVING, _GONE, _ENDED, _BY_SIZE = 0, 1, 2, 3
-
-
 #: A copy is made anew once more than one in so many of its flows has ended.
 _MOST_GONE = 3
-
-
-class Greedy(NamedTuple):
-    """The unfinished flows in service order, and which of them have a rate (*move*).
-
-    Attributes
-    ----------
-    groups, senders, crossings, links, members, moving, ended, changes : ndarray
-        See `greedy_rows.copy_rows`.
-    waiting : ndarray of int, shape (flows * (1 + most links on a path),)
-        Space for the flows that are about to go ahead of others.
-    tallies : ndarray of int, shape (4,)
-        As named above.
-    """
-
-    groups: NDArray[Any]
-    senders: NDArray[Any]
-    crossings: NDArray[Any]
-    links: NDArray[Any]
-    members: NDArray[Any]
-    moving: NDArray[np.int64]
-    ended: NDArray[np.int64]
-    changes: NDArray[Any]
-    waiting: NDArray[np.int32]
-    tallies: NDArray[np.int64]
 
 
 @compiled
 def begin(coflows, flows, hops, capacity, order, by_size):
     """Return a copy of the rows with rates for all flows."""
-    groups, senders, crossings, links, members, moving, ended, changes = copy_rows(
-        coflows, flows, hops, capacity, order, by_size)
-    tallies = np.zeros(4, np.int64)
-    tallies[_MOVING] = _serve_all(senders, crossings, links, members, moving)
-    tallies[_BY_SIZE] = by_size
-    waiting = np.empty(crossings.shape[0] * (1 + crossings.shape[1]), np.int32)
-    return Greedy(groups, senders, crossings, links, members, moving, ended, changes, waiting,
-                  tallies)
+    engine = copy_rows(coflows, flows, hops, capacity, order, by_size)
+    _serve_all(by_reference(engine))
+    return engine
 
 
 @compiled
@@ -86,11 +55,11 @@ def resume(engine, coflows, flows, order, by_size):
     ranked step by step. Rates only change where flows have ended, as only flows with a rate end.
     """
     engine = by_reference(engine)
-    tallies, senders = engine.tallies, engine.senders
-    if by_size or tallies[_BY_SIZE] or not find_rows(engine.groups, coflows, order):
+    state, senders = engine.state[0], engine.senders
+    if by_size or state.by_size or not find_rows(engine, coflows, order):
         return False
-    passed = tallies[_ENDED] > 0
-    for i in engine.moving[:tallies[_MOVING]]:
+    passed = state.ended > 0
+    for i in engine.moving[:state.moving]:
         sender = senders[i]
         if sender.left == 0.0:  # it is among those that have ended
             continue
@@ -100,8 +69,8 @@ def resume(engine, coflows, flows, order, by_size):
         passed |= sender.left != remaining
         sender.left = max(remaining, 0.0)
         if sender.left == 0.0:
-            engine.ended[tallies[_ENDED]] = i
-            tallies[_ENDED] += 1
+            engine.ended[state.ended] = i
+            state.ended += 1
     if passed:
         _serve_on(engine)
     return True
@@ -112,12 +81,12 @@ def resume(engine, coflows, flows, order, by_size):
 
 def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
     """Serve flows again after some have ended; return `REDO` if a new copy is worthwhile."""
-    if engine.tallies[_ENDED]:
-        if _MOST_GONE * (engine.tallies[_GONE] + engine.tallies[_ENDED]) > len(engine.moving):
+    mine, senders, groups = engine.state[0], engine.senders, engine.groups
+    if mine.ended:
+        if _MOST_GONE * (mine.gone + mine.ended) > len(engine.moving):
             return REDO
         _serve_on(engine)
-    senders, groups = engine.senders, engine.groups
-    for i in engine.moving[:engine.tallies[_MOVING]]:
+    for i in engine.moving[:mine.moving]:
         if senders[i].row != MOVED:
             senders[i].row = MOVED
             group = groups[senders[i].owner]
@@ -129,7 +98,7 @@ def _find_rates(engine, coflows, _jobs, _pools, _capacity, state):
 def _find_end(engine, _coflows, state):
     """Find when the next flow ends; see `loop.find_end`."""
     dt, senders = np.inf, engine.senders
-    for i in engine.moving[:engine.tallies[_MOVING]]:
+    for i in engine.moving[:engine.state[0].moving]:
         sender = senders[i]
         if 0.0 < sender.left < dt * sender.rate:
             dt = sender.left / sender.rate
@@ -138,9 +107,9 @@ def _find_end(engine, _coflows, state):
 
 def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Let `dt` seconds pass; see `loop.advance`."""
-    senders, crossings, tallies = engine.senders, engine.crossings, engine.tallies
+    senders, crossings, mine = engine.senders, engine.crossings, engine.state[0]
     groups, ended = engine.groups, engine.ended
-    for i in engine.moving[:tallies[_MOVING]]:
+    for i in engine.moving[:mine.moving]:
         sender = senders[i]
         before = sender.left
         if before == 0.0:  # it has ended, which is not noticed yet
@@ -148,8 +117,8 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
         sender.left -= sender.rate * dt
         if sender.left <= sender.floor + sender.rate * slack:
             sender.left = 0.0
-            ended[tallies[_ENDED]] = i
-            tallies[_ENDED] += 1
+            ended[mine.ended] = i
+            mine.ended += 1
             end_flow(coflows, groups[sender.owner].row, pools[0][sender.flow], now, state,
                      finished)
         if len(carried):
@@ -161,10 +130,9 @@ def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished,
 def _leave(engine, coflows, pools, state):
     """Write bytes to the rows, and also rates unless new ones are about to be set."""
     in_force = state.reason == WAITS or state.only_moves == 1
-    if not in_force and state.reason != REDO and engine.tallies[_ENDED]:
+    if not in_force and state.reason != REDO and engine.state[0].ended:
         _serve_on(engine)
-    write_back(coflows, pools[0], engine.groups, engine.senders, state.now,
-               1.0 if in_force else 0.0)
+    write_back(engine, coflows, pools[0], state.now, 1.0 if in_force else 0.0)
 
 
 # --- one step --------------------------------------------------------------------------
@@ -173,30 +141,22 @@ def _leave(engine, coflows, pools, state):
 @in_place
 def _serve_on(engine):
     """Update the rates of all flows that the end of some flows changes."""
-    senders, crossings, links, members = (engine.senders, engine.crossings, engine.links,
-                                          engine.members)
-    moving, changes, tallies = engine.moving, engine.changes, engine.tallies
-    by_size = tallies[_BY_SIZE] == 1
-    found = 0
-    count = tallies[_MOVING]
-    if by_size:
-        found = promote(senders, crossings, links, members, moving[:count], engine.waiting, changes)
-    for i in engine.ended[:tallies[_ENDED]]:
+    state, crossings = engine.state[0], engine.crossings
+    if state.by_size:
+        promote(engine)
+    for i in engine.ended[:state.ended]:
         for h in range(crossings.shape[1]):
-            found = note(senders, crossings, links, i, h, crossings[i, h].place, by_size,
-                         changes, found)
-    tallies[_GONE] += tallies[_ENDED]
-    tallies[_ENDED] = 0
-    tallies[_MOVING] = follow(senders, crossings, links, members, by_size, changes, found,
-                              moving, count)
+            note(engine, i, h, crossings[i, h].place)
+    state.gone += state.ended
+    state.ended = 0
+    follow(engine)
 
 
-@inlined
-def _serve_all(senders, crossings, links, members, moving):
-    """Give each flow, in order, what its links have left; return how many flows have a rate.
-
-    These flows are put first in the list.
-    """
+@in_place
+def _serve_all(engine):
+    """Give each flow, in order, what its links have left; put those that move first in the list."""
+    senders, crossings, links, moving = (engine.senders, engine.crossings, engine.links,
+                                         engine.moving)
     nowhere = len(links) - 1
     count = 0
     for i in moving:
@@ -209,7 +169,7 @@ def _serve_all(senders, crossings, links, members, moving):
             senders[i].where = count
             moving[count] = i
             count += 1
-            mark(i, 0.0, crossings, links, members)
+            mark(engine, i, 0.0)
             for h in range(crossings.shape[1]):
                 link = links[crossings[i, h].link]
                 link.left -= most
@@ -221,7 +181,7 @@ def _serve_all(senders, crossings, links, members, moving):
                 link = links[crossings[i, h].link]
                 crossings[i, h].behind = link.head
                 link.head = i
-    return count
+    engine.state[0].moving = count
 
 
 register(Greedy, Engine(_find_rates, _find_end, never, _advance, write_nothing, join_never,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.progress import begin_row, write_flow
 from netsim.fabric.records import DUST
 
-__all__ = ["CHANGE", "MOVED", "NONE", "STALE", "copy_rows", "find_rows", "goes_first", "write_back"]
+__all__ = ["MOVED", "NONE", "STALE", "Greedy", "copy_rows", "find_rows", "goes_first", "write_back"]
 
 NONE = -1
 
@@ -17,6 +20,12 @@ STALE, MOVED = 1, 2
 
 #: Bytes per second of the link that fills up paths shorter than others: more than is ever used.
 _PLENTY = 1e300
+
+#: The copy as a whole: how many flows are ``moving``; how many have ``gone``, and how many of these
+#: have ``ended`` in the last step, and are still listed as moving; whether flows go ``by_size``,
+#: that is, by the bytes that they have left; on how many links rates are ``changing``.
+_STATE = np.dtype([("moving", "i8"), ("gone", "i8"), ("ended", "i8"), ("by_size", "i8"),
+                   ("changing", "i8")])
 
 #: A coflow, in service order: its ``key``; its ``row``, or -1; its flows, ``first`` to ``stop``;
 #: whether these have ``moved`` since its rows were written.
@@ -48,9 +57,9 @@ _MEMBER = np.dtype([("left", "f8"), ("flow", "i4"), ("other", "i4")], align=True
 #: - capacity, left, dust: bytes per second, in all, not used, and so few that they count as none
 #: - first, stop: its flows are ``members[first:stop]``, in order; ``head``: the first that moves
 #: - filler: the flow that leaves nothing to those behind it; without one, the one after the last
-#: - change: the number of its change of rates, or `NONE`
+#: - changes: whether rates change on it; see `_CHANGE`
 _LINK = np.dtype([("capacity", "f8"), ("dust", "f8"), ("left", "f8"), ("first", "i4"),
-                  ("stop", "i4"), ("head", "i4"), ("filler", "i4"), ("change", "i4")], align=True)
+                  ("stop", "i4"), ("head", "i4"), ("filler", "i4"), ("changes", "i4")], align=True)
 
 #: A link on which rates change.
 #:
@@ -60,27 +69,16 @@ _LINK = np.dtype([("capacity", "f8"), ("dust", "f8"), ("left", "f8"), ("first", 
 #:   in list order, its number
 #: - place: its place in a heap of changes by size; ``heap``: the link at the place that is the
 #:   number of this row
-CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("size", "f8"), ("link", "i4"),
-                   ("cursor", "i4"), ("last", "i4"), ("flow", "i4"), ("place", "i4"),
-                   ("heap", "i4")], align=True)
+_CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("size", "f8"), ("cursor", "i4"),
+                    ("last", "i4"), ("flow", "i4"), ("place", "i4"), ("heap", "i4")], align=True)
 
 
-@in_place
-def goes_first(i, j, senders, by_size):
-    """Whether flow i is served before flow j."""
-    if by_size:
-        a, b = senders[i].left, senders[j].left
-        if abs(a - b) > DUST * max(a, b):
-            return a < b
-    return i < j
+class Greedy(NamedTuple):
+    """The unfinished flows in service order, and which of them have a rate (*move*).
 
-
-@compiled
-def copy_rows(coflows, flows, hops, capacity, order, by_size):
-    """Return the unfinished flows in service order, and the links that they cross.
-
-    Returns
-    -------
+    Attributes
+    ----------
+    state : ndarray of _STATE, shape (1,)
     groups : ndarray of _GROUP
     senders : ndarray of _SENDER
         The flows, and a dummy at the end that goes before no flow.
@@ -90,10 +88,41 @@ def copy_rows(coflows, flows, hops, capacity, order, by_size):
     members : ndarray of _MEMBER
         The flows on each link in order, one link after the other.
     moving, ended : ndarray of int, shape (flows,)
-        Start with the flows that move, and with those that ended in the last step. Initially all
-        flows in order, and none.
-    changes : ndarray of CHANGE, shape (links,)
+        Start with the flows that move, and with those that ended in the last step.
+    changes : ndarray of _CHANGE, shape (links,)
+        The first ``changing`` rows name the links on which rates change, as a heap while these are
+        followed.
+    waiting : ndarray of int, shape (flows * (1 + most links on a path),)
+        Space for the flows that are about to go ahead of others.
     """
+
+    state: NDArray[Any]
+    groups: NDArray[Any]
+    senders: NDArray[Any]
+    crossings: NDArray[Any]
+    links: NDArray[Any]
+    members: NDArray[Any]
+    moving: NDArray[np.int64]
+    ended: NDArray[np.int64]
+    changes: NDArray[Any]
+    waiting: NDArray[np.int32]
+
+
+@in_place
+def goes_first(engine, i, j):
+    """Whether flow i is served before flow j."""
+    if engine.state[0].by_size:
+        a, b = engine.senders[i].left, engine.senders[j].left
+        if abs(a - b) > DUST * max(a, b):
+            return a < b
+    return i < j
+
+
+@compiled
+def copy_rows(coflows, flows, hops, capacity, order, by_size):
+    """Return a copy of the unfinished flows; none moves yet, and all are listed in order."""
+    state = np.zeros(1, _STATE)
+    state[0].by_size = by_size
     groups, longest = _groups(coflows, order)
     count = groups[-1].stop if len(groups) else 0
     senders = np.zeros(count + 1, _SENDER)
@@ -103,8 +132,9 @@ def copy_rows(coflows, flows, hops, capacity, order, by_size):
     for k in range(len(groups)):
         _copy_group(groups[k], k, coflows, flows, hops, senders, crossings, links)
     ranked = _ranked(senders, by_size)
-    return (groups, senders, crossings, links, _members(senders, crossings, links, ranked),
-            ranked, np.empty(count, np.int64), np.empty(len(links), CHANGE))
+    return Greedy(state, groups, senders, crossings, links,
+                  _members(senders, crossings, links, ranked), ranked, np.empty(count, np.int64),
+                  np.empty(len(links), _CHANGE), np.empty(count * (1 + longest), np.int32))
 
 
 @inlined
@@ -161,7 +191,6 @@ def _links(capacity, flows):
         links[k].dust = DUST * links[k].capacity
         links[k].head = NONE
         links[k].filler = flows
-        links[k].change = NONE
     return links
 
 
@@ -233,8 +262,9 @@ def _by_size(senders):
 
 
 @inlined
-def find_rows(groups, coflows, order):
+def find_rows(engine, coflows, order):
     """Find the rows of the groups again; return whether the order of the rest is the same."""
+    groups = engine.groups
     n = 0
     for k in range(len(groups)):
         group = groups[k]
@@ -246,8 +276,9 @@ def find_rows(groups, coflows, order):
 
 
 @in_place
-def write_back(coflows, flows, groups, senders, now, pace):
+def write_back(engine, coflows, flows, now, pace):
     """Write bytes as of now, and rates times `pace`, back to the rows."""
+    groups, senders = engine.groups, engine.senders
     for k in range(len(groups)):
         group = groups[k]
         if not group.moved or group.row < 0:
