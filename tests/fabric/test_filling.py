@@ -21,9 +21,10 @@ def freeze_by(path, weights, capacity, order, grows):
     if len(order):
         found = freeze(order, capacity[:0], grows, filling, late)
     else:
-        heap, levels = heap_of(np.flatnonzero(filling.yet[:-1] > 0.0), filling.yet, filling.left)
+        growing = np.flatnonzero(filling.unfrozen[:-1] > 0.0)
+        heap, levels = heap_of(growing, filling.unfrozen, filling.left)
         found = freeze(heap, levels, grows, filling, late)
-    return found, filling.full_at, filling.yet, filling.left
+    return found, filling.full_at, filling.unfrozen, filling.left
 
 
 @st.composite
@@ -76,9 +77,9 @@ def test_links_freeze(problem, known, data):
     assert_allclose(rates_at(path, weights, again), expected, rtol=1e-12, atol=1e-12)
 
     order = np.array(data.draw(st.permutations(range(LINKS))))
-    (_, _, _, late), guessed, yet, rest = freeze_by(path, weights, capacity, order, grows)
+    (_, _, _, late), guessed, unfrozen, rest = freeze_by(path, weights, capacity, order, grows)
     full = guessed[:-1] < np.inf
-    fits = np.all(full | ((rest[:-1] >= -ROUNDED * capacity) & (yet[:-1] <= 0.0)))
+    fits = np.all(full | ((rest[:-1] >= -ROUNDED * capacity) & (unfrozen[:-1] <= 0.0)))
     if late == 0 and fits:
         assert_allclose(rates_at(path, weights, guessed), expected, rtol=1e-9, atol=1e-9)
 

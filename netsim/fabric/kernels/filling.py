@@ -3,15 +3,15 @@
 The rates of all flows grow in proportion to their weights. When a link is full, its flows *freeze*:
 they keep their rates, and the others grow on. The *level* of a link is the rate per weight at which
 it was full. Levels only rise, so a flow's rate is its weight times the lowest level on its path. A
-link is full at the level left/yet: ``yet`` is the weight of its flows that still grow, and ``left``
-is the bytes per second available to them.
+link is full at the level left/unfrozen: ``unfrozen`` is the weight of its flows that still grow,
+and ``left`` is the bytes per second available to them.
 
 Links fill in nearly the same order each time, so the last order is tried first. If it is wrong, or
 there is none, a heap finds the lowest level.
 
 The input is a *filling*, a NamedTuple of arrays. Its ``links`` have their members in the places
 ``first`` to ``stop``. A member is a flow or a class of flows; it has a weight ``share`` and
-``others``, the further links on its path. By link, there are ``yet``, ``left`` and the level
+``others``, the further links on its path. By link, there are ``unfrozen``, ``left`` and the level
 ``full_at``, which is inf until the link is full. The last link is a dummy that fills up paths
 shorter than others. Each kind of filling registers how the members of a full link are taken off
 their other links: see `register_release`.
@@ -76,7 +76,7 @@ def freeze(order, levels, grows, filling, late):
     grows : float
         The total weight of growing flows; inf if not known.
     filling : NamedTuple
-        See above. ``yet`` and ``left`` are overwritten, and ``full_at`` is set.
+        See above. ``unfrozen`` and ``left`` are overwritten, and ``full_at`` is set.
     late : ndarray of int
         Space for links that come too late in the order.
 
@@ -91,25 +91,25 @@ def freeze(order, levels, grows, filling, late):
     count : int
         The number of links that come too late: some of their flows froze at a higher level.
     """
-    yet, left, full_at = filling.yet, filling.left, filling.full_at
+    unfrozen, left, full_at = filling.unfrozen, filling.left, filling.full_at
     highest = speed = 0.0
     first = count = 0
     stop = len(order)
     while first < stop and grows > 0.0:
         if len(levels):
-            link, stop = _lowest_of(order, levels, stop, yet, left)
+            link, stop = _lowest_of(order, levels, stop, unfrozen, left)
         else:
-            link, first = _next_of(order, first, yet, left)
+            link, first = _next_of(order, first, unfrozen, left)
         if link < 0:
             break
-        level = max(left[link], 0.0) / yet[link]
+        level = max(left[link], 0.0) / unfrozen[link]
         if len(levels) or level >= highest * (1.0 - ROUNDED):
             level = highest = max(highest, level)
         elif _is_late(filling, link, level):
             late[count] = link
             count += 1
-        speed += yet[link] * level
-        grows -= yet[link]
+        speed += unfrozen[link] * level
+        grows -= unfrozen[link]
         _release(filling, link, level)
         full_at[link] = level
     return speed, highest, grows, count
@@ -129,7 +129,7 @@ def _is_late(filling, link, level):
 
 
 @in_place
-def _next_of(order, first, yet, left):
+def _next_of(order, first, unfrozen, left):
     """Return the link with the lowest level among the next few, -1 if there is none.
 
     The order may thus be off by a few places. Links without growing flows are skipped. The links
@@ -140,13 +140,13 @@ def _next_of(order, first, yet, left):
     k = first
     while k < len(order) and k < first + _NEXT:
         link = order[k]
-        if yet[link] <= 0.0:
+        if unfrozen[link] <= 0.0:
             order[k], order[first] = order[first], link
             if best == first:
                 best = k
             first += 1
-        elif left[link] < level * yet[link]:
-            level = left[link] / yet[link]
+        elif left[link] < level * unfrozen[link]:
+            level = left[link] / unfrozen[link]
             best = k
         k += 1
     if best < 0:
@@ -157,37 +157,37 @@ def _next_of(order, first, yet, left):
 
 
 @in_place
-def _lowest_of(heap, levels, stop, yet, left):
+def _lowest_of(heap, levels, stop, unfrozen, left):
     """Remove the link with the lowest level from a heap; return it, or -1, and the heap's end.
 
     Removed links stand behind the end, the last one first.
     """
     while stop > 0:
         link = heap[0]
-        if yet[link] > 0.0:
+        if unfrozen[link] > 0.0:
             # Levels only rise as others fill, so that the lowest one known is the one to look at.
-            level = max(left[link], 0.0) / yet[link]
+            level = max(left[link], 0.0) / unfrozen[link]
             if level > levels[0]:
                 levels[0] = level
                 sink(levels, heap, 0, stop)
                 continue
         heap[stop - 1] = pop(levels, heap, stop)
         stop -= 1
-        if yet[link] > 0.0:
+        if unfrozen[link] > 0.0:
             return link, stop
     return -1, stop
 
 
 @compiled
-def heap_of(links, yet, left):
+def heap_of(links, unfrozen, left):
     """Return links as a heap by their levels, and the levels."""
-    levels = left[links] / yet[links]
+    levels = left[links] / unfrozen[links]
     heap_up(levels, links)
     return links, levels
 
 
 @inlined
-def release_members(first, stop, share, others, yet, left, full_at, level):
+def release_members(first, stop, share, others, unfrozen, left, full_at, level):
     """Remove the growing members of a full link from the other links on their paths.
 
     Parameters
@@ -204,7 +204,7 @@ def release_members(first, stop, share, others, yet, left, full_at, level):
         # Unsigned: a place that may be negative costs a check each time.
         for m in range(np.uint64(first), np.uint64(stop)):
             other = others[m, 0]
-            yet[other] -= share[m]
+            unfrozen[other] -= share[m]
             left[other] -= share[m] * level
         return
     for m in range(first, stop):
@@ -215,15 +215,15 @@ def release_members(first, stop, share, others, yet, left, full_at, level):
                 break
         if grows:
             for h in range(others.shape[1]):
-                yet[others[m, h]] -= share[m]
+                unfrozen[others[m, h]] -= share[m]
                 left[others[m, h]] -= share[m] * level
 
 
 @in_place
-def release_all(weights, yets, lefts, level):
+def release_all(weights, unfrozen, lefts, level):
     """Subtract the flows of a full link from all other links, in a vectorized loop."""
     for m in range(len(weights)):
-        yets[m] -= weights[m]
+        unfrozen[m] -= weights[m]
         lefts[m] -= weights[m] * level
 
 

@@ -22,15 +22,15 @@ class _Paths(NamedTuple):
     links: NDArray[Any]
     share: NDArray[np.float64]
     others: NDArray[np.uint32]
-    yet: NDArray[np.float64]
+    unfrozen: NDArray[np.float64]
     left: NDArray[np.float64]
     full_at: NDArray[np.float64]
 
 
 def _release(filling, link, level):
     at = filling.links[link]
-    release_members(at.first, at.stop, filling.share, filling.others, filling.yet, filling.left,
-                    filling.full_at, level)
+    release_members(at.first, at.stop, filling.share, filling.others, filling.unfrozen,
+                    filling.left, filling.full_at, level)
 
 
 register_release(_Paths, _release)
@@ -73,7 +73,8 @@ def fill_paths(path, weights, capacity):
     capacity : ndarray of float, shape (links,)
     """
     filling = _lay_out(path, weights, capacity)
-    heap, levels = heap_of(np.flatnonzero(filling.yet[:-1] > 0.0), filling.yet, filling.left)
+    growing = np.flatnonzero(filling.unfrozen[:-1] > 0.0)
+    heap, levels = heap_of(growing, filling.unfrozen, filling.left)
     freeze(heap, levels, np.inf, filling, heap[:0])
     rates = np.zeros(len(weights))
     for i in range(len(path)):
@@ -91,12 +92,12 @@ def _lay_out(path, weights, capacity):
     """Return a filling in which all flows with a weight grow."""
     count, longest = path.shape
     links = np.zeros(len(capacity) + 1, _LINK)
-    yet, left = np.zeros(len(links)), np.zeros(len(links))
+    unfrozen, left = np.zeros(len(links)), np.zeros(len(links))
     for i in range(count):
         for h in range(longest):
             if weights[i] > 0.0 and path[i, h] < len(capacity):
                 links[path[i, h]].stop += 1
-                yet[path[i, h]] += weights[i]
+                unfrozen[path[i, h]] += weights[i]
     members = 0
     for link in range(len(capacity)):
         left[link] = capacity[link]
@@ -112,4 +113,4 @@ def _lay_out(path, weights, capacity):
                 share[m] = weights[i]
                 for g in range(longest - 1):
                     others[m, g] = path[i, g + (g >= h)]
-    return _Paths(links, share, others, yet, left, np.full(len(links), np.inf))
+    return _Paths(links, share, others, unfrozen, left, np.full(len(links), np.inf))

@@ -35,7 +35,7 @@ class Filling(NamedTuple):
         Whether the slot itself has room.
     full_at : ndarray of float, shape (slots,)
         The level at which the slot was full; inf if it was not, 0 if it has no room.
-    yet, left : ndarray of float, shape (slots,)
+    unfrozen, left : ndarray of float, shape (slots,)
         During a fill: the flows that are not frozen yet, and the bandwidth left for them.
     turn : ndarray of int, shape (slots,)
         Each group's slots in the order in which they froze last time.
@@ -47,7 +47,7 @@ class Filling(NamedTuple):
     wants: NDArray[np.float64]
     room: NDArray[np.bool_]
     full_at: NDArray[np.float64]
-    yet: NDArray[np.float64]
+    unfrozen: NDArray[np.float64]
     left: NDArray[np.float64]
     turn: NDArray[np.int64]
 
@@ -100,7 +100,7 @@ def fill(group, filling, link, used, dust, left, desk):
 def _freeze_as_before(order, group, filling, link, left, desk):
     """Freeze slots in the given order; return the sum of rates, or -1 if the order is wrong."""
     grows = _thaw(order, group, filling, link, left)
-    speed, group.top, _, late = freeze(order, filling.yet[:0], grows, filling, desk[2])
+    speed, group.top, _, late = freeze(order, filling.unfrozen[:0], grows, filling, desk[2])
     if late:
         return -1.0
     for s in order:
@@ -117,7 +117,7 @@ def _freeze_by_level(live, group, filling, link, left, desk):
     grows = _thaw(live, group, filling, link, left)
     for k in range(len(live)):
         heap[k] = live[k]
-        levels[k] = filling.left[live[k]] / filling.yet[live[k]]
+        levels[k] = filling.left[live[k]] / filling.unfrozen[live[k]]
     heap_up(levels, heap)
     speed, group.top, _, _ = freeze(heap, levels, grows, filling, live)
     for k in range(len(live)):
@@ -130,10 +130,10 @@ def _thaw(live, group, filling, link, left):
     """Reset the flows on the given slots to grow from 0; return their number, inf if not known."""
     grows = 0.0
     for s in live:
-        filling.yet[s] = filling.wants[s]
+        filling.unfrozen[s] = filling.wants[s]
         filling.left[s] = left[link[s]]
         filling.full_at[s] = np.inf
-        grows += filling.yet[s]
+        grows += filling.unfrozen[s]
     return 0.5 * grows if group.paired else np.inf
 
 
@@ -142,10 +142,10 @@ def _release(filling, slot, level):
     at = filling.links[slot]
     if at.begin >= 0:
         end = at.begin + at.stop - at.first
-        release_all(filling.share[at.first:at.stop], filling.yet[at.begin:end],
+        release_all(filling.share[at.first:at.stop], filling.unfrozen[at.begin:end],
                     filling.left[at.begin:end], level)
     else:
-        release_members(at.first, at.stop, filling.share, filling.others, filling.yet,
+        release_members(at.first, at.stop, filling.share, filling.others, filling.unfrozen,
                         filling.left, filling.full_at, level)
 
 

@@ -20,11 +20,20 @@ from netsim.fabric.kernels.loop import (
     write_nothing,
 )
 from netsim.fabric.kernels.progress import begin_row, mark_started, row_of, write_flow
-from netsim.fabric.kernels.sharing_ends import forget_ends, keep_ends, left_of, next_class
-from netsim.fabric.kernels.sharing_fill import fill_up
+from netsim.fabric.kernels.sharing_levels import find_levels
 from netsim.fabric.kernels.sharing_parts import ALL, LONGEST, Parts
+from netsim.fabric.kernels.sharing_rates import (
+    begin,
+    catch_up,
+    forget_ends,
+    holds,
+    keep_ends,
+    left_of,
+    next_class,
+    remember,
+    set_rates,
+)
 from netsim.fabric.kernels.sharing_rows import add_coflows, leave, served
-from netsim.fabric.kernels.sharing_stretch import begin, catch_up, holds, remember, set_rates
 from netsim.fabric.kernels.sharing_table import drop_cell, split_anew
 
 __all__ = ["settle", "take_in"]
@@ -34,13 +43,13 @@ _PIECE = 64
 
 
 def _find_rates(parts, coflows, _jobs, pools, capacity, state):
-    """Fill the links where flows have come or gone, and set the rates of followed classes."""
+    """Fill the links where flows have come or gone, and set the rates of tracked classes."""
     row = parts.state[0]
     row.now = state.now
     if not row.plain and (row.by_flow or row.stale):
         split_anew(parts, coflows)
     if row.stale:
-        fill_up(parts, capacity)
+        find_levels(parts, capacity)
         if row.waits > 0:
             _mark_started(parts, coflows, pools[0], pools[1], state)
         if row.moved == ALL:
@@ -52,7 +61,7 @@ def _find_rates(parts, coflows, _jobs, pools, capacity, state):
         set_rates(parts)
     else:
         catch_up(parts)
-    if row.near == row.classes:
+    if row.tracked == row.classes:
         begin(parts, state.now)
     state.decides &= row.classes > 0  # else nobody is left to share
     return WAITS
@@ -66,20 +75,20 @@ def _find_end(parts, _coflows, state):
         state.end = max(end, state.now)
         state.dt = state.end - state.now
         return
-    dt = _soonest_near(parts)
-    if row.near < row.classes and (state.now + dt > row.horizon or row.steps == LONGEST):
+    dt = _soonest_tracked(parts)
+    if row.tracked < row.classes and (state.now + dt > row.horizon or row.steps == LONGEST):
         catch_up(parts)
-        dt = _soonest_near(parts)
+        dt = _soonest_tracked(parts)
     state.dt, state.end = dt, state.now + dt
 
 
 @in_place
-def _soonest_near(parts):
-    count, gap, rate = parts.state[0].near, parts.gap, parts.rate
+def _soonest_tracked(parts):
+    count, head_left, rate = parts.state[0].tracked, parts.head_left, parts.rate
     soonest = np.inf
     for first in range(0, count, _PIECE):
         stop = min(first + _PIECE, count)
-        soonest = sooner(gap[first:stop], rate[first:stop], soonest)
+        soonest = sooner(head_left[first:stop], rate[first:stop], soonest)
     return soonest
 
 
@@ -90,13 +99,13 @@ def _join(parts, coflows, pools):
 
 
 def _leave(parts, _coflows, _pools, _state):
-    """Sum up what classes that are far have sent, before the loop returns."""
+    """Flush the progress of deferred classes before the loop returns."""
     catch_up(parts)
 
 
 def _advance(parts, coflows, pools, capacity, dt, now, slack, state, finished, carried):
     """Let `dt` seconds pass; see `loop.advance`."""
-    gap, floor, rate, row = parts.gap, parts.floor, parts.rate, parts.state[0]
+    head_left, floor, rate, row = parts.head_left, parts.floor, parts.rate, parts.state[0]
     remember(parts, dt)
     if len(carried):
         _carry(parts, dt, carried)
@@ -104,21 +113,21 @@ def _advance(parts, coflows, pools, capacity, dt, now, slack, state, finished, c
     if row.keeps_ends:
         _end_due(parts, coflows, pools[0], now, slack, state, finished)
         return
-    count = row.near
+    count = row.tracked
     # From the last piece on: what takes the place of a class that ends has been looked at.
     for piece in range((count - 1) // _PIECE, -1, -1):
         first = piece * _PIECE
         stop = min(first + _PIECE, count)
-        gaps, rates, floors = gap[first:stop], rate[first:stop], floor[first:stop]
+        lefts, rates, floors = head_left[first:stop], rate[first:stop], floor[first:stop]
         ends = 0
-        for c in range(len(gaps)):
-            gaps[c] -= rates[c] * dt
-            ends += gaps[c] <= floors[c] + rates[c] * slack
+        for c in range(len(lefts)):
+            lefts[c] -= rates[c] * dt
+            ends += lefts[c] <= floors[c] + rates[c] * slack
         if ends == 0:
             continue
         for c in range(stop - 1, first - 1, -1):
             here = row.classes
-            while row.classes == here and gap[c] <= floor[c] + rate[c] * slack:
+            while row.classes == here and head_left[c] <= floor[c] + rate[c] * slack:
                 _end(parts, coflows, pools[0], c, now, state, finished)
 
 
@@ -207,8 +216,9 @@ def settle(parts, coflows, flows):
             left, rate = flow.remaining, 0.0
             if senders[f].number >= 0:
                 k = parts.place_of[senders[f].number]
-                # A trifle past its mark, it has yet to be seen to have ended.
-                left = max(senders[f].mark - served(parts, k), 1e-12 * senders[f].mark)
+                # A trifle past its virtual finish, its end is still to be noticed.
+                finish = senders[f].virtual_finish
+                left = max(finish - served(parts, k), 1e-12 * finish)
                 rate = parts.rate[k]
             write_flow(row, flow, left, rate, now)
 

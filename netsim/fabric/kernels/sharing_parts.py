@@ -2,8 +2,8 @@
 
 Flows on the same path with the same weight always have the same rate, and form a *class*. Only the
 flow of a class that ends first needs to be watched. When a class has *served* x bytes to each of
-its flows, a flow that joined at y has sent x - y. So the *mark* of a flow, what the class will have
-served when the flow ends, never changes.
+its flows, a flow that joined at y has sent x - y. So the *virtual finish* of a flow, what the class
+will have served when the flow ends, never changes.
 
 If coflows have weights, which their flows split, each class belongs to one coflow. All classes of a
 coflow share one *unit*, the weight of each of its flows: when a flow ends, only the unit changes.
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place
 
-__all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "copy_cell", "make", "moved"]
+__all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "copy_cell", "make", "moved",
+           "swap"]
 
 #: The sharing as a whole.
 #:
@@ -31,7 +32,7 @@ __all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "copy_cell", "make", "move
 #: - split: how many coflows split their weight
 #: - changed: how often the table has changed since it was last summed up; ``light``, ``heavy``: the
 #:   least and the largest weight since then
-#: - near: how many classes are followed in this stretch (they come first); ``steps``: how many
+#: - tracked: how many classes are tracked in this stretch (they come first); ``steps``: how many
 #:   steps it has had; ``horizon``: when it must end; ``reach``: how long the next one is to be
 #: - due: how many links are to be looked at because flows have come or gone
 #: - moved: how many have moved since rates were set; `ALL` if levels were filled, not repaired
@@ -41,7 +42,7 @@ _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits"
                    ("frozen", "i8"), ("stale", "i8"), ("joined", "i8"),
                    ("weight", "f8"), ("now", "f8"),
                    ("split", "i8"), ("changed", "i8"), ("light", "f8"), ("heavy", "f8"),
-                   ("wrong", "i8"), ("near", "i8"), ("steps", "i8"), ("horizon", "f8"),
+                   ("wrong", "i8"), ("tracked", "i8"), ("steps", "i8"), ("horizon", "f8"),
                    ("reach", "f8"), ("due", "i8"), ("moved", "i8"), ("by_flow", "i8"),
                    ("keeps_ends", "i8"), ("listed", "i8")])
 
@@ -61,10 +62,10 @@ _LINK = np.dtype([("first", "i8"), ("stop", "i8"), ("room", "i8"), ("low", "i8")
 #: it keeps for good.
 _CLASS = np.dtype([("flows", "i8"), ("head", "i8"), ("number", "i8")])
 
-#: A flow in its class: its ``mark``; ``one`` and ``two``, the flows below it in a heap by marks;
-#: the ``number`` of the class, -1 without one; ``cell``, the place of its cell among those of its
-#: coflow; ``owner``, the key of the coflow.
-_SENDER = np.dtype([("mark", "f8"), ("one", "i4"), ("two", "i4"), ("number", "i4"),
+#: A flow in its class: its ``virtual_finish``; ``one`` and ``two``, the flows below it in a heap by
+#: that; the ``number`` of the class, -1 without one; ``cell``, the place of its cell among those of
+#: its coflow; ``owner``, the key of the coflow.
+_SENDER = np.dtype([("virtual_finish", "f8"), ("one", "i4"), ("two", "i4"), ("number", "i4"),
                     ("cell", "i4"), ("owner", "i8")])
 
 #: A cell of the table in which a coflow with a split weight has a flow: the ``link`` and the
@@ -98,16 +99,16 @@ class Parts(NamedTuple):
     ----------
     state : ndarray of _STATE, shape (1,)
     links : ndarray of _LINK, shape (links + 1,)
-    yet, left, full_at : ndarray of float, shape (links + 1,)
+    unfrozen, left, full_at : ndarray of float, shape (links + 1,)
         During a fill: the weight of flows that are not frozen yet, the bytes per second left for
-        them, and the level at which a link was full, inf if it was not. During a repair, ``yet``
-        holds the levels of the links that are due.
+        them, and the level at which a link was full, inf if it was not.
     still : ndarray of bool, shape (classes,)
         During a fill of links that paths of more than two links cross: whether a class still grows.
     order, spare : ndarray of int, shape (links + 1,)
         During a fill: the links in the order in which they will freeze, and space to sort them.
     levels, spared : ndarray of float, shape (links + 1,)
-        The levels at which they will, and space to sort them.
+        The levels at which they will, and space to sort them. During a repair, ``levels`` are those
+        of the links in ``queue``.
     classes_left : ndarray of int, shape (links + 1,)
         During a fill: the number of classes that still grow, if weights are not all 1.
     share, unit, place, others : ndarray
@@ -120,11 +121,11 @@ class Parts(NamedTuple):
     pairs : ndarray of int, as `common`
         The number of such classes; only if weights are not all 1, because their sums may be
         inexact.
-    gap, floor, rate : ndarray of float, shape (classes,)
+    head_left, floor, rate : ndarray of float, shape (classes,)
         Bytes until the class's next flow ends, the bytes at which that flow counts as ended, and
         the bytes per second of each flow.
     seen : ndarray of float, shape (classes,)
-        The time at which the gap is valid, if ends are kept in a heap; otherwise gaps are valid at
+        The time at which ``head_left`` is valid, if ends are kept in a heap; otherwise it is at
         ``now``.
     unit_of : ndarray of int, shape (classes,)
         The index of each class's unit.
@@ -138,13 +139,13 @@ class Parts(NamedTuple):
     place_of, free : ndarray of int
         The place of each class by its number; the numbers, used ones first.
     ends, ending : ndarray
-        A heap of times and numbers of classes; see `sharing_ends`.
+        A heap of times and numbers of classes; see `sharing_rates`.
     listed : ndarray of float
         The time of the valid entry of each class by its number, inf if there is none.
     frozen, joined : ndarray of int, shape (links + 1,)
         Links in the order in which the last fill froze them; links that flows have joined.
     queue, moved : ndarray of int, shape (links + 1,)
-        Links to examine; links with flows that may have another rate. See `sharing_repair`.
+        Links to examine; links with flows that may have another rate. See `sharing_levels`.
     full_then, unit_then : ndarray of float
         The levels of links, and the weights of coflows' flows, when the stretch began.
     past : ndarray of float, shape (links + 1, LONGEST or 0)
@@ -157,7 +158,7 @@ class Parts(NamedTuple):
 
     state: NDArray[Any]
     links: NDArray[Any]
-    yet: NDArray[np.float64]
+    unfrozen: NDArray[np.float64]
     left: NDArray[np.float64]
     full_at: NDArray[np.float64]
     still: NDArray[np.bool_]
@@ -173,7 +174,7 @@ class Parts(NamedTuple):
     units: NDArray[np.float64]
     common: NDArray[np.float64]
     pairs: NDArray[np.int32]
-    gap: NDArray[np.float64]
+    head_left: NDArray[np.float64]
     floor: NDArray[np.float64]
     rate: NDArray[np.float64]
     seen: NDArray[np.float64]
@@ -283,8 +284,8 @@ def move(parts, coflows, before, row_of, senders, cells):
             continue
         flow = senders[row_of[old]]
         known = parts.senders[old]
-        flow.mark, flow.number, flow.owner = known.mark, known.number, known.owner
-        flow.cell = known.cell
+        flow.virtual_finish, flow.owner = known.virtual_finish, known.owner
+        flow.number, flow.cell = known.number, known.cell
         flow.one, flow.two = known.one, known.two
         if known.number >= 0:  # else it is in no heap
             if known.one >= 0:
@@ -321,3 +322,26 @@ def give_room(links, coflows, flows, hops):
         places += links[link].room
     links[len(links) - 1].room = 0
     return open_flows
+
+
+@in_place
+def swap(parts, one, two):
+    """Swap the places of two classes."""
+    if one == two:
+        return
+    classes, path, spot = parts.classes, parts.path, parts.spot
+    for values in (parts.head_left, parts.floor, parts.rate, parts.seen):
+        values[one], values[two] = values[two], values[one]
+    parts.unit_of[one], parts.unit_of[two] = parts.unit_of[two], parts.unit_of[one]
+    first, second = classes[one], classes[two]
+    first.flows, second.flows = second.flows, first.flows
+    first.head, second.head = second.head, first.head
+    first.number, second.number = second.number, first.number
+    for c in (one, two):
+        parts.place_of[classes[c].number] = c
+    for h in range(path.shape[1]):
+        path[one, h], path[two, h] = path[two, h], path[one, h]
+        spot[one, h], spot[two, h] = spot[two, h], spot[one, h]
+        for c in (one, two):
+            if path[c, h] != len(parts.links) - 1:
+                parts.place[spot[c, h]] = c

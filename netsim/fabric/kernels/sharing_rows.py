@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
-from netsim.fabric.kernels.sharing_ends import expect, left_of, see
-from netsim.fabric.kernels.sharing_parts import NONE
-from netsim.fabric.kernels.sharing_repair import note
+from netsim.fabric.kernels.sharing_levels import note
+from netsim.fabric.kernels.sharing_parts import NONE, swap
+from netsim.fabric.kernels.sharing_rates import expect, left_of, see
 from netsim.fabric.kernels.sharing_table import add_cell, cross, enter, see_weight, sum_up
 from netsim.fabric.records import DUST
 
-__all__ = ["add_coflows", "leave", "served", "swap"]
+__all__ = ["add_coflows", "leave", "served"]
 
 #: Whether flows with the same path and weight are one class. The benchmark of regimes sets it to
 #: False, so that each flow is a class of its own.
@@ -79,13 +79,13 @@ def _join(parts, flows, hops, f, weight, unit):
     if c == NONE:
         return False
     kind = parts.classes[c]
-    flow.mark = served(parts, c) + flows[f].remaining
+    flow.virtual_finish = served(parts, c) + flows[f].remaining
     flow.one = flow.two = NONE
     flow.number = kind.number
     kind.flows += 1
     kind.head = _meld(parts.senders, kind.head, f)
     if kind.head == f:
-        parts.gap[c] = flows[f].remaining
+        parts.head_left[c] = flows[f].remaining
         parts.floor[c] = DUST * flows[f].size
         parts.seen[c] = row.now
         if row.keeps_ends:
@@ -101,7 +101,7 @@ def _join(parts, flows, hops, f, weight, unit):
 def served(parts, c):
     """Return how many bytes a class has served to each of its flows; 0 without flows."""
     head = parts.classes[c].head
-    return parts.senders[head].mark - left_of(parts, c) if head >= 0 else 0.0
+    return parts.senders[head].virtual_finish - left_of(parts, c) if head >= 0 else 0.0
 
 
 @in_place
@@ -161,7 +161,7 @@ def _new_class(parts, flow, hops, weight, unit):
     links, path = parts.links, parts.path
     c = parts.state[0].classes
     parts.state[0].classes += 1
-    parts.state[0].near += 1
+    parts.state[0].tracked += 1
     kind = parts.classes[c]
     kind.number = parts.free[c]
     parts.unit_of[c] = unit if unit >= 0 else kind.number
@@ -228,7 +228,8 @@ def leave(parts, flows, c):
     _weigh(parts, c, -weight)
     if nearest >= 0:
         see(parts, c)
-        parts.gap[c] = max(parts.gap[c] + (senders[nearest].mark - senders[gone].mark), 0.0)
+        between = senders[nearest].virtual_finish - senders[gone].virtual_finish
+        parts.head_left[c] = max(parts.head_left[c] + between, 0.0)
         parts.floor[c] = DUST * flows[nearest].size
     else:
         _remove(parts, c)
@@ -237,12 +238,12 @@ def leave(parts, flows, c):
 
 @inlined
 def _remove(parts, c):
-    """Remove a followed class without flows from its links."""
+    """Remove a tracked class without flows from its links."""
     row, links, path, spot = parts.state[0], parts.links, parts.path, parts.spot
-    row.near -= 1
+    row.tracked -= 1
     row.classes -= 1
-    swap(parts, c, row.near)
-    swap(parts, row.near, row.classes)
+    swap(parts, c, row.tracked)
+    swap(parts, row.tracked, row.classes)
     c = row.classes
     if len(parts.common) and not row.plain:
         cross(parts, c, -1)
@@ -268,36 +269,13 @@ def _remove(parts, c):
 
 
 @in_place
-def swap(parts, one, two):
-    """Swap the places of two classes."""
-    if one == two:
-        return
-    classes, path, spot = parts.classes, parts.path, parts.spot
-    for values in (parts.gap, parts.floor, parts.rate, parts.seen):
-        values[one], values[two] = values[two], values[one]
-    parts.unit_of[one], parts.unit_of[two] = parts.unit_of[two], parts.unit_of[one]
-    first, second = classes[one], classes[two]
-    first.flows, second.flows = second.flows, first.flows
-    first.head, second.head = second.head, first.head
-    first.number, second.number = second.number, first.number
-    for c in (one, two):
-        parts.place_of[classes[c].number] = c
-    for h in range(path.shape[1]):
-        path[one, h], path[two, h] = path[two, h], path[one, h]
-        spot[one, h], spot[two, h] = spot[two, h], spot[one, h]
-        for c in (one, two):
-            if path[c, h] != len(parts.links) - 1:
-                parts.place[spot[c, h]] = c
-
-
-@in_place
 def _meld(senders, a, b):
-    """Merge two skew heaps, smallest mark on top; return the new top. Either may be `NONE`."""
+    """Merge two skew heaps, the first to finish on top; return the top. Either may be `NONE`."""
     if a < 0:
         return np.int64(b)
     if b < 0:
         return np.int64(a)
-    if senders[b].mark < senders[a].mark:
+    if senders[b].virtual_finish < senders[a].virtual_finish:
         a, b = b, a
     top = a
     while True:
@@ -307,7 +285,7 @@ def _meld(senders, a, b):
         if below < 0:
             flow.one = b
             return np.int64(top)
-        if senders[b].mark < senders[below].mark:
+        if senders[b].virtual_finish < senders[below].virtual_finish:
             below, b = b, below
         flow.one = below
         a = below

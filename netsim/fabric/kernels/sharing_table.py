@@ -109,8 +109,8 @@ def drop_cell(parts, coflow, f):
 
 
 @inlined
-def take_sums(parts, yet, count):
-    """Write the weight wanted on each link to `yet`, and the number of classes to `count`."""
+def take_sums(parts, unfrozen, count):
+    """Write the weight wanted on each link to `unfrozen`, and the number of classes to `count`."""
     row = parts.state[0]
     if row.changed >= _OFTEN or row.changed * row.heavy > _TRACES * row.light:
         sum_up(parts)
@@ -118,16 +118,16 @@ def take_sums(parts, yet, count):
     two_sided = True
     for link in range(len(common)):
         count[link] = links[link].stop - links[link].first
-        yet[link] = 0.0
+        unfrozen[link] = 0.0
         two_sided &= links[link].low > link or links[link].high <= link
     for link in range(len(common)):
         wants = common[link, links[link].low:links[link].high]
         if not two_sided:
-            yet[link] = _sum_of(wants)
+            unfrozen[link] = _sum_of(wants)
         elif links[link].low > link:  # one row says it of both
-            yet[link] = _sum_of(wants)
-            _add_to(yet[links[link].low:links[link].high], wants)
-    yet[len(common) - 1] = 0.0
+            unfrozen[link] = _sum_of(wants)
+            _add_to(unfrozen[links[link].low:links[link].high], wants)
+    unfrozen[len(common) - 1] = 0.0
 
 
 @inlined

@@ -1,4 +1,16 @@
-"""One max-min fair fill of all links, or a repair of the few that change; see `sharing`."""
+"""The levels of links: one max-min fair fill of all, or a repair of the few that change.
+
+A fill freezes links in the order of the last one, corrects the order where it proves wrong, or
+looks for the lowest level, link after link; see `filling`.
+
+A repair looks only where flows have come or gone. The level of a full link is that at which its
+flows take up its capacity, each limited to the lowest level on its other links. If that holds on
+all links at once, the sharing is max-min fair: each flow is as fast as any other on the link of its
+path with the lowest level. So it is enough to examine the links of flows that have come or gone,
+then the neighbours of links with a new level, and so on. This ends: the lowest level is right once
+it has been examined, then the next, and so on. With few flows per link, a repair visits few links
+where a fill visits most. With many, a change spreads far, and a fill is faster.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +24,11 @@ from netsim.fabric.kernels.filling import (
     release_all,
     release_members,
 )
-from netsim.fabric.kernels.heap import heap_up
+from netsim.fabric.kernels.heap import heap_up, pop, rise
 from netsim.fabric.kernels.sharing_parts import ALL, Parts
-from netsim.fabric.kernels.sharing_repair import repair
 from netsim.fabric.kernels.sharing_table import take_sums
 
-__all__ = ["fill_up"]
+__all__ = ["find_levels", "note"]
 
 #: How often a guess is corrected before the lowest level is searched for, link after link.
 _ATTEMPTS = 4
@@ -31,9 +42,28 @@ _MOVES = 8
 #: A link that shares flows with one in so many others is taken from the table.
 _CROWDED = 6
 
+#: Up to so many classes per link, and of so large a part of them all touched, levels are repaired;
+#: of more links, where a change stays among few of them, up to so many.
+_SPARSE = 2
+_MANY_LINKS, _SPARSE_IN_MANY = 1024, 8
+_FEW_TOUCHED = 4
+
+#: After so many looks per link it is not worth it any more.
+_MOST_LOOKS = 2
+
+#: Relative: by how much a level may be off, and a link that is not full have too much to carry.
+_CLOSE = 1e-14
+_OVER = 1e-13
+
+#: Relative: a link that is not full, with less left than this, is to be looked at.
+_SCARCE = 1e-6
+
+#: How often the level of one link is corrected at most: each time but the first it rises.
+_PASSES = 64
+
 
 @in_place
-def fill_up(parts, capacity):
+def find_levels(parts, capacity):
     """Compute the level at which each link is full, or repair the few levels that may change."""
     row = parts.state[0]
     if repair(parts, capacity):
@@ -131,7 +161,7 @@ def _merge(guess, levels, guessed, known):
 @in_place
 def _thaw(parts, capacity):
     """Reset all flows to grow from 0; return their total weight, inf if it may be inexact."""
-    links, yet, row = parts.links, parts.yet, parts.state[0]
+    links, unfrozen, row = parts.links, parts.unfrozen, parts.state[0]
     row.frozen = 0
     for link in range(len(capacity)):
         parts.left[link] = capacity[link]
@@ -140,17 +170,17 @@ def _thaw(parts, capacity):
             parts.still[c] = True
     if row.plain:
         for link in range(len(links)):
-            yet[link] = links[link].wants
+            unfrozen[link] = links[link].wants
         return row.weight
     # Weights that come and go leave traces: classes are counted, too.
     if len(parts.common):
-        take_sums(parts, yet, parts.classes_left)
+        take_sums(parts, unfrozen, parts.classes_left)
         return np.inf
     for link in range(len(links)):
         parts.classes_left[link] = links[link].stop - links[link].first
-        yet[link] = 0.0
+        unfrozen[link] = 0.0
         for m in range(links[link].first, links[link].stop):
-            yet[link] += parts.units[parts.unit[m]] * parts.share[m]
+            unfrozen[link] += parts.units[parts.unit[m]] * parts.share[m]
     return np.inf
 
 
@@ -163,12 +193,12 @@ def _follow(guess, parts, capacity):
     """
     row, late = parts.state[0], parts.queue
     row.stale = row.wrong = 0
-    _, _, grows, count = freeze(guess, parts.yet[:0], _thaw(parts, capacity), parts, late)
+    _, _, grows, count = freeze(guess, parts.unfrozen[:0], _thaw(parts, capacity), parts, late)
     for link in late[:count]:
         _put_elsewhere(parts, link, capacity[link])
     for link in range(len(capacity)):
         if parts.full_at[link] == np.inf:
-            waits = (grows > 0.0 and parts.yet[link] > 0.0 if row.plain
+            waits = (grows > 0.0 and parts.unfrozen[link] > 0.0 if row.plain
                      else parts.classes_left[link] > 0)
             if waits or parts.left[link] < -ROUNDED * capacity[link]:
                 _put_elsewhere(parts, link, capacity[link])
@@ -204,11 +234,11 @@ def _put_elsewhere(parts, link, capacity):
 def _search(parts, capacity):
     """Freeze the link with the lowest level, again and again, until all flows are frozen."""
     grows = _thaw(parts, capacity)
-    heap, levels, yet = parts.order, parts.levels, parts.yet
+    heap, levels, unfrozen = parts.order, parts.levels, parts.unfrozen
     count = 0
     for link in range(len(capacity)):
-        if yet[link] > 0.0:
-            heap[count], levels[count] = link, parts.left[link] / yet[link]
+        if unfrozen[link] > 0.0:
+            heap[count], levels[count] = link, parts.left[link] / unfrozen[link]
             count += 1
     heap, levels = heap[:count], levels[:count]
     heap_up(levels, heap)
@@ -217,18 +247,18 @@ def _search(parts, capacity):
 
 def _release(parts, link, level):
     """Mark a link as full, and remove its flows from their other links; see `filling`."""
-    row, at, yet, left = parts.state[0], parts.links[link], parts.yet, parts.left
-    at.grew = yet[link]
+    row, at, unfrozen, left = parts.state[0], parts.links[link], parts.unfrozen, parts.left
+    at.grew = unfrozen[link]
     parts.frozen[row.frozen] = link
     row.frozen += 1
     if len(parts.common) and _CROWDED * (at.stop - at.first) > at.high - at.low:
-        release_all(parts.common[link, at.low:at.high], yet[at.low:at.high],
+        release_all(parts.common[link, at.low:at.high], unfrozen[at.low:at.high],
                     left[at.low:at.high], level)
         if not row.plain:
             _count_off(parts.pairs[link, at.low:at.high], parts.classes_left[at.low:at.high],
-                       yet[at.low:at.high])
+                       unfrozen[at.low:at.high])
     elif row.plain and parts.others.shape[1] == 1:
-        release_members(at.first, at.stop, parts.share, parts.others, yet, left, parts.full_at,
+        release_members(at.first, at.stop, parts.share, parts.others, unfrozen, left, parts.full_at,
                         level)
     else:
         _release_marked(parts, at, level, row.plain == 1)
@@ -240,8 +270,8 @@ def _release_marked(parts, at, level, plain):
 
     On a long path, a look at each link would take longer than a mark that the class still grows.
     """
-    yet, left, others, count = parts.yet, parts.left, parts.others, parts.classes_left
-    for m in range(np.uint64(at.first), np.uint64(at.stop)):
+    unfrozen, left, others, count = parts.unfrozen, parts.left, parts.others, parts.classes_left
+    for m in range(at.first, at.stop):
         if others.shape[1] > 1:
             c = np.uint64(parts.place[m])
             if not parts.still[c]:
@@ -250,20 +280,162 @@ def _release_marked(parts, at, level, plain):
         wants = parts.share[m] if plain else parts.units[parts.unit[m]] * parts.share[m]
         for h in range(others.shape[1]):
             other = others[m, h]
-            yet[other] -= wants
+            unfrozen[other] -= wants
             left[other] -= wants * level
             if not plain:
                 count[other] -= 1
                 if count[other] == 0:
-                    yet[other] = 0.0
+                    unfrozen[other] = 0.0
 
 
 @inlined
-def _count_off(pairs, counts, yets):
+def _count_off(pairs, counts, unfrozen):
     """Remove the classes of a full link from the counts of the others; zero counts clear sums."""
     for m in range(len(pairs)):
         counts[m] -= pairs[m]
-        yets[m] = yets[m] if counts[m] > 0 else 0.0
+        unfrozen[m] = unfrozen[m] if counts[m] > 0 else 0.0
 
 
 register_release(Parts, _release)
+
+
+# --- a repair ---------------------------------------------------------------------------
+
+
+@in_place
+def note(parts, link):
+    """Record that flows of a link have come or gone."""
+    row = parts.state[0]
+    if not parts.links[link].due:
+        parts.links[link].due = 1
+        parts.queue[row.due] = link
+        row.due += 1
+
+
+@in_place
+def _clear(parts):
+    """Clear the list of links with flows that have come or gone."""
+    row = parts.state[0]
+    for k in range(row.due):
+        parts.links[parts.queue[k]].due = 0
+    row.due = 0
+
+
+@inlined
+def repair(parts, capacity):
+    """Repair levels if that takes little time; return whether it did.
+
+    If so, `moved` lists the links with flows that may have another rate. The freezing order of the
+    last fill is then no longer valid.
+    """
+    row = parts.state[0]
+    sparse = _SPARSE if len(capacity) <= _MANY_LINKS else _SPARSE_IN_MANY
+    if (not row.plain or row.classes > sparse * len(capacity)
+            or row.due * _FEW_TOUCHED > len(capacity)):
+        _clear(parts)
+        return False
+    row.frozen = 0
+    row.moved = row.due
+    for k in range(row.due):
+        parts.moved[k] = parts.queue[k]
+        parts.links[parts.queue[k]].moved = 1
+    done = _settle(parts, capacity)
+    for k in range(row.moved):
+        parts.links[parts.moved[k]].moved = 0
+    return done
+
+
+@inlined
+def _settle(parts, capacity):
+    """Examine due links, the lowest level first, and their neighbours; return whether all are done.
+
+    In this order, most links are right at the first look.
+    """
+    links, queue, full_at, row = parts.links, parts.queue, parts.full_at, parts.state[0]
+    levels = parts.levels
+    for k in range(row.due):
+        levels[k] = full_at[queue[k]]
+    heap_up(levels[:row.due], queue[:row.due])
+    looks = _MOST_LOOKS * len(capacity)
+    while row.due > 0 and looks > 0:
+        link = pop(levels, queue, row.due)
+        row.due -= 1
+        looks -= 1
+        at = links[link]
+        at.due = 0
+        before = full_at[link]
+        level = _level_of(parts, link, capacity[link])
+        if level == before or abs(level - before) <= _CLOSE * min(level, before):
+            continue
+        full_at[link] = level
+        if not at.moved:
+            at.moved = 1
+            parts.moved[row.moved] = link
+            row.moved += 1
+        _see_neighbours(parts, at, before, level, capacity)
+    done = row.due == 0
+    _clear(parts)
+    return done
+
+
+@inlined
+def _see_neighbours(parts, at, before, level, capacity):
+    """Queue the links whose level may change because this link's level did.
+
+    Flows that another link limits have no effect. A link that is not full, and has more left than
+    its flows now want, needs no examination.
+    """
+    links, full_at, left, row = parts.links, parts.full_at, parts.left, parts.state[0]
+    others = parts.others
+    for m in range(at.first, at.stop):
+        lowest = full_at[others[m, 0]]
+        for h in range(1, others.shape[1]):
+            lowest = min(lowest, full_at[others[m, h]])
+        was, rate = min(before, lowest), min(level, lowest)
+        if was == rate:
+            continue
+        known = max(was, rate) < np.inf
+        for h in range(others.shape[1]):
+            other = others[m, h]
+            if links[other].due or other >= len(capacity):
+                continue
+            if known and full_at[other] == np.inf:
+                left[other] -= parts.share[m] * (rate - was)
+                if left[other] > _SCARCE * capacity[other]:
+                    continue
+            links[other].due = 1
+            parts.queue[row.due], parts.levels[row.due] = other, full_at[other]
+            rise(parts.levels, parts.queue, row.due)
+            row.due += 1
+
+
+@inlined
+def _level_of(parts, link, capacity):
+    """Return the level at which a link is full, given the levels of others; inf if it is not full.
+
+    What its flows send is a concave function of the level, so Newton's method applies: wherever it
+    starts, the first step does not go too far, and the next ones go up.
+    """
+    at, others, share, full_at = parts.links[link], parts.others, parts.share, parts.full_at
+    level, before = full_at[link], -1.0
+    for _ in range(_PASSES):
+        held, wants = 0.0, 0.0
+        for m in range(at.first, at.stop):
+            rate = full_at[others[m, 0]]
+            for h in range(1, others.shape[1]):
+                rate = min(rate, full_at[others[m, h]])
+            if rate < level:
+                held += share[m] * rate
+            else:
+                wants += share[m]
+        before = level
+        if wants > 0.0:
+            level = max(capacity - held, 0.0) / wants
+        elif held <= capacity * (1.0 + _OVER):
+            parts.left[link] = capacity - held
+            return np.inf
+        else:
+            level = 0.0
+        if level == before:
+            break
+    return level
