@@ -229,7 +229,7 @@ class FlowTable:
 
     def make_room_to_join(self, until: float) -> None:
         """As `make_room_for_chains`, with extra room for coflows that join later."""
-        self.make_room_for_chains(until, _AHEAD)
+        self.make_room_for_chains(until, min(_AHEAD, len(self.coming)))
 
     def make_room_for_rows(self) -> None:
         """Make room for one more coflow of each chain."""
@@ -250,7 +250,8 @@ class FlowTable:
                    wanted: Sequence[int] = (0, 0, 0)) -> None:
         """Make room for this number of coflows, and for the coming flows, hops and loads."""
         if (count := len(self.coflows)) + rows > len(self.rows):
-            self.rows = np.concatenate((self.coflows, np.zeros(2 * (count + rows) - count, COFLOW)))
+            self.rows = np.zeros(2 * (count + rows), COFLOW)
+            self.rows[:count] = self.coflows
             self.coflows = self.rows[:count]
         if demands:
             wanted = _wanted(demands)

@@ -42,10 +42,9 @@ _MOVES = 8
 #: A link that shares flows with one in so many others is taken from the table.
 _CROWDED = 6
 
-#: Up to so many classes per link, and of so large a part of them all touched, levels are repaired;
-#: of more links, where a change stays among few of them, up to so many.
-_SPARSE = 2
-_MANY_LINKS, _SPARSE_IN_MANY = 1024, 8
+#: Levels are repaired with up to so many classes per link in use, if no more than one of so many
+#: such links is touched.
+_SPARSE = 4
 _FEW_TOUCHED = 4
 
 #: After so many looks per link it is not worth it any more.
@@ -212,7 +211,7 @@ def _put_elsewhere(parts, link, capacity):
     while level > before:
         before = level
         free, wants = capacity, 0.0
-        for m in range(at.first, at.stop):
+        for m in range(np.uint64(at.first), np.uint64(at.stop)):
             weight = parts.share[m] if row.plain else parts.share[m] * parts.units[parts.unit[m]]
             rate = np.inf
             for h in range(others.shape[1]):
@@ -271,7 +270,7 @@ def _release_marked(parts, at, level, plain):
     On a long path, a look at each link would take longer than a mark that the class still grows.
     """
     unfrozen, left, others, count = parts.unfrozen, parts.left, parts.others, parts.classes_left
-    for m in range(at.first, at.stop):
+    for m in range(np.uint64(at.first), np.uint64(at.stop)):
         if others.shape[1] > 1:
             c = np.uint64(parts.place[m])
             if not parts.still[c]:
@@ -329,9 +328,8 @@ def repair(parts, capacity):
     last fill is then no longer valid.
     """
     row = parts.state[0]
-    sparse = _SPARSE if len(capacity) <= _MANY_LINKS else _SPARSE_IN_MANY
-    if (not row.plain or row.classes > sparse * len(capacity)
-            or row.due * _FEW_TOUCHED > len(capacity)):
+    if (not row.plain or row.classes > _SPARSE * row.used
+            or row.due * _FEW_TOUCHED > row.used):
         _clear(parts)
         return False
     row.frozen = 0
@@ -387,7 +385,7 @@ def _see_neighbours(parts, at, before, level, capacity):
     """
     links, full_at, left, row = parts.links, parts.full_at, parts.left, parts.state[0]
     others = parts.others
-    for m in range(at.first, at.stop):
+    for m in range(np.uint64(at.first), np.uint64(at.stop)):
         lowest = full_at[others[m, 0]]
         for h in range(1, others.shape[1]):
             lowest = min(lowest, full_at[others[m, h]])
@@ -414,21 +412,23 @@ def _level_of(parts, link, capacity):
     """Return the level at which a link is full, given the levels of others; inf if it is not full.
 
     What its flows send is a concave function of the level, so Newton's method applies: wherever it
-    starts, the first step does not go too far, and the next ones go up.
+    starts, the first step does not go too far, and the next ones go up. The level is found when the
+    same flows as before are limited by other links.
     """
     at, others, share, full_at = parts.links[link], parts.others, parts.share, parts.full_at
-    level, before = full_at[link], -1.0
+    level = full_at[link]
     for _ in range(_PASSES):
-        held, wants = 0.0, 0.0
-        for m in range(at.first, at.stop):
+        held, wants, highest, lowest = 0.0, 0.0, -1.0, np.inf
+        for m in range(np.uint64(at.first), np.uint64(at.stop)):
             rate = full_at[others[m, 0]]
             for h in range(1, others.shape[1]):
                 rate = min(rate, full_at[others[m, h]])
             if rate < level:
                 held += share[m] * rate
+                highest = max(highest, rate)
             else:
                 wants += share[m]
-        before = level
+                lowest = min(lowest, rate)
         if wants > 0.0:
             level = max(capacity - held, 0.0) / wants
         elif held <= capacity * (1.0 + _OVER):
@@ -436,6 +436,6 @@ def _level_of(parts, link, capacity):
             return np.inf
         else:
             level = 0.0
-        if level == before:
+        if highest < level <= lowest:
             break
     return level

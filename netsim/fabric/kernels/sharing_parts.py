@@ -38,13 +38,14 @@ __all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "copy_cell", "make", "move
 #: - moved: how many have moved since rates were set; `ALL` if levels were filled, not repaired
 #: - by_flow: whether links are shared again at each end of a flow, not of coflows only
 #: - keeps_ends: whether ends of classes are in a heap; ``listed``: how many entries that has
+#: - used: how many links have flows
 _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits", "i8"),
                    ("frozen", "i8"), ("stale", "i8"), ("joined", "i8"),
                    ("weight", "f8"), ("now", "f8"),
                    ("split", "i8"), ("changed", "i8"), ("light", "f8"), ("heavy", "f8"),
                    ("wrong", "i8"), ("tracked", "i8"), ("steps", "i8"), ("horizon", "f8"),
                    ("reach", "f8"), ("due", "i8"), ("moved", "i8"), ("by_flow", "i8"),
-                   ("keeps_ends", "i8"), ("listed", "i8")])
+                   ("keeps_ends", "i8"), ("listed", "i8"), ("used", "i8")])
 
 #: A link.
 #:

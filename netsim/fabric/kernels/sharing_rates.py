@@ -183,7 +183,7 @@ def _set_moved(parts):
     links, path, full_at, row = parts.links, parts.path, parts.full_at, parts.state[0]
     for k in range(row.moved):
         at = links[parts.moved[k]]
-        for m in range(at.first, at.stop):
+        for m in range(np.uint64(at.first), np.uint64(at.stop)):
             c = parts.place[m]
             lowest = full_at[path[c, 0]]
             for h in range(1, path.shape[1]):

@@ -176,6 +176,7 @@ def _new_class(parts, flow, hops, weight, unit):
     for h in range(flow.hops):
         link = links[path[c, h]]
         m = link.stop
+        parts.state[0].used += link.stop == link.first
         link.stop += 1
         parts.spot[c, h] = m
         parts.place[m] = c
@@ -253,6 +254,7 @@ def _remove(parts, c):
             break
         link = links[at]
         link.stop -= 1
+        row.used -= link.stop == link.first
         m, end = spot[c, h], link.stop
         last = parts.place[end]
         parts.share[m] = parts.share[end]
