@@ -31,7 +31,7 @@ from netsim.fabric.kernels.loop import (
     run,
 )
 from netsim.fabric.kernels.rules import Ruled
-from netsim.fabric.kernels.serving_rows import Served
+from netsim.fabric.kernels.serving_parts import Served
 from netsim.fabric.kernels.serving_rule import address_for, serve_by
 from netsim.fabric.kernels.sharing_parts import Parts
 from netsim.fabric.records import COFLOW, LOOP, TOLD

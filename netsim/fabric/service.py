@@ -6,13 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import AllocationError, UnknownNameError
-from netsim.fabric.kernels import serving_rows as kinds
+from netsim.fabric.kernels import serving_parts as kinds
 
-__all__ = ["PriorityService", "Rule", "kinds_of"]
-
-#: What `serving_rows.copy_rows` goes by.
-Rule = tuple[NDArray[np.int64], int, int, NDArray[np.int64], NDArray[np.float64],
-             NDArray[np.float64]]
+__all__ = ["PriorityService", "kinds_of"]
 
 _PRIMARY = {"none": kinds.NOBODY, "madd": kinds.MADD, "queues": kinds.QUEUES}
 _BACKFILL = {"none": kinds.NOBODY, "maxmin": kinds.MAXMIN, "greedy": kinds.GREEDY}
@@ -53,7 +49,7 @@ class PriorityService:
     """
 
     __slots__ = ("backfill", "by_size", "limit", "order", "primary", "queue", "queue_shares",
-                 "rule")
+                 "served")
 
     def __init__(self, order: ArrayLike, *, primary: str = "none", backfill: str = "none",
                  queue: ArrayLike | None = None, queue_shares: ArrayLike | None = None,
@@ -75,8 +71,8 @@ class PriorityService:
         self.limit = (np.full(count, np.inf) if limit is None
                       else np.ascontiguousarray(limit, np.float64))
         self._check(count)
-        self.rule = (self.order, *kinds_of(primary, backfill), self.queue,
-                     self.queue_shares, self.limit)
+        self.served = kinds.Service(self.order, *kinds_of(primary, backfill), self.queue,
+                                    self.queue_shares, self.limit)
 
     @property
     def flow_by_flow(self) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from netsim.compiling import Direct
 from netsim.fabric.kernels import greedy, serving_rows
 from netsim.fabric.kernels.greedy_rows import Greedy
-from netsim.fabric.kernels.serving_rows import Served, no_flows
+from netsim.fabric.kernels.serving_parts import Served, no_flows
 from netsim.fabric.service import PriorityService
 
 __all__ = ["PriorityEngine"]
@@ -43,11 +43,11 @@ class PriorityEngine:
                     None, kept, coflows, flows, service.order, service.by_size):
                 kept = _begin(None, coflows, flows, hops, capacity, service.order,
                               service.by_size)
-        elif (isinstance(kept, Served) and not kept.form[serving_rows.JOINED]
+        elif (isinstance(kept, Served) and not kept.state["joined"][0]
               and len(kept.queue_shares) == len(service.queue_shares)):
-            _resume(None, kept, coflows, flows, service.rule, interval)
+            _resume(None, kept, coflows, flows, service.served, interval)
         else:
-            kept = _copy_rows(None, coflows, flows, hops, loads, capacity, service.rule, interval)
+            kept = _copy_rows(None, coflows, flows, hops, loads, capacity, service.served, interval)
         self._copy = kept
         return kept
 

@@ -59,7 +59,7 @@ REGIMES = {
     # Then each end of a flow leaves the loop, and all rows are copied: that is measured, too.
     "greedy changes": Regime({"kernels.greedy._MOST_GONE": 1 << 30}, _GREEDY),
     "slots side by side": Regime({"kernels.serving_rows._CLOSE": 0}, _ORDERED),
-    "instants passed over": Regime({"kernels.serving_stretch._INSTANTS": 1}, _ORDERED),
+    "instants passed over": Regime({"kernels.serving_parts.INSTANTS": 1}, _ORDERED),
 }
 
 

@@ -298,16 +298,18 @@ def test_sharing_is_what_the_reference_gives(network, weights, seed, crowd):
         np.testing.assert_allclose(fast.coflows[column], slow.coflows[column], rtol=1e-9)
 
 
-@pytest.mark.parametrize(("network", "repaired"), [
-    (netsim.big_switch(8, [1.0 + h % 7 / 8 for h in range(8)]), False),
-    (netsim.big_switch(40, [1.0 + h % 7 / 8 for h in range(40)]), True),
-    (netsim.big_switch(600, 1.0), True), (netsim.fat_tree(6, 1.0), True)],
-    ids=["8-hosts", "40-hosts", "600-hosts", "fat-tree"])
-def test_links_are_filled_in_the_last_order_or_levels_repaired(network, repaired, monkeypatch):
-    """120 flows come at once and 60 more one by one; plain Python decides anew at each end.
+@pytest.mark.parametrize(("network", "first", "repaired"), [
+    (netsim.big_switch(12, [1.0 + h % 7 / 8 for h in range(12)]), 500, False),
+    (netsim.big_switch(40, [1.0 + h % 7 / 8 for h in range(40)]), 120, True),
+    (netsim.big_switch(600, 1.0), 120, True), (netsim.fat_tree(6, 1.0), 120, True)],
+    ids=["12-hosts", "40-hosts", "600-hosts", "fat-tree"])
+def test_links_are_filled_in_the_last_order_or_levels_repaired(network, first, repaired,
+                                                               monkeypatch):
+    """Many flows come at once and 60 more one by one; plain Python decides anew at each end.
 
-    With few flows per link, levels are repaired once all of the first flows have come. A fill keeps
-    the order in which links became full, from which the next one starts; a repair keeps none.
+    With few flows per link in use, levels are repaired once all of the first flows have come. A
+    fill keeps the order in which links became full, from which the next one starts; a repair keeps
+    none.
     """
     rng = np.random.default_rng(8)
     hosts = min(network.hosts, 40)
@@ -320,7 +322,7 @@ def test_links_are_filled_in_the_last_order_or_levels_repaired(network, repaired
                             rng.uniform(1, 9, count))
 
     jobs = [netsim.JobSpec(k, k / 4, hosts=range(hosts),
-                           stages=[netsim.Stage("s", flows(1 if k else 120))]) for k in range(61)]
+                           stages=[netsim.Stage("s", flows(1 if k else first))]) for k in range(61)]
     sim = netsim.Simulation(network, jobs, allocator="maxmin")
     for until in np.arange(0.6, 15):
         sim.run(until=until)

@@ -136,7 +136,7 @@ class Form(NamedTuple):
         Whether coflows are served in order, flow by flow, rather than kept in step.
     primary, backfill : int
         If `serves` is set: what is allocated first, and who gets the rest; numbers are those named
-        in `serving_rows`.
+        in `serving_parts`.
     """
 
     most: float

@@ -2,7 +2,7 @@
 
 A policy's order stays the same between two coflow events, so rates can be set again at the end of
 each flow without a call of Python. The engine works on a copy of the unfinished flows in service
-order, `serving_rows.Served`. Each step gives the same rates as `FabricView.serve`, which uses the
+order, `serving_parts.Served`. Each step gives the same rates as `FabricView.serve`, which uses the
 building blocks of `netsim.fabric.kernels.ordered`.
 
 A *slot* is a link of one coflow. A flow *wants* bandwidth on a slot if all of its other links have
@@ -18,34 +18,16 @@ from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, register
 from netsim.fabric.kernels.progress import mark_started
 from netsim.fabric.kernels.serving_fill import fill, see_room
-from netsim.fabric.kernels.serving_rows import (
-    BACKFILL,
-    COFLOWS,
-    EAGER,
-    FRESH,
-    GONE,
-    GREEDY,
-    JOINED,
-    MADD,
-    MAXMIN,
-    MOVING,
-    PRIMARY,
-    QUEUES,
-    REACHED,
-    STALE,
-    Served,
-    can_resume,
-    strike,
-    write_back,
-)
-from netsim.fabric.kernels.serving_stretch import (
-    ends,
-    let_pass_over,
+from netsim.fabric.kernels.serving_parts import GREEDY, MADD, MAXMIN, QUEUES, Served
+from netsim.fabric.kernels.serving_progress import (
+    advance,
+    crossing_in,
+    may_end,
     note_least,
     settle,
-    soonest_of,
+    soonest,
 )
-from netsim.fabric.kernels.serving_time import advance, crossing_in, let_pass, soonest
+from netsim.fabric.kernels.serving_rows import can_resume, strike, write_back
 
 __all__: list[str] = []  # the event loop has its functions, see the end
 
@@ -57,10 +39,10 @@ def _find_rates(served, coflows, _jobs, _pools, _capacity, state):
 
     It is needed when coflows have come or gone, and pays once a fifth of the flows have ended.
     """
-    if served.form[STALE] or not can_resume(served):
+    if served.state[0].stale or not can_resume(served):
         return REDO
     _serve(served)
-    for k in served.moving[:served.form[MOVING]]:
+    for k in served.moving[:served.state[0].moving]:
         group = served.groups[k]
         if group.row >= 0 and group.speed > 0.0:
             mark_started(coflows[group.row], state)
@@ -69,43 +51,30 @@ def _find_rates(served, coflows, _jobs, _pools, _capacity, state):
 
 def _find_end(served, _coflows, state):
     """Find when the next flow ends; see `loop.find_end`."""
-    moving = served.moving[:served.form[MOVING]]
-    if served.form[EAGER]:
-        dt = soonest(served.groups, moving, served.senders, served.runs)
-    else:
-        dt = soonest_of(served.groups, moving, served.runs, served.senders, served.path,
-                        served.held, served.rest, served.past, served.form[PRIMARY] == QUEUES)
-    state.dt, state.end = dt, state.now + dt
+    state.dt = soonest(served)
+    state.end = state.now + state.dt
 
 
 def _crossing_in(served):
-    if served.form[REACHED]:
-        return 0.0
-    return crossing_in(served.groups, served.moving[:served.form[MOVING]])
+    return 0.0 if served.state[0].reached else crossing_in(served)
 
 
 def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
     """Let `dt` seconds pass; see `loop.advance`."""
-    groups, runs, path, past = served.groups, served.runs, served.path, served.past
-    senders = served.senders
+    senders, eager = served.senders, served.state[0].eager
     left, rate, floor = senders.left, senders.rate, senders.floor
-    holds, eager = served.form[PRIMARY] == QUEUES, served.form[EAGER]
-    moving = served.moving[:served.form[MOVING]]
-    let_pass(groups, moving, served.link, served.links, served.traffic, dt, carried)
-    if not eager:
-        let_pass_over(groups, moving, runs, senders, path, served.held, served.rest, past, holds,
-                      dt)
-    for k in moving:
-        for r in range(groups[k].run, groups[k].run + groups[k].runs):
-            run = runs[r]
-            if run.busy and (advance(senders, run, dt, slack) if eager else
-                             ends(run, groups[k], senders, path, past, holds)):
+    advance(served, dt, carried)
+    for k in served.moving[:served.state[0].moving]:
+        group = served.groups[k]
+        for r in range(group.run, group.run + group.runs):
+            run = served.runs[r]
+            if may_end(served, run, dt, slack):
                 for i in range(run.first, run.stop):
                     if left[i] <= (floor[i] + rate[i] * slack if eager else floor[i]):
                         _end(served, i, coflows, pools[0], now, state, finished)
                 # Else those that are left, at MADD's rates alone, would never be next.
                 note_least(run, left[run.first:run.stop], floor[run.first:run.stop])
-        groups[k].gamma = max(groups[k].gamma - dt, 0.0)
+        group.gamma = max(group.gamma - dt, 0.0)
 
 
 @inlined
@@ -113,11 +82,11 @@ def _end(served, i, coflows, flows, now, state, finished):
     """End a flow, and its coflow if it is the last; the bandwidth is idle until that is noticed."""
     rate, place = served.senders.rate, served.senders.place
     strike(served, i)
-    served.form[GONE] += 1
-    if served.form[EAGER]:
+    served.state[0].gone += 1
+    if served.state[0].eager:
         served.groups[place[i]].speed -= rate[i]
         for h in range(served.path.shape[1]):
-            served.traffic[1][served.path[i, h]] -= rate[i]
+            served.traffic.used[served.path[i, h]] -= rate[i]
         rate[i] = 0.0
     end_flow(coflows, served.rows[place[i]], flows[served.senders.flow[i]], now, state,
              finished)
@@ -125,20 +94,20 @@ def _end(served, i, coflows, flows, now, state, finished):
 
 def _write_rows(served, coflows, pools, state):
     """Write bytes to the rows; the copy is out of date from then on."""
-    if not served.form[STALE]:
+    if not served.state[0].stale:
         _write(served, coflows, pools[0], state.now, False)
-        served.form[STALE] = 1
+        served.state[0].stale = 1
 
 
 def _join(served, _coflows, _pools):
     """Return True: a new copy is made, as `_write_rows` has been called before."""
-    served.form[JOINED] = 1
+    served.state[0].joined = 1
     return True
 
 
 def _leave(served, coflows, pools, state):
     """Write bytes to the rows, and rates if these stay in force."""
-    if not served.form[STALE]:  # else that has been done, and rows may have moved
+    if not served.state[0].stale:  # else that has been done, and rows may have moved
         in_force = state.reason == WAITS or state.only_moves == 1
         _write(served, coflows, pools[0], state.now, in_force)
 
@@ -146,20 +115,17 @@ def _leave(served, coflows, pools, state):
 @in_place
 def _write(served, coflows, flows, now, in_force):
     """Compute bytes and rates of all flows, and write them to the rows."""
-    groups, runs = served.groups, served.runs
-    first, eager = served.form[PRIMARY], served.form[EAGER]
+    groups, eager = served.groups, served.state[0].eager
     if not eager:
         for k in range(len(groups)):
             if groups[k].steps:
-                settle(groups[k], runs, served.senders, served.path, served.past,
-                       first == QUEUES)
+                settle(served, groups[k])
     if not in_force:
-        for r in range(len(runs)):
-            runs[r].busy = 0
+        for r in range(len(served.runs)):
+            served.runs[r].busy = 0
     elif not eager:
-        for k in served.moving[:served.form[MOVING]]:
-            _set_rates(groups[k], runs, served.senders, served.path, served.held, served.rest,
-                       served.form)
+        for k in served.moving[:served.state[0].moving]:
+            _set_rates(served, groups[k])
     write_back(served, coflows, flows, now)
 
 
@@ -169,61 +135,74 @@ def _write(served, coflows, flows, now, in_force):
 @inlined
 def _serve(served):
     """Set the rate of every flow."""
-    groups, link, rest = served.groups, served.link, served.rest
-    walls, still, form = served.walls, served.still, served.form
-    turn = served.turn[:form[COFLOWS]]
-    first, backfill, eager = form[PRIMARY], form[BACKFILL], form[EAGER]
-    left, _, capacity, dust = served.on_links
-    for n in range(len(capacity)):
-        left[n] = capacity[n] if first != QUEUES else 0.0
-    for k in served.moving[:form[MOVING]]:
-        groups[k].speed = groups[k].held
-        groups[k].gamma = 0.0
-    _, used, held = served.traffic
-    for s in range(len(used)):
-        used[s] = held[s]
-    if first == MADD:
+    state = served.state[0]
+    turn = served.turn[:state.coflows]
+    _begin_step(served)
+    if state.primary == MADD:
         for k in turn:
-            if not (still[k] and _is_full(walls[k], left, dust)):
-                _madd(served, groups[k])
-                still[k] &= groups[k].gamma == 0.0
-    elif first == QUEUES:
+            if not _is_passed_over(served, k, served.on_links.left):
+                _madd(served, served.groups[k])
+                served.still[k] &= served.groups[k].gamma == 0.0
+    elif state.primary == QUEUES:
         n = 0
         while n < len(turn):
             n = _serve_queue(n, served)
-    fresh, form[FRESH] = form[FRESH], 0
-    count = 0
+    fresh, state.fresh = state.fresh, 0
+    state.moving = 0
     for k in turn:
-        group = groups[k]
-        if still[k] and _is_full(walls[k], left, dust):
-            form[REACHED] |= fresh and group.left <= group.reached
+        group = served.groups[k]
+        if _is_passed_over(served, k, served.on_links.left):
+            state.reached |= fresh and group.left <= group.reached
             continue
-        stays = first == QUEUES and not eager and not (group.anew or group.gains)
-        if backfill == MAXMIN:
-            group.gains = fill(group, rest, link, used, dust, left, served.desk)
-        elif backfill == GREEDY:
-            see_room(group, rest, link, dust, left)
-        if not eager:
-            if not stays or group.gains:
-                _set_pace(group, served.runs, served.held, rest, first)
-        else:
-            _set_rates(group, served.runs, served.senders, served.path, served.held, rest, form)
-            if backfill == GREEDY:
-                _greedy(served, group)
+        _backfill(served, group)
         moves = group.speed > 0.0 or group.gamma > 0.0 or group.gains
-        if not moves and (fresh or not still[k]):
-            form[REACHED] |= group.left <= group.reached
-        still[k] = not moves
+        if not moves and (fresh or not served.still[k]):
+            state.reached |= group.left <= group.reached
+        served.still[k] = not moves
         if moves:
-            served.moving[count] = k
-            count += 1
-    form[MOVING] = count
+            served.moving[state.moving] = k
+            state.moving += 1
 
 
-@in_place
-def _is_full(walls, left, dust):
-    """Whether a link is full that all flows of a group cross."""
-    return left[walls[0]] <= dust[walls[0]] or left[walls[1]] <= dust[walls[1]]
+@inlined
+def _begin_step(served):
+    """Give links all of their bandwidth, or wait for the queues; keep what groups are held to."""
+    groups, traffic, state = served.groups, served.traffic, served.state[0]
+    left, capacity = served.on_links.left, served.on_links.capacity
+    for n in range(len(capacity)):
+        left[n] = capacity[n] if state.primary != QUEUES else 0.0
+    for k in served.moving[:state.moving]:
+        groups[k].speed = groups[k].held
+        groups[k].gamma = 0.0
+    used, held = traffic.used, traffic.held
+    for s in range(len(used)):
+        used[s] = held[s]
+
+
+@inlined
+def _is_passed_over(served, k, left):
+    """Whether a group gets nothing: it got nothing before, and a link of all its flows is full."""
+    walls, dust = served.walls, served.on_links.dust
+    one, two = walls[k, 0], walls[k, 1]
+    return served.still[k] and (left[one] <= dust[one] or left[two] <= dust[two])
+
+
+@inlined
+def _backfill(served, group):
+    """Give a group its part of what is left, and set the rates of its flows or their bounds."""
+    state, left = served.state[0], served.on_links.left
+    stays = state.primary == QUEUES and not state.eager and not (group.anew or group.gains)
+    if state.backfill == MAXMIN:
+        group.gains = fill(served, group, served.rest, left)
+    elif state.backfill == GREEDY:
+        see_room(served, group, served.rest, left)
+    if not state.eager:
+        if not stays or group.gains:
+            _set_pace(served, group)
+    else:
+        _set_rates(served, group)
+        if state.backfill == GREEDY:
+            _greedy(served, group)
 
 
 @inlined
@@ -238,20 +217,19 @@ def _serve_queue(n, served):
     n : int
         The first coflow of the next queue.
     """
-    groups, link, form = served.groups, served.link, served.form
-    turn = served.turn[:form[COFLOWS]]
-    _, used, held = served.traffic
-    left, share, capacity, dust = served.on_links
+    link, used, held = served.link, served.traffic.used, served.traffic.held
+    turn = served.turn[:served.state[0].coflows]
+    share, capacity = served.on_links.share, served.on_links.capacity
     queues, queue = served.queues, served.queues[n]
     for c in range(len(capacity)):
         share[c] = served.queue_shares[queue] * capacity[c]
-    anew = form[FRESH] == 1
+    anew = served.state[0].fresh == 1
     while n < len(turn) and queues[n] == queue:
         k = turn[n]
         n += 1
-        if served.still[k] and _is_full(served.walls[k], share, dust):
+        if _is_passed_over(served, k, share):
             continue
-        group = groups[k]
+        group = served.groups[k]
         anew |= group.thinner == 1
         group.anew = anew
         if anew:
@@ -260,7 +238,7 @@ def _serve_queue(n, served):
             group.speed = 0.0
             for s in range(group.slot, group.slot + group.slots):
                 used[s] = 0.0
-            fill(group, served.held, link, used, dust, share, served.desk)
+            fill(served, group, served.held, share)
             group.held = group.speed
             group.held_top = group.top
             served.still[k] &= group.speed == 0.0
@@ -269,7 +247,7 @@ def _serve_queue(n, served):
         else:
             for s in range(group.slot, group.slot + group.slots):
                 share[link[s]] -= held[s]
-    _pool(left[:len(capacity)], share[:len(capacity)])
+    _pool(served.on_links.left[:len(capacity)], share[:len(capacity)])
     return n
 
 
@@ -283,9 +261,8 @@ def _pool(left, share):
 @inlined
 def _madd(served, group):
     """Let all flows of a coflow end together on what is left; give it nothing if a link is full."""
-    slots, link, senders, path = served.slots, served.link, served.senders, served.path
-    load, used, _ = served.traffic
-    left, _, _, dust = served.on_links
+    slots, link, load, used = served.slots, served.link, served.traffic.load, served.traffic.used
+    left, dust = served.on_links.left, served.on_links.dust
     gamma = 0.0
     stale = False
     for s in range(group.slot, group.slot + group.slots):
@@ -295,8 +272,8 @@ def _madd(served, group):
                 return
             stale |= load[s] <= slot.known / 2
     if stale:
-        settle(group, served.runs, senders, path, served.past, False)
-        _add_up(group, slots, load, senders.left, path)
+        settle(served, group)
+        _add_up(served, group)
     for s in range(group.slot, group.slot + group.slots):
         if slots[s].open > 0:
             gamma = max(gamma, load[s] / left[link[s]])
@@ -311,24 +288,27 @@ def _madd(served, group):
 
 
 @inlined
-def _add_up(group, slots, load, remaining, path):
+def _add_up(served, group):
     """Sum the bytes left of a coflow on each of its links."""
+    load, remaining, path = served.traffic.load, served.senders.left, served.path
     for s in range(group.slot, group.slot + group.slots):
         load[s] = 0.0
     for i in range(group.flow, group.flow + group.flows):
         for h in range(path.shape[1]):
             load[path[i, h]] += remaining[i]
     for s in range(group.slot, group.slot + group.slots):
-        slots[s].known = load[s]
+        served.slots[s].known = load[s]
 
 
 @inlined
-def _set_pace(group, runs, held, rest, first):
-    """Store an upper bound of the rates in each run of flows; see `serving_stretch`."""
+def _set_pace(served, group):
+    """Store an upper bound of the rates in each run of flows; see `serving_progress`."""
+    held, rest = served.held, served.rest
     for r in range(group.run, group.run + group.runs):
-        run = runs[r]
+        run = served.runs[r]
         run.most = 0.0
-        if first == QUEUES and held.room[run.slot] and held.wants[run.slot] > 0.0:
+        if (served.state[0].primary == QUEUES and held.room[run.slot]
+                and held.wants[run.slot] > 0.0):
             run.most += min(held.full_at[run.slot], group.held_top)
         if rest.room[run.slot] and rest.wants[run.slot] > 0.0:
             run.most += min(rest.full_at[run.slot], group.top)
@@ -337,20 +317,21 @@ def _set_pace(group, runs, held, rest, first):
 
 
 @in_place
-def _set_rates(group, runs, senders, path, held, rest, form):
+def _set_rates(served, group):
     """Give the flows of a group the sum of their rates from MADD and the fillings."""
-    left, rate = senders.left, senders.rate
+    held, rest, state = served.held, served.rest, served.state[0]
     for r in range(group.run, group.run + group.runs):
-        run = runs[r]
-        holds = (form[PRIMARY] == QUEUES and held.room[run.slot]
+        run = served.runs[r]
+        holds = (state.primary == QUEUES and held.room[run.slot]
                  and held.wants[run.slot] > 0.0)
         gets = rest.room[run.slot] and rest.wants[run.slot] > 0.0
         run.busy = holds or gets or group.gamma > 0.0
         run.idle &= not run.busy
         if not run.busy:
             continue
-        lefts, rates = left[run.first:run.stop], rate[run.first:run.stop]
-        paths = path[run.first:run.stop]
+        lefts = served.senders.left[run.first:run.stop]
+        rates = served.senders.rate[run.first:run.stop]
+        paths = served.path[run.first:run.stop]
         if group.gamma > 0.0:
             for i in range(len(lefts)):
                 rates[i] = lefts[i] / group.gamma
@@ -358,7 +339,7 @@ def _set_rates(group, runs, senders, path, held, rest, form):
             rates[:] = 0.0
         if holds:
             _add_levels(rates, lefts, paths, held.full_at, run.slot)
-        if gets and form[BACKFILL] == MAXMIN:
+        if gets and state.backfill == MAXMIN:
             _add_levels(rates, lefts, paths, rest.full_at, run.slot)
 
 
@@ -381,8 +362,7 @@ def _add_levels(rates, lefts, paths, level, slot):
 def _greedy(served, group):
     """Give each flow of a coflow, in list order, all that its links have left."""
     runs, link, path, rate = served.runs, served.link, served.path, served.senders.rate
-    left, _, _, dust = served.on_links
-    used = served.traffic[1]
+    left, dust, used = served.on_links.left, served.on_links.dust, served.traffic.used
     nowhere = len(used) - 1
     for r in range(group.run, group.run + group.runs):
         last = runs[r].slot

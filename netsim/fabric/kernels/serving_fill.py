@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.filling import (
@@ -16,44 +13,13 @@ from netsim.fabric.kernels.filling import (
     release_members,
 )
 from netsim.fabric.kernels.heap import heap_up
+from netsim.fabric.kernels.serving_parts import Filling
 
-__all__ = ["Filling", "fill", "see_room"]
-
-
-class Filling(NamedTuple):
-    """What is filled, group by group; the links of a group are its slots.
-
-    Attributes
-    ----------
-    links : ndarray of _SLOT
-    share, others : ndarray
-        For the flows on each slot, slot by slot: the number of unfinished flows at this place, and
-        the other slots that they cross.
-    wants : ndarray of float, shape (slots,)
-        The number of flows on each slot whose other links all have room.
-    room : ndarray of bool, shape (slots,)
-        Whether the slot itself has room.
-    full_at : ndarray of float, shape (slots,)
-        The level at which the slot was full; inf if it was not, 0 if it has no room.
-    unfrozen, left : ndarray of float, shape (slots,)
-        During a fill: the flows that are not frozen yet, and the bandwidth left for them.
-    turn : ndarray of int, shape (slots,)
-        Each group's slots in the order in which they froze last time.
-    """
-
-    links: NDArray[Any]
-    share: NDArray[np.float64]
-    others: NDArray[np.uint32]
-    wants: NDArray[np.float64]
-    room: NDArray[np.bool_]
-    full_at: NDArray[np.float64]
-    unfrozen: NDArray[np.float64]
-    left: NDArray[np.float64]
-    turn: NDArray[np.int64]
+__all__ = ["fill", "see_room"]
 
 
 @in_place
-def fill(group, filling, link, used, dust, left, desk):
+def fill(served, group, filling, left):
     """Share what is left among the flows of a group, max-min fairly; return whether any gets some.
 
     The freezing order of the last time is tried first. It is right if no slot comes too late and no
@@ -61,35 +27,33 @@ def fill(group, filling, link, used, dust, left, desk):
 
     Parameters
     ----------
-    group : record of _GROUP
+    served : Served
+    group : record of GROUP
     filling : Filling
-    link : ndarray of int, shape (slots,)
-    used : ndarray of float, shape (slots,)
-        Bytes per second of the group on each slot; is added to.
-    dust, left : ndarray of float, shape (links,)
-        Bandwidth below which a link counts as full, and what links have left; `left` is updated.
-    desk : tuple of ndarray
-        See `serving_rows.Served`.
+        One of the two of `served`.
+    left : ndarray of float, shape (links,)
+        What links have left, which is updated. What the group uses of it is added to ``used``.
     """
-    see_room(group, filling, link, dust, left)
-    live, spot, _, _ = desk
-    lives = 0
+    see_room(served, group, filling, left)
+    link, used = served.link, served.traffic.used
+    slots, turns = served.desk.slots, served.desk.turns
+    count = 0
     for k in range(group.slot, group.slot + group.slots):
         s = filling.turn[k]
         if filling.room[s] and filling.wants[s] > 0.0:
-            live[lives] = s
-            spot[lives] = k
-            lives += 1
-    if lives == 0:
+            slots[count] = s
+            turns[count] = k
+            count += 1
+    if count == 0:
         return False
-    live = live[:lives]
-    speed = _freeze_as_before(live, group, filling, link, left, desk)
+    slots = slots[:count]
+    speed = _freeze_as_before(served, slots, group, filling, left)
     if speed < 0.0:
-        speed = _freeze_by_level(live, group, filling, link, left, desk)
+        speed = _freeze_by_level(served, slots, group, filling, left)
     group.speed += speed
-    for k in range(lives):
-        s = live[k]
-        filling.turn[spot[k]] = s
+    for k in range(count):
+        s = slots[k]
+        filling.turn[turns[k]] = s
         rest = 0.0 if filling.full_at[s] < np.inf else max(filling.left[s], 0.0)
         used[s] += left[link[s]] - rest
         left[link[s]] = rest
@@ -97,41 +61,42 @@ def fill(group, filling, link, used, dust, left, desk):
 
 
 @inlined
-def _freeze_as_before(order, group, filling, link, left, desk):
+def _freeze_as_before(served, order, group, filling, left):
     """Freeze slots in the given order; return the sum of rates, or -1 if the order is wrong."""
-    grows = _thaw(order, group, filling, link, left)
-    speed, group.top, _, late = freeze(order, filling.unfrozen[:0], grows, filling, desk[2])
+    grows = _thaw(served, order, group, filling, left)
+    speed, group.top, _, late = freeze(order, filling.unfrozen[:0], grows, filling,
+                                       served.desk.heap)
     if late:
         return -1.0
     for s in order:
-        if filling.full_at[s] == np.inf and filling.left[s] < -ROUNDED * left[link[s]]:
+        overloads = filling.left[s] < -ROUNDED * left[served.link[s]]
+        if filling.full_at[s] == np.inf and overloads:
             return -1.0
     return speed
 
 
 @inlined
-def _freeze_by_level(live, group, filling, link, left, desk):
+def _freeze_by_level(served, slots, group, filling, left):
     """Freeze slots, the lowest level first, and store that order; return the sum of rates."""
-    _, _, heap, levels = desk
-    heap, levels = heap[:len(live)], levels[:len(live)]
-    grows = _thaw(live, group, filling, link, left)
-    for k in range(len(live)):
-        heap[k] = live[k]
-        levels[k] = filling.left[live[k]] / filling.unfrozen[live[k]]
+    heap, levels = served.desk.heap[:len(slots)], served.desk.levels[:len(slots)]
+    grows = _thaw(served, slots, group, filling, left)
+    for k in range(len(slots)):
+        heap[k] = slots[k]
+        levels[k] = filling.left[slots[k]] / filling.unfrozen[slots[k]]
     heap_up(levels, heap)
-    speed, group.top, _, _ = freeze(heap, levels, grows, filling, live)
-    for k in range(len(live)):
-        live[k] = heap[len(live) - 1 - k]
+    speed, group.top, _, _ = freeze(heap, levels, grows, filling, slots)
+    for k in range(len(slots)):
+        slots[k] = heap[len(slots) - 1 - k]
     return speed
 
 
 @in_place
-def _thaw(live, group, filling, link, left):
+def _thaw(served, slots, group, filling, left):
     """Reset the flows on the given slots to grow from 0; return their number, inf if not known."""
     grows = 0.0
-    for s in live:
+    for s in slots:
         filling.unfrozen[s] = filling.wants[s]
-        filling.left[s] = left[link[s]]
+        filling.left[s] = left[served.link[s]]
         filling.full_at[s] = np.inf
         grows += filling.unfrozen[s]
     return 0.5 * grows if group.paired else np.inf
@@ -153,8 +118,9 @@ register_release(Filling, _release)
 
 
 @in_place
-def see_room(group, filling, link, dust, left):
+def see_room(served, group, filling, left):
     """Update what flows want, from the slots that became full or are no longer full."""
+    link, dust = served.link, served.on_links.dust
     wants, room, share, others = filling.wants, filling.room, filling.share, filling.others
     for s in range(group.slot, group.slot + group.slots):
         has = left[link[s]] > dust[link[s]]

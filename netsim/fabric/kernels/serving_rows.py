@@ -1,42 +1,31 @@
-"""The data of `serving`: a copy of the unfinished flows in service order, with their slots."""
+"""Flows on their way into the serving engine, out of it, and back to the rows; see `serving`."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.progress import begin_row, write_flow
-from netsim.fabric.kernels.serving_fill import Filling
-from netsim.fabric.kernels.serving_stretch import Past, begin, memory
+from netsim.fabric.kernels.serving_parts import (
+    GREEDY,
+    GROUP,
+    INSTANTS,
+    RUN,
+    SLOT,
+    STATE,
+    Desk,
+    Filling,
+    Links,
+    Past,
+    Senders,
+    Served,
+    Traffic,
+)
+from netsim.fabric.kernels.serving_progress import begin
 from netsim.fabric.records import DUST, ROUNDINGS
 
-__all__ = ["BACKFILL", "COFLOWS", "EAGER", "FRESH", "GONE", "GREEDY", "JOINED", "MADD", "MAXMIN",
-           "MOVING", "NOBODY", "PRIMARY", "QUEUES", "REACHED", "STALE", "Served", "can_resume",
-           "copy_rows", "resume", "strike", "update", "write_back"]
-
-#: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
-#: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
-NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
-
-#: Places in ``form``: what comes first, and who gets the rest; whether each flow's rate is set at
-#: each step, rather than the levels of slots remembered; how many flows have ended; whether nothing
-#: has been served yet; how many groups move; whether a group that stands still has reached its
-#: limit; whether coflows have come or gone, so that the copy is out of date; whether some have come
-#: that it does not have; how many coflows are served.
-PRIMARY, BACKFILL, EAGER, GONE, FRESH, MOVING, REACHED, STALE, JOINED, COFLOWS = range(10)
-
-#: A link of a group.
-#:
-#: - open: how many of its flows have not ended; ``known``: their bytes when last added up
-#: - first, stop: its places in the list of members
-#: - begin: if the other slots of its flows lie close together, the members are all slots from this
-#:   one on, in common or not; else -1, and the members are its flows
-_SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"),
-                  ("begin", "i4")], align=True)
+__all__ = ["can_resume", "copy_rows", "resume", "strike", "update", "write_back"]
 
 #: Slots lie close together if there are at most so many times as many as flows. Slot by slot the
 #: compiler takes several at a time.
@@ -45,155 +34,60 @@ _CLOSE = 4
 #: More runs per slot than this are worth sorting a coflow's flows for.
 _MOST_RUNS = 2
 
-#: A coflow, in service order.
-#:
-#: - flow, flows, slot, slots, run, runs: where its flows, slots and runs begin, and their numbers
-#: - paired: whether each of its flows has two slots
-#: - row: its row, or -1
-#: - left, speed: the bytes that it has left, and how fast it sends; ``held``: how fast within its
-#:   queue's share
-#: - limit: it must stop when this few bytes are left; ``reached``: if it stands still, so few count
-#: - gamma: the seconds that it has left by MADD; 0 without MADD
-#: - thinner: whether a flow has ended since it got its queue's share; ``anew``: whether it got that
-#:   again in the last step; ``gains``: whether it gets some of the rest
-#: - held_top, top: the highest levels within its queue's share, and of the rest
-#: - steps: how many steps are remembered, of ``clock`` seconds in all; ``shares``: how many shares
-#:   of its queue it had in them; ``renewed``: whether the present share is not among these yet
-_GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
-                   ("run", "i8"), ("runs", "i8"), ("paired", "i8"), ("left", "f8"), ("speed", "f8"),
-                   ("held", "f8"), ("limit", "f8"), ("reached", "f8"), ("gamma", "f8"),
-                   ("row", "i8"), ("thinner", "i4"), ("anew", "i4"),
-                   ("gains", "i4"), ("held_top", "f8"), ("top", "f8"), ("clock", "f8"),
-                   ("steps", "i4"), ("shares", "i4"), ("renewed", "i4")], align=True)
-
-#: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have the same last
-#: ``slot``.
-#:
-#: - busy: whether some may have a rate; ``idle``: whether none has had one since rows were read
-#: - group: their coflow
-#: - caught, since, share: up to which of its steps, time on its clock, and share they are computed
-#: - least: what each has left at least; ``most``: what each gets at most, besides MADD
-#: - floor: the most bytes at which one of them counts as ended
-_RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
-                 ("group", "i4"), ("caught", "i4"), ("share", "i4"), ("idle", "i4"),
-                 ("since", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")], align=True)
-
-
-class Senders(NamedTuple):
-    """Flows, group by group.
-
-    Attributes
-    ----------
-    left, rate, floor : ndarray of float
-        Bytes left, the rate, and the bytes left at which the flow counts as ended.
-    place, flow : ndarray of int
-        The place of the coflow in the order, and the position in `flows`.
-    """
-
-    left: NDArray[np.float64]
-    rate: NDArray[np.float64]
-    floor: NDArray[np.float64]
-    place: NDArray[np.int32]
-    flow: NDArray[np.int64]
-
-
-class Served(NamedTuple):
-    """The unfinished flows of coflows that are served in order.
-
-    Attributes
-    ----------
-    groups, slots, runs : ndarray of _GROUP, _SLOT, _RUN
-        Groups are in service order. The last slot is a dummy that fills up paths shorter than
-        others.
-    link : ndarray of int, shape (slots,)
-        The place of each slot's link in `links`.
-    links : ndarray of int
-        The links in use.
-    traffic : tuple of ndarray of float, shape (slots,)
-        For each slot: the bytes to send, the bytes per second, and the part of these that comes
-        from its queue's share.
-    senders : Senders
-    path, spot : ndarray of int, shape (flows, most links on a path)
-        The slots that each flow crosses, and its places in their lists of members.
-    held, rest : Filling
-        The fillings of the queues' shares, and of what is left after that.
-    past : Past
-    on_links : tuple of ndarray of float, shape (links in use,)
-        What links have left, of all and of a queue's share; their capacity; and the bandwidth below
-        which a link counts as full.
-    desk : tuple of ndarray, shape (most slots of a group,)
-        Scratch space: slots that fill, their places in turn, a heap of them, and its levels.
-    keys, rows : ndarray of int, shape (coflows,)
-        The key and the row of each coflow, in order.
-    turn, queues : ndarray of int, shape (groups,)
-        The groups in the current order of service, and the queue of each; ``form[COFLOWS]`` entries
-        are in use.
-    queue_shares : ndarray of float, shape (queues,)
-    walls : ndarray of int, shape (groups, 2)
-        At most two links that all flows of the group cross, filled up with a link that is never
-        full.
-        While one of them is full, no flow of the group can send.
-    still : ndarray of bool, shape (groups,)
-        Whether the group got nothing in the last step. Each of its flows then has a slot of level 0
-        in both fillings, so the group can be skipped while a wall is full.
-    moving : ndarray of int, shape (groups,)
-        The groups that are not still come first.
-    form : ndarray of int, shape (10,)
-        As named above.
-    """
-
-    groups: NDArray[Any]
-    slots: NDArray[Any]
-    runs: NDArray[Any]
-    link: NDArray[np.uint32]
-    links: NDArray[np.uint32]
-    traffic: tuple[NDArray[np.float64], ...]
-    senders: Senders
-    path: NDArray[np.uint32]
-    spot: NDArray[np.uint32]
-    held: Filling
-    rest: Filling
-    past: Past
-    on_links: tuple[NDArray[np.float64], ...]
-    desk: tuple[NDArray[Any], ...]
-    keys: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    turn: NDArray[np.int64]
-    queues: NDArray[np.int64]
-    queue_shares: NDArray[np.float64]
-    walls: NDArray[np.int64]
-    still: NDArray[np.bool_]
-    moving: NDArray[np.int64]
-    form: NDArray[np.int64]
-
-    def __deepcopy__(self, _: dict[int, Any]) -> Served:
-        """Return a copy in which arrays shared by both fillings are still shared."""
-        return _copied(self, {})
-
-
-def _copied(part: Any, copies: dict[tuple[int, int], NDArray[Any]]) -> Any:
-    """Copy nested tuples of arrays; an array that occurs twice is copied once."""
-    if isinstance(part, tuple):
-        each = [_copied(one, copies) for one in part]
-        return type(part)(*each) if hasattr(part, "_fields") else tuple(each)
-    where = part.__array_interface__["data"][0], part.nbytes
-    if where not in copies:
-        copies[where] = part.copy()
-    return copies[where]
-
 
 @compiled
-def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
-    """Copy the unfinished flows of coflows, to be served by a rule.
+def copy_rows(coflows, flows, hops, loads, capacity, service, interval):
+    """Copy the unfinished flows of coflows, to be served in order.
 
     Parameters
     ----------
-    rule : tuple
-        ``(order, primary, backfill, queue, queue_shares, limit)``, see `PriorityService`. `primary`
-        and `backfill` are among the constants above.
+    service : Service
     """
-    order = rule[0]
-    groups = _groups(coflows, rule)
+    order = service.order
+    groups = _groups(coflows, service)
+    senders, path = _senders(coflows, flows, hops, order, groups)
+    link = _number(coflows, loads, order, groups, path)
+    nowhere = len(link) - 1
+    links = _in_use(link, len(capacity))
+    if service.backfill != GREEDY:  # which alone goes by the list
+        at = _by_last_slot(groups, path, nowhere)
+        path = path[at]
+        senders = Senders(senders.left[at], senders.rate, senders.floor[at], senders.place,
+                          senders.flow[at])
+    slots = np.zeros(nowhere + 1, SLOT)
+    spot, share, others = _members(slots, path)
+    most = 0
+    for k in range(len(groups)):
+        most = max(most, groups[k].slots)
+    served = Served(
+        np.zeros(1, STATE), groups, slots, _runs(groups, path, nowhere), link, links,
+        Traffic(np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1)), senders, path,
+        spot, _filling(slots, share, others, path), _filling(slots, share, others, path),
+        _past(groups, slots), _on_links(links, capacity),
+        Desk(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
+             np.empty(most)),
+        coflows["key"][order], order.copy(), np.arange(len(order)), service.queue[order],
+        service.queue_shares.copy(), _walls(groups, slots, link, len(links)),
+        np.ones(len(groups), np.bool_), np.empty(len(groups), np.int64))
+    _begin(by_reference(served), service, interval)
+    return served
+
+
+@in_place
+def _begin(served, service, interval):
+    """Set the state for a service that has not begun yet."""
+    state = served.state[0]
+    state.primary, state.backfill = service.primary, service.backfill
+    state.eager = service.backfill == GREEDY or interval > 0.0
+    state.coflows = len(service.order)
+    state.fresh = 1
+    state.moving = state.reached = state.stale = 0
+    begin(served)
+
+
+@inlined
+def _senders(coflows, flows, hops, order, groups):
+    """Return the flows, and the numbers of the loads on their paths; add up what groups have."""
     count = groups[-1].flow + groups[-1].flows if len(groups) else 0
     left, floor = np.empty(count), np.empty(count)
     place = np.empty(count, np.int32)
@@ -221,62 +115,16 @@ def copy_rows(coflows, flows, hops, loads, capacity, rule, interval):
                 path[i, h] = first + hops[flow.hop + h].slot
             i += 1
         first += row.loads
-    link = _number(coflows, loads, order, groups, path, places)
-    nowhere = len(link) - 1
-    links = _in_use(link, len(capacity))
-    _, _, backfill, queue, queue_shares, _ = rule
-    if backfill != GREEDY:  # which alone goes by the list
-        sorted_at = _by_last_slot(groups, path, nowhere)
-        left, floor, index, path = (left[sorted_at], floor[sorted_at], index[sorted_at],
-                                    path[sorted_at])
-    slots = np.zeros(nowhere + 1, _SLOT)
-    spot, share, others = _members(slots, path)
-    held, rest = _filling(slots, share, others, path), _filling(slots, share, others, path)
-    runs = _runs(groups, path, nowhere)
-    senders = Senders(left, np.zeros(count), floor, place, index)
-    past = memory(groups, slots)
-    traffic = (np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1))
-    begin(groups, runs, left, floor)
-    form = np.zeros(10, np.int64)
-    _begin_form(form, rule, interval)
-    most = 0
-    for k in range(len(groups)):
-        most = max(most, groups[k].slots)
-    on_links = _on_links(links, capacity)
-    desk = (np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
-            np.empty(most))
-    return Served(groups, slots, runs, link, links, traffic, senders, path, spot, held, rest, past,
-                  on_links, desk, coflows["key"][order], order.copy(), np.arange(len(order)),
-                  queue[order], queue_shares.copy(), _walls(groups, slots, link, len(links)),
-                  np.ones(len(groups), np.bool_), np.empty(len(groups), np.int64), form)
-
-
-def no_flows():
-    """Return an engine without flows, for use before the first real one exists."""
-    ints, floats, bools = np.empty(0, np.int64), np.empty(0), np.empty(0, np.bool_)
-    links, paths = np.empty(0, np.uint32), np.empty((0, 1), np.uint32)
-    groups, slots = np.empty(0, _GROUP), np.empty(0, _SLOT)
-    filling = Filling(slots, floats, paths, floats, bools, floats, floats, floats, ints)
-    form = np.zeros(10, np.int64)
-    form[JOINED] = 1
-    table = np.empty((0, 1))
-    return Served(groups, slots, np.empty(0, _RUN), links, links, (floats,) * 3,
-                  Senders(floats, floats, floats, np.empty(0, np.int32), ints), paths, paths,
-                  filling, filling, Past(table, table, table, table, table, floats),
-                  (floats,) * 4, (ints, ints, ints, floats), ints, ints, ints, ints, floats,
-                  np.empty((0, 2), np.int64), bools, ints, form)
+    return Senders(left, np.zeros(count), floor, place, index), path
 
 
 @inlined
-def _begin_form(form, rule, interval):
-    """Set the form for a rule that has not served anything yet."""
-    form[PRIMARY], form[BACKFILL] = rule[1], rule[2]
-    form[EAGER] = rule[2] == GREEDY or interval > 0.0
-    form[FRESH] = 1
-    form[MOVING] = 0
-    form[REACHED] = 0
-    form[STALE] = 0
-    form[COFLOWS] = len(rule[0])
+def _past(groups, slots):
+    """Return empty space for the record."""
+    shape = (len(groups), INSTANTS)
+    held, rest = np.empty((len(slots), INSTANTS)), np.empty((len(slots), INSTANTS))
+    held[-1] = rest[-1] = np.inf
+    return Past(np.empty(shape), np.empty(shape), np.empty(shape), held, rest, np.empty(INSTANTS))
 
 
 @inlined
@@ -293,10 +141,10 @@ def _walls(groups, slots, link, nowhere):
 
 
 @inlined
-def _groups(coflows, rule):
+def _groups(coflows, service):
     """Return the groups in service order, without the bytes of flows, slots and runs."""
-    order, _, _, _, _, limit = rule
-    groups = np.zeros(len(order), _GROUP)
+    order, limit = service.order, service.limit
+    groups = np.zeros(len(order), GROUP)
     flows = 0
     for k in range(len(order)):
         row = coflows[order[k]]
@@ -319,8 +167,11 @@ def _set_limit(group, total, limit):
 
 
 @inlined
-def _number(coflows, loads, order, groups, path, places):
+def _number(coflows, loads, order, groups, path):
     """Number the slots that flows cross, and write the numbers to the paths; return their links."""
+    places = 0
+    for c in order:
+        places += coflows[c].loads
     number = np.zeros(places + 1, np.uint32)
     for i in range(len(path)):
         for h in range(path.shape[1]):
@@ -369,7 +220,7 @@ def _on_links(links, capacity):
     for n in range(count):
         total[n] = capacity[links[n]]
         dust[n] = DUST * total[n]
-    return left, share, total, dust
+    return Links(left, share, total, dust)
 
 
 @inlined
@@ -427,7 +278,7 @@ def _filling(slots, share, others, path):
 @inlined
 def _runs(groups, path, nowhere):
     """Return the runs of flows with the same last slot, group by group."""
-    runs = np.zeros(len(path), _RUN)
+    runs = np.zeros(len(path), RUN)
     found = 0
     for k in range(len(groups)):
         group = groups[k]
@@ -511,43 +362,52 @@ def _lay_out(slots, path):
 @in_place
 def can_resume(served):
     """Whether the engine has all coflows, and still so many flows that a new one does not pay."""
-    return not served.form[JOINED] and 5 * served.form[GONE] <= len(served.senders.left)
+    return not served.state[0].joined and 5 * served.state[0].gone <= len(served.senders.left)
 
 
 @compiled
-def resume(served, coflows, flows, rule, interval):
+def resume(served, coflows, flows, service, interval):
     """Update an engine that Python has kept; see `update`."""
-    update(by_reference(served), coflows, flows, rule, interval)
+    update(by_reference(served), coflows, flows, service, interval)
 
 
 @compiled
-def update(served, coflows, flows, rule, interval):
-    """Update the engine from the rows, of which some may have gone, and from a rule.
+def update(served, coflows, flows, service, interval):
+    """Update the engine from the rows, of which some may have gone, and from a service.
 
-    The engine must have all coflows, and the rule as many queues as before.
+    The engine must have all coflows, and the service as many queues as before.
     """
-    order, _, _, queue, queue_shares, limit = rule
-    groups, slots, runs = served.groups, served.slots, served.runs
-    left, floor, index = served.senders.left, served.senders.floor, served.senders.flow
-    keys, rows, form = served.keys, served.rows, served.form
-    group_of = _find_rows(rows, keys, coflows)
-    for k in range(len(keys)):
-        there = rows[k] >= 0
+    groups, rows, traffic = served.groups, served.rows, served.traffic
+    group_of = _find_rows(rows, served.keys, coflows)
+    for k in range(len(rows)):
         group = groups[k]
         group.left = group.speed = group.held = group.gamma = 0.0
         group.thinner = group.gains = 0
         served.still[k] = True
         group.row = rows[k]
-        if there:
-            _set_limit(group, coflows[group.row].total, limit[group.row])
-    slots["known"][:] = 0.0
-    for each in served.traffic:
-        each[:] = 0.0
-    for s in range(len(slots) - 1):  # else coflows passed over at first would show old levels
+        if group.row >= 0:
+            _set_limit(group, coflows[group.row].total, service.limit[group.row])
+    served.slots["known"][:] = 0.0
+    for s in range(len(traffic.load)):
+        traffic.load[s] = traffic.used[s] = traffic.held[s] = 0.0
+    for s in range(len(served.slots) - 1):  # else coflows passed over at first show old levels
         served.held.full_at[s] = 0.0
+    _read_bytes(served, flows)
+    _begin(served, service, interval)
+    for n in range(len(service.order)):
+        c = service.order[n]
+        served.turn[n], served.queues[n] = group_of[c], service.queue[c]
+    for q in range(len(service.queue_shares)):
+        served.queue_shares[q] = service.queue_shares[q]
+
+
+@inlined
+def _read_bytes(served, flows):
+    """Read from the rows what flows have left, and remove those that have ended meanwhile."""
+    left, index = served.senders.left, served.senders.flow
     gone = 0
-    for r in range(len(runs)):
-        run = runs[r]
+    for r in range(len(served.runs)):
+        run = served.runs[r]
         run.busy = 0
         run.idle = 1
         for i in range(run.first, run.stop):
@@ -556,16 +416,10 @@ def update(served, coflows, flows, rule, interval):
                 strike(served, i)
             elif left[i] > 0.0:
                 left[i] = flow.remaining
-                groups[run.group].left += flow.remaining
+                served.groups[run.group].left += flow.remaining
                 run.idle &= flow.rate == 0.0 and flow.finish == np.inf
             gone += left[i] == 0.0
-    begin(groups, runs, left, floor)
-    form[GONE] = gone
-    _begin_form(form, rule, interval)
-    for n in range(len(order)):
-        served.turn[n], served.queues[n] = group_of[order[n]], queue[order[n]]
-    for q in range(len(queue_shares)):
-        served.queue_shares[q] = queue_shares[q]
+    served.state[0].gone = gone
 
 
 @inlined

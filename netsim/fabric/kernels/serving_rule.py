@@ -22,7 +22,8 @@ from netsim.fabric.kernels import addressed, compiled, in_place, inlined
 from netsim.fabric.kernels.loop import KEPT, PAUSED, REDO, REFUSED, Tables, go
 from netsim.fabric.kernels.progress import refresh
 from netsim.fabric.kernels.rules import SOUND, UNUSED, Ruled, decide
-from netsim.fabric.kernels.serving_rows import Served, can_resume, copy_rows, update
+from netsim.fabric.kernels.serving_parts import Served, Service
+from netsim.fabric.kernels.serving_rows import can_resume, copy_rows, update
 
 __all__ = ["address_for", "serve_by"]
 
@@ -128,7 +129,7 @@ def _has_unused(ruled, count):
 
 @inlined
 def _service(ruled, count):
-    """Return the decision in force in the form that `serving_rows.copy_rows` takes."""
+    """Return the decision in force as what is served."""
     order, form = ruled.order, ruled.form
     sequence = ruled.sequence[:count].copy()
     queue = order.queue[:count].copy()
@@ -138,5 +139,5 @@ def _service(ruled, count):
             if queue[c] == q:
                 sequence[found] = c
                 found += 1
-    return (sequence, form.primary, form.backfill, queue, order.part.copy(),
-            order.limit[:count].copy())
+    return Service(sequence, form.primary, form.backfill, queue, order.part.copy(),
+                   order.limit[:count].copy())

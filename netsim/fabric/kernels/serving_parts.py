@@ -1,0 +1,319 @@
+"""The data of `serving`: the unfinished flows in service order, with their slots.
+
+A *group* is a coflow in service order, a *slot* one of its links, a *run* a series of its flows
+with the same last slot.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["GREEDY", "GROUP", "INSTANTS", "MADD", "MAXMIN", "NOBODY", "QUEUES", "RUN", "SLOT",
+           "STATE", "Desk", "Filling", "Links", "Past", "Senders", "Served", "Service", "Traffic",
+           "no_flows"]
+
+#: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
+#: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
+NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
+
+#: How many instants are remembered. As so many values are an odd number of cache lines, the same
+#: instant of slots that follow each other does not fall on the same few places of the cache.
+INSTANTS = 72
+
+
+#: The engine as a whole.
+#:
+#: - primary, backfill: what comes first, and who gets the rest
+#: - eager: whether each flow's rate is set at each step, rather than the levels of slots remembered
+#: - gone: how many flows have ended; ``coflows``: how many coflows are served
+#: - fresh: whether nothing has been served yet; ``moving``: how many groups move
+#: - reached: whether a group that stands still has reached its limit
+#: - stale: whether coflows have come or gone, so that the copy is out of date; ``joined``: whether
+#:   some have come that it does not have
+STATE = np.dtype([(name, "i8") for name in ("primary", "backfill", "eager", "gone", "coflows",
+                                            "fresh", "moving", "reached", "stale", "joined")])
+
+#: A link of a group.
+#:
+#: - open: how many of its flows have not ended; ``known``: their bytes when last added up
+#: - first, stop: its places in the list of members
+#: - begin: if the other slots of its flows lie close together, the members are all slots from this
+#:   one on, in common or not; else -1, and the members are its flows
+SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"),
+                  ("begin", "i4")], align=True)
+
+#: A coflow, in service order.
+#:
+#: - flow, flows, slot, slots, run, runs: where its flows, slots and runs begin, and their numbers
+#: - paired: whether each of its flows has two slots
+#: - row: its row, or -1
+#: - left, speed: the bytes that it has left, and how fast it sends; ``held``: how fast within its
+#:   queue's share
+#: - limit: it must stop when this few bytes are left; ``reached``: if it stands still, so few count
+#: - gamma: the seconds that it has left by MADD; 0 without MADD
+#: - thinner: whether a flow has ended since it got its queue's share; ``anew``: whether it got that
+#:   again in the last step; ``gains``: whether it gets some of the rest
+#: - held_top, top: the highest levels within its queue's share, and of the rest
+#: - steps: how many steps are remembered, of ``clock`` seconds in all; ``shares``: how many shares
+#:   of its queue it had in them; ``renewed``: whether the present share is not among these yet
+GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
+                   ("run", "i8"), ("runs", "i8"), ("paired", "i8"), ("left", "f8"), ("speed", "f8"),
+                   ("held", "f8"), ("limit", "f8"), ("reached", "f8"), ("gamma", "f8"),
+                   ("row", "i8"), ("thinner", "i4"), ("anew", "i4"),
+                   ("gains", "i4"), ("held_top", "f8"), ("top", "f8"), ("clock", "f8"),
+                   ("steps", "i4"), ("shares", "i4"), ("renewed", "i4")], align=True)
+
+#: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have the same last
+#: ``slot``.
+#:
+#: - busy: whether some may have a rate; ``idle``: whether none has had one since rows were read
+#: - group: their coflow
+#: - caught, since, share: up to which of its steps, time on its clock, and share they are computed
+#: - least: what each has left at least; ``most``: what each gets at most, besides MADD
+#: - floor: the most bytes at which one of them counts as ended
+RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
+                 ("group", "i4"), ("caught", "i4"), ("share", "i4"), ("idle", "i4"),
+                 ("since", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")], align=True)
+
+
+class Service(NamedTuple):
+    """What is served, and how; see `PriorityService`.
+
+    Attributes
+    ----------
+    order : ndarray of int
+        Coflows, the first to be served first.
+    primary, backfill : int
+        As the constants above.
+    queue : ndarray of int, shape (coflows,)
+    queue_shares : ndarray of float, shape (queues,)
+    limit : ndarray of float, shape (coflows,)
+    """
+
+    order: NDArray[np.int64]
+    primary: int
+    backfill: int
+    queue: NDArray[np.int64]
+    queue_shares: NDArray[np.float64]
+    limit: NDArray[np.float64]
+
+
+class Traffic(NamedTuple):
+    """What coflows send on their links.
+
+    Attributes
+    ----------
+    load, used, held : ndarray of float, shape (slots,)
+        The bytes to send, the bytes per second, and the part of these that comes from the share of
+        a queue.
+    """
+
+    load: NDArray[np.float64]
+    used: NDArray[np.float64]
+    held: NDArray[np.float64]
+
+
+class Links(NamedTuple):
+    """The links in use, and one more that is never full.
+
+    Attributes
+    ----------
+    left, share, capacity, dust : ndarray of float, shape (links in use + 1,)
+        Bytes per second: what is left of all, and of the share of a queue; the capacity, without
+        the last link; and the bandwidth below which the link counts as full.
+    """
+
+    left: NDArray[np.float64]
+    share: NDArray[np.float64]
+    capacity: NDArray[np.float64]
+    dust: NDArray[np.float64]
+
+
+class Desk(NamedTuple):
+    """Space for a fill.
+
+    Attributes
+    ----------
+    slots, turns, heap : ndarray of int, shape (most slots of a group,)
+        Slots to fill, their places in turn, and a heap of them.
+    levels : ndarray of float
+        The levels of the heap.
+    """
+
+    slots: NDArray[np.int64]
+    turns: NDArray[np.int64]
+    heap: NDArray[np.int64]
+    levels: NDArray[np.float64]
+
+
+class Senders(NamedTuple):
+    """Flows, group by group.
+
+    Attributes
+    ----------
+    left, rate, floor : ndarray of float
+        Bytes left, the rate, and the bytes left at which the flow counts as ended.
+    place, flow : ndarray of int
+        The place of the coflow in the order, and the position in `flows`.
+    """
+
+    left: NDArray[np.float64]
+    rate: NDArray[np.float64]
+    floor: NDArray[np.float64]
+    place: NDArray[np.int32]
+    flow: NDArray[np.int64]
+
+
+class Filling(NamedTuple):
+    """What is filled, group by group; the links of a group are its slots.
+
+    Attributes
+    ----------
+    links : ndarray of SLOT
+    share, others : ndarray
+        For the flows on each slot, slot by slot: the number of unfinished flows at this place, and
+        the other slots that they cross.
+    wants : ndarray of float, shape (slots,)
+        The number of flows on each slot whose other links all have room.
+    room : ndarray of bool, shape (slots,)
+        Whether the slot itself has room.
+    full_at : ndarray of float, shape (slots,)
+        The level at which the slot was full; inf if it was not, 0 if it has no room.
+    unfrozen, left : ndarray of float, shape (slots,)
+        During a fill: the flows that are not frozen yet, and the bandwidth left for them.
+    turn : ndarray of int, shape (slots,)
+        Each group's slots in the order in which they froze last time.
+    """
+
+    links: NDArray[Any]
+    share: NDArray[np.float64]
+    others: NDArray[np.uint32]
+    wants: NDArray[np.float64]
+    room: NDArray[np.bool_]
+    full_at: NDArray[np.float64]
+    unfrozen: NDArray[np.float64]
+    left: NDArray[np.float64]
+    turn: NDArray[np.int64]
+
+
+class Past(NamedTuple):
+    """The recorded levels and times.
+
+    Attributes
+    ----------
+    seconds, keeps : ndarray of float, shape (groups, instants)
+        The time until the next instant, and the fraction of its bytes that MADD leaves to each
+        flow.
+    since : ndarray of float, shape (groups, instants)
+        The time from which the group has had each of its shares of a queue.
+    held, rest : ndarray of float, shape (slots, instants)
+        The level of each slot in the two fillings: for each share of a queue, which changes rarely,
+        and for each instant.
+    weights : ndarray of float, shape (instants,)
+        Scratch space.
+    """
+
+    seconds: NDArray[np.float64]
+    keeps: NDArray[np.float64]
+    since: NDArray[np.float64]
+    held: NDArray[np.float64]
+    rest: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+class Served(NamedTuple):
+    """The unfinished flows of coflows that are served in order.
+
+    Attributes
+    ----------
+    state : ndarray of STATE, shape (1,)
+    groups, slots, runs : ndarray of GROUP, SLOT, RUN
+        Groups are in service order. The last slot is a dummy that fills up paths shorter than
+        others.
+    link : ndarray of int, shape (slots,)
+        The place of each slot's link in `links`.
+    links : ndarray of int
+        The links in use.
+    traffic : Traffic
+    senders : Senders
+    path, spot : ndarray of int, shape (flows, most links on a path)
+        The slots that each flow crosses, and its places in their lists of members.
+    held, rest : Filling
+        The fillings of the queues' shares, and of what is left after that.
+    past : Past
+    on_links : Links
+    desk : Desk
+    keys, rows : ndarray of int, shape (coflows,)
+        The key and the row of each coflow, in order.
+    turn, queues : ndarray of int, shape (groups,)
+        The groups in the current order of service, and the queue of each; ``coflows`` entries are
+        in use.
+    queue_shares : ndarray of float, shape (queues,)
+    walls : ndarray of int, shape (groups, 2)
+        At most two links that all flows of the group cross, filled up with a link that is never
+        full. While one of them is full, no flow of the group can send.
+    still : ndarray of bool, shape (groups,)
+        Whether the group got nothing in the last step. Each of its flows then has a slot of level 0
+        in both fillings, so the group can be skipped while a wall is full.
+    moving : ndarray of int, shape (groups,)
+        The groups that are not still come first.
+    """
+
+    state: NDArray[Any]
+    groups: NDArray[Any]
+    slots: NDArray[Any]
+    runs: NDArray[Any]
+    link: NDArray[np.uint32]
+    links: NDArray[np.uint32]
+    traffic: Traffic
+    senders: Senders
+    path: NDArray[np.uint32]
+    spot: NDArray[np.uint32]
+    held: Filling
+    rest: Filling
+    past: Past
+    on_links: Links
+    desk: Desk
+    keys: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    turn: NDArray[np.int64]
+    queues: NDArray[np.int64]
+    queue_shares: NDArray[np.float64]
+    walls: NDArray[np.int64]
+    still: NDArray[np.bool_]
+    moving: NDArray[np.int64]
+
+    def __deepcopy__(self, _: dict[int, Any]) -> Served:
+        """Return a copy in which arrays shared by both fillings are still shared."""
+        return _copied(self, {})
+
+
+def _copied(part: Any, copies: dict[tuple[int, int], NDArray[Any]]) -> Any:
+    """Copy nested tuples of arrays; an array that occurs twice is copied once."""
+    if isinstance(part, tuple):
+        each = [_copied(one, copies) for one in part]
+        return type(part)(*each) if hasattr(part, "_fields") else tuple(each)
+    where = part.__array_interface__["data"][0], part.nbytes
+    if where not in copies:
+        copies[where] = part.copy()
+    return copies[where]
+
+
+def no_flows() -> Served:
+    """Return an engine without flows, for use before the first real one exists."""
+    ints, floats, bools = np.empty(0, np.int64), np.empty(0), np.empty(0, np.bool_)
+    links, paths = np.empty(0, np.uint32), np.empty((0, 1), np.uint32)
+    groups, slots, runs = np.empty(0, GROUP), np.empty(0, SLOT), np.empty(0, RUN)
+    filling = Filling(slots, floats, paths, floats, bools, floats, floats, floats, ints)
+    senders = Senders(floats, floats, floats, np.empty(0, np.int32), ints)
+    table = np.empty((0, 1))
+    state = np.zeros(1, STATE)
+    state["joined"] = 1
+    return Served(state, groups, slots, runs, links, links, Traffic(floats, floats, floats),
+                  senders, paths, paths, filling, filling,
+                  Past(table, table, table, table, table, floats),
+                  Links(floats, floats, floats, floats), Desk(ints, ints, ints, floats), ints, ints,
+                  ints, ints, floats, np.empty((0, 2), np.int64), bools, ints)
