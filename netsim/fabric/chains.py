@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.graphs import Graphs, OperationRows
 from netsim.fabric.kernels import chains as kernels
+from netsim.fabric.kernels.graphs import ChainArrays
 from netsim.fabric.pools import Pools, enlarged
 from netsim.fabric.records import CHAIN, COFLOW, IN_GRAPH
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -185,10 +186,10 @@ class Chains:
             self.look()
 
     @property
-    def kernel_view(self) -> tuple[Any, ...]:
-        """The arrays from which the event loop takes the next coflows; see `loop.Tables`."""
-        return (self.of_jobs, self.running, (self.stages, self.coflows), self.pauses,
-                self.graphs.arrays)
+    def kernel_view(self) -> ChainArrays:
+        """The arrays from which the event loop takes the next coflows."""
+        return ChainArrays(self.of_jobs, self.running, self.stages, self.coflows, self.pauses,
+                           self.graphs.arrays)
 
     def look(self) -> None:
         """Find which coflow becomes valid next."""

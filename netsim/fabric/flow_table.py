@@ -229,7 +229,7 @@ class FlowTable:
 
     def make_room_to_join(self, until: float) -> None:
         """As `make_room_for_chains`, with extra room for coflows that join later."""
-        self.make_room_for_chains(until, min(_AHEAD, len(self.coming)))
+        self.make_room_for_chains(until, _AHEAD)
 
     def make_room_for_rows(self) -> None:
         """Make room for one more coflow of each chain."""

@@ -71,14 +71,14 @@ class Graphs:
 
     Attributes
     ----------
-    arrays : Arrays
+    arrays : GraphArrays
     keeps_all : bool
         Whether graphs that begin keep the state of all their iterations, for `computed`.
     """
 
     def __init__(self, jobs: int) -> None:
         none, no_time = np.empty(0, np.int64), np.empty(0)
-        self.arrays = kernels.Arrays(
+        self.arrays = kernels.GraphArrays(
             np.zeros(jobs, GRAPH), np.empty(0, OPERATION), none, none, np.empty(0, STATE), no_time,
             none, none, none, no_time, none, np.zeros(jobs, np.int64), np.zeros(1, GRAPHS))
         self._rows: dict[int, OperationRows] = {}
@@ -98,8 +98,8 @@ class Graphs:
             ended=enlarged(self.arrays.ended, len(of_jobs) + 1))
 
     def begin(self, job: int, rows: OperationRows, iterations: int, now: float,
-              chains: tuple[Any, ...]) -> None:
-        """Begin a job, whose coflows are known to `chains`; see `loop.Tables`."""
+              chains: kernels.ChainArrays) -> None:
+        """Begin a job, whose coflows are known to `chains`."""
         graph = self.arrays.of_jobs[job]
         graph["count"], graph["iterations"] = len(rows.operations), iterations
         graph["finish"] = graph["noticed"] = now
@@ -110,16 +110,16 @@ class Graphs:
             self._place(job)
         else:
             self._lay_out()
-        kernels.start(job, now, (*chains[:4], self.arrays))
+        kernels.start(job, now, chains._replace(graphs=self.arrays))
         self.make_slots(chains)
 
-    def make_slots(self, chains: tuple[Any, ...]) -> bool:
+    def make_slots(self, chains: kernels.ChainArrays) -> bool:
         """Make room for another iteration of graphs that wait for it; return whether any did."""
         waited = False
         while count := int(self.arrays.head["parked"][0]):
             waited = True
             self._lay_out(set(map(kernels.job_of.py_func, self.arrays.parked[:count].tolist())))
-            kernels.resume((*chains[:4], self.arrays))
+            kernels.resume(chains._replace(graphs=self.arrays))
         return waited
 
     # --- room ------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Graphs:
             self._place(job)
             self._copy_iterations(before[job], old, self.arrays.of_jobs[job])
 
-    def _copy_iterations(self, before: Any, old: kernels.Arrays, graph: Any) -> None:
+    def _copy_iterations(self, before: Any, old: kernels.GraphArrays, graph: Any) -> None:
         """Copy the state of the iterations of a job."""
         for iteration in range(graph["kept"], graph["opened"]):
             for name, size in (("state", int(graph["count"])), ("left", 1)):

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.graphs import (
     arrived,
@@ -58,15 +59,15 @@ def follow(gone, chains, now, interval):
     ----------
     gone : ndarray of COFLOW
         The coflows that have completed now, with ``arrives`` set.
-    chains : tuple
-        See `loop.Tables`.
+    chains : ChainArrays
     interval : float
         The observe interval, in seconds.
     """
+    chains = by_reference(chains)
     first = np.inf
     in_graphs = False
     for k in range(len(gone)):
-        chain = chains[0][gone[k].job]
+        chain = chains.of_jobs[gone[k].job]
         if gone[k].waited not in (NEXT_IN_CHAIN, IN_GRAPH):
             continue
         seen = max(observed(gone[k].arrives, interval, now), now)
@@ -74,17 +75,18 @@ def follow(gone, chains, now, interval):
             in_graphs = True
             arrived(gone[k].job, gone[k].order, seen, gone[k].arrives, chains)
         elif chain.emitted < chain.total:
-            chain.due = seen + chains[3][chain.first + chain.emitted % chain.stages]
+            chain.due = seen + chains.pauses[chain.first + chain.emitted % chain.stages]
             first = min(first, chain.due)
-    return min(first, next_begin(chains[4])) if in_graphs else first
+    return min(first, next_begin(chains.graphs)) if in_graphs else first
 
 
 @in_place
 def next_due(chains):
     """Return when the next coflow of a chain or graph becomes valid; inf if none does."""
-    first = next_begin(chains[4])
-    for job in chains[1]:
-        first = min(first, chains[0][job].due)
+    chains = by_reference(chains)
+    first = next_begin(chains.graphs)
+    for job in chains.running:
+        first = min(first, chains.of_jobs[job].due)
     return first
 
 
@@ -97,8 +99,8 @@ def emit(rows, count, jobs, chains, pools, used, until, before, key):
     rows : ndarray of COFLOW
         The first `count` are active.
     jobs : ndarray of JOB, shape (jobs,)
-    chains : tuple
-        See `loop.Tables`. The flows, hops and loads of their coflows are in the same pools.
+    chains : ChainArrays
+        The flows, hops and loads of their coflows are in the same pools.
     pools, used : tuple of ndarray, ndarray of int
         As for `copy_in`.
     before : int
@@ -113,18 +115,19 @@ def emit(rows, count, jobs, chains, pools, used, until, before, key):
     idle : int
         How many of their jobs had no active coflow before.
     """
+    chains = by_reference(chains)
     more, flows, hops, loads = wanted(chains, until, before)
     if (count + more > len(rows) or used[0] + flows > len(pools[0])
             or used[1] + hops > len(pools[1]) or used[2] + loads > len(pools[2])):
         return -1, 0
-    graphs = chains[4]
+    graphs = chains.graphs
     emitted = idle = in_graphs = 0
-    for job in chains[1]:
-        chain = chains[0][job]
+    for job in chains.running:
+        chain = chains.of_jobs[job]
         if job >= before:
             break
         if chain.due <= until:
-            rows[count + emitted] = _next_of(chain, chains[2])
+            rows[count + emitted] = _next_of(chain, chains)
             row = rows[count + emitted]
             row.job, row.order, row.key = job, chain.emitted, key + emitted
             row.waited = NEXT_IN_CHAIN
@@ -158,26 +161,26 @@ def _join(row, begins, jobs, pools, used):
 
 
 @inlined
-def _next_of(chain, stages):
+def _next_of(chain, chains):
     """Return the coflow that a chain sends next."""
-    sends, coflows = stages
-    return coflows[sends[chain.first + chain.emitted % chain.stages]]
+    return chains.coflows[chains.stages[chain.first + chain.emitted % chain.stages]]
 
 
 @in_place
 def wanted(chains, until, before):
     """Return the number of coflows due in jobs before `before`, and of their flows, hops, loads."""
+    chains = by_reference(chains)
     count = flows = hops = loads = 0
-    for job in chains[1]:
-        chain = chains[0][job]
+    for job in chains.running:
+        chain = chains.of_jobs[job]
         if job < before and chain.due <= until:
-            row = _next_of(chain, chains[2])
+            row = _next_of(chain, chains)
             count += 1
             flows += row.flows
             hops += row.hops
             loads += row.loads
-    for k in range(collect(chains[4], until)):
-        code = chains[4].due[k]
+    for k in range(collect(chains.graphs, until)):
+        code = chains.graphs.due[k]
         if job_of(code) < before:
             row = coflow_of(code, chains)
             count += 1

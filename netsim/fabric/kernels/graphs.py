@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.heap import pop, rise, sort
 
-__all__ = ["Arrays", "arrived", "coflow_of", "collect", "forget_first", "job_of",
-           "next_begin", "order_of", "resume", "start", "times_of"]
+__all__ = ["ChainArrays", "GraphArrays", "arrived", "coflow_of", "collect", "forget_first",
+           "job_of", "next_begin", "order_of", "resume", "start", "times_of"]
 
 #: An operation of an iteration of a job is one number: the job, and then, in so many bits, its
 #: place among all operations of all iterations, its *order*.
@@ -24,7 +25,7 @@ _BITS = 40
 _ORDER = (1 << _BITS) - 1
 
 
-class Arrays(NamedTuple):
+class GraphArrays(NamedTuple):
     """All graphs.
 
     Attributes
@@ -66,6 +67,30 @@ class Arrays(NamedTuple):
     head: NDArray[Any]
 
 
+class ChainArrays(NamedTuple):
+    """All jobs that the fabric runs by itself.
+
+    Attributes
+    ----------
+    of_jobs : ndarray of CHAIN, shape (jobs,)
+    running : ndarray of int
+        The jobs with a chain that has not ended, in order.
+    stages : ndarray of int
+        What each stage sends, chain by chain: its place in `coflows`.
+    coflows : ndarray of COFLOW
+    pauses : ndarray of float
+        The seconds before each stage, after the previous one has arrived.
+    graphs : GraphArrays
+    """
+
+    of_jobs: NDArray[Any]
+    running: NDArray[np.int64]
+    stages: NDArray[np.int64]
+    coflows: NDArray[Any]
+    pauses: NDArray[np.float64]
+    graphs: GraphArrays
+
+
 @inlined
 def _code_of(job, order):
     """Return the number of an operation."""
@@ -92,18 +117,12 @@ def _state_of(graph, graphs, order):
 
 @inlined
 def coflow_of(code, chains):
-    """Return the coflow that an operation sends.
-
-    Parameters
-    ----------
-    code : int
-    chains : tuple
-        See `loop.Tables`.
-    """
-    graphs, stages = chains[4], chains[2]
+    """Return the coflow that an operation sends."""
+    graphs = chains.graphs
     graph = graphs.of_jobs[job_of(code)]
     operation = graphs.operations[graph.operations + order_of(code) % graph.count]
-    return stages[1][stages[0][chains[0][job_of(code)].first + operation.sends]]
+    stage = chains.of_jobs[job_of(code)].first + operation.sends
+    return chains.coflows[chains.stages[stage]]
 
 
 @inlined
@@ -157,7 +176,8 @@ def next_begin(graphs):
 @in_place
 def start(job, now, chains):
     """Begin the first iteration of a job."""
-    graphs = chains[4]
+    chains = by_reference(chains)
+    graphs = chains.graphs
     graph = graphs.of_jobs[job]
     _open(graph, graphs, 0)
     waiting = 0
@@ -172,7 +192,7 @@ def start(job, now, chains):
 @in_place
 def arrived(job, order, seen, arrives, chains):
     """Continue a job after the arrival of an operation's coflow, which is noticed at `seen`."""
-    graphs = chains[4]
+    graphs = chains.graphs
     graph = graphs.of_jobs[job]
     graph.finish, graph.noticed = max(graph.finish, arrives), max(graph.noticed, seen)
     _go_through(job, chains, _end(job, order, seen, chains, 0))
@@ -181,7 +201,8 @@ def arrived(job, order, seen, arrives, chains):
 @in_place
 def resume(chains):
     """Continue the parked operations as long as there is room."""
-    graphs = chains[4]
+    chains = by_reference(chains)
+    graphs = chains.graphs
     head = graphs.head[0]
     while head.parked:
         code, at = graphs.parked[head.parked - 1], graphs.parked_at[head.parked - 1]
@@ -196,7 +217,7 @@ def resume(chains):
 @in_place
 def _go_through(job, chains, waiting):
     """End the computations on the stack that send nothing, and those that wait for them."""
-    graphs = chains[4]
+    graphs = chains.graphs
     graph = graphs.of_jobs[job]
     while waiting:
         waiting -= 1
@@ -210,7 +231,7 @@ def _go_through(job, chains, waiting):
 @in_place
 def _end(job, order, at, chains, waiting):
     """End an operation; return how many are on the stack."""
-    graphs = chains[4]
+    graphs = chains.graphs
     graph = graphs.of_jobs[job]
     iteration, k = order // graph.count, order % graph.count
     operation = graphs.operations[graph.operations + k]
@@ -225,7 +246,7 @@ def _end(job, order, at, chains, waiting):
             graphs.parked[head.parked], graphs.parked_at[head.parked] = _code_of(job, order), at
             head.parked += 1
     graphs.left[graph.left + iteration % graph.slots] -= 1
-    _end_iterations(job, graph, graphs, chains[0])
+    _end_iterations(job, graph, graphs, chains.of_jobs)
     return waiting
 
 
@@ -238,7 +259,7 @@ def _has_next(graph, iteration):
 @in_place
 def _unblock_next(job, order, at, chains, waiting):
     """Let operations of the next iteration no longer wait for one that has ended."""
-    graphs = chains[4]
+    graphs = chains.graphs
     graph = graphs.of_jobs[job]
     iteration, k = order // graph.count + 1, order % graph.count
     if iteration == graph.opened:
@@ -266,7 +287,7 @@ def _open(graph, graphs, iteration):
 @in_place
 def _unblock(job, order, at, chains, waiting):
     """Let an operation wait for one less, which has ended at an instant."""
-    graphs = chains[4]
+    graphs = chains.graphs
     state = _state_of(graphs.of_jobs[job], graphs, order)
     state.ready = max(state.ready, at)
     state.blockers -= 1
@@ -276,7 +297,7 @@ def _unblock(job, order, at, chains, waiting):
 @in_place
 def _begin(job, order, chains, waiting):
     """Begin an operation: its coflow will, or else it is put on the stack."""
-    graphs = chains[4]
+    graphs = chains.graphs
     graph, head = graphs.of_jobs[job], graphs.head[0]
     operation = graphs.operations[graph.operations + order % graph.count]
     if operation.sends < 0:

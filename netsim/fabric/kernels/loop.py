@@ -26,6 +26,7 @@ from netsim.fabric.by_reference import (
 )
 from netsim.fabric.kernels import addressed, in_place, inlined
 from netsim.fabric.kernels.chains import GRID_SLACK, arrive, emit, follow, next_due, observed
+from netsim.fabric.kernels.graphs import ChainArrays
 from netsim.fabric.kernels.pools import admit, sort_by_job
 from netsim.fabric.kernels.progress import drop_finished
 from netsim.fabric.records import WAITED
@@ -156,9 +157,7 @@ class Tables(NamedTuple):
         Flows, hops and loads.
     free : ndarray of int
         How much of the pools is in use.
-    chains : (ndarray of CHAIN, ndarray of int, tuple of ndarray, ndarray of float, Arrays)
-        The chains by job, the jobs that have one, the coflows of stages, the pauses before stages,
-        and the graphs.
+    chains : ChainArrays
     coming : ndarray of COFLOW
         Coflows that become valid at times known beforehand, in order of these times.
     finished : ndarray of int
@@ -175,7 +174,7 @@ class Tables(NamedTuple):
     jobs: NDArray[Any]
     pools: tuple[NDArray[Any], ...]
     free: NDArray[np.int64]
-    chains: tuple[Any, ...]
+    chains: ChainArrays
     coming: NDArray[Any]
     finished: NDArray[np.int64]
     done: NDArray[Any]
@@ -351,7 +350,7 @@ def _notice(actor, state, tables):
             state.count -= gone
             state.gone += gone
             state.idle -= idle
-    if chains[4].head[0].parked:
+    if chains.graphs.head[0].parked:
         return PAUSED
     if _next_arrival(state, coming) <= state.now and not _admit(actor, state, tables):
         return FULL
@@ -390,7 +389,7 @@ def _admit(actor, state, tables):
     sort_by_job(rows[first:state.count], tables.finished, tables.done)
     fits = _call(actor, _JOIN, tables, state) == 1.0
     fits &= len(coming) == 0 or state.joined < len(coming)
-    fits &= state.drops == 1 or state.count + max(len(chains[1]), 1) <= len(rows)
+    fits &= state.drops == 1 or state.count + max(len(chains.running), 1) <= len(rows)
     if not fits:  # all have come, so that this is a decision already
         state.decisions += 1
         state.decides = False
