@@ -87,7 +87,7 @@ def by_gamma(coflows: Any, jobs: Any, now: float, order: Any) -> None:
 def by_gamma_of_all(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the effective bottleneck of all their bytes."""
     for c in range(len(coflows)):
-        order.key[c] = coflows[c].alone
+        order.key[c] = coflows[c].nominal_gamma
 
 
 # --- the policies ----------------------------------------------------------------------------
@@ -304,4 +304,4 @@ class SEBF(_Sized):
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
         """Return the gamma of each coflow at full capacities."""
-        return view.gamma if self.key == "remaining" else view.alone
+        return view.gamma if self.key == "remaining" else view.nominal_gamma

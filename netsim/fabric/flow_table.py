@@ -422,7 +422,7 @@ class FlowTable:
         self.serving.end()
         self._spread()
         self._fresh = False
-        longest = max([1, *(int(rows["crosses"].max(initial=1))
+        longest = max([1, *(int(rows["max_hops"].max(initial=1))
                             for rows in (self.coflows, coming, self.chains.live))])
         return self.sharing.take_in(self.rows, len(self.coflows), self.pools.arrays, self.capacity,
                                     longest)

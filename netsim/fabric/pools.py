@@ -100,7 +100,7 @@ class Pools:
         counts = len(demand.hops), len(demand.loads)
         hops[hop:hop + counts[0]], loads[load:load + counts[1]] = demand.hops, demand.loads
         row["hop"], row["hops"], row["load"], row["loads"] = hop, counts[0], load, counts[1]
-        row["crosses"], row["fresh"] = demand.coflows["crosses"], 0
+        row["max_hops"], row["fresh"] = demand.coflows["max_hops"], 0
         self.used += (0, *counts)
 
     def copy_in(self, rows: NDArray[Any], parts: tuple[NDArray[Any], ...]) -> None:

@@ -46,9 +46,10 @@ NEXT_IN_CHAIN, WAITED, TOLD, IN_GRAPH = 1, 2, 3, 4
 #: hold, 1 if the gamma is out of date, 0 if the loads are too. ``finish`` is when the coflow
 #: ends at its present rates, ``last`` when the last of its flows ended, ``start`` when it
 #: first moved (-1: not yet), ``open`` the number of its unfinished flows, ``key`` what
-#: whoever added it knows it by, ``alone`` gamma of all its bytes at nominal capacities, ``order``
-#: its place in its job, ``deadline`` the instant by which it is to finish (inf: none), ``crosses``
-#: the most links that one of its flows crosses, ``longest`` the bytes of its longest flow,
+#: whoever added it knows it by, ``nominal_gamma`` that of all its bytes at nominal capacities,
+#: ``order`` its place in its job, ``deadline`` the instant by which it is to finish (inf: none),
+#: ``max_hops`` the most links that one of its flows crosses, ``longest`` the bytes of its longest
+#: flow,
 #: ``waited`` says who goes on when it has completed: nobody if 0 or `TOLD`, else `NEXT_IN_CHAIN`,
 #: `WAITED` or `IN_GRAPH`; ``split`` the weight that its unfinished flows have together, 0 if each
 #: has its own, ``thinner`` 1 if one has ended since that was split, ``unit`` where `sharing` keeps
@@ -61,8 +62,8 @@ COFLOW = np.dtype([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "
                    ("gamma", "f8"), ("job", "i8"), ("key", "i8"), ("base", "f8"),
                    ("total", "f8"), ("start", "f8"), ("last", "f8"), ("fresh", "i8"),
                    ("load", "i8"), ("loads", "i8"), ("valid", "f8"), ("weight", "f8"),
-                   ("alone", "f8"), ("order", "i8"), ("flow", "i8"), ("flows", "i8"),
-                   ("hop", "i8"), ("hops", "i8"), ("deadline", "f8"), ("crosses", "i8"),
+                   ("nominal_gamma", "f8"), ("order", "i8"), ("flow", "i8"), ("flows", "i8"),
+                   ("hop", "i8"), ("hops", "i8"), ("deadline", "f8"), ("max_hops", "i8"),
                    ("longest", "f8"), ("waited", "i8"), ("split", "f8"), ("thinner", "i8"),
                    ("unit", "i8"), ("overhead", "f8"), ("arrives", "f8"), ("reach", "f8"),
                    ("payload", "f8")], align=True)

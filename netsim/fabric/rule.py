@@ -32,7 +32,7 @@ _LEFTOVER = ("greedy", "maxmin", "none")
 _TIES = ("arrival", "job")
 
 #: Columns that are sizes, and those of what a job has yet to send.
-_SIZES = {"total", "remaining", "gamma", "alone", "longest", "active_gamma",
+_SIZES = {"total", "remaining", "gamma", "nominal_gamma", "longest", "active_gamma",
           "longest_gamma"}
 _AHEAD = {"ahead_s"}
 

@@ -189,12 +189,12 @@ class FabricView:
         return self._sizes(self._rows["gamma"] * self._rows["left"])
 
     @cached_property
-    def alone(self) -> Floats:
+    def nominal_gamma(self) -> Floats:
         """Gamma of all bytes of each coflow at nominal capacities, in seconds. Shape (C,).
 
         NaN if the policy may not know sizes.
         """
-        return self._sizes(self._rows["alone"].copy())
+        return self._sizes(self._rows["nominal_gamma"].copy())
 
     @cached_property
     def longest(self) -> Floats:

@@ -81,7 +81,7 @@ class Coflows:
         for name, known_as in (("begin_s", "valid"), ("start_s", "start"), ("sent_s", "last"),
                                ("finish_s", "arrives"), ("bytes", "payload"),
                                ("wire_bytes", "total"), ("longest_bytes", "longest"),
-                               ("width", "flows"), ("gamma_s", "alone"),
+                               ("width", "flows"), ("gamma_s", "nominal_gamma"),
                                ("deadline_s", "deadline")):
             rows[name] = done[known_as]
         rows["valid_s"] = done["valid"] - done["overhead"]

@@ -50,11 +50,11 @@ def bind(src: Sequence[int], dst: Sequence[int], nbytes: Sequence[float],
             "load": len(loads), "loads": len(used),
             "total": total, "base": total, "payload": sum(payload[f] for f in sending),
             "longest": max((nbytes[f] for f in sending), default=0.0),
-            "crosses": max((len(paths[f]) for f in sending), default=0),
+            "max_hops": max((len(paths[f]) for f in sending), default=0),
             "reach": max((latency[f] for f in sending), default=0.0),
             "arrives": max((latency[f] for f in empty), default=-math.inf),
-            "gamma": gamma, "alone": gamma, "left": 1.0, "weight": 1.0, "fresh": 1, "start": -1.0,
-            "finish": math.inf, "deadline": math.inf})
+            "gamma": gamma, "nominal_gamma": gamma, "left": 1.0, "weight": 1.0, "fresh": 1,
+            "start": -1.0, "finish": math.inf, "deadline": math.inf})
         for f in sending:
             flows.append({"size": nbytes[f], "remaining": nbytes[f], "finish": math.inf,
                           "weight": 1.0, "payload": payload[f], "latency": latency[f],

@@ -500,7 +500,7 @@ class TestFaultsThatWere:
             information = "job-clairvoyant"
 
             def allocate(self, view):
-                seen.append((view.alone[0], view.job_longest_gamma[0]))
+                seen.append((view.nominal_gamma[0], view.job_longest_gamma[0]))
                 return Allocation(shares=np.ones(len(view)))
 
         result = netsim.simulate(NET, [chain(0, [(0, 1, 1)])], allocator=Look, events=[

@@ -83,7 +83,7 @@ def bind_rows(src, dst, nbytes, ptr, links, capacity, stops, coflows, rows, hops
             row.payload += payload[f]
             row.reach = max(row.reach, latency[f])
             row.longest = max(row.longest, nbytes[f])
-            row.crosses = max(row.crosses, ptr[f + 1] - ptr[f])
+            row.max_hops = max(row.max_hops, ptr[f + 1] - ptr[f])
             for h in range(ptr[f], ptr[f + 1]):
                 hops[hop].link = links[h]
                 hops[hop].slot = slot_of[links[h]]
@@ -91,7 +91,7 @@ def bind_rows(src, dst, nbytes, ptr, links, capacity, stops, coflows, rows, hops
         row.flows = row.open = flow - row.flow
         row.hops = hop - row.hop
         row.base = row.total
-        row.gamma = row.alone = _bottleneck(loads[row.load:load], capacity)
+        row.gamma = row.nominal_gamma = _bottleneck(loads[row.load:load], capacity)
         row.start = -1.0
         row.finish = row.deadline = np.inf
         row.left = row.weight = 1.0

@@ -151,7 +151,7 @@ def _groups(coflows, order):
         group.first = count
         count += row.open
         group.stop = count
-        longest = max(longest, row.crosses)
+        longest = max(longest, row.max_hops)
     return groups, longest
 
 

@@ -49,7 +49,7 @@ def maxmin(coflows, flows, hops, capacity, weights):
     """
     longest = 1
     for c in range(len(coflows)):
-        longest = max(longest, coflows[c].crosses)
+        longest = max(longest, coflows[c].max_hops)
     path = np.full((len(weights), longest), len(capacity), np.uint32)
     i = 0
     for c in range(len(coflows)):

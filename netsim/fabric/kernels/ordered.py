@@ -100,7 +100,7 @@ def fill(coflows, flows, hops, loads, order, capacity, left, rates):
     offset = _offsets(coflows)
     for c in order:
         row = coflows[c]
-        path = np.full((row.open, row.crosses), row.loads, np.uint32)
+        path = np.full((row.open, row.max_hops), row.loads, np.uint32)
         wants = np.zeros(row.open)
         i = 0
         for f in range(row.flow, row.flow + row.flows):
@@ -114,7 +114,7 @@ def fill(coflows, flows, hops, loads, order, capacity, left, rates):
         more = fill_paths(path, wants, left[loads["link"][row.load:row.load + row.loads]])
         rates[offset[c]:offset[c + 1]] += more
         for i in range(len(path)):
-            for h in range(row.crosses):
+            for h in range(row.max_hops):
                 if path[i, h] < row.loads:
                     left[loads[row.load + path[i, h]].link] -= more[i]
 

@@ -29,7 +29,7 @@ __all__ = ["ALL", "COFLOWS", "JOBS", "NO_ORDER", "NO_RULE", "OTHERS", "SIGNATURE
 COFLOWS = np.dtype([("job", "i8"), ("id", "i8"), ("order", "i8"), ("width", "i8"),
                     ("flow_count", "i8"), ("valid_s", "f8"), ("weight", "f8"),
                     ("deadline_s", "f8"), ("sent", "f8"), ("total", "f8"), ("remaining", "f8"),
-                    ("gamma", "f8"), ("alone", "f8"), ("longest", "f8")], align=True)
+                    ("gamma", "f8"), ("nominal_gamma", "f8"), ("longest", "f8")], align=True)
 JOBS = np.dtype([("active", "i8"), ("completed", "i8"), ("arrival_s", "f8"), ("attained", "f8"),
                  ("active_gamma", "f8"), ("longest_gamma", "f8"), ("ahead_s", "f8")], align=True)
 
@@ -105,7 +105,7 @@ class Reads(NamedTuple):
     total: bool
     remaining: bool
     gamma: bool
-    alone: bool
+    nominal_gamma: bool
     longest: bool
     active: bool
     completed: bool
@@ -368,8 +368,8 @@ def _show(ruled, coflows, jobs):
             to.remaining = row.base * row.left
         if reads.gamma:
             to.gamma = row.gamma * row.left
-        if reads.alone:
-            to.alone = row.alone
+        if reads.nominal_gamma:
+            to.nominal_gamma = row.nominal_gamma
         if reads.longest:
             to.longest = row.longest
         job, its = jobs[row.job], ruled.jobs[row.job]

@@ -94,7 +94,7 @@ def _senders(coflows, flows, hops, order, groups):
     index = np.empty(count, np.int64)
     longest, places = 1, 0
     for c in order:
-        longest = max(longest, coflows[c].crosses)
+        longest = max(longest, coflows[c].max_hops)
         places += coflows[c].loads
     path = np.full((count, longest), places, np.uint32)
     i = 0

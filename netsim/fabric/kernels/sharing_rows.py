@@ -33,7 +33,7 @@ def add_coflows(parts, coflows, flows, hops):
         first -= 1
     for c in range(first, len(coflows)):
         coflow = coflows[c]
-        if coflow.crosses > parts.path.shape[1]:
+        if coflow.max_hops > parts.path.shape[1]:
             return False
         unit = NONE
         if coflow.split > 0.0:
