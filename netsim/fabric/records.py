@@ -49,15 +49,14 @@ NEXT_IN_CHAIN, WAITED, TOLD, IN_GRAPH = 1, 2, 3, 4
 #: whoever added it knows it by, ``nominal_gamma`` that of all its bytes at nominal capacities,
 #: ``order`` its place in its job, ``deadline`` the instant by which it is to finish (inf: none),
 #: ``max_hops`` the most links that one of its flows crosses, ``longest`` the bytes of its longest
-#: flow,
-#: ``waited`` says who goes on when it has completed: nobody if 0 or `TOLD`, else `NEXT_IN_CHAIN`,
-#: `WAITED` or `IN_GRAPH`; ``split`` the weight that its unfinished flows have together, 0 if each
-#: has its own, ``thinner`` 1 if one has ended since that was split, ``unit`` where `sharing` keeps
-#: what each of them has of it. The coflow begins, and is ``valid`` for policies, ``overhead``
-#: seconds after its stage is. ``arrives`` is the arrival of its messages without bytes (-inf if
-#: there are none), and that of all its flows once it has completed; ``reach`` is the longest
-#: latency of a flow, ``payload`` the bytes of all without headers. What each decision reads comes
-#: first, side by side.
+#: flow, ``waited`` says who goes on when it has completed: nobody if 0 or `TOLD`, else
+#: `NEXT_IN_CHAIN`, `WAITED` or `IN_GRAPH`; ``split`` the weight that its unfinished flows have
+#: together, 0 if each has its own, ``thinner`` 1 if one has ended since that was split, ``unit``
+#: where `sharing` keeps what each of them has of it. The coflow begins, and is ``valid`` for
+#: policies, ``overhead`` seconds after its stage is. ``arrives`` is the arrival of its messages
+#: without bytes (-inf if there are none), and that of all its flows once it has completed;
+#: ``reach`` is the longest latency of a flow, ``payload`` the bytes of all without headers. What
+#: each decision reads comes first, side by side.
 COFLOW = np.dtype([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "i8"),
                    ("gamma", "f8"), ("job", "i8"), ("key", "i8"), ("base", "f8"),
                    ("total", "f8"), ("start", "f8"), ("last", "f8"), ("fresh", "i8"),
@@ -120,13 +119,15 @@ GRAPHS = np.dtype([("begins", "i8"), ("due", "i8"), ("parked", "i8"), ("ended", 
 #: ``ended`` flows have ended, and there were ``decisions``. ``finished`` coflows have completed
 #: and are not noticed yet. The loop ``goes_on`` past coflow events and ``drops`` rows that have
 #: completed, or it ``only_moves`` bytes until ``notice``; ends within a few roundings count as
-#: ``together``. ``decides`` says that the next rates are a decision. ``reason`` is why the loop
-#: has stopped, ``link`` one that is overloaded. It ``shows`` that coflows have come, begun or
-#: ended, or a decision; where someone follows ``stepwise``, it is held then.
+#: ``together``, in the next step those within ``slack`` seconds. ``decides`` says that the next
+#: rates are a decision. ``reason`` is why the loop has stopped, ``link`` one that is overloaded. It
+#: ``shows`` that coflows have come, begun or ended, or a decision; where someone follows
+#: ``stepwise``, it is held then.
 LOOP = np.dtype([("now", "f8"), ("dt", "f8"), ("end", "f8"), ("crossing", "f8"), ("until", "f8"),
                  ("interval", "f8"), ("notice", "f8"), ("due", "f8"), ("told", "f8"),
-                 ("pause", "i8"), ("count", "i8"), ("key", "i8"), ("joined", "i8"), ("idle", "i8"),
-                 ("gone", "i8"), ("ended", "i8"), ("decisions", "i8"), ("finished", "i8"),
+                 ("slack", "f8"), ("pause", "i8"), ("count", "i8"), ("key", "i8"),
+                 ("joined", "i8"), ("idle", "i8"), ("gone", "i8"), ("ended", "i8"),
+                 ("decisions", "i8"), ("finished", "i8"),
                  ("goes_on", "i8"), ("drops", "i8"), ("only_moves", "i8"), ("together", "i8"),
                  ("decides", "i8"), ("reason", "i8"), ("link", "i8"), ("bound", "f8"),
                  ("shows", "i8"), ("stepwise", "i8")], align=True)

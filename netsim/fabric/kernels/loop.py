@@ -54,6 +54,9 @@ NOTICE_SLACK = 1.001 * GRID_SLACK
 #: - CROSSES: a coflow is about to cross its limit
 WAITS, ASKS, PAUSED, FULL, REDO, REFUSED, HELD, SHOWS, POLICY, CROSSES = range(10)
 
+#: The loop has not stopped.
+_GOES = -1
+
 #: The reasons for which the loop is held: it resumes from where it is.
 KEPT = (HELD, SHOWS, CROSSES)
 
@@ -277,51 +280,71 @@ def _loop(actor, state, tables):
 
 @inlined
 def _go_on(actor, state, tables):
-    coming = tables.coming
-    # To find the end again might look at other flows, which has other roundings.
-    found = state.reason in KEPT
-    while True:
-        if not found:
-            if state.now >= state.notice and not state.only_moves:
-                why = _notice(actor, state, tables)
-                if why != WAITS:
-                    return why
-            if _is_to_pause(state):
-                return PAUSED
-            _call(actor, _FIND_END, tables, state)
-            shows, state.shows = state.shows, 0
-            if shows and state.stepwise:
-                return SHOWS
-        found = False
-        together = state.together
-        if state.notice == np.inf:
-            if state.drops and state.gone + state.count > len(tables.done):
-                return FULL
-            arrival = _next_arrival(state, coming)
-            joins = max(_observed(arrival, state), arrival)
-            noticed = min(_observed(state.end, state), joins)
-            state.crossing = state.now + _call(actor, _CROSSING_IN, tables, state)
-            crosses = state.crossing <= state.end and state.crossing < joins
-            if noticed >= state.bound or (noticed == np.inf and not crosses):
-                return WAITS
-            if crosses:
-                return CROSSES
-            if noticed >= state.until:
-                return HELD
-            state.notice = noticed
-            together |= arrival <= state.end
-        # The time to an end is not the difference of two instants, which has their roundings.
-        at, dt = state.end, state.dt
-        slack = _roundings(at) if together else 0.0
-        if state.notice <= at:
-            at = state.notice
-            dt = state.dt if at == state.end else at - state.now
-            slack = max(slack, NOTICE_SLACK * state.interval)
-        _call(actor, _ADVANCE, tables, state, dt, at, slack)
-        state.now = at
-        if state.only_moves and at >= state.notice:
-            state.crossing = at + _call(actor, _CROSSING_IN, tables, state)
-            return ASKS
+    """Go from event to event; return why the loop stops."""
+    # If it was held, to find the end again might look at other flows, which has other roundings.
+    why = _GOES if state.reason in KEPT else _begin_step(actor, state, tables)
+    while why == _GOES:
+        why = _look_ahead(actor, state, tables)
+        if why == _GOES:
+            why = _advance(actor, state, tables)
+        if why == _GOES:
+            why = _begin_step(actor, state, tables)
+    return why
+
+
+@inlined
+def _begin_step(actor, state, tables):
+    """React to what has happened if it is noticed now, and find when the next flow ends."""
+    if state.now >= state.notice and not state.only_moves:
+        why = _notice(actor, state, tables)
+        if why != WAITS:
+            return why
+    if _is_to_pause(state):
+        return PAUSED
+    _call(actor, _FIND_END, tables, state)
+    shows, state.shows = state.shows, 0
+    return SHOWS if shows and state.stepwise else _GOES
+
+
+@inlined
+def _look_ahead(actor, state, tables):
+    """Find when the next event is noticed, unless one has happened that is not noticed yet."""
+    together = state.together
+    if state.notice == np.inf:
+        if state.drops and state.gone + state.count > len(tables.done):
+            return FULL
+        arrival = _next_arrival(state, tables.coming)
+        joins = max(_observed(arrival, state), arrival)
+        noticed = min(_observed(state.end, state), joins)
+        state.crossing = state.now + _call(actor, _CROSSING_IN, tables, state)
+        crosses = state.crossing <= state.end and state.crossing < joins
+        if noticed >= state.bound or (noticed == np.inf and not crosses):
+            return WAITS
+        if crosses:
+            return CROSSES
+        if noticed >= state.until:
+            return HELD
+        state.notice = noticed
+        together |= arrival <= state.end
+    state.slack = _roundings(state.end) if together else 0.0
+    return _GOES
+
+
+@inlined
+def _advance(actor, state, tables):
+    """Move bytes until the next end, or until an event is noticed."""
+    # The time to an end is not the difference of two instants, which has their roundings.
+    at, dt, slack = state.end, state.dt, state.slack
+    if state.notice <= at:
+        at = state.notice
+        dt = state.dt if at == state.end else at - state.now
+        slack = max(slack, NOTICE_SLACK * state.interval)
+    _call(actor, _ADVANCE, tables, state, dt, at, slack)
+    state.now = at
+    if state.only_moves and at >= state.notice:
+        state.crossing = at + _call(actor, _CROSSING_IN, tables, state)
+        return ASKS
+    return _GOES
 
 
 @inlined

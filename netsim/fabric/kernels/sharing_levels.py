@@ -36,7 +36,7 @@ _ATTEMPTS = 4
 #: Where more links than this prove wrong at once, a guess is not worth correcting.
 _MOST_WRONG = 16
 
-#: How often links of a guess change places, per link, before they are merged: most are in order.
+#: How often links of a guess may change places, per link: most are in order.
 _MOVES = 8
 
 #: A link that shares flows with one in so many others is taken from the table.
@@ -73,7 +73,10 @@ def find_levels(parts, capacity):
     for _ in range(_ATTEMPTS):
         if row.frozen == 0 or row.wrong > _MOST_WRONG:  # nothing to go by
             break
-        _follow(_guess(parts), parts, capacity)
+        count = _guess(parts)
+        if count == 0:
+            break
+        _follow(parts.order[:count], parts, capacity)
         if not row.stale:
             return
     for link in range(len(parts.links)):
@@ -94,7 +97,7 @@ def _forget_joined(parts):
 
 @inlined
 def _guess(parts):
-    """Return the links that will probably freeze, in their probable order.
+    """Write the links that will probably freeze to `order`; return their number, 0 without a guess.
 
     The order is that of the last fill, except for links that flows have joined: of their levels,
     only a lower bound is known. All links are reset to not full.
@@ -114,10 +117,7 @@ def _guess(parts):
             guess[count], levels[count] = link, links[link].least
             count += 1
     _forget_joined(parts)
-    guess, levels = guess[:count], levels[:count]
-    if not _insert(guess, levels):
-        _merge(guess, levels, parts.spare[:count], parts.spared[:count])
-    return guess
+    return count if _insert(guess[:count], levels[:count]) else 0
 
 
 @in_place
@@ -135,26 +135,6 @@ def _insert(guess, levels):
         if moves < 0:
             return False
     return True
-
-
-@inlined
-def _merge(guess, levels, guessed, known):
-    """Sort links by level, stably, by merging, with space for both."""
-    width = 1
-    while width < len(guess):
-        for k in range(len(guess)):
-            guessed[k], known[k] = guess[k], levels[k]
-        for first in range(0, len(guess), 2 * width):
-            middle, stop = min(first + width, len(guess)), min(first + 2 * width, len(guess))
-            one, two = first, middle
-            for at in range(first, stop):
-                if one < middle and (two == stop or known[one] <= known[two]):
-                    guess[at], levels[at] = guessed[one], known[one]
-                    one += 1
-                else:
-                    guess[at], levels[at] = guessed[two], known[two]
-                    two += 1
-        width *= 2
 
 
 @in_place

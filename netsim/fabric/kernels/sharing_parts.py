@@ -105,11 +105,10 @@ class Parts(NamedTuple):
         them, and the level at which a link was full, inf if it was not.
     still : ndarray of bool, shape (classes,)
         During a fill of links that paths of more than two links cross: whether a class still grows.
-    order, spare : ndarray of int, shape (links + 1,)
-        During a fill: the links in the order in which they will freeze, and space to sort them.
-    levels, spared : ndarray of float, shape (links + 1,)
-        The levels at which they will, and space to sort them. During a repair, ``levels`` are those
-        of the links in ``queue``.
+    order : ndarray of int, shape (links + 1,)
+        During a fill: the links in the order in which they will freeze.
+    levels : ndarray of float, shape (links + 1,)
+        The levels at which they will; during a repair, those of the links in ``queue``.
     classes_left : ndarray of int, shape (links + 1,)
         During a fill: the number of classes that still grow, if weights are not all 1.
     share, unit, place, others : ndarray
@@ -164,9 +163,7 @@ class Parts(NamedTuple):
     full_at: NDArray[np.float64]
     still: NDArray[np.bool_]
     order: NDArray[np.int64]
-    spare: NDArray[np.int64]
     levels: NDArray[np.float64]
-    spared: NDArray[np.float64]
     classes_left: NDArray[np.int64]
     share: NDArray[np.float64]
     unit: NDArray[np.int64]
@@ -231,8 +228,8 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
     in_table = len(flows) if side else 0
     return Parts(
         state, links, np.zeros(count + 1), left, np.full(count + 1, np.inf),
-        np.empty(size, np.bool_), np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
-        np.empty(count + 1), np.empty(count + 1), np.zeros(count + 1, np.int64),
+        np.empty(size, np.bool_), np.empty(count + 1, np.int64), np.empty(count + 1),
+        np.zeros(count + 1, np.int64),
         np.empty(places), np.empty(places, np.int64), np.empty(places, np.int64),
         np.full((places, max(longest - 1, 1)), count, np.uint32),
         np.empty(size + units), np.zeros((side, side)),
