@@ -280,7 +280,7 @@ class EventLoop:
         self.now = now
         self._state[0] = _State(
             now=now, dt=0.0, end=now, crossing=np.inf, until=until, interval=self.interval,
-            slack=0.0, notice=notice, due=table.chains.next_due if goes_on else np.inf, told=now,
+            notice=notice, due=table.chains.next_due if goes_on else np.inf, told=now,
             pause=self._pause, count=len(table.coflows), key=table.last_key + 1, joined=0, idle=0,
             gone=0, ended=0, decisions=0, finished=0, goes_on=goes_on, drops=drops,
             only_moves=only_moves, together=together, decides=decides, reason=WAITS, link=-1,

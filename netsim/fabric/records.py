@@ -119,13 +119,13 @@ GRAPHS = np.dtype([("begins", "i8"), ("due", "i8"), ("parked", "i8"), ("ended", 
 #: ``ended`` flows have ended, and there were ``decisions``. ``finished`` coflows have completed
 #: and are not noticed yet. The loop ``goes_on`` past coflow events and ``drops`` rows that have
 #: completed, or it ``only_moves`` bytes until ``notice``; ends within a few roundings count as
-#: ``together``, in the next step those within ``slack`` seconds. ``decides`` says that the next
+#: ``together``. ``decides`` says that the next
 #: rates are a decision. ``reason`` is why the loop has stopped, ``link`` one that is overloaded. It
 #: ``shows`` that coflows have come, begun or ended, or a decision; where someone follows
 #: ``stepwise``, it is held then.
 LOOP = np.dtype([("now", "f8"), ("dt", "f8"), ("end", "f8"), ("crossing", "f8"), ("until", "f8"),
                  ("interval", "f8"), ("notice", "f8"), ("due", "f8"), ("told", "f8"),
-                 ("slack", "f8"), ("pause", "i8"), ("count", "i8"), ("key", "i8"),
+                 ("pause", "i8"), ("count", "i8"), ("key", "i8"),
                  ("joined", "i8"), ("idle", "i8"), ("gone", "i8"), ("ended", "i8"),
                  ("decisions", "i8"), ("finished", "i8"),
                  ("goes_on", "i8"), ("drops", "i8"), ("only_moves", "i8"), ("together", "i8"),

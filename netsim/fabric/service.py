@@ -48,8 +48,8 @@ class PriorityService:
         If the arrays do not fit each other.
     """
 
-    __slots__ = ("backfill", "by_size", "limit", "order", "primary", "queue", "queue_shares",
-                 "served")
+    __slots__ = ("backfill", "by_size", "for_kernels", "limit", "order", "primary", "queue",
+                 "queue_shares")
 
     def __init__(self, order: ArrayLike, *, primary: str = "none", backfill: str = "none",
                  queue: ArrayLike | None = None, queue_shares: ArrayLike | None = None,
@@ -71,8 +71,8 @@ class PriorityService:
         self.limit = (np.full(count, np.inf) if limit is None
                       else np.ascontiguousarray(limit, np.float64))
         self._check(count)
-        self.served = kinds.Service(self.order, *kinds_of(primary, backfill), self.queue,
-                                    self.queue_shares, self.limit)
+        self.for_kernels = kinds.Service(self.order, *kinds_of(primary, backfill), self.queue,
+                                         self.queue_shares, self.limit)
 
     @property
     def flow_by_flow(self) -> bool:

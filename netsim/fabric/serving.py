@@ -45,9 +45,10 @@ class PriorityEngine:
                               service.by_size)
         elif (isinstance(kept, Served) and not kept.state["joined"][0]
               and len(kept.queue_shares) == len(service.queue_shares)):
-            _resume(None, kept, coflows, flows, service.served, interval)
+            _resume(None, kept, coflows, flows, service.for_kernels, interval)
         else:
-            kept = _copy_rows(None, coflows, flows, hops, loads, capacity, service.served, interval)
+            kept = _copy_rows(None, coflows, flows, hops, loads, capacity, service.for_kernels,
+                              interval)
         self._copy = kept
         return kept
 

@@ -27,3 +27,25 @@ def test_flows_that_move(allocator, latency, monkeypatch):
     moved = netsim.simulate(network, MIXED, allocator=policy, record=["coflows", "flows"])
     assert moved.coflows.equals(usual.coflows)
     assert moved.flows.equals(usual.flows)
+
+
+@pytest.mark.parametrize("network", [netsim.big_switch(6, 1.0), netsim.ring(6, 1.0)],
+                         ids=["switch", "ring"])
+def test_wide_coflows_that_move(network, monkeypatch):
+    """Coflows of 40 flows that split a weight move when many of these have ended.
+
+    Every third flow of the ring crosses one link, the others more.
+    """
+    rng = np.random.default_rng(6)
+    jobs = []
+    for k in range(6):
+        src, hop = rng.integers(0, 6, 40), np.where(np.arange(40) % 3, rng.integers(1, 4, 40), 1)
+        flows = netsim.Flows(src, (src + hop) % 6, rng.uniform(1, 9, 40))
+        jobs.append(netsim.JobSpec(k, 25.0 * k, hosts=range(6),
+                                   stages=[netsim.Stage("a", flows)]))
+    usual = netsim.simulate(network, jobs, allocator="coflow-fair", record=["flows"])
+    monkeypatch.setattr(Pools, "have_room", lambda self, wanted: not np.any(wanted))
+    moved = netsim.simulate(network, jobs, allocator="coflow-fair", record=["flows"])
+    assert moved.flows.equals(usual.flows)
+    ended = np.count_nonzero(moved.flows["finish_s"] < jobs[-1].arrival_s)
+    assert 40 < ended < 160

@@ -259,18 +259,34 @@ class Shared(Plain):
     wakes_on = netsim.Event.COFLOW
 
     def allocate(self, view):
-        if self.weights is split:
-            return netsim.Allocation(coflow_weights=1.0 + view.id % 3)
+        if self.weights in OF_COFLOWS:
+            return netsim.Allocation(coflow_weights=OF_COFLOWS[self.weights](view))
         return netsim.Allocation(weights=self.weights(view))
 
 
 def split(view):
     """Weights of coflows over the number of their unfinished flows."""
-    return ((1.0 + view.id % 3) / view.width)[view.coflow]
+    return (OF_COFLOWS[split](view) / view.width)[view.coflow]
 
 
-@pytest.mark.parametrize("weights", [weights_of, lambda view: np.ones(view.flows), split],
-                         ids=["weighted", "plain", "split"])
+def uneven(view):
+    """As `split`, with weights of which sums are rounded, up to 20,000 times another."""
+    return (OF_COFLOWS[uneven](view) / view.width)[view.coflow]
+
+
+OF_COFLOWS = {split: lambda view: 1.0 + view.id % 3, uneven: lambda view: 7.3 ** (view.id % 6) / 3}
+
+
+def agrees_with_plain(network, jobs, weights):
+    """Check that coflows begin and end as plain Python says."""
+    fast, slow = (netsim.simulate(network, jobs, allocator=policy(weights))
+                  for policy in (Shared, Plain))
+    for column in ("start_s", "finish_s"):
+        np.testing.assert_allclose(fast.coflows[column], slow.coflows[column], rtol=1e-9)
+
+
+@pytest.mark.parametrize("weights", [weights_of, lambda view: np.ones(view.flows), split, uneven],
+                         ids=["weighted", "plain", "split", "uneven"])
 @pytest.mark.parametrize("network", [
     netsim.big_switch(12, [1.0 + h % 3 for h in range(12)]), netsim.fat_tree(4, 1.0),
     netsim.leaf_spine(3, 2, 4, 1.0, oversubscription=3), netsim.ring(12, 1.0),
@@ -292,10 +308,43 @@ def test_sharing_is_what_the_reference_gives(network, weights, seed, crowd):
                              np.round(sizes) if seed % 2 else sizes)
         jobs.append(netsim.JobSpec(k, float(arrival), hosts=range(12),
                                    stages=[netsim.Stage("s", flows)]))
-    fast, slow = (netsim.simulate(network, jobs, allocator=policy(weights))
-                  for policy in (Shared, Plain))
-    for column in ("start_s", "finish_s"):
-        np.testing.assert_allclose(fast.coflows[column], slow.coflows[column], rtol=1e-9)
+    agrees_with_plain(network, jobs, weights)
+
+
+@pytest.mark.parametrize("hosts", [3, 12])
+def test_heavy_coflows_leave_no_traces_of_their_weights(hosts):
+    """Six coflows of 60 flows, of weights up to 20,000 times another, many on each path.
+
+    The heavy ones are short. After them, sums of weights on links are those of light ones.
+    """
+    rng = np.random.default_rng(hosts)
+    jobs = []
+    for k in range(6):
+        flows = netsim.Flows(rng.integers(0, hosts, 60), rng.integers(0, hosts, 60),
+                             rng.uniform(1, 9, 60) / (1 + k))
+        jobs.append(netsim.JobSpec(k, k / 8, hosts=range(hosts),
+                                   stages=[netsim.Stage("s", flows)]))
+    agrees_with_plain(netsim.big_switch(hosts, 1.0), jobs, uneven)
+
+
+def test_an_order_of_links_that_turns_round():
+    """Of 64 hosts, the first send and get least, until 2,000 more flows make them the busiest."""
+    hosts, rng = 64, np.random.default_rng(3)
+    often = (1.0 + np.arange(hosts)) / np.arange(1, hosts + 1).sum()
+    jobs = []
+    for k, parts in enumerate((often, often[::-1])):
+        ends = rng.choice(hosts, (2, 1000 + 1000 * k), p=parts)
+        flows = netsim.Flows(*ends, rng.uniform(50, 90, ends.shape[1]))
+        jobs.append(netsim.JobSpec(k, float(k), hosts=range(hosts),
+                                   stages=[netsim.Stage("s", flows)]))
+    left = []
+    for policy in (Shared, Plain):
+        sim = netsim.Simulation(netsim.big_switch(hosts, 1.0), jobs,
+                                allocator=policy(lambda view: np.ones(view.flows)))
+        sim.run(until=3.0)
+        left.append(sim.view().flow_remaining)
+    assert len(left[0]) > 2900
+    np.testing.assert_allclose(*left, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("network", "first", "repaired"), [
@@ -326,7 +375,9 @@ def test_links_are_filled_in_the_last_order_or_levels_repaired(network, first, r
     sim = netsim.Simulation(network, jobs, allocator="maxmin")
     for until in np.arange(0.6, 15):
         sim.run(until=until)
-        assert (made[-1].state["frozen"][0] == 0) == repaired
+        parts = made[-1]
+        assert (parts.state["frozen"][0] == 0) == repaired
+        assert parts.state["used"][0] == np.sum(parts.links["stop"] > parts.links["first"])
     assert len(made) == 1
     fast = sim.run().result()
     slow = netsim.simulate(network, jobs, allocator=Plain(lambda view: np.ones(view.flows)))
@@ -346,11 +397,11 @@ def many_at_once():
         src, dst = pairs // (network.hosts - 1), pairs % (network.hosts - 1)
         flows = netsim.Flows(src, dst + (dst >= src), rng.uniform(0.1, 3, count))
         jobs.append(netsim.JobSpec(k, arrival, hosts=range(network.hosts),
-                                   stages=[netsim.Stage("s", flows)]))
+                                   stages=[netsim.Stage("s", flows, weight=1.0 + k % 3)]))
     return network, jobs
 
 
-@pytest.mark.parametrize("allocator", ["maxmin", "coflow-fair"])
+@pytest.mark.parametrize("allocator", ["maxmin", "maxmin:weights=coflow", "coflow-fair"])
 def test_what_is_far_from_its_end_is_caught_up_with(allocator, monkeypatch):
     """In a stretch, flows far from their ends are passed over, and what they sent is summed up.
 

@@ -33,7 +33,7 @@ from netsim.fabric.kernels.loop import (
 )
 from netsim.fabric.kernels.progress import mark_started
 
-__all__ = ["Greedy", "begin", "resume"]
+__all__ = ["begin", "resume"]
 
 #: A copy is made anew once more than one in so many of its flows has ended.
 _MOST_GONE = 3

@@ -21,7 +21,7 @@ STALE, MOVED = 1, 2
 #: Bytes per second of the link that fills up paths shorter than others: more than is ever used.
 _PLENTY = 1e300
 
-#: The copy as a whole: how many flows are ``moving``; how many have ``gone``, and how many of these
+#: The copy as a whole: how many flows are ``moving``; how many have ``gone``, and how many more
 #: have ``ended`` in the last step, and are still listed as moving; whether flows go ``by_size``,
 #: that is, by the bytes that they have left; on how many links rates are ``changing``.
 _STATE = np.dtype([("moving", "i8"), ("gone", "i8"), ("ended", "i8"), ("by_size", "i8"),

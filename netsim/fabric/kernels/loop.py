@@ -1,9 +1,9 @@
 """The event loop: runs from event to event, ahead of SimPy's clock, until Python is needed.
 
 Each form of an allocation has an engine, a NamedTuple of arrays that holds the rates and updates
-them: `sharing.Parts` for weights, `serving.Served` and `greedy_rows.Greedy` for a service in order,
-`rules.Ruled` for shares by a compiled rule or a Python policy. The loop itself is the same for all:
-each engine registers its own version of the seven functions below.
+them: `sharing_parts.Parts` for weights, `serving_parts.Served` and `greedy_rows.Greedy` for a
+service in order, `rules.Ruled` for shares by a compiled rule or a Python policy. The loop itself is
+the same for all: each engine registers its own version of the seven functions below.
 """
 
 from __future__ import annotations
@@ -282,14 +282,18 @@ def _loop(actor, state, tables):
 def _go_on(actor, state, tables):
     """Go from event to event; return why the loop stops."""
     # If it was held, to find the end again might look at other flows, which has other roundings.
-    why = _GOES if state.reason in KEPT else _begin_step(actor, state, tables)
-    while why == _GOES:
-        why = _look_ahead(actor, state, tables)
-        if why == _GOES:
-            why = _advance(actor, state, tables)
-        if why == _GOES:
+    begun = state.reason in KEPT
+    why, slack = _GOES, 0.0
+    while True:
+        if not begun:
             why = _begin_step(actor, state, tables)
-    return why
+        begun = False
+        if why == _GOES:
+            why, slack = _look_ahead(actor, state, tables)
+        if why == _GOES:
+            why = _advance(actor, state, tables, slack)
+        if why != _GOES:
+            return why
 
 
 @inlined
@@ -308,33 +312,40 @@ def _begin_step(actor, state, tables):
 
 @inlined
 def _look_ahead(actor, state, tables):
-    """Find when the next event is noticed, unless one has happened that is not noticed yet."""
+    """Find when the next event is noticed, unless one has happened that is not noticed yet.
+
+    Returns
+    -------
+    why : int
+        Why the loop stops, or `_GOES`.
+    slack : float
+        Within how many seconds of the next event flows end with it.
+    """
     together = state.together
     if state.notice == np.inf:
         if state.drops and state.gone + state.count > len(tables.done):
-            return FULL
+            return FULL, 0.0
         arrival = _next_arrival(state, tables.coming)
         joins = max(_observed(arrival, state), arrival)
         noticed = min(_observed(state.end, state), joins)
         state.crossing = state.now + _call(actor, _CROSSING_IN, tables, state)
         crosses = state.crossing <= state.end and state.crossing < joins
         if noticed >= state.bound or (noticed == np.inf and not crosses):
-            return WAITS
+            return WAITS, 0.0
         if crosses:
-            return CROSSES
+            return CROSSES, 0.0
         if noticed >= state.until:
-            return HELD
+            return HELD, 0.0
         state.notice = noticed
         together |= arrival <= state.end
-    state.slack = _roundings(state.end) if together else 0.0
-    return _GOES
+    return _GOES, _roundings(state.end) if together else 0.0
 
 
 @inlined
-def _advance(actor, state, tables):
+def _advance(actor, state, tables, slack):
     """Move bytes until the next end, or until an event is noticed."""
     # The time to an end is not the difference of two instants, which has their roundings.
-    at, dt, slack = state.end, state.dt, state.slack
+    at, dt = state.end, state.dt
     if state.notice <= at:
         at = state.notice
         dt = state.dt if at == state.end else at - state.now

@@ -21,8 +21,8 @@ from netsim.fabric.kernels.serving_fill import fill, see_room
 from netsim.fabric.kernels.serving_parts import GREEDY, MADD, MAXMIN, QUEUES, Served
 from netsim.fabric.kernels.serving_progress import (
     advance,
+    advance_run,
     crossing_in,
-    may_end,
     note_least,
     settle,
     soonest,
@@ -68,7 +68,7 @@ def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished,
         group = served.groups[k]
         for r in range(group.run, group.run + group.runs):
             run = served.runs[r]
-            if may_end(served, run, dt, slack):
+            if advance_run(served, run, dt, slack):
                 for i in range(run.first, run.stop):
                     if left[i] <= (floor[i] + rate[i] * slack if eager else floor[i]):
                         _end(served, i, coflows, pools[0], now, state, finished)
@@ -191,6 +191,7 @@ def _is_passed_over(served, k, left):
 def _backfill(served, group):
     """Give a group its part of what is left, and set the rates of its flows or their bounds."""
     state, left = served.state[0], served.on_links.left
+    # As of the last step: if it got nothing of the rest then, nor gets any now, rates are the same.
     stays = state.primary == QUEUES and not state.eager and not (group.anew or group.gains)
     if state.backfill == MAXMIN:
         group.gains = fill(served, group, served.rest, left)

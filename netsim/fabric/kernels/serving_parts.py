@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GREEDY", "GROUP", "INSTANTS", "MADD", "MAXMIN", "NOBODY", "QUEUES", "RUN", "SLOT",
-           "STATE", "Desk", "Filling", "Links", "Past", "Senders", "Served", "Service", "Traffic",
+__all__ = ["GREEDY", "GROUP", "INSTANTS", "MADD", "MAXMIN", "NOBODY", "QUEUES", "RUN", "SERVING",
+           "SLOT", "Desk", "Filling", "Links", "Past", "Senders", "Served", "Service", "Traffic",
            "no_flows"]
 
 #: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
@@ -23,7 +23,6 @@ NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
 #: instant of slots that follow each other does not fall on the same few places of the cache.
 INSTANTS = 72
 
-
 #: The engine as a whole.
 #:
 #: - primary, backfill: what comes first, and who gets the rest
@@ -33,8 +32,8 @@ INSTANTS = 72
 #: - reached: whether a group that stands still has reached its limit
 #: - stale: whether coflows have come or gone, so that the copy is out of date; ``joined``: whether
 #:   some have come that it does not have
-STATE = np.dtype([(name, "i8") for name in ("primary", "backfill", "eager", "gone", "coflows",
-                                            "fresh", "moving", "reached", "stale", "joined")])
+SERVING = np.dtype([(name, "i8") for name in ("primary", "backfill", "eager", "gone", "coflows",
+                                              "fresh", "moving", "reached", "stale", "joined")])
 
 #: A link of a group.
 #:
@@ -43,7 +42,7 @@ STATE = np.dtype([(name, "i8") for name in ("primary", "backfill", "eager", "gon
 #: - begin: if the other slots of its flows lie close together, the members are all slots from this
 #:   one on, in common or not; else -1, and the members are its flows
 SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"),
-                  ("begin", "i4")], align=True)
+                 ("begin", "i4")], align=True)
 
 #: A coflow, in service order.
 #:
@@ -60,11 +59,11 @@ SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"
 #: - steps: how many steps are remembered, of ``clock`` seconds in all; ``shares``: how many shares
 #:   of its queue it had in them; ``renewed``: whether the present share is not among these yet
 GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
-                   ("run", "i8"), ("runs", "i8"), ("paired", "i8"), ("left", "f8"), ("speed", "f8"),
-                   ("held", "f8"), ("limit", "f8"), ("reached", "f8"), ("gamma", "f8"),
-                   ("row", "i8"), ("thinner", "i4"), ("anew", "i4"),
-                   ("gains", "i4"), ("held_top", "f8"), ("top", "f8"), ("clock", "f8"),
-                   ("steps", "i4"), ("shares", "i4"), ("renewed", "i4")], align=True)
+                  ("run", "i8"), ("runs", "i8"), ("paired", "i8"), ("left", "f8"),
+                  ("speed", "f8"), ("held", "f8"), ("limit", "f8"), ("reached", "f8"),
+                  ("gamma", "f8"), ("row", "i8"), ("thinner", "i4"), ("anew", "i4"),
+                  ("gains", "i4"), ("held_top", "f8"), ("top", "f8"), ("clock", "f8"),
+                  ("steps", "i4"), ("shares", "i4"), ("renewed", "i4")], align=True)
 
 #: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have the same last
 #: ``slot``.
@@ -75,8 +74,8 @@ GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8
 #: - least: what each has left at least; ``most``: what each gets at most, besides MADD
 #: - floor: the most bytes at which one of them counts as ended
 RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
-                 ("group", "i4"), ("caught", "i4"), ("share", "i4"), ("idle", "i4"),
-                 ("since", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")], align=True)
+                ("group", "i4"), ("caught", "i4"), ("share", "i4"), ("idle", "i4"),
+                ("since", "f8"), ("least", "f8"), ("most", "f8"), ("floor", "f8")], align=True)
 
 
 class Service(NamedTuple):
@@ -229,7 +228,7 @@ class Served(NamedTuple):
 
     Attributes
     ----------
-    state : ndarray of STATE, shape (1,)
+    state : ndarray of SERVING, shape (1,)
     groups, slots, runs : ndarray of GROUP, SLOT, RUN
         Groups are in service order. The last slot is a dummy that fills up paths shorter than
         others.
@@ -310,7 +309,7 @@ def no_flows() -> Served:
     filling = Filling(slots, floats, paths, floats, bools, floats, floats, floats, ints)
     senders = Senders(floats, floats, floats, np.empty(0, np.int32), ints)
     table = np.empty((0, 1))
-    state = np.zeros(1, STATE)
+    state = np.zeros(1, SERVING)
     state["joined"] = 1
     return Served(state, groups, slots, runs, links, links, Traffic(floats, floats, floats),
                   senders, paths, paths, filling, filling,

@@ -18,7 +18,7 @@ from netsim.fabric.kernels.filling import sooner
 from netsim.fabric.kernels.lazy import send
 from netsim.fabric.kernels.serving_parts import INSTANTS, QUEUES
 
-__all__ = ["advance", "begin", "crossing_in", "may_end", "note_least", "settle", "soonest"]
+__all__ = ["advance", "advance_run", "begin", "crossing_in", "note_least", "settle", "soonest"]
 
 
 @in_place
@@ -192,12 +192,12 @@ def _remember(group, level, levels, at):
 
 
 @in_place
-def may_end(served, run, dt, slack):
-    """Whether flows of a run may have ended after `dt` seconds; their bytes are then up to date."""
+def advance_run(served, run, dt, slack):
+    """Bring a run's flows up to date if one may have ended in `dt` seconds; return whether."""
     if not run.busy:
         return False
     if served.state[0].eager:
-        return _advance_run(served.senders, run, dt, slack) > 0
+        return _move(served.senders, run, dt, slack) > 0
     # Twice: what is known of them is rounded otherwise than what they have left.
     if run.least > 2.0 * run.floor:
         return False
@@ -206,7 +206,7 @@ def may_end(served, run, dt, slack):
 
 
 @in_place
-def _advance_run(senders, run, dt, slack):
+def _move(senders, run, dt, slack):
     """Move bytes of the flows of a run for `dt` seconds; return how many end within the slack."""
     lefts, rates = senders.left[run.first:run.stop], senders.rate[run.first:run.stop]
     floors = senders.floor[run.first:run.stop]

@@ -12,8 +12,8 @@ from netsim.fabric.kernels.serving_parts import (
     GROUP,
     INSTANTS,
     RUN,
+    SERVING,
     SLOT,
-    STATE,
     Desk,
     Filling,
     Links,
@@ -60,7 +60,7 @@ def copy_rows(coflows, flows, hops, loads, capacity, service, interval):
     for k in range(len(groups)):
         most = max(most, groups[k].slots)
     served = Served(
-        np.zeros(1, STATE), groups, slots, _runs(groups, path, nowhere), link, links,
+        np.zeros(1, SERVING), groups, slots, _runs(groups, path, nowhere), link, links,
         Traffic(np.zeros(nowhere + 1), np.zeros(nowhere + 1), np.zeros(nowhere + 1)), senders, path,
         spot, _filling(slots, share, others, path), _filling(slots, share, others, path),
         _past(groups, slots), _on_links(links, capacity),

@@ -42,8 +42,8 @@ _MOVES = 8
 #: A link that shares flows with one in so many others is taken from the table.
 _CROWDED = 6
 
-#: Levels are repaired with up to so many classes per link in use, if no more than one of so many
-#: such links is touched.
+#: Levels are repaired with at most `_SPARSE` classes per link in use, or one per link of all, as a
+#: fill visits all; unless more than one in `_FEW_TOUCHED` links is touched.
 _SPARSE = 4
 _FEW_TOUCHED = 4
 
@@ -308,8 +308,8 @@ def repair(parts, capacity):
     last fill is then no longer valid.
     """
     row = parts.state[0]
-    if (not row.plain or row.classes > _SPARSE * row.used
-            or row.due * _FEW_TOUCHED > row.used):
+    if (not row.plain or row.classes > max(_SPARSE * row.used, len(capacity))
+            or row.due * _FEW_TOUCHED > len(capacity)):
         _clear(parts)
         return False
     row.frozen = 0

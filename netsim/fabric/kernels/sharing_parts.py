@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place
 
-__all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "copy_cell", "make", "moved",
-           "swap"]
+__all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make", "moved", "swap"]
 
 #: The sharing as a whole.
 #:
@@ -82,7 +81,7 @@ _ROOM = 40
 #: How many steps a stretch has at most.
 LONGEST = 128
 
-#: Of fewer classes all are followed. So are those on paths of other than two links: to sum up what
+#: Of fewer classes all are tracked. So are those on paths of other than two links: to sum up what
 #: each of many links did takes as long.
 MANY = 2048
 
@@ -134,8 +133,8 @@ class Parts(NamedTuple):
         The links that each class crosses, and its places in their lists.
     senders : ndarray of _SENDER, one per FLOW row
     cells : ndarray of _CELL, one per FLOW row, or none
-        If there is a table, the cells of each coflow that splits its weight among its flows. As
-        many as it has unfinished flows stand first in its rows.
+        If there is a table, the cells of each coflow that splits its weight among its flows. Those
+        of its unfinished flows come first in the coflow's rows.
     place_of, free : ndarray of int
         The place of each class by its number; the numbers, used ones first.
     ends, ending : ndarray
@@ -291,14 +290,9 @@ def move(parts, coflows, before, row_of, senders, cells):
             if known.two >= 0:
                 flow.two = row_of[known.two]
         if len(cells):
-            copy_cell(parts.cells[old], cells[row_of[old]])
+            cells[row_of[old]] = parts.cells[old]
     for c in range(parts.state[0].classes):
         parts.classes[c].head = row_of[parts.classes[c].head]
-
-
-@in_place
-def copy_cell(cell, target):
-    target.link, target.other, target.flow = cell.link, cell.other, cell.flow
 
 
 @in_place

@@ -64,7 +64,7 @@ def _set_all(parts):
 
 @in_place
 def begin(parts, now):
-    """Begin a stretch once all rates are known: move those to track to the front."""
+    """Begin a stretch once all rates are known: move the classes to track to the front."""
     row, head_left, rate, floor = parts.state[0], parts.head_left, parts.rate, parts.floor
     if (row.keeps_ends or row.classes < MANY or row.reach == 0.0
             or parts.past.shape[1] == 0):
@@ -287,7 +287,7 @@ def keep_ends(parts):
 
 @in_place
 def forget_ends(parts):
-    """Advance all lefts to now, and stop using the heap."""
+    """Bring what each head has left up to now, and stop using the heap."""
     row = parts.state[0]
     if row.keeps_ends:
         for c in range(row.classes):

@@ -49,7 +49,7 @@ def add_coflows(parts, coflows, flows, hops):
                 parts.senders[f].owner = coflow.key
                 if not _join(parts, flows, hops, f, flows[f].weight, unit):
                     return False
-                if unit >= 0 and len(parts.cells):
+                if unit >= 0 and parts.senders[f].number >= 0 and len(parts.cells):
                     add_cell(parts, coflow, f, joined)
                 joined += 1
         row.known = coflow.key

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
-from netsim.fabric.kernels.sharing_parts import copy_cell
 
 __all__ = ["add_cell", "cross", "drop_cell", "enter", "see_weight", "split_anew", "sum_up",
            "take_sums"]
 
-#: A table of weights that are not all 1 is summed up anew after so many changes; or when these, in
-#: heavy weights, are so many light ones that their traces would count.
+#: A table of weights that are not all 1 is summed up anew after `_OFTEN` changes, or sooner, once
+#: changes times the largest weight exceed `_TRACES` times the least: at each change, rounding may
+#: leave 1e-16 of a heavy weight, which has to stay below 1e-9 of a light one.
 _OFTEN = 1024
 _TRACES = 5e6
 
@@ -101,11 +101,11 @@ def add_cell(parts, coflow, f, k):
 
 @inlined
 def drop_cell(parts, coflow, f):
-    """Replace the cell of a flow of a coflow, which is about to end, by the coflow's last one."""
+    """Drop the cell of a flow that is about to end; the coflow's last cell takes its place."""
     cells = parts.cells[coflow.flow:coflow.flow + coflow.open]
-    k, last = parts.senders[f].cell, cells[coflow.open - 1]
-    copy_cell(last, cells[k])
-    parts.senders[coflow.flow + last.flow].cell = k
+    k = parts.senders[f].cell
+    cells[k] = cells[coflow.open - 1]
+    parts.senders[coflow.flow + cells[k].flow].cell = k
 
 
 @inlined
