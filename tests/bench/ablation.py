@@ -50,7 +50,7 @@ REGIMES = {
     "stretches": Regime({"kernels.sharing_parts.MANY": _NEVER,
                          "kernels.sharing_rates.MANY": _NEVER}, _SHARED),
     "order of the last fill": Regime({"kernels.sharing_levels._ATTEMPTS": 0}, _SHARED),
-    "repair of levels": Regime({"kernels.sharing_levels._SPARSE": -1}, _SHARED),
+    "repair of levels": Regime({"kernels.sharing_levels._FEW_TOUCHED": 1 << 40}, _SHARED),
     "ends in a heap": Regime({"kernels.sharing_rates._MANY_ENDS": _NEVER},
                              ("poisson-10k", "poisson-100k", "fat-tree-10k", "ring-maxmin",
                               "permutation-50k", "observed-1ms-maxmin")),
