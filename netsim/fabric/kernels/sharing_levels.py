@@ -44,7 +44,7 @@ _CROWDED = 6
 
 #: Levels are repaired with at most `_SPARSE` classes per link in use, or one per link of all, as a
 #: fill visits all; unless more than one in `_FEW_TOUCHED` links is touched.
-_SPARSE = 4
+_SPARSE = 3
 _FEW_TOUCHED = 4
 
 #: After so many looks per link it is not worth it any more.
