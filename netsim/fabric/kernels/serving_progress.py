@@ -70,13 +70,13 @@ def soonest(served):
 @inlined
 def _soonest_known(served):
     groups, runs, senders = served.groups, served.runs, served.senders
-    soonest = np.inf
+    dt = np.inf
     for k in served.moving[:served.state[0].moving]:
         for r in range(groups[k].run, groups[k].run + groups[k].runs):
             if runs[r].busy:
-                soonest = sooner(senders.left[runs[r].first:runs[r].stop],
-                                 senders.rate[runs[r].first:runs[r].stop], soonest)
-    return soonest
+                dt = sooner(senders.left[runs[r].first:runs[r].stop],
+                            senders.rate[runs[r].first:runs[r].stop], dt)
+    return dt
 
 
 @inlined

@@ -65,7 +65,7 @@ _PASSES = 64
 def find_levels(parts, capacity):
     """Compute the level at which each link is full, or repair the few levels that may change."""
     row = parts.state[0]
-    if repair(parts, capacity):
+    if _repair(parts, capacity):
         _forget_joined(parts)
         row.stale = 0
         return
@@ -301,7 +301,7 @@ def _clear(parts):
 
 
 @inlined
-def repair(parts, capacity):
+def _repair(parts, capacity):
     """Repair levels if that takes little time; return whether it did.
 
     If so, `moved` lists the links with flows that may have another rate. The freezing order of the
