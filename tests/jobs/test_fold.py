@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
@@ -41,11 +41,22 @@ setups = st.fixed_dictionaries({
     "overlap_grad_reduce": st.booleans(), "iterations": st.integers(1, 2)})
 
 
+def overlapping(tp, dp, iterations):
+    """Return a job whose gradients are reduced, in rings, while pairs exchange keys and values."""
+    return {"tp": tp, "pp": 4, "dp": dp, "cp": 2, "sequence_parallel": False, "zero": 1,
+            "overlap_grad_reduce": True, "iterations": iterations}
+
+
 @settings(max_examples=25, deadline=None)
 @given(setups, st.sampled_from(["switch", "latency", "gpus", "rails"]),
        st.sampled_from([0, "100us"]))
+@example(overlapping(1, 2, 1), "rails", 0)
+@example(overlapping(2, 4, 2), "switch", 0)
 def test_the_same_bytes(setup, kind, interval):
-    """On every network on which ranks are alike, all ranks of a stage of the pipeline are one."""
+    """On every network on which ranks are alike, all ranks of a stage of the pipeline are one.
+
+    In the examples, pairs that share a sequence send on the paths of half of a ring of gradients.
+    """
     ranks = setup["tp"] * setup["pp"] * setup["dp"] * setup["cp"]
     job = netsim.llm_job(SMALL, global_batch=2 * setup["dp"], **setup)
     network = {"switch": lambda: netsim.big_switch(max(ranks, 2), "1Gbps"),
@@ -121,6 +132,40 @@ def test_jobs_on_other_links():
     other = netsim.llm_job(SMALL, id=1, tp=2, dp=2, global_batch=2, hosts=[19, 18, 17, 16],
                            arrival_s=0.1)
     assert ranks_of(simulated(SWITCH, [LINE, other])) == 2 + 1
+
+
+@pytest.mark.parametrize("arrival_s", [1.4e-3, 1.8e-3, 2.7e-3])
+def test_a_large_job_arrives_in_mid_run(arrival_s):
+    """Sharing is made anew for it, at other instants where all ranks are simulated."""
+    jobs = [netsim.llm_job(SMALL, id=k, hosts=hosts, arrival_s=at_s, global_batch=2 * dp,
+                           **overlapping(1, dp, 1))
+            for k, (hosts, at_s, dp) in enumerate([(range(16), 0.0, 2),
+                                                   (range(16, 144), arrival_s, 16)])]
+    assert ranks_of(simulated(netsim.big_switch(144, "1Gbps"), jobs)) == 4 + 4
+
+
+def test_coflows_of_a_job_share_no_class(monkeypatch):
+    """However classes change places, each is of one coflow, which has one on each path."""
+    shared, seen = EventLoop.share_all, []
+
+    def share_all(loop, *given):
+        found = shared(loop, *given)
+        parts = loop._table.sharing.parts
+        owners = parts.senders["owner"], parts.senders["number"]
+        for c, kind in enumerate(parts.classes[:parts.state["classes"][0]]):
+            of_class = np.unique(owners[0][owners[1] == kind["number"]])
+            assert of_class.tolist() == [kind["coflow"]]
+            seen.append((loop.now, kind["coflow"], *parts.path[c].tolist()))
+        return found
+
+    monkeypatch.setattr(EventLoop, "share_all", share_all)
+    jobs = [netsim.llm_job(SMALL, id=k, hosts=range(16 * k, 16 * k + 16), arrival_s=k * 1e-3,
+                           global_batch=4, **overlapping(1, 2, 1)) for k in range(2)]
+    sim = netsim.Simulation(netsim.big_switch(32, "1Gbps"), jobs)
+    for at_s in np.linspace(1e-4, 8e-3, 80):
+        sim.run(until=at_s)
+    assert len(seen) > 500
+    assert len(set(seen)) == len(seen)
 
 
 def test_a_slower_port_breaks_it():

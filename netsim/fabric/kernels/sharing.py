@@ -33,7 +33,7 @@ from netsim.fabric.kernels.sharing_rates import (
     remember,
     set_rates,
 )
-from netsim.fabric.kernels.sharing_rows import add_coflows, leave, served
+from netsim.fabric.kernels.sharing_rows import add_coflows, leave
 from netsim.fabric.kernels.sharing_table import drop_cell, split_anew
 
 __all__ = ["settle", "take_in"]
@@ -218,7 +218,8 @@ def settle(parts, coflows, flows):
                 k = parts.place_of[senders[f].number]
                 # A trifle past its virtual finish, its end is still to be noticed.
                 finish = senders[f].virtual_finish
-                left = max(finish - served(parts, k), 1e-12 * finish)
+                after = finish - senders[parts.classes[k].head].virtual_finish
+                left = max(left_of(parts, k) + after, 1e-12 * finish)
                 rate = parts.rate[k]
             write_flow(row, flow, left, rate, now)
 

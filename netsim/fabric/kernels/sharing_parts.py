@@ -1,6 +1,6 @@
 """The data of `sharing`: classes of flows on one path, and the classes on each link.
 
-Flows on the same path with the same weight always have the same rate, and form a *class*. Only the
+Flows on the same path with the same weight have the same rate, and may form a *class*. Only the
 flow of a class that ends first needs to be watched. When a class has *served* x bytes to each of
 its flows, a flow that joined at y has sent x - y. So the *virtual finish* of a flow, what the class
 will have served when the flow ends, never changes.
@@ -59,8 +59,9 @@ _LINK = np.dtype([("first", "i8"), ("stop", "i8"), ("room", "i8"), ("low", "i8")
                   ("least", "f8"), ("due", "i8"), ("moved", "i8")])
 
 #: A class: how many flows it has; ``head``, the row of the flow that ends next; ``number``, which
-#: it keeps for good.
-_CLASS = np.dtype([("flows", "i8"), ("head", "i8"), ("number", "i8")])
+#: it keeps for good; ``coflow``, the key of the coflow that began it, and ``job``, its job.
+_CLASS = np.dtype([("flows", "i8"), ("head", "i8"), ("number", "i8"), ("coflow", "i8"),
+                   ("job", "i8")])
 
 #: A flow in its class: its ``virtual_finish``; ``one`` and ``two``, the flows below it in a heap by
 #: that; the ``number`` of the class, -1 without one; ``cell``, the place of its cell among those of
@@ -329,6 +330,8 @@ def swap(parts, one, two):
     first.flows, second.flows = second.flows, first.flows
     first.head, second.head = second.head, first.head
     first.number, second.number = second.number, first.number
+    first.coflow, second.coflow = second.coflow, first.coflow
+    first.job, second.job = second.job, first.job
     for c in (one, two):
         parts.place_of[classes[c].number] = c
     for h in range(path.shape[1]):

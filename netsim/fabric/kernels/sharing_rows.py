@@ -13,8 +13,8 @@ from netsim.fabric.records import DUST
 
 __all__ = ["add_coflows", "leave", "served"]
 
-#: Whether flows with the same path and weight are one class. The benchmark of regimes sets it to
-#: False, so that each flow is a class of its own.
+#: Whether flows are put into classes. The benchmark of regimes sets it to False, so that each flow
+#: is a class of its own.
 _CLASSES_MERGE = True
 
 
@@ -35,21 +35,19 @@ def add_coflows(parts, coflows, flows, hops):
         coflow = coflows[c]
         if coflow.max_hops > parts.path.shape[1]:
             return False
-        unit = NONE
         if coflow.split > 0.0:
-            unit = len(parts.classes) + row.split
-            if unit == len(parts.units):
+            coflow.unit = len(parts.classes) + row.split
+            if coflow.unit == len(parts.units):
                 return False
             row.split += 1
-            coflow.unit = unit
-            parts.units[unit] = coflow.split / coflow.open
+            parts.units[coflow.unit] = coflow.split / coflow.open
         joined = 0
         for f in range(coflow.flow, coflow.flow + coflow.flows):
             if flows[f].remaining > 0.0:
                 parts.senders[f].owner = coflow.key
-                if not _join(parts, flows, hops, f, flows[f].weight, unit):
+                if not _join(parts, coflow, flows, hops, f):
                     return False
-                if unit >= 0 and parts.senders[f].number >= 0 and len(parts.cells):
+                if coflow.split > 0.0 and parts.senders[f].number >= 0 and len(parts.cells):
                     add_cell(parts, coflow, f, joined)
                 joined += 1
         row.known = coflow.key
@@ -60,22 +58,19 @@ def add_coflows(parts, coflows, flows, hops):
 
 
 @inlined
-def _join(parts, flows, hops, f, weight, unit):
-    """Add a flow to the class of its path and weight; return whether there is room.
-
-    If `unit` is given, it is the index of the weight.
-    """
+def _join(parts, coflow, flows, hops, f):
+    """Add a flow to the class of its path and weight; return whether there is room."""
     flow, row = parts.senders[f], parts.state[0]
     flow.number = NONE
-    if unit >= 0:
-        weight = parts.units[unit]
+    split = coflow.split > 0.0
+    weight = parts.units[coflow.unit] if split else flows[f].weight
     if weight == 0.0:
         return True
-    if row.plain and (weight != 1.0 or unit >= 0):
+    if row.plain and (weight != 1.0 or split):
         row.plain = 0
         sum_up(parts)
     see_weight(row, weight)
-    c = _class_of(parts, flows, f, hops, weight, unit)
+    c = _class_of(parts, coflow, flows, hops, f, weight)
     if c == NONE:
         return False
     kind = parts.classes[c]
@@ -120,16 +115,12 @@ def _weigh(parts, c, weight):
 
 
 @inlined
-def _class_of(parts, flows, f, hops, weight, unit):
-    """Return the class of a flow, a new one if needed; `NONE` if there is no room.
-
-    A flow that represents others is not put into one class with a flow on the same links between
-    other hosts, because the flows that they represent may cross different links.
-    """
-    links, path, classes, place = parts.links, parts.path, parts.classes, parts.place
+def _class_of(parts, coflow, flows, hops, f, weight):
+    """Return the class of a flow, a new one if needed; `NONE` if there is no room."""
+    links, place = parts.links, parts.place
     flow = flows[f]
     rarest, at = links[hops[flow.hop].link], 0
-    fits = parts.state[0].classes < len(classes)
+    fits = parts.state[0].classes < len(parts.classes)
     for h in range(flow.hop, flow.hop + flow.hops):
         link = links[hops[h].link]
         fits &= link.stop - link.first < link.room
@@ -140,31 +131,44 @@ def _class_of(parts, flows, f, hops, weight, unit):
     if flow.hops > 1:
         beside = np.uint32(hops[flow.hop + (at == 0)].link)
     for m in range(rarest.stop - 1, (rarest.first if _CLASSES_MERGE else rarest.stop) - 1, -1):
-        if unit >= 0 and parts.unit[m] != unit:
+        if coflow.split > 0.0 and parts.unit[m] != coflow.unit:
             break  # those of a coflow, which is new, are the last
-        if parts.others[m, 0] != beside:
-            continue
-        c = place[m]
-        same = unit >= 0 or (parts.unit_of[c] == classes[c].number
-                             and parts.units[parts.unit_of[c]] == weight)
-        head = flows[classes[c].head]
-        same &= head.src == flow.src and head.dst == flow.dst
-        for h in range(flow.hops):
-            same &= path[c, h] == hops[flow.hop + h].link
-        if same and (flow.hops == path.shape[1] or path[c, flow.hops] == len(links) - 1):
-            return c
-    return _new_class(parts, flow, hops, weight, unit) if fits else NONE
+        if parts.others[m, 0] == beside and _belongs(parts, coflow, flows, hops, f, weight,
+                                                     place[m]):
+            return place[m]
+    return _new_class(parts, coflow, flow, hops, weight) if fits else NONE
 
 
 @inlined
-def _new_class(parts, flow, hops, weight, unit):
+def _belongs(parts, coflow, flows, hops, f, weight, c):
+    """Tell whether a flow belongs in a class.
+
+    No class that another coflow of the job has begun: how an end is rounded depends on what else is
+    in the class, and ranks that do the same must have the same times to the last bit.
+
+    A flow that represents others is not put into one class with a flow on the same links between
+    other hosts, because the flows that they represent may cross different links.
+    """
+    kind, flow, path = parts.classes[c], flows[f], parts.path
+    head = flows[kind.head]
+    same = kind.coflow == coflow.key or kind.job != coflow.job
+    same &= coflow.split > 0.0 or (parts.unit_of[c] == kind.number
+                                   and parts.units[parts.unit_of[c]] == weight)
+    same &= head.src == flow.src and head.dst == flow.dst
+    for h in range(flow.hops):
+        same &= path[c, h] == hops[flow.hop + h].link
+    return same and (flow.hops == path.shape[1] or path[c, flow.hops] == len(parts.links) - 1)
+
+
+@inlined
+def _new_class(parts, coflow, flow, hops, weight):
     links, path = parts.links, parts.path
     c = parts.state[0].classes
     parts.state[0].classes += 1
     parts.state[0].tracked += 1
     kind = parts.classes[c]
-    kind.number = parts.free[c]
-    parts.unit_of[c] = unit if unit >= 0 else kind.number
+    kind.number, kind.coflow, kind.job = parts.free[c], coflow.key, coflow.job
+    parts.unit_of[c] = coflow.unit if coflow.split > 0.0 else kind.number
     parts.units[parts.unit_of[c]] = weight
     kind.flows = 0
     kind.head = NONE
