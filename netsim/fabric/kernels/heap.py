@@ -27,8 +27,8 @@ def sink(keys, items, at, count):
         below = 2 * at + 1
         if below >= count:
             break
-        if below + 1 < count and keys[below + 1] < keys[below]:
-            below += 1
+        # Selected, not branched on, as it cannot be foreseen which of the two is smaller.
+        below += int(below + 1 < count and keys[below + 1] < keys[below])
         if keys[below] >= key:
             break
         keys[at], items[at] = keys[below], items[below]

@@ -42,9 +42,10 @@ _MOVES = 8
 #: A link that shares flows with one in so many others is taken from the table.
 _CROWDED = 6
 
-#: Levels are repaired with at most `_SPARSE` classes per link in use, or one per link of all, as a
-#: fill visits all; unless more than one in `_FEW_TOUCHED` links is touched.
-_SPARSE = 3
+#: Levels are repaired with at most so many classes per link in use, or one per link of all, as a
+#: fill visits all; unless more than one in `_FEW_TOUCHED` links is touched. The second number is
+#: for paths of more than two links.
+_SPARSE, _SPARSE_LONG = 4, 3
 _FEW_TOUCHED = 4
 
 #: After so many looks per link it is not worth it any more.
@@ -308,7 +309,8 @@ def _repair(parts, capacity):
     last fill is then no longer valid.
     """
     row = parts.state[0]
-    if (not row.plain or row.classes > max(_SPARSE * row.used, len(capacity))
+    sparse = _SPARSE if parts.path.shape[1] <= 2 else _SPARSE_LONG
+    if (not row.plain or row.classes > max(sparse * row.used, len(capacity))
             or row.due * _FEW_TOUCHED > len(capacity)):
         _clear(parts)
         return False
@@ -403,12 +405,12 @@ def _level_of(parts, link, capacity):
             rate = full_at[others[m, 0]]
             for h in range(1, others.shape[1]):
                 rate = min(rate, full_at[others[m, h]])
-            if rate < level:
-                held += share[m] * rate
-                highest = max(highest, rate)
-            else:
-                wants += share[m]
-                lowest = min(lowest, rate)
+            # Selected, not branched on, as it cannot be foreseen which of the two it is.
+            below = rate < level
+            held += share[m] * (rate if below else 0.0)
+            wants += 0.0 if below else share[m]
+            highest = max(highest, rate if below else -1.0)
+            lowest = min(lowest, np.inf if below else rate)
         if wants > 0.0:
             level = max(capacity - held, 0.0) / wants
         elif held <= capacity * (1.0 + _OVER):

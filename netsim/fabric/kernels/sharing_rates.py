@@ -180,14 +180,15 @@ def _weights(parts, unit, steps):
 @inlined
 def _set_moved(parts):
     """Give the classes on moved links the lowest level on their paths, for weights of 1."""
-    links, path, full_at, row = parts.links, parts.path, parts.full_at, parts.state[0]
+    links, others, full_at, row = parts.links, parts.others, parts.full_at, parts.state[0]
     for k in range(row.moved):
         at = links[parts.moved[k]]
+        level = full_at[parts.moved[k]]
         for m in range(np.uint64(at.first), np.uint64(at.stop)):
             c = parts.place[m]
-            lowest = full_at[path[c, 0]]
-            for h in range(1, path.shape[1]):
-                lowest = min(lowest, full_at[path[c, h]])
+            lowest = level
+            for h in range(others.shape[1]):
+                lowest = min(lowest, full_at[others[m, h]])
             if not row.keeps_ends:
                 parts.rate[c] = lowest
             elif lowest != parts.rate[c]:
