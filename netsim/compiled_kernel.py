@@ -23,7 +23,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import Environment
 from numba.core.registry import CPUDispatcher
 
-__all__ = ["CompiledKernel", "PartCompiler"]
+__all__ = ["CompiledKernel", "PartCompiler", "quickly"]
 
 # Numba's type hints cover neither its named tuples nor what is added here.
 _IR: Any = ir
@@ -176,8 +176,7 @@ class CompiledKernel(CPUDispatcher):
 
     def compile(self, sig: Any) -> Any:
         """Compile for Python."""
-        with _quickly():
-            return _with_stack(super().compile, sig)
+        return quickly(super().compile, sig)
 
     def _complete(self, args: Any, _return_type: Any) -> Any:
         """Make machine code of the part for these types of arguments."""
@@ -201,6 +200,12 @@ class CompiledKernel(CPUDispatcher):
                              environment=environment, entry_point=entry, metadata={})
 
 
+def quickly(compile_it: Callable[[Any], Any], sig: Any) -> Any:
+    """Compile for a signature, with what makes Numba faster: see `_shortcuts` and `_with_stack`."""
+    with _shortcuts():
+        return _with_stack(compile_it, sig)
+
+
 def _with_stack(call: Callable[..., Any], *args: Any) -> Any:
     """Call a function with enough of Python's stack for all that it calls.
 
@@ -214,7 +219,7 @@ _with_stack.__code__ = _with_stack.__code__.replace(co_stacksize=_STACK)
 
 
 @contextmanager
-def _quickly() -> Iterator[None]:
+def _shortcuts() -> Iterator[None]:
     """Look rarely for garbage, and let copies of code share what describes its variables.
 
     Numba copies all variables of a function with each block of code that it inlines.

@@ -18,6 +18,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.ir_utils import find_const, guard
 
 from netsim.checks import is_number, is_whole
+from netsim.compiled_kernel import quickly
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Event, Information
 from netsim.fabric.kernels import rules
@@ -178,7 +179,7 @@ class Rule:
         except RuntimeError:  # it has no file, or no folder can be written to
             self._say_that_it_is_not_kept()
         try:
-            made.compile(rules.SIGNATURE.args)
+            quickly(made.compile, rules.SIGNATURE.args)
         except Exception as error:
             raise InputError(f"{self.name} cannot be compiled: {self._why(error)}") from error
         [result] = made.overloads.values()
