@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
+from netsim.fabric.by_reference import address_of, type_of_reference
 from netsim.fabric.graphs import Graphs, OperationRows
 from netsim.fabric.kernels import chains as kernels
-from netsim.fabric.kernels.graphs import ChainArrays
+from netsim.fabric.kernels.graphs import ChainArrays, arrived
 from netsim.fabric.pools import Pools, enlarged
 from netsim.fabric.records import CHAIN, COFLOW, IN_GRAPH
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -176,8 +179,8 @@ class Chains:
 
         See `netsim.fabric.kernels.chains.follow`.
         """
-        self.next_due = min(self.next_due,
-                            kernels.follow(gone, self.kernel_view, now, interval))
+        self.next_due = min(self.next_due, kernels.follow(gone, self.kernel_view, now, interval,
+                                                          self.arrived_at))
         self.go_on()
 
     def go_on(self) -> None:
@@ -191,6 +194,11 @@ class Chains:
         return ChainArrays(self.of_jobs, self.running, self.stages, self.coflows, self.pauses,
                            self.graphs.arrays)
 
+    @property
+    def arrived_at(self) -> int:
+        """The address of `kernels.graphs.arrived`; 0 while no job is a graph."""
+        return _arrived_at() if self.graphs.any else 0
+
     def look(self) -> None:
         """Find which coflow becomes valid next."""
         self.next_due = kernels.next_due(self.kernel_view)
@@ -202,6 +210,13 @@ class Chains:
         found: tuple[int, int, int, int] = kernels.wanted(self.kernel_view, until,
                                                           len(self.of_jobs))
         return found
+
+
+@cache
+def _arrived_at() -> int:
+    """Return the address of `kernels.graphs.arrived`, for the types that `follow` gives it."""
+    return address_of(arrived, types.int64, types.int64, types.float64, types.float64,
+                      type_of_reference(Chains(0).kernel_view))
 
 
 def _places_of(chains: NDArray[Any]) -> NDArray[np.int64]:

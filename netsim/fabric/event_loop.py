@@ -326,8 +326,8 @@ class EventLoop:
               carried: NDArray[np.float64], ruled: Ruled | None = None) -> Any:
         """Call the kernel; return the engine."""
         rows, jobs, pools, free = table.kernel_view
-        tables = Tables(rows, jobs, pools, free, table.chains.kernel_view, coming, self._finished,
-                        self._done, table.capacity, carried)
+        tables = Tables(rows, jobs, pools, free, table.chains.kernel_view, table.chains.arrived_at,
+                        coming, self._finished, self._done, table.capacity, carried)
         kind = type(engine)
         if kind not in _addresses:
             _addresses[kind] = addresses_for(engine, state, tables)

@@ -85,6 +85,11 @@ class Graphs:
         self._used = dict.fromkeys(("operations", "children", "state", "left"), 0)
         self.keeps_all = False
 
+    @property
+    def any(self) -> bool:
+        """Whether there is a graph that runs, or whose computations are yet to be told of."""
+        return bool(self._rows)
+
     def make_room(self, jobs: int) -> None:
         """Grow the arrays that have an entry per job to a number of jobs."""
         self.arrays = self.arrays._replace(of_jobs=enlarged(self.arrays.of_jobs, jobs),

@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 
-from netsim.fabric.by_reference import by_reference
+from netsim.fabric.by_reference import by_reference, call_at
 from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.graphs import (
-    arrived,
     coflow_of,
     collect,
     forget_first,
@@ -52,7 +51,7 @@ def arrive(gone, flows):
 
 
 @in_place
-def follow(gone, chains, now, interval):
+def follow(gone, chains, now, interval, arrived_at):
     """Make the next coflows of jobs due after some have completed; return when the first is due.
 
     Parameters
@@ -62,22 +61,24 @@ def follow(gone, chains, now, interval):
     chains : ChainArrays
     interval : float
         The observe interval, in seconds.
+    arrived_at : int
+        The address of `graphs.arrived`; may be 0 if no row in `gone` is of a graph.
     """
     chains = by_reference(chains)
     first = np.inf
-    in_graphs = False
     for k in range(len(gone)):
         chain = chains.of_jobs[gone[k].job]
         if gone[k].waited not in (NEXT_IN_CHAIN, IN_GRAPH):
             continue
         seen = max(observed(gone[k].arrives, interval, now), now)
         if gone[k].waited == IN_GRAPH:
-            in_graphs = True
-            arrived(gone[k].job, gone[k].order, seen, gone[k].arrives, chains)
+            begins = call_at(arrived_at, (gone[k].job, gone[k].order, seen, gone[k].arrives,
+                                          chains))
+            first = min(first, begins)
         elif chain.emitted < chain.total:
             chain.due = seen + chains.pauses[chain.first + chain.emitted % chain.stages]
             first = min(first, chain.due)
-    return min(first, next_begin(chains.graphs)) if in_graphs else first
+    return first
 
 
 @in_place

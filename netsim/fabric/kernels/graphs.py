@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.by_reference import by_reference
-from netsim.fabric.kernels import in_place, inlined
+from netsim.fabric.kernels import addressed, in_place, inlined
 from netsim.fabric.kernels.heap import pop, rise, sort
 
 __all__ = ["ChainArrays", "GraphArrays", "arrived", "coflow_of", "collect", "forget_first",
@@ -189,13 +189,22 @@ def start(job, now, chains):
     _go_through(job, chains, waiting)
 
 
-@in_place
+@addressed
 def arrived(job, order, seen, arrives, chains):
-    """Continue a job after the arrival of an operation's coflow, which is noticed at `seen`."""
+    """Continue a job after the arrival of an operation's coflow, which is noticed at `seen`.
+
+    The loop calls this by its address, so that it need not be compiled where no job is a graph.
+
+    Returns
+    -------
+    float
+        When the next coflow of a graph begins.
+    """
     graphs = chains.graphs
     graph = graphs.of_jobs[job]
     graph.finish, graph.noticed = max(graph.finish, arrives), max(graph.noticed, seen)
     _go_through(job, chains, _end(job, order, seen, chains, 0))
+    return next_begin(graphs)
 
 
 @in_place

@@ -161,6 +161,8 @@ class Tables(NamedTuple):
     free : ndarray of int
         How much of the pools is in use.
     chains : ChainArrays
+    arrived_at : int
+        The address of `graphs.arrived`; 0 while no job is a graph.
     coming : ndarray of COFLOW
         Coflows that become valid at times known beforehand, in order of these times.
     finished : ndarray of int
@@ -178,6 +180,7 @@ class Tables(NamedTuple):
     pools: tuple[NDArray[Any], ...]
     free: NDArray[np.int64]
     chains: ChainArrays
+    arrived_at: int
     coming: NDArray[Any]
     finished: NDArray[np.int64]
     done: NDArray[Any]
@@ -375,7 +378,7 @@ def _notice(actor, state, tables):
         _call(actor, _WRITE_ROWS, tables, state)
     if state.finished:
         state.decides = state.shows = True
-        waits = _follow(rows, tables.pools[0], tables.finished[:state.finished], state, chains)
+        waits = _follow(rows, tables.finished[:state.finished], state, tables)
         state.finished = 0
         if waits:
             return ASKS
@@ -455,7 +458,7 @@ def end_flow(coflows, at, flow, now, state, finished):
 
 
 @inlined
-def _follow(rows, flows, finished, state, chains):
+def _follow(rows, finished, state, tables):
     """Make the next coflows of chains due; return whether a process waits for a coflow."""
     waits = False
     for c in finished:
@@ -463,8 +466,9 @@ def _follow(rows, flows, finished, state, chains):
         if row.waited == WAITED:
             waits = True
         else:
-            arrive(rows[c:c + 1], flows)
-            state.due = min(state.due, follow(rows[c:c + 1], chains, state.now, state.interval))
+            arrive(rows[c:c + 1], tables.pools[0])
+            state.due = min(state.due, follow(rows[c:c + 1], tables.chains, state.now,
+                                              state.interval, tables.arrived_at))
             row.waited = 0
     return waits
 
