@@ -475,7 +475,8 @@ def test_runs_of_whole_jobs_and_of_chunks_are_printed(scheduler, transport, tmp_
     """There is no chunk of a whole job that could take longer than it said."""
     monkeypatch.chdir(tmp_path)
     write_template("edge-cloud.toml", "edge")
-    few = ["--set", "workload.jobs=5", "--set", "edge_cloud.servers=3"]
+    few = ["--set", "workload.jobs=5", "--set", "workload.epochs=[2, 6]",
+           "--set", "edge_cloud.servers=3"]
     done = CliRunner().invoke(main, [
         "run", "edge-cloud.toml", *few, "--set", f"scheduler={scheduler}",
         "--set", f"transport={transport}", "--out", "r"])

@@ -49,8 +49,10 @@ class Dies(netsim.Allocator):
         os._exit(1)
 
 
-def test_a_job_that_dies_takes_only_its_own_run_along(tmp_path):
+def test_a_job_that_dies_takes_only_its_own_run_along(tmp_path, monkeypatch):
     """Of one job of two runs, one of which ends it; both are then done in a job each."""
+    # How long submitit looks for results that a slow file system may not show yet.
+    monkeypatch.setattr("submitit.core.core.Job._results_timeout_s", 1)
     found = netsim.sweep("parrot-fig2", "parrot-fig2", allocator={"dies": Dies(), "well": "lccf"},
                          folder=tmp_path / "s", slurm=LOCAL)
     assert found.table["allocator"].tolist() == ["well"]
