@@ -1,4 +1,4 @@
-// Runs flows in SimGrid, max-min fair: simgrid_flows PLATFORM < FLOWS
+// Runs flows in SimGrid, max-min fair: simgrid_flows PLATFORM [--cfg=SETTING ...] < FLOWS
 //
 // A line of FLOWS is a flow's start in seconds, its source, its destination and its bytes, in the
 // order of starts; the hosts of PLATFORM are named by numbers. Prints the CPU seconds of the
@@ -33,8 +33,6 @@ int main(int argc, char** argv)
            // Nothing of TCP: each flow takes its max-min share of the links' whole capacity.
            "network/model:CM02", "network/bandwidth-factor:1", "network/latency-factor:1",
            "network/weight-S:0", "network/TCP-gamma:0", "network/crosstraffic:0",
-           // Where most flows get other rates at each event, "Lazy" takes 1.7 times as long.
-           "network/optim:Full",
            // Times closer than the first are one event: 1e-9 s would be 1e-6 of a short flow.
            "surf/precision:1e-12", "maxmin/precision:1e-12"})
     sg::Engine::set_config(setting);
