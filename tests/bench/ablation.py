@@ -55,7 +55,7 @@ REGIMES = {
                              ("poisson-10k", "poisson-100k", "fat-tree-10k", "ring-maxmin",
                               "permutation-50k", "observed-1ms-maxmin")),
     "classes": Regime({"kernels.sharing_rows._CLASSES_MERGE": False},
-                      (*_SHARED, "two-links-40k")),
+                      (*_SHARED, "eight-hosts-100k", "two-links-40k")),
     # Then each end of a flow leaves the loop, and all rows are copied: that is measured, too.
     "greedy changes": Regime({"kernels.greedy._MOST_GONE": 1 << 30}, _GREEDY),
     "slots side by side": Regime({"kernels.serving_rows._CLOSE": 0}, _ORDERED),

@@ -138,8 +138,8 @@ def _bounded(result: netsim.Result) -> None:
     assert (jobs["jct_s"] >= least).all()
 
 
-def _at_once(count: int) -> Callable[[bool], Any]:
-    return lambda smoke: _run(switch(), at_once(count // 10 if smoke else count).jobs())
+def _at_once(count: int, hosts: int = HOSTS) -> Callable[[bool], Any]:
+    return lambda smoke: _run(switch(), at_once(count // 10 if smoke else count, hosts).jobs())
 
 
 def _poisson(count: int) -> Callable[[bool], Any]:
@@ -547,6 +547,7 @@ CASES = {case.name: case for case in (
     Case("at-once-1k", _at_once(1_000), 0.02),
     Case("at-once-10k", _at_once(10_000), 0.35),
     Case("at-once-100k", _at_once(100_000), 6.0),
+    Case("eight-hosts-100k", _at_once(100_000, 8), 1.0),
     Case("poisson-10k", _poisson(10_000), 0.25),
     Case("poisson-100k", _poisson(100_000), 2.5),
     Case("arrays-100k", _arrays, 1.0),
