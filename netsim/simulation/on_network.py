@@ -95,6 +95,10 @@ class OnNetwork(Clocked):
             ended=self.recorder.graph_ended)
         if self.recorder.keeps_computations:
             self.fabric.table.chains.graphs.keeps_all = True
+        if not isinstance(workload.jobs, JobColumns):
+            # Whether all ranks are simulated must make no difference, and depends on the records.
+            self.fabric.table.sharing.one_way = any(isinstance(job.operations, Programs)
+                                                    for job in workload.jobs)
         self.on_hosts = JobsOnHosts(self._routed_anew)
         self._can_stop = self.faults.touch_jobs
         self.teller = Teller(self.env, self.recorder, self.fabric, starts=True)

@@ -144,6 +144,12 @@ def test_a_large_job_arrives_in_mid_run(arrival_s):
     assert ranks_of(simulated(netsim.big_switch(144, "1Gbps"), jobs)) == 4 + 4
 
 
+def test_thousands_of_flows_at_once():
+    """Bytes left are rounded in one way, although other jobs' are rounded otherwise if many."""
+    job = netsim.llm_job(SMALL, global_batch=1024, **overlapping(1, 512, 1))
+    assert ranks_of(simulated(netsim.big_switch(4096, "1Gbps"), [job])) == 4
+
+
 def test_coflows_of_a_job_share_no_class(monkeypatch):
     """However classes change places, each is of one coflow, which has one on each path."""
     shared, seen = EventLoop.share_all, []

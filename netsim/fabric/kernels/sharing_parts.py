@@ -199,7 +199,7 @@ class Parts(NamedTuple):
     past_unit: NDArray[np.float64]
 
 
-def make(coflows, flows, hops, capacity, longest, by_flow):
+def make(coflows, flows, hops, capacity, longest, by_flow, one_way=False):
     """Return an empty sharing with space for these rows, and for as many more.
 
     Parameters
@@ -210,6 +210,9 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
         The largest number of links on a path.
     by_flow : bool
         Whether links are shared again at each end of a flow.
+    one_way : bool
+        Whether to have no heap of ends and no stretches, in which bytes left are rounded in other
+        ways.
     """
     count = len(capacity)
     left = np.zeros(count + 1)
@@ -223,7 +226,8 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
     size = 2 * open_flows + 64
     units = 2 * len(coflows) + 64
     # Stretches are for many classes on short paths.
-    lines = LONGEST if longest == 2 and size >= MANY else 0
+    lines = LONGEST if longest == 2 and size >= MANY and not one_way else 0
+    ends = 0 if one_way else 2 * size
     side = count + 1 if longest <= 2 and count <= _MOST_IN_TABLE else 0
     in_table = len(flows) if side else 0
     return Parts(
@@ -239,7 +243,7 @@ def make(coflows, flows, hops, capacity, longest, by_flow):
         _no_senders(len(flows)),
         np.empty(in_table, _CELL),
         np.empty(size, np.int64), np.arange(size),
-        np.empty(2 * size), np.empty(2 * size, np.int64), np.full(size, np.inf),
+        np.empty(ends), np.empty(ends, np.int64), np.full(size, np.inf),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
         np.empty(count + 1, np.int64), np.empty(count + 1, np.int64),
         np.empty(count + 1), np.empty(units),

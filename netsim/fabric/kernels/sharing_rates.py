@@ -276,7 +276,7 @@ def next_class(parts):
 def keep_ends(parts):
     """Keep the ends of all classes in a heap from now on, if there are many classes."""
     row = parts.state[0]
-    if row.keeps_ends or row.classes < _MANY_ENDS:
+    if row.keeps_ends or row.classes < _MANY_ENDS or len(parts.ends) == 0:
         return
     row.keeps_ends = 1
     row.listed = 0
