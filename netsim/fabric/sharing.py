@@ -20,14 +20,14 @@ class MaxMinEngine:
     ----------
     parts : Parts or None
         The arrays that the event loop works on; None if the engine is not in use.
-    one_way : bool
-        Whether bytes left are rounded in one way, however many flows there are. With many flows,
-        this takes longer.
+    rounds_alike : bool
+        Whether bytes left are rounded alike, however many flows there are. With many, this takes
+        longer.
     """
 
     def __init__(self) -> None:
         self.parts: Parts | None = None
-        self.one_way = False
+        self.rounds_alike = False
         self._by_flow = True
 
     @property
@@ -58,7 +58,7 @@ class MaxMinEngine:
         while self.parts is None or not take_in(self.parts, rows[:count], flows, hops):
             self.end(rows[:count], flows)
             self.parts = make(rows[:count], flows, hops, capacity, longest, self._by_flow,
-                              self.one_way)
+                              self.rounds_alike)
         return self.parts
 
     def move(self, coflows: NDArray[Any], before: NDArray[np.int64], flows: int) -> None:

@@ -97,8 +97,8 @@ class OnNetwork(Clocked):
             self.fabric.table.chains.graphs.keeps_all = True
         if not isinstance(workload.jobs, JobColumns):
             # Whether all ranks are simulated must make no difference, and depends on the records.
-            self.fabric.table.sharing.one_way = any(isinstance(job.operations, Programs)
-                                                    for job in workload.jobs)
+            self.fabric.table.sharing.rounds_alike = any(isinstance(job.operations, Programs)
+                                                         for job in workload.jobs)
         self.on_hosts = JobsOnHosts(self._routed_anew)
         self._can_stop = self.faults.touch_jobs
         self.teller = Teller(self.env, self.recorder, self.fabric, starts=True)

@@ -139,7 +139,7 @@ class Parts(NamedTuple):
     place_of, free : ndarray of int
         The place of each class by its number; the numbers, used ones first.
     ends, ending : ndarray
-        A heap of times and numbers of classes; see `sharing_rates`.
+        A heap of times and numbers of classes; see `sharing_rates`. Empty without one.
     listed : ndarray of float
         The time of the valid entry of each class by its number, inf if there is none.
     frozen, joined : ndarray of int, shape (links + 1,)
@@ -199,7 +199,7 @@ class Parts(NamedTuple):
     past_unit: NDArray[np.float64]
 
 
-def make(coflows, flows, hops, capacity, longest, by_flow, one_way=False):
+def make(coflows, flows, hops, capacity, longest, by_flow, rounds_alike):
     """Return an empty sharing with space for these rows, and for as many more.
 
     Parameters
@@ -210,9 +210,9 @@ def make(coflows, flows, hops, capacity, longest, by_flow, one_way=False):
         The largest number of links on a path.
     by_flow : bool
         Whether links are shared again at each end of a flow.
-    one_way : bool
-        Whether to have no heap of ends and no stretches, in which bytes left are rounded in other
-        ways.
+    rounds_alike : bool
+        Whether to have no heap of ends and no stretches, in which bytes left are rounded otherwise
+        than where there are few flows.
     """
     count = len(capacity)
     left = np.zeros(count + 1)
@@ -226,8 +226,8 @@ def make(coflows, flows, hops, capacity, longest, by_flow, one_way=False):
     size = 2 * open_flows + 64
     units = 2 * len(coflows) + 64
     # Stretches are for many classes on short paths.
-    lines = LONGEST if longest == 2 and size >= MANY and not one_way else 0
-    ends = 0 if one_way else 2 * size
+    lines = LONGEST if longest == 2 and size >= MANY and not rounds_alike else 0
+    ends = 0 if rounds_alike else 2 * size
     side = count + 1 if longest <= 2 and count <= _MOST_IN_TABLE else 0
     in_table = len(flows) if side else 0
     return Parts(

@@ -11,7 +11,7 @@ from netsim.fabric.kernels.sharing_rates import expect, left_of, see
 from netsim.fabric.kernels.sharing_table import add_cell, cross, enter, see_weight, sum_up
 from netsim.fabric.records import DUST
 
-__all__ = ["add_coflows", "leave", "served"]
+__all__ = ["add_coflows", "leave"]
 
 #: Whether flows are put into classes. The benchmark of regimes sets it to False, so that each flow
 #: is a class of its own.
@@ -74,7 +74,7 @@ def _join(parts, coflow, flows, hops, f):
     if c == NONE:
         return False
     kind = parts.classes[c]
-    flow.virtual_finish = served(parts, c) + flows[f].remaining
+    flow.virtual_finish = _served(parts, c) + flows[f].remaining
     flow.one = flow.two = NONE
     flow.number = kind.number
     kind.flows += 1
@@ -93,7 +93,7 @@ def _join(parts, coflow, flows, hops, f):
 
 
 @in_place
-def served(parts, c):
+def _served(parts, c):
     """Return how many bytes a class has served to each of its flows; 0 without flows."""
     head = parts.classes[c].head
     return parts.senders[head].virtual_finish - left_of(parts, c) if head >= 0 else 0.0
