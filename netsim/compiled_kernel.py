@@ -3,6 +3,8 @@
 Numba makes machine code of each function, with a copy of all that it calls. Here, a function that
 other kernels call stops before that, as a *part* in LLVM's language. Only what Python calls becomes
 machine code: a part, with those that it calls, and a wrapper.
+
+Ctrl-C may come at any time: see `_QuietAPI` and `check_signals`.
 """
 
 from __future__ import annotations
@@ -11,19 +13,24 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite import ir as llvm_ir
 from numba import _dynfunc  # type: ignore[attr-defined]
-from numba.core import ir, types
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core import cgutils, ir, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags, compile_result
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import Environment
+from numba.core.pythonapi import PythonAPI
 from numba.core.registry import CPUDispatcher
+from numba.extending import intrinsic
 
-__all__ = ["CompiledKernel", "PartCompiler", "quickly"]
+from netsim.kernel_cache import InOwnFolder, KernelCache
+
+__all__ = ["CompiledKernel", "PartCompiler", "check_signals", "quickly"]
 
 # Numba's type hints cover neither its named tuples nor what is added here.
 _IR: Any = ir
@@ -33,6 +40,61 @@ _RARELY = 1_000_000, 20, 100
 
 #: Words on the stack of Python that are kept for the calls of the compiler.
 _STACK = 1 << 16
+
+
+@intrinsic
+def check_signals(_typing: Any) -> Any:
+    """Let Python handle signals that have arrived; if that raises, leave all kernels.
+
+    Python itself does so only between two of its own instructions. For loops that may take long; a
+    check takes as long as a few additions. A kernel that is left has not finished its work.
+    """
+    def lower(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        check = cgutils.get_or_insert_function(
+            builder.module, llvm_ir.FunctionType(llvm_ir.IntType(32), ()), "PyErr_CheckSignals")
+        raised = cgutils.is_not_null(builder, builder.call(check, ()))
+        with builder.if_then(raised, likely=False):
+            context.call_conv.return_exc(builder)
+        return context.get_dummy_value()
+    return types.void(), lower
+
+
+#: Makes tuples of any class without running Python code, as the class itself would.
+_NEW_TUPLE = tuple.__new__
+
+
+class _QuietAPI(PythonAPI):
+    """Hands results to Python without running Python code on the way.
+
+    Numba finds classes by unpickling, and calls those of named tuples. In such code, Python handles
+    the signals that have arrived while the kernel ran; when that raises, Numba crashes.
+    """
+
+    def get_env_manager(self, *given: Any) -> Any:
+        """Keep the place of constant objects."""
+        self._constants = super().get_env_manager(*given)
+        return self._constants
+
+    def serialize_object(self, obj: Any) -> Any:
+        """Leave an object as it is, for `unserialize`."""
+        return obj
+
+    def unserialize(self, obj: Any) -> Any:
+        """Return an object that is kept as a constant; an exception is unpickled."""
+        if isinstance(obj, llvm_ir.Value):
+            return super().unserialize(obj)
+        constant = self._constants.read_const(self._constants.add_const(obj))
+        self.incref(constant)
+        return constant
+
+    def call(self, kind: Any, values: Any, _names: Any = None) -> Any:
+        """Make a tuple of a class; nothing else is called to hand over a result."""
+        given = self.tuple_pack([kind, values])
+        new = self.unserialize(_NEW_TUPLE)
+        made = super().call(new, given)
+        self.decref(new)
+        self.decref(given)
+        return made
 
 
 class _Library(JITCodeLibrary):
@@ -99,7 +161,7 @@ def _with_entry(part: Any) -> Any:
         (part.library,)))
 
 
-class _PartCacheImpl(CompileResultCacheImpl):
+class _PartCacheImpl(InOwnFolder):
     """Stores parts, in files of their own."""
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
@@ -123,10 +185,16 @@ class _PartCacheImpl(CompileResultCacheImpl):
             referenced_envs=referenced_envs))
 
 
-class _PartCache(FunctionCache):
+class _PartCache(KernelCache):
     """The cache of a part."""
 
     _impl_class = _PartCacheImpl
+
+
+class _WholeCache(KernelCache):
+    """The cache of what Python calls."""
+
+    _impl_class = InOwnFolder
 
 
 class _Part(CPUDispatcher):
@@ -171,7 +239,7 @@ class CompiledKernel(CPUDispatcher):
 
     def enable_caching(self) -> None:
         """Cache what Python calls, and what other kernels call."""
-        super().enable_caching()
+        self._cache = _WholeCache(self.py_func)
         self.part.enable_caching()
 
     def compile(self, sig: Any) -> Any:
@@ -194,6 +262,7 @@ class CompiledKernel(CPUDispatcher):
             # of the part, which has nothing, could take its place.
             described.env_name += ".python"
             environment = Environment.from_fndesc(described)
+            context.get_python_api = partial(_QuietAPI, context)
             context.create_cpython_wrapper(library, described, environment, None)
         entry = context.get_executable(library, described, environment)
         return part._replace(library=library, target_context=context, fndesc=described,

@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ import numba
 from numba import njit
 from numba.core import event
 
-from netsim.compiled_kernel import CompiledKernel
+from netsim.compiled_kernel import CompiledKernel, check_signals
+from netsim.kernel_cache import tell_not_kept
 from netsim.reading import read_bytes
 from netsim.watching import watched
 
-__all__ = ["Direct", "addressed", "cache_folder", "compiled", "in_place", "inlined", "summing",
-           "tell_once_by"]
+__all__ = ["Direct", "addressed", "cache_folder", "check_signals", "compiled", "in_place",
+           "inlined", "summing", "tell_once_by"]
 
 # Numba's type hints do not cover all arguments used here.
 _CONFIG: Any = numba.config
@@ -72,10 +73,11 @@ def summing(kernel: Callable[..., Any]) -> Any:
 def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
     made: Any = CompiledKernel(kernel, targetoptions={
         "nopython": True, "error_model": "numpy", "no_cfunc_wrapper": True, **options})
-    with suppress(RuntimeError), _cached_with_its_callees():  # raised if no folder is writable
-        made.enable_caching()
-        for cache in (made._cache, made.part._cache):
-            cache.save_overload = _ignoring_os_errors(cache.save_overload)
+    with _cached_with_its_callees():
+        try:
+            made.enable_caching()
+        except RuntimeError:  # the folder cannot be made, or written to
+            tell_not_kept(_CONFIG.CACHE_DIR, None)
     return made
 
 
@@ -144,15 +146,6 @@ def tell_once_by(path: Path) -> None:
     _marker = path
 
 
-def _ignoring_os_errors(save: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a function that saves a kernel to ignore errors, such as of a full disk."""
-    def save_if_possible(*compiled: Any) -> None:
-        with suppress(OSError):
-            save(*compiled)
-
-    return save_if_possible
-
-
 @contextmanager
 def _cached_with_its_callees() -> Iterator[None]:
     """Make Numba cache in a folder whose name depends on the sources of kernels.
@@ -179,8 +172,8 @@ def _folder(base: str) -> str:
     here = Path(__file__).parent
     digest = hashlib.sha256()
     rooms = (here / room for room in ("edge", "fabric", "models"))
-    alone = ("compiled_kernel.py", "compiling.py", "ties.py", "schedulers/kernels.py",
-             "jobs/longest_path.py")
+    alone = ("compiled_kernel.py", "compiling.py", "kernel_cache.py", "ties.py",
+             "jobs/longest_path.py", "schedulers/kernels.py")
     for path in [*(here / name for name in alone),
                  *(path for room in rooms for path in sorted(room.rglob("*.py")))]:
         digest.update(read_bytes(path))

@@ -17,6 +17,7 @@ from numba.core import event
 import netsim
 from netsim.compiled_kernel import CompiledKernel
 from netsim.compiling import compiled, in_place
+from netsim.kernel_cache import tell_not_kept
 
 RUN = """
 import numba, netsim
@@ -72,17 +73,83 @@ def no_room(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_without_room_for_a_cache_kernels_are_compiled_all_the_same(monkeypatch):
-    """Where nothing can be written at all, and where the disk is full when it comes to that."""
-    def twice(x):
-        return 2 * x
+def twice(x):
+    return 2 * x
 
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """Return the folder in which kernels of a test are kept, after `twice` has been compiled."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kept"))
+    tell_not_kept.cache_clear()
+    assert compiled(twice)(3) == 6
+    assert compiled_from_cache() == (6, 1)
+    yield tmp_path / "kept"
+    tell_not_kept.cache_clear()
+
+
+def compiled_from_cache():
+    """Call `twice` as a new process would; return its result, and how often it was in the cache."""
     kernel = compiled(twice)
+    return kernel(3), kernel.stats.cache_hits.total()
+
+
+def emptied(_):
+    return b""
+
+
+def cut(data):
+    return data[:len(data) // 2]
+
+
+def with_a_wrong_bit(data):
+    """A file that can still be unpickled, in all likelihood; the machine code is wrong then."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1:]
+
+
+@pytest.mark.parametrize("ending", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", [emptied, cut, with_a_wrong_bit])
+def test_damaged_files_are_made_again(kept, ending, damage):
+    files = [path for path in kept.rglob(f"*{ending}") if path.is_file()]
+    assert len(files) == 2  # of what Python calls, and of the part
+    for path in files:
+        path.write_bytes(damage(path.read_bytes()))
+    assert compiled_from_cache() == (6, 0)
+    assert compiled_from_cache() == (6, 1)
+
+
+def test_a_folder_in_place_of_a_file_is_named(kept):
+    for path in [*kept.rglob("*.nbi")]:
+        path.unlink()
+        path.mkdir()
+    with pytest.warns(netsim.NetsimWarning) as told:
+        assert compiled_from_cache() == (6, 0)
+    message = str(told.pop().message)
+    assert not told.list
+    assert f"cannot be stored in {kept}" in message
+    assert "directory" in message
+
+
+def test_a_file_in_place_of_the_folder_is_named(kept):
+    """Numba itself would then keep kernels beside their sources, and miss changes of callees."""
+    shutil.rmtree(kept)
+    kept.touch()
+    with pytest.warns(netsim.NetsimWarning, match=f"cannot be stored in {kept}"):
+        assert compiled_from_cache() == (6, 0)
+    assert compiled_from_cache() == (6, 0)
+
+
+def test_without_room_for_a_cache_kernels_are_compiled_all_the_same(kept, monkeypatch):
+    """Where nothing can be written at all, and where the disk is full when it comes to that."""
+    kernel = compiled(lambda x: 4 * x)
     assert kernel._cache.cache_path
-    monkeypatch.setattr(numba.core.caching.CacheImpl, "reduce", no_room)
-    assert kernel(3) == 6
+    monkeypatch.setattr(numba.core.caching.IndexDataCacheFile, "save", no_room)
+    with pytest.warns(netsim.NetsimWarning, match="No space left"):
+        assert kernel(3) == 12
     monkeypatch.setattr(numba.core.caching._CacheLocator, "ensure_cache_path", no_room)
-    assert compiled(lambda x: 3 * x)(3) == 9
+    with pytest.warns(netsim.NetsimWarning, match="cannot be stored"):
+        assert compiled(lambda x: 3 * x)(3) == 9
 
 
 def test_a_kernel_is_typed_once_for_python_and_other_kernels():

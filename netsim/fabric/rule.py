@@ -23,6 +23,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Event, Information
 from netsim.fabric.kernels import rules
 from netsim.forking import same
+from netsim.kernel_cache import KernelCache
 
 __all__ = ["STRETCH", "Rule", "columns_in"]
 
@@ -175,7 +176,7 @@ class Rule:
         # Whatever it writes beyond its arrays is an error, not damage.
         made: Any = numba.njit(error_model="numpy", boundscheck=True)(self.function)
         try:
-            made.enable_caching()
+            made._cache = KernelCache(self.function)
         except RuntimeError:  # it has no file, or no folder can be written to
             self._say_that_it_is_not_kept()
         try:

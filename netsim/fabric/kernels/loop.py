@@ -24,7 +24,7 @@ from netsim.fabric.by_reference import (
     type_of_reference,
     untyped,
 )
-from netsim.fabric.kernels import addressed, in_place, inlined
+from netsim.fabric.kernels import addressed, check_signals, in_place, inlined
 from netsim.fabric.kernels.chains import GRID_SLACK, arrive, emit, follow, next_due, observed
 from netsim.fabric.kernels.graphs import ChainArrays
 from netsim.fabric.kernels.pools import admit, sort_by_job
@@ -288,6 +288,7 @@ def _go_on(actor, state, tables):
     begun = state.reason in KEPT
     why, slack = _GOES, 0.0
     while True:
+        check_signals()
         if not begun:
             why = _begin_step(actor, state, tables)
         begun = False

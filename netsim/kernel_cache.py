@@ -1,0 +1,94 @@
+"""Compiled kernels on disk: a damaged file is compiled again, and written anew."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    UserProvidedCacheLocator,
+)
+
+from netsim.errors import NetsimWarning
+
+__all__ = ["InOwnFolder", "KernelCache", "tell_not_kept"]
+
+
+class _CheckedFile(IndexDataCacheFile):
+    """The files of one kernel, each with a digest at its end, which unpickling passes over.
+
+    Damaged files are as good as missing ones. Without a digest they might be loaded: machine code
+    may be anything.
+    """
+
+    def _load_index(self) -> Any:
+        try:
+            _check(self._index_path)
+        except OSError:
+            return {}
+        return super()._load_index()
+
+    def _load_data(self, name: str) -> Any:
+        _check(self._data_path(name))  # Numba takes an OSError for a file that is not there
+        return super()._load_data(name)
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        with super()._open_for_write(filepath) as file:
+            written = io.BytesIO()
+            yield written
+            data = written.getvalue()
+            file.write(data + _digest(data))
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def _check(path: str) -> None:
+    """Raise an OSError if a file is damaged, or cannot be read."""
+    data = Path(path).read_bytes()
+    size = hashlib.sha256().digest_size
+    if _digest(data[:-size]) != data[-size:]:
+        raise OSError(f"{path} is damaged")
+
+
+class InOwnFolder(CompileResultCacheImpl):
+    """Keeps compiled code in the folder of this version of netsim, or nowhere."""
+
+    _locator_classes = [UserProvidedCacheLocator]  # noqa: RUF012 - as Numba declares it
+
+
+class KernelCache(FunctionCache):
+    """The cache of one kernel; what cannot be written is compiled again in the next process."""
+
+    def __init__(self, py_func: Any) -> None:
+        super().__init__(py_func)
+        self._cache_file = _CheckedFile(self._cache_path, self._impl.filename_base,
+                                        self._impl.locator.get_source_stamp())
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Save a kernel if possible."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            tell_not_kept(os.path.dirname(self.cache_path), error.strerror)
+
+
+@cache
+def tell_not_kept(folder: str, why: str | None) -> None:
+    """Warn, once, that compiled kernels cannot be stored in a folder."""
+    warnings.warn(NetsimWarning(
+        f"compiled kernels cannot be stored in {folder}{f': {why}' if why else ''}; each process "
+        "compiles them again, which takes a minute or two. Free that folder, or set "
+        "NUMBA_CACHE_DIR to another one"), stacklevel=2)
