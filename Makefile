@@ -1,5 +1,6 @@
 # make demo    set up, and compare Parrot with the other schemes on a ready-made workload (1 min)
 # make test    set up, and run the tests (20 min)
+# make test-all  the same, and what takes too long for each time (25 min)
 # make fuzz    100,000 damaged files for all readers (10 min); fewer: make fuzz EXAMPLES=1000
 # make lint    ruff and mypy (2 min the first time)
 # make bench   the speed of the things that must be fast (15 min)
@@ -17,7 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz lint bench docs package clean
+.PHONY: help demo test test-all fuzz lint bench docs package clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -45,6 +46,9 @@ demo: $(VENV)/netsim
 
 test: $(VENV)/test
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+test-all: $(VENV)/test
+	$(BIN)/python -m pytest -n auto --dist worksteal -m ""
 
 fuzz: $(VENV)/test
 	NETSIM_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest -vv -n auto --maxfail 5 tests/fuzz

@@ -10,6 +10,8 @@ Ctrl-C may come at any time: see `_QuietAPI` and `check_signals`.
 from __future__ import annotations
 
 import gc
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -19,7 +21,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir as llvm_ir
 from numba import _dynfunc  # type: ignore[attr-defined]
-from numba.core import cgutils, ir, types
+from numba.core import cgutils, event, ir, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags, compile_result
 from numba.core.compiler_lock import global_compiler_lock
@@ -270,8 +272,11 @@ class CompiledKernel(CPUDispatcher):
 
 
 def quickly(compile_it: Callable[[Any], Any], sig: Any) -> Any:
-    """Compile for a signature, with what makes Numba faster: see `_shortcuts` and `_with_stack`."""
-    with _shortcuts():
+    """Compile for a signature, with what makes Numba faster: see `_shortcuts` and `_with_stack`.
+
+    Ctrl-C ends it only where that does no harm; see `_Interruption`.
+    """
+    with _shortcuts(), _Interruption.between_passes():
         return _with_stack(compile_it, sig)
 
 
@@ -310,3 +315,43 @@ def _shortcuts() -> Iterator[None]:
 
 def _itself(kept: Any, _memo: Any) -> Any:
     return kept
+
+
+class _Interruption(event.Listener):
+    """Keeps Ctrl-C until the compiler is about to begin another pass, or is done.
+
+    Within a pass it might be lost, as LLVM calls Python and ignores errors of that; or the kernel
+    might count as compiled without its machine code, and every later call of it would fail.
+    """
+
+    pending = False
+
+    def on_start(self, event: Any) -> None:
+        """Raise the interruption that is pending."""
+        if self.pending:
+            self.pending = False
+            raise KeyboardInterrupt
+
+    def on_end(self, event: Any) -> None:
+        """Do nothing."""
+
+    def _keep(self, *_: Any) -> None:
+        self.pending = True
+
+    @classmethod
+    @contextmanager
+    def between_passes(cls) -> Iterator[None]:
+        """In this context, let Ctrl-C raise between passes only, where it would raise at all."""
+        before = signal.getsignal(signal.SIGINT)
+        if (before is not signal.default_int_handler
+                or threading.current_thread() is not threading.main_thread()):
+            yield  # also within another compilation
+            return
+        listener = cls()
+        signal.signal(signal.SIGINT, listener._keep)
+        try:
+            with event.install_listener("numba:run_pass", listener):
+                yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+        listener.on_start(None)

@@ -243,6 +243,13 @@ def interruption_of(error: BaseException | None) -> KeyboardInterrupt | None:
     return error
 
 
+def closed_by(what: str, error: BaseException, at_s: float, way_out: str) -> str:
+    """Make the message of what cannot go on after an error in the middle of an instant."""
+    said = f": {error}" if str(error) else ""
+    return (f"the {what} is closed: it was left in the middle of an instant, at {at_s:g} s, by "
+            f"{type(error).__name__}{said}\n{way_out}")
+
+
 class NetsimWarning(_Located, UserWarning):
     """Base class of all warnings of netsim.
 

@@ -11,6 +11,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from netsim.errors import InputError, closed_by, interruption_of
 from netsim.fabric.active_coflows import ActiveCoflows
 from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation, Event
@@ -85,6 +86,8 @@ class FabricProcess:
         The coflows that were submitted and are not complete.
     stepwise : bool
         Whether to call `told`. It may be changed at any time, and changes no result.
+    closed : str
+        Why the fabric cannot go on; empty while it can.
     """
 
     #: If `stepwise`, called at every arrival, start and completion of a coflow and every decision,
@@ -107,6 +110,7 @@ class FabricProcess:
         self._env, self._check = env, check
         self._grid = Grid(observe_interval, env)
         self._alarm = Alarm(env, self._on_alarm)
+        self.closed = ""
         self._take(allocator)
         self._arrived_by = -math.inf
         self._tell_completed, self._tell_ended = completed or ignore, ended or ignore
@@ -360,8 +364,26 @@ class FabricProcess:
         self._called = True
         self._alarm.set(self._grid.observed(at))
 
+    def check_open(self) -> None:
+        """Raise an error if another one has left the fabric in the middle of an instant."""
+        if self.closed:
+            raise InputError(self.closed)
+
     def _on_alarm(self) -> None:
-        """Do what is due: call `told`, resume the event loop, or process the events of now."""
+        """Do what is due; an error closes the fabric."""
+        self.check_open()
+        try:
+            self._do_what_is_due()
+        except Undecided:
+            raise
+        except BaseException as error:
+            self.closed = closed_by("fabric", interruption_of(error) or error, self._env.now,
+                                    "Make a new environment, and a new fabric in it.")
+            self._alarm.set(self._env.now)  # whoever runs the environment again is told
+            raise
+
+    def _do_what_is_due(self) -> None:
+        """Call `told`, resume the event loop, or process the events of now."""
         if self._tells_at <= self._env.now:
             self._tell()
         elif self._called:

@@ -240,7 +240,8 @@ class Fabric:
                                weight=stage.weight, deadline_s=deadline_s)
 
     def _check_clock(self) -> None:
-        """Raise an error for events before the time up to which bytes have been moved already."""
+        """Refuse what comes before the time up to which bytes have moved, or after an error."""
+        self._process.check_open()
         if (ahead := self._process.ahead) > self.env.now:
             raise InputError(
                 f"bytes have been moved until {ahead:g} s, as no event was due before, and the "
@@ -420,7 +421,13 @@ class Fabric:
         cancelled, and for jobs that have not ended. The iteration of coflows is 0. The ranks of
         jobs are 0, and their lower_bound_s is NaN, because both are unknown. The bytes of a job are
         those of its completed coflows.
+
+        Raises
+        ------
+        InputError
+            If an error, such as one of the allocator or Ctrl-C, has closed the fabric.
         """
+        self._process.check_open()
         recorder = self._recorder
         recorder.pack()
         self._see_starts()

@@ -128,8 +128,16 @@ def _drawn(label: str, total: int) -> Iterator[Callable[[int, int, str], None]]:
         TimeRemainingColumn,
     )
 
-    with Progress(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-                  TextColumn("{task.fields[note]}", markup=False), TimeRemainingColumn(),
-                  console=Console(stderr=True, emoji=False), transient=True) as bar:
+    console = Console(stderr=True, emoji=False)
+    bar = Progress(TextColumn("{task.description}", markup=False), BarColumn(),
+                   MofNCompleteColumn(), TextColumn("{task.fields[note]}", markup=False),
+                   TimeRemainingColumn(), console=console, transient=True)
+    try:  # Ctrl-C may come while the bar starts or stops: `with` would leave the cursor hidden
+        bar.start()
         task = bar.add_task(visible(label), total=total, note="")
         yield lambda done, total, note: bar.update(task, completed=done, total=total, note=note)
+    finally:
+        try:
+            bar.stop()
+        finally:
+            console.show_cursor()

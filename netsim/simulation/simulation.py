@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,8 @@ from netsim.brief import MOST_ROWS, shown
 from netsim.checks import Node
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
-from netsim.errors import InputError
-from netsim.fabric.allocator import Allocator
+from netsim.errors import InputError, closed_by, interruption_of
+from netsim.fabric.allocator import Allocator, Undecided
 from netsim.network import Topology
 from netsim.plain import plain, plain_numbers
 from netsim.recording.link_recorder import RECORDS
@@ -91,12 +92,19 @@ check, scheduler, placement, execution, epsilon, transport, preemption
                  scheduler: Any = None, placement: Any = None, execution: Any = None,
                  epsilon: float = 0.0, transport: Any = "constant", preemption: Any = None
                  ) -> None:
-        self._target: Target = target_of(network, workload, Arguments(
+        self._open_target: Target = target_of(network, workload, Arguments(
             allocator, observe_interval, seed, None, record, timeline, events, stragglers, check,
             scheduler, placement, execution, epsilon, transport, preemption))
+        self._closed = ""  # why the run can neither continue nor be inspected
         self._begun = self._stepping = False
         self._steps, self._wall_s, self._limit = 0, 0.0, math.inf
         self._listeners: dict[str, list[Listener]] = {}
+
+    @property
+    def _target(self) -> Target:
+        if self._closed:
+            raise InputError(self._closed)
+        return self._open_target
 
     # --- time passes ------------------------------------------------------------------
 
@@ -116,7 +124,8 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         InputError
             If `until` is in the past, or not after 0.
         AllocationError, StalledError, Interrupted
-            As `netsim.simulate` does.
+            As `netsim.simulate` does. An error in the middle of an instant, such as one of a policy
+            or a listener, or Ctrl-C, closes the run: it can then neither continue nor be inspected.
         """
         limit = math.inf if until is None else parse_seconds(until, "until", strict=True)
         target, started = self._target, time.perf_counter()
@@ -144,7 +153,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
                     told = target.done
                     report(told, target.total)
             if target.ended:
-                target.settle()
+                self._act(target.settle)
         finally:
             self._stepping = False
         report(target.done, target.total)
@@ -152,14 +161,26 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._target.begin()
+            self._act(self._target.begin)
 
     def _step(self) -> None:
         try:
-            self._target.step()
+            self._act(self._target.step)
         except simpy.core.EmptySchedule:
             raise self._target.stalled() from None
         self._steps += 1
+
+    def _act(self, act: Callable[[], None]) -> None:
+        """Let the target do something; if an error stops it halfway, close the run."""
+        try:
+            act()
+        except (Undecided, simpy.core.EmptySchedule):  # nothing has been done yet
+            raise
+        except BaseException as error:
+            self._closed = closed_by(
+                "run", interruption_of(error) or error, self._target.now,
+                "Make a new Simulation, or continue a fork that was made before.")
+            raise
 
     def _refuse_while_stepping(self, what: str) -> None:
         if self._stepping:
@@ -247,8 +268,14 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
         Without this call, Python's garbage collector frees the memory some time after the last use.
         Results that `result` has returned remain valid.
+
+        Raises
+        ------
+        InputError
+            If the run is closed, as all methods do then.
         """
         self._target.close()
+        self._closed = "the run is closed, by close(); make a new Simulation"
 
     # --- to change --------------------------------------------------------------------
 
@@ -359,7 +386,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
                 try:
                     settled = self._target.ended
                     if settled:
-                        self._target.settle()
+                        self._act(self._target.settle)
                     else:
                         self._step()
                 finally:
@@ -368,7 +395,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             for kind in EVENT_KINDS:
                 self._listeners[kind].remove(hear)
             if not any(self._listeners.values()):
-                self._target.listen(None)
+                self._open_target.listen(None)
 
     def _note(self, found: deque[RunEvent], event: RunEvent) -> None:
         """Store an event, and hold the run before anything happens later."""
@@ -397,17 +424,21 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             except Exception as error:
                 raise InputError(f"the run cannot be forked, as {kind} {type(policy).__name__} "
                                  f"cannot be copied: {error}") from error
-        other._target = deepcopy(target, memo)
+        other._open_target = deepcopy(target, memo)
         other._listeners = {}
         other._target.listen(None)
         return other
 
     def __repr__(self) -> str:
+        if self._closed:
+            return "<Simulation, closed>"
         target = self._target
         return (f"<Simulation at {target.now:g} s: {target.done:,} of {target.total:,} "
                 f"{target.counts} done>")
 
     def _repr_html_(self) -> str:
+        if self._closed:
+            return escape(repr(self))
         jobs = self.jobs()
         left = jobs[jobs["state"] != "done"]
         jobs = left if len(left) else jobs  # what is going on, as long as something is

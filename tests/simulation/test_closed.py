@@ -1,0 +1,144 @@
+"""Runs that an error has left in the middle of an instant, or that are closed, say so."""
+
+import signal
+
+import pytest
+import simpy
+
+import netsim
+from netsim import InputError, JobSpec, Simulation, Stage
+from netsim.allocators.maxmin import MaxMin
+from netsim.errors import Interrupted
+
+NET = netsim.big_switch(2, "8Mbps")
+JOBS = [JobSpec(k, arrival_s=5 * k, hosts=range(2), stages=[Stage("a", [(0, 1, 1e6)])])
+        for k in range(2)]
+
+
+class FailsOnce(MaxMin):
+    """An allocator that raises an error the first time, and works from then on."""
+
+    def __init__(self, error=ValueError):
+        self.error = error
+
+    def allocate(self, view):
+        error, self.error = self.error, None
+        if error is not None:
+            raise error("once")
+        return super().allocate(view)
+
+
+def fails(*_):
+    raise ValueError("once")
+
+
+def policy_fails():
+    return Simulation(NET, JOBS, allocator=FailsOnce())
+
+
+def listener_fails():
+    sim = Simulation(NET, JOBS)
+    sim.on("coflow-done", fails)
+    return sim
+
+
+def process_fails():
+    sim = Simulation(NET, JOBS)
+
+    def process():
+        yield sim.env.timeout(0.5)
+        fails()
+
+    sim.env.process(process())
+    return sim
+
+
+CALLS = {
+    "run": Simulation.run, "result": Simulation.result, "close": Simulation.close,
+    "active": Simulation.active, "flows": Simulation.flows, "links": Simulation.links,
+    "jobs": Simulation.jobs, "view": Simulation.view, "fork": Simulation.fork,
+    "now": lambda sim: sim.now, "env": lambda sim: sim.env,
+    "events": lambda sim: next(sim.events()), "submit": lambda sim: sim.submit(JOBS[0]),
+    "set_capacity": lambda sim: sim.set_capacity("egress-0", 5),
+    "fail": lambda sim: sim.fail(link="egress-0"),
+    "allocator": lambda sim: setattr(sim, "allocator", "sebf"),
+    "on": lambda sim: sim.on("coflow-done", print)}
+
+
+def assert_closed(sim, match):
+    for call in CALLS.values():
+        with pytest.raises(InputError, match=match):
+            call(sim)
+    assert repr(sim) == "<Simulation, closed>"
+    assert "closed" in sim._repr_html_()
+
+
+@pytest.mark.parametrize("make", [policy_fails, listener_fails, process_fails])
+@pytest.mark.parametrize("go_on", [Simulation.run, lambda sim: list(sim.events())])
+def test_an_error_in_the_middle_of_an_instant_closes_the_run(make, go_on):
+    sim = make()
+    with pytest.raises(ValueError, match="once"):
+        go_on(sim)
+    assert_closed(sim, r"the run is closed: .* by ValueError: once\nMake a new Simulation")
+
+
+def test_ctrl_c_closes_the_run_and_says_when():
+    """In a listener, at 1 s: the instant is known, so that this needs no luck."""
+    sim = Simulation(NET, JOBS)
+    sim.on("coflow-done", lambda _: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(Interrupted):
+        sim.run()
+    assert_closed(sim, "at 1 s, by KeyboardInterrupt")
+
+
+def test_a_fork_made_before_goes_on():
+    straight = netsim.simulate(NET, JOBS).jobs
+    sim = Simulation(NET, JOBS).run(until=0.5)
+    other = sim.fork()
+    sim.on("coflow-done", fails)
+    with pytest.raises(ValueError, match="once"):
+        sim.run()
+    assert other.run().result().jobs.equals(straight)
+
+
+def test_close_closes_the_run_and_keeps_its_results():
+    sim = Simulation(NET, JOBS).run()
+    result = sim.result()
+    sim.close()
+    assert_closed(sim, r"the run is closed, by close\(\)")
+    assert result.jobs["finish_s"].tolist() == [1, 6]
+
+
+def test_what_is_refused_between_two_instants_closes_nothing():
+    """An error in an argument, a progress report that raises, and a run that has nothing to do."""
+    straight = netsim.simulate(NET, JOBS).jobs
+    sim = Simulation(NET, JOBS).run(until=0.5)
+    with pytest.raises(InputError, match="no-link"):
+        sim.set_capacity("no-link", 5)
+    with pytest.raises(ValueError, match="once"):
+        sim.run(progress=fails)
+    assert sim.run().result().jobs.equals(straight)
+
+
+def test_a_stalled_run_goes_on_after_a_repair():
+    """1 MB at 1 MB/s: half of it before the failure at 0.5 s, half within 0.5 s of the repair."""
+    sim = Simulation(NET, JOBS[:1]).run(until=0.5)
+    sim.fail(link="egress-0")
+    with pytest.raises(netsim.StalledError):
+        sim.run()
+    end = sim.now + 0.5
+    sim.repair(link="egress-0")
+    assert sim.run().result().jobs["finish_s"].tolist() == [end]
+
+
+def test_an_error_of_the_allocator_closes_a_fabric():
+    """A process of SimPy would otherwise wait for its coflow for ever, without a word."""
+    env = simpy.Environment()
+    fabric = netsim.Fabric(env, NET, allocator=FailsOnce())
+    fabric.transfer(0, 1, 1e6)
+    with pytest.raises(ValueError, match="once"):
+        env.run()
+    closed = r"the fabric is closed: .* by ValueError: once\nMake a new environment"
+    for call in (env.run, fabric.active, fabric.result, lambda: fabric.transfer(0, 1, 5)):
+        with pytest.raises(InputError, match=closed):
+            call()

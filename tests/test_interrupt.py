@@ -1,0 +1,165 @@
+"""Ctrl-C in real processes, which are signalled once they say that the run has begun."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from netsim.allocators import ALLOCATORS
+
+#: Runs, over and over, a workload that takes many seconds, and says when each has begun.
+SCRIPT = """
+import sys, netsim
+from netsim.errors import Interrupted
+
+@netsim.compiled(gives="order", leftover="maxmin")
+def oldest(coflows, jobs, now, order):
+    order.key[:] = coflows.valid_s
+
+def begun(env):
+    yield env.timeout(1.0)
+    print("begun", flush=True)
+
+work = netsim.read_workload("parrot-60", seed=1, iterations=2000)
+name, times = sys.argv[1], int(sys.argv[2])
+for _ in range(times):
+    sim = netsim.Simulation("big-switch-128-10g", work,
+                            allocator=oldest if name == "rule" else name)
+    sim.env.process(begun(sim.env))
+    try:
+        sim.run()
+        print("ended", flush=True)
+    except Interrupted:
+        print("interrupted", flush=True)
+"""
+
+#: Flows that are all there from the beginning, so that a single call of a kernel serves them.
+AT_ONCE = """
+import numpy as np, netsim
+
+def begun(env):
+    yield env.timeout(1e-6)
+    print("begun", flush=True)
+
+hosts = np.random.default_rng(0).integers(0, 128, (2, 100_000))
+work = netsim.Workload.from_arrays(*hosts, np.linspace(1e6, 2e6, 100_000))
+sim = netsim.Simulation(netsim.big_switch(128, "10Gbps"), work, record=("jobs",))
+sim.env.process(begun(sim.env))
+try:
+    sim.run()
+    print("ended", flush=True)
+except KeyboardInterrupt as stop:
+    print(stop, flush=True)
+"""
+
+#: Is interrupted while it compiles, and runs again.
+COMPILING = """
+import netsim
+from numba.core import event
+
+class Says(event.Listener):
+    passes = 0
+
+    def on_start(self, event):
+        self.passes += 1
+        if self.passes % 50 == 0:
+            print("begun", flush=True)
+
+    def on_end(self, event):
+        pass
+
+says = Says()
+event.register("numba:run_pass", says)
+for _ in range(8):
+    try:
+        netsim.simulate("parrot-fig2", "parrot-fig2", allocator="sebf")
+    except KeyboardInterrupt as stop:
+        print("interrupted", flush=True)
+event.unregister("numba:run_pass", says)
+print(netsim.simulate("parrot-fig2", "parrot-fig2", allocator="sebf").jobs.finish_s.tolist())
+"""
+
+#: One for each kind of kernel: links shared, coflows served by a rule, by queues, in proportion,
+#: flows in order, an order from Python, a user's rule.
+KINDS = ["maxmin", "sebf", "aalo", "parrot", "srtf", "sincronia", "rule"]
+OTHERS = [name for name in ALLOCATORS if name not in KINDS
+          and name not in ("edf", "varys-deadline", "reserved", "ring-contention")]
+
+
+def process(script, *words, **environment):
+    return subprocess.Popen([sys.executable, "-c", script, *words], stdout=subprocess.PIPE,
+                            text=True, env={**os.environ, **environment})
+
+
+@pytest.mark.parametrize("name", [
+    *KINDS, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in OTHERS)])
+def test_a_script(name):
+    """At whatever instruction it arrives."""
+    times = 5
+    running = process(SCRIPT, name, str(times))
+    for _ in range(times):
+        assert running.stdout.readline() == "begun\n"
+        running.send_signal(signal.SIGINT)
+        assert running.stdout.readline() == "interrupted\n"
+    assert running.communicate() == ("", None)
+    assert running.returncode == 0
+
+
+def test_a_kernel_is_left_at_once():
+    """Otherwise the kernel would go on until all jobs have finished."""
+    running = process(AT_ONCE)
+    assert running.stdout.readline() == "begun\n"
+    running.send_signal(signal.SIGINT)
+    done, total = re.fullmatch(r"at .* of the simulation (.*) of (.*) jobs had finished.*\n",
+                               running.communicate()[0]).groups()
+    assert int(done.replace(",", "")) < int(total.replace(",", "")) == 100_000
+
+
+@pytest.mark.exhaustive
+def test_the_compiler(tmp_path):
+    """What was interrupted is compiled when it is called again."""
+    running = process(COMPILING, NUMBA_CACHE_DIR=str(tmp_path))
+    lines = []
+    for line in running.stdout:
+        lines.append(line)
+        if line == "begun\n" and lines.count("interrupted\n") < 5:
+            running.send_signal(signal.SIGINT)
+    assert lines.count("interrupted\n") == 5
+    assert lines[-1].startswith("[")
+    assert running.wait() == 0
+
+
+@pytest.mark.parametrize("name", [
+    "sebf", *(pytest.param(name, marks=pytest.mark.exhaustive)
+              for name in [*KINDS, *OTHERS] if name not in ("sebf", "rule"))])
+def test_a_command_on_a_terminal(name, tmp_path):
+    """Its bar says that the run has begun, and hides the cursor, which must be seen again."""
+    (tmp_path / "e.toml").write_text(
+        f'allocator = "{name}"\n[network]\nname = "big-switch-128-10g"\n'
+        '[workload]\nname = "parrot-60"\niterations = 2000\n')
+    here, there = pty.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "netsim", "run", "e.toml", "--out", "out"], cwd=tmp_path,
+        stdin=there, stdout=there, stderr=there, env={**os.environ, "TERM": "xterm"})
+    os.close(there)
+    shown = ""
+    while "\x1b[?25l" not in shown:
+        shown += os.read(here, 4096).decode()
+    running.send_signal(signal.SIGINT)
+    while True:
+        try:
+            more = os.read(here, 4096)
+        except OSError:  # the other end is closed, on Linux
+            break
+        if not more:
+            break
+        shown += more.decode()
+    os.close(here)
+    assert running.wait() == 130
+    assert "interrupted: at " in shown
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+    assert not (tmp_path / "out").exists()
