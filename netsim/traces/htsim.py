@@ -439,7 +439,7 @@ def _job(matrix: _Matrix, after: Mapping[int, Sequence[int]], first: int,
 
 
 def _name(matrix: _Matrix, each: _Connection) -> str:
-    """Return the name of the stage of a connection: its id and, if that is not its own, its line."""
+    """Return the name of a connection's stage: its id and, if others have that too, its line."""
     line = f"line-{each.line.number}"
     if each.id in matrix.shared:
         return f"connection-{each.id}-{line}"

@@ -256,6 +256,13 @@ def test_paths_inside_and_between_servers(written):
     assert again.hosts == 6
 
 
+def test_rates_of_xgmi_have_a_name_of_their_own(written):
+    path = written(server('<xgmi target="g1" count="4" tclass="0x038000"/>'), "server.xml")
+    with pytest.raises(TraceError, match=r"has xGMI links; give xgmi, .* instead of nvlink"):
+        netsim.read_network(path, nvlink="50GB/s")
+    assert netsim.read_network(path, xgmi="50GB/s").hosts == 3
+
+
 def test_flows_share_the_nic_of_a_server(written):
     """Three GPUs send S each to the other server: 3 S/25 GB/s, after which all are done."""
     net = nccl(written(server(), "server.xml"), servers=2, nvlink="900GB/s")

@@ -81,7 +81,8 @@ def test_messages_of_a_connection_are_sent_in_turn(written):
 def test_messages_at_the_beginning_need_no_warning(written, recwarn):
     lines = "0->1 id 1 msg start 0 size 4086\n" * 3
     (job,) = read_workload(written("Nodes 2\nConnections 3\nTriggers 0\n" + lines))
-    assert len(job.stages) == 3 and not recwarn
+    assert len(job.stages) == 3
+    assert not recwarn
 
 
 @pytest.mark.parametrize(("old", "new", "said"), [
