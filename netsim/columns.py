@@ -15,14 +15,14 @@ from netsim.brief import brief
 from netsim.checks import LARGEST, MOST_ID, check_whole, is_number, is_whole, node_name
 from netsim.errors import InputError
 from netsim.forking import same
-from netsim.plain import plain
+from netsim.plain import known_names, plain
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Columns", "Flow", "Flows", "GroupedFlows", "RowError", "column_names", "flow_columns",
-           "frozen", "grouped"]
+           "frozen", "grouped", "with_index"]
 
 #: The largest size of a flow; larger ones are mistakes, and their sums could overflow.
 _MOST_BYTES = 1e100
@@ -48,6 +48,7 @@ class RowError(InputError):
         self.row = row
 
 
+@known_names
 class Flow(NamedTuple):
     """One flow, to write coflows by hand.
 
@@ -64,6 +65,7 @@ class Flow(NamedTuple):
     nbytes: Quantity
 
 
+@known_names
 @dataclass(frozen=True, slots=True, eq=False)
 class Flows:
     """The flows of one coflow, as arrays.
@@ -162,7 +164,7 @@ def frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
         begins with `name`.
     """
     try:
-        given = np.asarray(values)
+        given = np.asarray(plain(values))
     except ValueError:  # lists of several lengths
         raise InputError(f"{name} must be a list of numbers, not {values!r}") from None
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iuf"):
@@ -325,8 +327,10 @@ def _numbers(values: Any, what: str, of: str) -> NDArray[Any]:
         given = np.empty((0, 0))
     if given.ndim != 1:
         raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}")
-    if given.dtype.kind == "O" and all(map(is_number, map(plain, given))):
-        given = np.array([min(max(each, -LARGEST), LARGEST) for each in given], np.float64)
+    if given.dtype.kind == "O":
+        made = list(map(plain, given))
+        if all(map(is_number, made)):
+            given = np.array([min(max(each, -LARGEST), LARGEST) for each in made], np.float64)
     if given.size and given.dtype.kind not in "iuf":
         row, value = next((row, each) for row, each in enumerate(values)
                           if not is_number(plain(each)))
@@ -343,6 +347,13 @@ def _refuse_first(given: NDArray[Any], good: NDArray[np.bool_], what: str, allow
 
 
 # --- tables -------------------------------------------------------------------------------
+
+
+def with_index(df: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose index has no names: levels with a name become columns."""
+    levels = [name for name in getattr(getattr(df, "index", None), "names", ())
+              if name is not None and name not in df.columns]
+    return df.reset_index(level=levels) if levels else df
 
 
 def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str

@@ -1,4 +1,4 @@
-"""Conversion of NumPy's numbers to Python's where they enter netsim.
+"""Arguments where they enter netsim: numbers become Python's own, unknown names are refused.
 
 NumPy's small integers overflow silently, unlike Python's, and checks should not need to handle both
 kinds of numbers.
@@ -7,21 +7,28 @@ kinds of numbers.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
+from decimal import Decimal
 from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["plain", "plain_numbers"]
+from netsim.errors import UnknownNameError
+
+__all__ = ["known_names", "plain", "plain_numbers"]
 
 Made = TypeVar("Made", bound=Callable[..., Any])
+
+#: Digits of the largest decimals that become whole numbers; those of others could fill the memory.
+_DIGITS = 30
 
 _AS_THEY_ARE = frozenset((bool, int, float, str, NoneType))
 
 
 def plain(value: Any) -> Any:
-    """Convert NumPy's numbers in a value to Python's.
+    """Convert NumPy's numbers in a value, and decimals, to ``int`` and ``float``.
 
     Numbers in lists, tuples and dictionaries are converted as well. Arrays and all other objects
     are returned unchanged, including NumPy's durations.
@@ -45,16 +52,24 @@ def plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, np.floating):
         return float(value)
-    return value
+    return _of_decimal(value) if isinstance(value, Decimal) else value
+
+
+def _of_decimal(value: Decimal) -> int | float:
+    """Convert a decimal: whole numbers of up to 30 digits stay exact."""
+    whole = value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value()
+    return int(value) if whole else float(value)
 
 
 def _may_hold(kind: type) -> bool:
-    """Whether objects of a type are, or may contain, NumPy's numbers."""
-    return kind in (list, tuple, dict) or issubclass(kind, np.generic)
+    """Whether objects of a type are, or may contain, NumPy's numbers or decimals."""
+    return kind in (list, tuple, dict) or issubclass(kind, np.generic | Decimal)
 
 
 def plain_numbers(made: Made) -> Made:
     """Decorate a function, or a class, so that its arguments are converted by `plain`.
+
+    Names of arguments are checked as by `known_names`.
 
     Examples
     --------
@@ -71,9 +86,66 @@ def plain_numbers(made: Made) -> Made:
     return _plain_arguments(made)
 
 
+def known_names(made: Made) -> Made:
+    """Decorate a function, or a class, so that arguments with unknown names are a netsim error.
+
+    Python's own error does not say which names there are.
+
+    Examples
+    --------
+    >>> @known_names
+    ... def send(nbytes):
+    ...     return nbytes
+    >>> send(bytes=5)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    netsim.errors.UnknownNameError: unknown argument of send 'bytes' (did you mean 'nbytes'?); ...
+    """
+    if not isinstance(made, type):
+        return _with_known_names(made)
+    if issubclass(made, tuple):
+        made.__new__ = staticmethod(_with_known_names(made.__new__))  # type: ignore[method-assign]
+    else:
+        made.__init__ = _with_known_names(made.__init__)  # type: ignore[method-assign]
+    return made
+
+
+def _with_known_names(function: Any) -> Any:
+    check = _name_check(function)
+
+    @functools.wraps(function)
+    def with_names(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            check(kwargs)
+        return function(*args, **kwargs)
+
+    return with_names
+
+
+def _name_check(function: Any) -> Callable[[dict[str, Any]], None]:
+    """Return a function that checks the names of arguments."""
+    parameters = inspect.signature(function).parameters.values()
+    names = [each.name for each in parameters if each.kind in (
+        each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and each.name not in ("self", "cls", "_cls")]
+    known = frozenset(names)
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+
+    def check(given: dict[str, Any]) -> None:
+        if not takes_any and not given.keys() <= known:
+            owner = function.__qualname__.removesuffix(".__init__").removesuffix(".__new__")
+            unknown = next(name for name in given if name not in known)
+            raise UnknownNameError(f"argument of {owner}", unknown, names)
+
+    return check
+
+
 def _plain_arguments(function: Any) -> Any:
+    check = _name_check(function)
+
     @functools.wraps(function)
     def with_plain(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            check(kwargs)
         return function(*map(plain, args), **{name: plain(each) for name, each in kwargs.items()})
 
     return with_plain

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["named", "shortened", "visible"]
+import re
+
+__all__ = ["named", "shortened", "toml_problem", "visible"]
+
+#: A key of TOML with text that should be in quotes.
+_UNQUOTED = re.compile(r"\s*([\w.-]+)\s*=\s*(?!true\b|false\b)"
+                       r"""(\d[\d._]*)?([A-Za-z_/.][^"'#=]*)""")
 
 #: The most characters of a message, and the characters of its end that are kept if it is longer.
 _MOST, _END = 2000, 400
@@ -60,3 +66,25 @@ def shortened(text: str) -> str:
     room = _MOST - _END - len(f" [... {len(text):,} characters ...] ")
     note = f" [... {len(text) - room - _END:,} characters ...] "
     return text[:room] + note + text[-_END:]
+
+
+def toml_problem(error: Exception, text: str) -> str:
+    r"""Return what is wrong with a text that is not TOML, and what to write if quotes are missing.
+
+    Parameters
+    ----------
+    error : Exception
+        The parser's error.
+    text : str
+
+    Examples
+    --------
+    >>> toml_problem(ValueError("Invalid value (at line 2, column 13)"), "a = 1\nallocator = fifo")
+    'is not TOML: Invalid value (at line 2, column 13); quote strings: allocator = "fifo"'
+    """
+    told = f"is not TOML: {error}"
+    if (place := re.search(r"\(at line (\d+), column \d+\)", told)) is None:
+        return told
+    key = _UNQUOTED.match(text.split("\n")[int(place[1]) - 1])
+    return told if key is None else (f'{told}; quote strings: {key[1]} = '
+                                     f'"{key[2] or ""}{key[3].rstrip()}"')

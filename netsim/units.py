@@ -97,8 +97,18 @@ def _in_base_units(value: Quantity, units: Mapping[str, float], what: str, examp
         near = " or ".join(f"{number}{each}" for each in _nearest(unit, units))
         hint = f" (did you mean {near}?)" if near else ""
         raise UnitError(f"{what} {value!r} has the unknown unit {unit!r}{hint}; "
-                        f"choose from: {', '.join(units)}")
+                        f"choose from: {_listed(units)}")
     return float(number) * units[unit]
+
+
+def _listed(units: Mapping[str, float]) -> str:
+    """List units; those with prefixes in short."""
+    bases = [each for each in units if f"k{each}" in units]
+    if not bases:
+        return ", ".join(units)
+    prefixes = [each for each in _PREFIX if each not in ("", "K")]
+    return (f"{', '.join(bases)}, also after {', '.join(prefixes[:-1])} or {prefixes[-1]}, such as "
+            f"{' and '.join('G' + each for each in bases[:2])}")
 
 
 def _nearest(unit: str, units: Mapping[str, float]) -> list[str]:

@@ -34,11 +34,12 @@ from netsim.columns import (
     column_names,
     flow_columns,
     grouped,
+    with_index,
 )
 from netsim.errors import InputError
 from netsim.history import UNKNOWN, History, joined
 from netsim.job import JobColumns, JobSpec, column, delays_stages, first_hosts
-from netsim.plain import plain_numbers
+from netsim.plain import known_names, plain_numbers
 from netsim.stage import Stage
 from netsim.units import Quantity, format_count, parse_seconds
 
@@ -94,6 +95,7 @@ class Workload:
                        if stage.coflow_id is not None], f"{owner}: two coflows have the id")
 
     @classmethod
+    @known_names
     def from_arrays(cls, src: ArrayLike, dst: ArrayLike, nbytes: ArrayLike | Quantity,
                     at_s: ArrayLike | Quantity = 0.0, *, name: str = "workload", seed: int = 0
                     ) -> Self:
@@ -147,6 +149,7 @@ class Workload:
         return cls(JobColumns(one.in_order()), name, seed=seed)
 
     @classmethod
+    @known_names
     def from_frame(cls, df: pd.DataFrame, *, src: str = "src", dst: str = "dst",
                    nbytes: str | None = None, start: str | None = "start_s",
                    coflow: str | None = None, job: str | None = None, endpoints: str = "hosts",
@@ -156,6 +159,7 @@ class Workload:
         Parameters
         ----------
         df : pandas.DataFrame
+            Levels of its index that have a name count as columns.
         src, dst : str
             Names of the columns of sources and destinations.
         nbytes : str, optional
@@ -211,6 +215,7 @@ class Workload:
         if endpoints not in _ENDPOINTS:
             raise InputError(f"{owner}: endpoints must be one of {', '.join(_ENDPOINTS)}, not "
                              f"{endpoints!r}")
+        df = with_index(df)
         names = column_names(df, {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
                                   "coflow": coflow, "job": job}, owner)
         given: list[Any] = [(names[each], df[names[each]]) for each in ("src", "dst", "nbytes")]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim.allocators.registry import make_allocator
 from netsim.cluster import draw_gpus
+from netsim.errors import UnknownNameError
 from netsim.jobs.patterns import ParameterServer, make_pattern
 from netsim.models.mapping import heavy_edge
 from netsim.models.servers import ServerKind
@@ -54,6 +55,16 @@ def sent(job):
     """The bytes of an iteration of a job, and its flows."""
     stages = make_pattern(job.pattern).stages(job.ranks, job.nbytes, np.random.default_rng(0))
     return [(len(each.flows), float(each.flows.nbytes.sum())) for each in stages]
+
+
+def test_names_of_arguments_that_do_not_exist():
+    """At each entry that takes sizes, and at builders, which take those of `wired`, too."""
+    for call in (netsim.JobSpec, netsim.Flow, netsim.Flows, netsim.Workload.from_arrays,
+                 netsim.Workload.from_frame, netsim.Fabric.transfer):
+        with pytest.raises(UnknownNameError, match=r"'bytes' \(did you mean 'nbytes'\?\); "):
+            call(bytes=5)
+    with pytest.raises(UnknownNameError, match=r"argument of ring 'capcity' .*latency"):
+        netsim.ring(4, capcity=5)
 
 
 STAGE = {"flows": [(0, 1, 1.0)]}

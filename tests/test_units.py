@@ -57,6 +57,16 @@ def test_unknown_unit_lists_the_choices():
         parse_rate("10 apples")
 
 
+@pytest.mark.parametrize(("parse", "listed"), [
+    (parse_bytes, "B, bit, also after k, M, G, T, P, Ki, Mi, Gi, Ti or Pi, such as GB and Gbit"),
+    (parse_rate, "B/s, bps, bit/s, b/s, also after k, M, G, T, P, Ki, Mi, Gi, Ti or Pi, such as "
+     "GB/s and Gbps"), (parse_seconds, "s, ms, us, µs, ns, min, h, d")])
+def test_prefixes_are_listed_once(parse, listed):
+    with pytest.raises(UnitError) as error:
+        parse("10 apples")
+    assert str(error.value).endswith(f"unknown unit 'apples'; choose from: {listed}")
+
+
 @pytest.mark.parametrize(("parse", "text", "meant"), [
     (parse_rate, "10gps", "10Gbps"), (parse_rate, "10gbps", "10Gbps"),
     (parse_rate, "1.5mbps", "1.5Mbps"), (parse_rate, "40 Gbits", "40Gbit/s"),

@@ -77,9 +77,10 @@ class Program(Schedule):
         unit = 1.0 if unit is None else unit
         if not unit > 0:
             raise InputError(f"unit must be greater than 0 bytes, not {unit!r}")
-        if not listing.min_bytes <= nbytes < listing.max_bytes:
+        least, most = listing.min_bytes, listing.max_bytes
+        if nbytes < least or (most and nbytes > most):
             warnings.warn(NetsimWarning(
-                f"is meant for sizes from {listing.min_bytes} up to {listing.max_bytes} bytes, "
+                f"is meant for sizes from {least} {f'up to {most} bytes' if most else 'bytes on'}, "
                 f"not {nbytes:g}", listing.path), stacklevel=3)
         chunk = math.ceil(nbytes / (unit * listing.chunks)) * unit
         return Sizes(chunk * listing.chunks, listing.chunks)

@@ -110,7 +110,7 @@ class Listing:
         Number of chunks of the larger buffer of a rank.
     in_place : bool
     min_bytes, max_bytes : int
-        The program is meant for sizes of at least `min_bytes` and less than `max_bytes`.
+        The sizes for which the program is meant; if `max_bytes` is 0, there is no largest one.
     scratch : tuple of int
         Chunks of the scratch buffer of each GPU.
     blocks : mapping of (int, int) to Block
@@ -172,7 +172,7 @@ def parse_listing(data: bytes, path: Path) -> Listing:
     if collective != "all-reduce" and chunks % gpus:
         root.refuse(f"nchunksperloop, {chunks}, must be a multiple of ngpus, {gpus}")
     low, high = root.whole("minBytes", 0, 0), root.whole("maxBytes", 0, _MAX_BYTES)
-    if low > high:
+    if high and low > high:
         root.refuse(f"minBytes, {low}, must not be above maxBytes, {high}")
     found: dict[int, Element] = {}
     for element in root.named("gpu"):

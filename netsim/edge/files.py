@@ -19,6 +19,7 @@ from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.plain import plain_numbers
 from netsim.plugins import Registry
 from netsim.reading import read_text
+from netsim.text import toml_problem
 from netsim.units import Quantity
 
 __all__ = [
@@ -355,12 +356,14 @@ def _ready_made(folder: str, key: str, known: Collection[str]) -> dict[str, str]
 
 
 def _read(path: Path) -> Table:
+    text = ""
     try:
-        return tomllib.loads(read_text(path))
+        text = read_text(path)
+        return tomllib.loads(text)
     except OSError as error:
         raise TraceError(f"cannot be read: {error.strerror}", path) from error
     except (ValueError, RecursionError) as error:
-        raise TraceError(f"is not TOML: {error}", path) from error
+        raise TraceError(toml_problem(error, text), path) from error
 
 
 def _defaults(known: Registry, name: str) -> Table:

@@ -19,6 +19,7 @@ from netsim.network.files import changed_name
 from netsim.plain import plain
 from netsim.plugins import parse_named, without_code
 from netsim.reading import confined, read_text, refusal
+from netsim.text import toml_problem
 from netsim.units import parse_value, question_rates
 
 __all__ = ["Draft", "load_experiment", "ready_made_experiments", "template", "write_template"]
@@ -233,12 +234,14 @@ def _locate(source: str | Path) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    text = ""
     try:
-        return tomllib.loads(read_text(path))
+        text = read_text(path)
+        return tomllib.loads(text)
     except OSError as error:
         raise SpecError([f"cannot be read: {error.strerror}"], path) from error
     except (ValueError, RecursionError) as error:
-        raise SpecError([f"is not TOML: {error}"], path) from error
+        raise SpecError([toml_problem(error, text)], path) from error
 
 
 def _path(key: str) -> list[str]:

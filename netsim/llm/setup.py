@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -172,19 +173,20 @@ class TrainingSetup:
         if (size := self.world // self.pp * self.micro_batches * model.layers) > _MOST_LAYERS:
             yield (f"an iteration has {size:,} passes of a layer on a rank, more than "
                    f"{_MOST_LAYERS:,}")
-        for name, value, of, divisor in (
-                ("global_batch", self.global_batch, "micro_batch dp", self.micro_batch * self.dp),
-                ("layers", model.layers, "pp vpp", self.pp * self.vpp),
-                ("heads", model.heads, "tp", tp), ("kv_heads", model.kv_heads, "tp", tp),
-                ("ffn", model.ffn, "tp", tp), ("moe_ffn", model.moe_ffn, "tp", tp),
-                ("shared_ffn", model.shared_ffn, "tp", tp),
-                ("the padded vocabulary", self.padded_vocab, "tp", tp),
-                ("sequence", model.sequence, "cp", self.cp),
-                ("experts", model.experts, "ep", self.ep),
-                ("dp cp", self.dp * self.cp, "ep", self.ep)):
-            if value % divisor:
-                raise_of = f"{of}, {divisor:,}" if " " in of else f"{of} = {divisor:,}"
-                yield f"{name}, {value:,}, is not a multiple of {raise_of}"
+        for name, value, *factors in (
+                ("global_batch", self.global_batch, "micro_batch", "dp"),
+                ("layers", model.layers, "pp", "vpp"),
+                ("heads", model.heads, "tp"), ("kv_heads", model.kv_heads, "tp"),
+                ("ffn", model.ffn, "tp"), ("moe_ffn", model.moe_ffn, "tp"),
+                ("shared_ffn", model.shared_ffn, "tp"),
+                ("the padded vocabulary", self.padded_vocab, "tp"),
+                ("sequence", model.sequence, "cp"), ("experts", model.experts, "ep"),
+                ("dp x cp", self.dp * self.cp, "ep")):
+            if value % math.prod(own := [getattr(self, each) for each in factors]):
+                terms = [" x ".join(factors), " x ".join(f"{each:,}" for each in own),
+                         f"{math.prod(own):,}"]
+                yield (f"{name}, {value:,}, is not a multiple of "
+                       f"{' = '.join(dict.fromkeys(terms))}")
         if (self.sequence_parallel and not model.sequence % self.cp
                 and (model.sequence // self.cp) % tp):
             yield (f"with sequence_parallel, sequence/cp, {model.sequence // self.cp:,}, must be a "

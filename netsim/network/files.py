@@ -16,6 +16,7 @@ from netsim.network.graph_files import GRAPH_SUFFIXES, parse_json, read_text
 from netsim.network.topology import Topology
 from netsim.plain import plain_numbers
 from netsim.plugins import Registry
+from netsim.text import toml_problem
 from netsim.units import question_rates
 
 __all__ = ["TOPOLOGIES", "changed_name", "make_network", "read_network", "ready_made"]
@@ -217,7 +218,7 @@ def _parse_toml(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise TraceError(f"is not TOML: {error}", path) from error
+        raise TraceError(toml_problem(error, text), path) from error
 
 
 def _from_instance(instance: Any, path: Path) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import reprlib
+import warnings
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -9,7 +12,7 @@ import networkx as nx
 from networkx.classes.reportviews import NodeView
 
 from netsim.checks import check_name, check_sequence
-from netsim.errors import InputError
+from netsim.errors import InputError, NetsimWarning
 from netsim.network.given import Paths
 from netsim.network.graph import GraphTopology
 from netsim.network.spray import sprayed
@@ -19,6 +22,9 @@ from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate, parse_seconds
 
 __all__ = ["from_networkx"]
+
+#: The attribute of edges whose numbers are bits per second, in the Internet Topology Zoo.
+_IN_BITS = "LinkSpeedRaw"
 
 
 @takes_wire
@@ -39,13 +45,14 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
     hosts : iterable of nodes, optional
         The nodes that are hosts; host i is the i-th of them. By default, the nodes with the
         attribute ``host=True`` or ``kind="host"``, in the graph's order, or, if there are none,
-        the nodes with a single neighbour.
+        the nodes with a single neighbour, of which there must be two.
     capacity : quantity, optional
         Capacity of edges without the `attribute`, in bytes/s or with a unit, as in ``"10Gbps"``.
     attribute : str
         The attribute of edges that holds their capacity. By default ``"capacity"``; or
-        ``"bandwidth"``, if no edge has ``"capacity"`` and `capacity` is not given. The attributes
-        ``latency`` and ``efficiency`` are read as well; see `wired`.
+        ``"bandwidth"``, if no edge has ``"capacity"`` and `capacity` is not given. Numbers are
+        bytes/s, but bits/s in ``"LinkSpeedRaw"``, an attribute of the Internet Topology Zoo. The
+        attributes ``latency`` and ``efficiency`` are read as well; see `wired`.
     routing : {"ecmp", "shortest", "spray"}
         Flows take shortest paths, in hops. With ``"ecmp"``, each node chooses among the next links
         of shortest paths by a hash of (src, dst, key); with ``"shortest"``, it always chooses the
@@ -66,10 +73,15 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
     Raises
     ------
     InputError
-        If there is no host or an unknown one, an edge has no capacity or is a self-loop, a path is
-        invalid, or two hosts have no path between them.
+        If there is no host or an unknown one, an edge has no capacity, a path is invalid, or two
+        hosts have no path between them.
     UnitError
         If a capacity cannot be read or is not positive.
+
+    Warns
+    -----
+    NetsimWarning
+        If edges lead from a node to itself, because they are left out.
 
     Examples
     --------
@@ -88,11 +100,11 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
     ends, capacities = [], []
     names: list[str] = []
     for start, end, place, edge in _edges(graph, nodes):
-        if start == end:
-            raise InputError(f"network {label!r}: an edge leads from {start!r} to itself")
         ends.append((number[start], number[end]))
         names.append(_link_name(graph, f"{start}->{end}", place, edge))
         capacities.append(_capacity(edge, attribute, capacity, names[-1], label))
+    _check_names(names, nodes, label)
+    _warn_of_loops(graph, label)
     network = GraphTopology(label, nodes, len(chosen), ends, capacities, names, routing=routing,
                             paths=paths, relay=relay, loopback_uses_ports=loopback_uses_ports)
     edges = [edge for *_, edge in _edges(graph, nodes)]
@@ -100,6 +112,27 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
         network.set_wire(_wire_of(edges, names))
     layers = {node: layer for node, layer in graph.nodes(data="layer") if layer is not None}
     return sprayed(network, routing, layers)
+
+
+def _check_names(names: Sequence[str], nodes: Sequence[Hashable], label: str) -> None:
+    """Check that no two links have the same name; nodes that are written alike may be why."""
+    (twice, count), = Counter(names).most_common(1) or [("", 0)]
+    if count < 2:
+        return
+    known: dict[str, Hashable] = {}
+    alike = next(((known[str(node)], node) for node in nodes
+                  if known.setdefault(str(node), node) != node), None)
+    why = "" if alike is None else (f"; the names of nodes {alike[0]!r} and {alike[1]!r} are the "
+                                    f"same as text, {str(alike[1])!r}")
+    raise InputError(f"network {label!r}: two links are named {twice!r}{why}")
+
+
+def _warn_of_loops(graph: nx.Graph, label: str) -> None:
+    loops = list(nx.nodes_with_selfloops(graph))
+    if loops:
+        warnings.warn(NetsimWarning(
+            f"network {label!r}: edges from a node to itself are left out: those of "
+            f"{reprlib.repr(loops)[1:-1]}"), stacklevel=5)
 
 
 def _wire_of(edges: Sequence[dict[str, Any]], names: Sequence[str]) -> Wire:
@@ -121,7 +154,7 @@ def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> lis
         for node in chosen:
             if not isinstance(node, Hashable) or node not in graph:
                 raise InputError(f"network {label!r}: the host {node!r} is not a node of the "
-                                 "graph")
+                                 f"graph, which has {reprlib.repr(list(graph))[1:-1]}")
             if node in seen:
                 raise InputError(f"network {label!r}: the host {node!r} is listed twice")
             seen.add(node)
@@ -131,18 +164,22 @@ def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> lis
         chosen = chosen or _leaf_nodes(graph, label)
     if not chosen:
         raise InputError(f"network {label!r} has no host: no node has host=True or kind='host', "
-                         "and none has a single neighbour")
+                         "and none has a single neighbour; name the hosts in hosts=[...]")
     return chosen
 
 
 def _leaf_nodes(graph: nx.Graph, label: str) -> list[Hashable]:
     """Return the nodes with a single neighbour, which are the hosts if no node is marked."""
-    neighbours = {node: set(nx.all_neighbors(graph, node)) for node in graph}
+    neighbours = {node: {*nx.all_neighbors(graph, node)} - {node} for node in graph}
     for node, others in neighbours.items():
         if not others:  # otherwise, a host whose edge was forgotten would be dropped silently
             raise InputError(f"network {label!r}: node {node!r} has no edge; if it is not a host, "
-                             "give the hosts the attribute host=True")
-    return [node for node, others in neighbours.items() if len(others) == 1]
+                             "give the hosts the attribute host=True, or name them in hosts=[...]")
+    leaves = [node for node, others in neighbours.items() if len(others) == 1]
+    if len(leaves) == 1:  # it would be the only host, and no flow could use the network
+        raise InputError(f"network {label!r}: no node has host=True or kind='host', and only "
+                         f"{leaves[0]!r} has a single neighbour; name the hosts in hosts=[...]")
+    return leaves
 
 
 def _is_host(node: Hashable, attributes: dict[str, Any], label: str) -> bool:
@@ -155,12 +192,14 @@ def _is_host(node: Hashable, attributes: dict[str, Any], label: str) -> bool:
 
 def _edges(graph: nx.Graph, nodes: Iterable[Hashable]
            ) -> Iterator[tuple[Hashable, Hashable, int, dict[str, Any]]]:
-    """Yield start, end, position among parallel edges, and attributes of each link.
+    """Yield start, end, position among parallel edges, and attributes of each link but loops.
 
     Links are in order of `nodes`; undirected edges are yielded in both directions.
     """
     for start in nodes:
         for end, between in graph.adj[start].items():
+            if start == end:
+                continue
             edges = between.values() if graph.is_multigraph() else (between,)
             for place, edge in enumerate(edges):
                 yield start, end, place, edge
@@ -182,4 +221,10 @@ def _capacity(edge: dict[str, Any], attribute: str, default: Quantity | None, li
         raise InputError(f"network {label!r}: link {link!r} has no capacity; give the edge the "
                          f"attribute {attribute!r}, or a capacity for all edges without "
                          f"one{named}")
-    return parse_rate(value, f"network {label!r}: the capacity of link {link!r}", strict=True)
+    rate = parse_rate(value, f"network {label!r}: the capacity of link {link!r}", strict=True)
+    return rate / 8 if attribute == _IN_BITS and _is_plain(edge.get(attribute)) else rate
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a rate is given, and has no unit."""
+    return value is not None and not (isinstance(value, str) and value.strip()[-1:].isalpha())

@@ -108,7 +108,18 @@ class GraphTopology(Topology):
 
     def _refuse_pair(self, src: int, dst: int) -> None:
         raise InputError(f"network {self.name!r}: there is no path from host {src}, "
-                         f"{self.nodes[src]!r}, to host {dst}, {self.nodes[dst]!r}")
+                         f"{self.nodes[src]!r}, to host {dst}, {self.nodes[dst]!r}"
+                         f"{self._one_way()}")
+
+    def _one_way(self) -> str:
+        """Return a hint at links without one back, which undirected edges would have."""
+        pairs = list(zip(self.tail.tolist(), self.head.tolist(), strict=True))
+        both = set(pairs)
+        for link, (start, end) in enumerate(pairs):
+            if (end, start) not in both:
+                return (f"; the graph is directed, and {self.link_names[link]!r} leads one way "
+                        "only: unless that is meant, make the graph undirected")
+        return ""
 
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -107,7 +107,10 @@ def _gml(text: str, path: Path) -> nx.Graph:
 
 
 def _message(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
+    told = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
+    if re.search(r"^edge .* is duplicated", told) and "multigraph" not in told:
+        told += '; for parallel edges, the graph must begin with "multigraph 1"'
+    return told
 
 
 def _node_link(text: str, path: Path) -> nx.Graph:

@@ -1,4 +1,4 @@
-"""Networks from the topology files of the HPCC simulator and of SimAI, which run on ns-3."""
+"""Networks from the topology files of simulators on ns-3: those of HPCC, PowerTCP and SimAI."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ __all__ = ["host_numbers", "hpcc", "rest_of"]
 
 #: Units of ns-3 that netsim writes in another way, or does not have.
 _BYTES = re.compile(r"Bps$")
+_NO_UNIT = re.compile(r"(?<=[\d.])$")
 _SHORT = {"ps": 1e-12, "fs": 1e-15}
 
 
 @takes_wire
 def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
          loopback_uses_ports: bool = False) -> GraphTopology:
-    """Read a network from a ``topology.txt`` of the HPCC simulator (ns-3), or of SimAI.
+    """Read a network from a ``topology.txt`` of the HPCC simulator (ns-3), of PowerTCP or SimAI.
 
-    The first line has the numbers of nodes, switches and links. In SimAI's form, it has the numbers
-    of nodes, GPUs per server, NVSwitches, switches and links, and the name of the GPU. The second
-    line lists the switches, NVSwitches first. Each further line is a cable,
-    ``src dst rate delay error``, with units of ns-3. All nodes that are not switches are hosts, in
-    the order of their numbers, and no path leads through a host. Hosts on the same NVSwitch reach
-    each other through it. Names of nodes are ``host-``, ``switch-`` or ``nvswitch-`` followed by
-    their number in the file.
+    The first line has the numbers of nodes, switches and links. In PowerTCP's form, the number of
+    top-of-rack switches is before that of links, and two rates may follow; neither is used. In
+    SimAI's form, the line has the numbers of nodes, GPUs per server, NVSwitches, switches and
+    links, and the name of the GPU. The second line lists the switches, NVSwitches first. Each
+    further line is a cable, ``src dst rate delay error``, with units of ns-3. Without a unit, a
+    rate is in bits per second, and a delay in seconds. All nodes that are not switches are hosts,
+    in the order of their numbers, and no path leads through a host. Hosts on the same NVSwitch
+    reach each other through it. Names of nodes are ``host-``, ``switch-`` or ``nvswitch-`` followed
+    by their number in the file.
 
     Parameters
     ----------
@@ -110,12 +113,12 @@ def _read(path: Path) -> tuple[int, dict[int, str], list[Cable]]:
     if head is None:
         raise TraceError("is empty; the first line must have the numbers of nodes, switches and "
                          "links", path, 1)
-    of_simai = len(head.words) >= 5
+    of_simai, of_powertcp = _form(head)
     nodes = head.whole(0, "the number of nodes", 1, MOST_CABLES)
     inside = head.whole(2, "the number of NVSwitches", 0, nodes) if of_simai else 0
     place = 3 if of_simai else 1
     switches = head.whole(place, "the number of switches", 0, nodes)
-    links = head.whole(place + 1, "the number of links", 0, MOST_CABLES)
+    links = head.whole(place + 1 + of_powertcp, "the number of links", 0, MOST_CABLES)
     hosts = nodes - inside - switches
     if hosts > max(2 * links, 1):
         head.refuse(f"{links} links cannot join {hosts} hosts")
@@ -128,6 +131,16 @@ def _read(path: Path) -> tuple[int, dict[int, str], list[Cable]]:
         cables.append(_cable(line, nodes))
     _warn(path, [each for each in cables if each[1]], rest_of(lines, 5))
     return nodes, kinds, [cable for cable, _ in cables]
+
+
+def _form(head: Line) -> tuple[bool, bool]:
+    """Return whether the first line has SimAI's form, and whether it has that of PowerTCP.
+
+    Both may have six words: the last one names a GPU of SimAI, and is a rate for PowerTCP.
+    """
+    words = len(head.words)
+    of_powertcp = words == 4 or (words == 6 and head.words[5].replace(".", "", 1).isdecimal())
+    return words >= 5 and not of_powertcp, of_powertcp
 
 
 def _kinds(path: Path, lines: Iterator[Line], nodes: int, inside: int, switches: int
@@ -159,8 +172,8 @@ def _cable(line: Line, nodes: int) -> tuple[Cable, float]:
     try:
         short = _SHORT.get(delay[-2:])
         wait = parse_seconds(delay if short is None else float(delay[:-2]) * short, "delay")
-        cable = Cable(start, end, parse_rate(_BYTES.sub("B/s", rate), "rate", strict=True),
-                      wait, wait)
+        rate = _NO_UNIT.sub("bps", _BYTES.sub("B/s", rate))
+        cable = Cable(start, end, parse_rate(rate, "rate", strict=True), wait, wait)
     except ValueError as problem:  # an InputError is one, too
         line.refuse(str(problem))
     return cable, error

@@ -239,6 +239,9 @@ def _add_links(made: _Inside, server: NcclServer, names: Mapping[str, str],
     """Add NVLinks, xGMI and chip-to-chip links; parallel ones are one link."""
     direct = [link for link in server.links if link.kind != "c2c"]
     if direct and nvlink is not None:
+        if any(link.kind == "xgmi" for link in direct):
+            raise TraceError("has xGMI links; give xgmi, the rate of each of them, instead of "
+                             "nvlink", server.path)
         raise TraceError("has NVLinks; leave out nvlink", server.path)
     if not direct and nvlink is None:
         raise TraceError('has no NVLinks; give nvlink, of each GPU, such as "600GB/s", or 0 if '

@@ -81,7 +81,9 @@ class Topology:
             raise InputError(f"network {name!r}: link {self.link_names[bad[0]]!r} has the "
                              f"capacity {self.capacity[bad[0]]!r} bytes/s; it must be positive")
         if len(self._link_ids) != len(self.link_names):
-            raise InputError(f"network {name!r}: two links have the same name")
+            twice = next(each for link, each in enumerate(self.link_names)
+                         if self._link_ids[each] != link)
+            raise InputError(f"network {name!r}: two links are named {twice!r}")
         self.wire = wire or Wire(self.links)
 
     @property

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError, UnknownNameError
 from netsim.network.topology import Topology
 from netsim.network.wire import Packet, Wire
-from netsim.plain import plain
+from netsim.plain import known_names, plain
 from netsim.reading import read_text
 from netsim.units import parse_bytes, parse_seconds
 
@@ -88,7 +88,7 @@ def takes_wire(builder: Made) -> Made:
             for name in WIRE_OPTIONS]
     build.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*signature.parameters.values(), *more])
-    return build  # type: ignore[return-value]
+    return known_names(build)  # type: ignore[return-value]
 
 
 def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet: Any = None,

@@ -187,6 +187,10 @@ class TiresiasL(Tiresias):
         every = (*context.jobs, *context.others)
         ranks = np.array([job.ranks for job in every])
         mean = float(np.mean(ranks * expected_times(every, context.cluster)))
+        if not mean > 0:
+            raise InputError("scheduler 'tiresias-l' derives its thresholds from the mean service "
+                             f"of all jobs, and the {len(every)} jobs of this run are expected to "
+                             "take 0 s; give thresholds, such as ['1h', '4h']")
         return _OfMean(replace(self, thresholds=(mean / 8, mean / 2)), len(context.jobs))
 
 

@@ -24,6 +24,7 @@ from netsim.jobs.plan import ecmp_key
 from netsim.network import BigSwitch, GraphTopology, Topology
 from netsim.network.files import as_network
 from netsim.network.live import LiveNetwork, live_network, moves_flows
+from netsim.plain import known_names
 from netsim.recording.link_recorder import RECORDS
 from netsim.results.result import Result
 from netsim.scripting.coflow import Coflow
@@ -191,6 +192,7 @@ class Fabric:
         self._process.send(coflow)
         return coflow
 
+    @known_names
     def transfer(self, src: Node, dst: Node, nbytes: Quantity, *, job: Job | None = None,
                  name: str = "transfer", weight: float = 1.0, deadline_s: Quantity | None = None
                  ) -> Coflow:

@@ -13,7 +13,11 @@ from netsim.reading import open_text
 from netsim.reading import read_text as text_of
 from netsim.traces.problems import Problem, TraceProblemsError
 
-__all__ = ["first_word", "read_text", "require_file", "split_lines", "write_text"]
+__all__ = ["OF_AICB", "delimiter_of", "first_word", "read_text", "require_file", "split_lines",
+           "write_text"]
+
+#: What the first word of a workload file of AICB begins with, also if its title is missing.
+OF_AICB = ("[", "comm_type,", "CommType.")
 
 
 def require_file(path: str | Path) -> Path:
@@ -72,6 +76,17 @@ def first_word(path: str | Path) -> str:
     except (OSError, UnicodeDecodeError):
         return ""
     return words[0] if words else ""
+
+
+def delimiter_of(header: str) -> str:
+    """Return what separates the columns of a table, by its first line: most often a comma.
+
+    Examples
+    --------
+    >>> delimiter_of("src,dst"), delimiter_of("src;dst"), delimiter_of("src")
+    (',', ';', ',')
+    """
+    return max(",;\t", key=header.count)  # the first of equal ones
 
 
 def split_lines(text: str) -> list[str]:

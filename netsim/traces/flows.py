@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.checks import check_path
-from netsim.columns import RowError
+from netsim.columns import RowError, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
 from netsim.reading import open_text
-from netsim.traces.files import read_text, require_file, split_lines
+from netsim.traces.files import delimiter_of, read_text, require_file, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.units import parse_bytes, parse_seconds
 from netsim.workload import Workload
@@ -32,8 +32,8 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
                job: str | None = None, endpoints: str = "hosts", seed: int = 0) -> Workload:
     """Read a table of flows (CSV, Parquet): hosts, bytes and, if present, starts and coflows.
 
-    The first line of a CSV file has the names of the columns. Columns that are not named are
-    ignored.
+    The first line of a CSV file has the names of the columns; commas, semicolons or tabs separate
+    them. Columns that are not named are ignored.
 
     Parameters
     ----------
@@ -133,7 +133,8 @@ def has_flows(path: str | Path) -> bool:
     """Whether the header of a CSV file names the columns of flows; False if it cannot be read."""
     try:
         with open_text(path) as file:
-            header = next(csv.reader(file), [])
+            first = file.readline(10_000)
+            header = next(csv.reader([first], delimiter=delimiter_of(first)), [])
     except (OSError, UnicodeDecodeError, csv.Error):
         return False
     return {"src", "dst"} <= {name.strip() for name in header}
@@ -151,7 +152,8 @@ def _csv(text: str, path: Path) -> pd.DataFrame:
 
     file = io.StringIO(text)
     try:
-        return pd.read_csv(file, skipinitialspace=True)
+        table = pd.read_csv(file, sep=delimiter_of(text.partition("\n")[0]), skipinitialspace=True)
+        return table.rename(columns=str.strip)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         message = f"is not a table of comma-separated values: {str(error).strip()}"
         raise TraceProblemsError([Problem(None, message)], path) from error
@@ -170,7 +172,7 @@ def _parquet(path: Path) -> pd.DataFrame:
     from netsim.results.parquet import read_parquet
 
     try:
-        return read_parquet(path)
+        return with_index(read_parquet(path))
     except MissingExtraError:
         raise
     except (OSError, ValueError) as error:

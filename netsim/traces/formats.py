@@ -16,7 +16,7 @@ from netsim.plain import plain_numbers
 from netsim.plugins import Registry
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
-from netsim.traces.files import first_word
+from netsim.traces.files import OF_AICB, first_word
 from netsim.traces.flows import has_flows
 from netsim.traces.hpcc import has_count_of_flows
 from netsim.traces.htsim import htsim_facts
@@ -38,7 +38,7 @@ _OWN_KEYS = ("name", "description", "format", "file", "seed")
 _OF_KINETO = ".json.gz"
 
 #: What the first word of files of SimAI and AICB begins with.
-_OF_SIMAI = ("HYBRID_", "MICRO", "[")
+_OF_SIMAI = ("HYBRID_", "MICRO", *OF_AICB)
 
 #: Readers of traces of GPU clusters, whose jobs train models.
 _OF_CLUSTERS = {

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,17 @@ _SWITCHES = {"TOR": ("tor", "agg"), "AGG": ("agg", "core"), "CORE": ("core", "ag
 
 @dataclass(frozen=True)
 class _Connection:
-    """A flow: a line, its ends, bytes, id (0 if it has none), start (s) or trigger, and effects."""
+    """A flow: a line, its ends, bytes, id (0 if it has none), start (s) or trigger, and effects.
+
+    It may be a message of a connection, of which others have the same id.
+    """
 
     line: Line
     src: int
     dst: int
     nbytes: int
     id: int
+    is_message: bool
     start_s: float | None
     trigger: int
     fires: tuple[int, ...]
@@ -62,12 +67,13 @@ class _Trigger:
 
 @dataclass
 class _Matrix:
-    """The contents of a file."""
+    """The contents of a file; `shared` has the ids of connections with several messages."""
 
     nodes: int
     connections: list[_Connection] = field(default_factory=list)
     triggers: dict[int, _Trigger] = field(default_factory=dict)
     failures: list[tuple[Line, str, int, int]] = field(default_factory=list)
+    shared: set[int] = field(default_factory=set)
 
 
 def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
@@ -80,7 +86,9 @@ def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
     waits for it. Rank r runs on host r. If all connections have an ``id``, a job has the ``id`` of
     its first connection; otherwise, jobs are numbered.
 
-    Messages and priorities (``msg``, ``prio``) are ignored. For ``failure`` lines, see
+    Connections with ``msg`` may have the same ``id``, and are then messages of one connection, and
+    one job. They are sent one after the other, in order of their starts, and those of one start in
+    the order of the file. Priorities (``prio``) are ignored. For ``failure`` lines, see
     `read_htsim_failures`.
 
     Parameters
@@ -100,7 +108,8 @@ def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
     -----
     NetsimWarning
         If several connections fire a multishot trigger: htsim uses their order in time, netsim
-        their order in the file. Also if there are failures.
+        their order in the file. Also if there are failures, or if messages start after 0: htsim
+        takes these starts in microseconds.
     """
     check_path(path, "path")
     try:
@@ -113,7 +122,7 @@ def read_htsim(path: str | Path, *, seed: int = 0) -> Workload:
             f"{len(matrix.failures)} failures are not part of a workload; "
             "give them to a run by events = "
             "netsim.traces.read_htsim_failures(file, network)", path), stacklevel=3)
-    jobs = _jobs(matrix, after, path) if matrix.triggers else _columns(matrix)
+    jobs = _jobs(matrix, after, path) if matrix.triggers or after else _columns(matrix)
     return Workload(jobs, Path(path).stem, seed=seed)
 
 
@@ -219,11 +228,16 @@ def _connection(line: Line, nodes: int) -> _Connection:
             # In one rounding, as picoseconds may have more digits than seconds can.
             line.real(place + 1, name)
             found[name] = float(Fraction(line.words[place + 1]) / 10**12)
+        elif name == "size" and line.word(place + 1, name) == "0":
+            line.refuse("size must be at least 1, not 0, with which htsim never stops sending")
         elif name in ("size", "id", "trigger", "send_done_trigger", "recv_done_trigger"):
             found[name] = line.whole(place + 1, name, 1, MOST_ID if name == "id" else None)
         elif name == "msg" and not "".join(line.words[place + 1:place + 2]).isdecimal():
+            found[name] = 0
             place -= 1  # it may stand alone
-        elif name in ("msg", "prio"):
+        elif name == "msg":
+            found[name] = line.whole(place + 1, name, 1)
+        elif name == "prio":
             found[name] = line.whole(place + 1, name)
         else:
             line.refuse(f"unknown token {name!r}; choose from: start, trigger, size, id, msg, "
@@ -242,8 +256,8 @@ def _checked(line: Line, src: int, dst: int, found: Mapping[str, Any]) -> _Conne
         line.refuse("a connection with a trigger must have an id")
     fires = tuple(found[name] for name in ("send_done_trigger", "recv_done_trigger")
                   if name in found)
-    return _Connection(line, src, dst, found["size"], found.get("id", 0), found.get("start"),
-                       found.get("trigger", 0), fires)
+    return _Connection(line, src, dst, found["size"], found.get("id", 0), "msg" in found,
+                       found.get("start"), found.get("trigger", 0), fires)
 
 
 def _add_trigger(matrix: _Matrix, line: Line) -> None:
@@ -289,13 +303,11 @@ def _failure(line: Line) -> tuple[Line, str, int, int]:
 
 def _join(matrix: _Matrix) -> None:
     """Note at each trigger who fires it and who waits for it."""
-    ids: dict[int, Line] = {}
+    first: dict[int, _Connection] = {}
     for k, each in enumerate(matrix.connections):
-        if each.id:
-            if each.id in ids:
-                each.line.refuse(f"id {each.id} is there twice, first on line "
-                                 f"{ids[each.id].number}")
-            ids[each.id] = each.line
+        if each.id and first.setdefault(each.id, each) is not each:
+            _check_message(each, first[each.id])
+            matrix.shared.add(each.id)
         for trigger in (*each.fires, *([each.trigger] if each.trigger else [])):
             if trigger not in matrix.triggers:
                 each.line.refuse(f"trigger {trigger} is used, but there is no such trigger")
@@ -305,9 +317,41 @@ def _join(matrix: _Matrix) -> None:
             matrix.triggers[each.trigger].starts.append(k)
 
 
-def _after(matrix: _Matrix) -> dict[int, list[int]]:
-    """Return, for each connection with a trigger, the connections that it waits for."""
+def _check_message(each: _Connection, first: _Connection) -> None:
+    """Check a connection whose id another one has."""
+    where = f"first on line {first.line.number}"
+    if not each.is_message:
+        each.line.refuse(f"id {each.id} is there twice, {where}; only messages of one connection, "
+                         "with msg, have the same id")
+    if (each.src, each.dst) != (first.src, first.dst):
+        each.line.refuse(f"a message of connection {each.id} must be {first.src}->{first.dst}, "
+                         f"not {each.src}->{each.dst}; {where}")
+    if each.trigger or first.trigger:
+        each.line.refuse(f"connection {each.id} has several messages, {where}, which must have a "
+                         "start and no trigger, as in htsim")
+
+
+def _message_order(matrix: _Matrix) -> dict[int, list[int]]:
+    """Return, for each message but the first of a connection, the one that it waits for."""
+    of_id: defaultdict[int, list[int]] = defaultdict(list)
+    for k, each in enumerate(matrix.connections):
+        if each.id in matrix.shared:
+            of_id[each.id].append(k)
     after: dict[int, list[int]] = {}
+    for messages in of_id.values():
+        messages.sort(key=lambda k: matrix.connections[k].start_s or 0.0)
+        after |= {k: [before] for before, k in pairwise(messages)}
+    late = [matrix.connections[k].line for k in after if matrix.connections[k].start_s]
+    if late:
+        warnings.warn(NetsimWarning(
+            "starts of messages are taken in picoseconds, as those of all connections; htsim takes "
+            "them in microseconds", late[0].path, late[0].number), stacklevel=5)
+    return after
+
+
+def _after(matrix: _Matrix) -> dict[int, list[int]]:
+    """Return, for each connection that waits, the connections that it waits for."""
+    after = _message_order(matrix)
     for number, trigger in matrix.triggers.items():
         fired, needed = trigger.fired_by, max(trigger.count, 1)
         if not trigger.starts:
@@ -387,15 +431,19 @@ def _job(matrix: _Matrix, after: Mapping[int, Sequence[int]], first: int,
         each = connections[k]
         flows = Flows(np.array([each.src]), np.array([each.dst]), np.array([float(each.nbytes)]))
         release = 0.0 if each.start_s is None else each.start_s - arrival
-        stages.append(Stage(_name(each, k), flows, release_s=release,
-                            after=[_name(connections[other], other) for other in after.get(k, ())],
-                            coflow_id=each.id if with_ids else None))
+        stages.append(Stage(
+            _name(matrix, each), flows, release_s=release,
+            after=[_name(matrix, connections[other]) for other in after.get(k, ())],
+            coflow_id=each.id if with_ids and each.id not in matrix.shared else None))
     return JobSpec(number, arrival, stages=stages, hosts=tuple(range(ranks)))
 
 
-def _name(each: _Connection, k: int) -> str:
-    """Return the name of the stage of a connection: its id, or its line if it has none."""
-    return f"connection-{each.id}" if each.id else f"line-{each.line.number}"
+def _name(matrix: _Matrix, each: _Connection) -> str:
+    """Return the name of a connection's stage: its id and, if others have that too, its line."""
+    line = f"line-{each.line.number}"
+    if each.id in matrix.shared:
+        return f"connection-{each.id}-{line}"
+    return f"connection-{each.id}" if each.id else line
 
 
 def htsim_facts(workload: Workload) -> list[tuple[str, float]]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from netsim.traces.checked import Checker, parse_json
 from netsim.traces.coflows import jobs_of_coflows
 from netsim.traces.files import read_text
+from netsim.traces.foreign import kind_of_json
 from netsim.traces.problems import POSITIVE, Rule, TraceProblemsError
 from netsim.workload import JobSpec, Stage, Workload
 
@@ -77,7 +78,8 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
 
 def _jobs(check: Checker, document: dict[str, Any]) -> list[JobSpec]:
     if ("jobs" in document) == ("coflows" in document):
-        check.refuse("the file", " must hold either 'jobs' or 'coflows'")
+        check.refuse("the file",
+                     f" must hold either 'jobs' or 'coflows'{kind_of_json(document)}")
         return []
     if "coflows" in document:
         return jobs_of_coflows(check, document["coflows"])

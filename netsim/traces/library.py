@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.text import toml_problem
 from netsim.traces.checked import parse_json
 from netsim.traces.files import read_text, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
@@ -113,4 +114,4 @@ def _load_toml(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         place = re.search(r" \(at line (\d+), column \d+\)", str(error))
         line = int(place[1]) if place else None
-        raise TraceProblemsError([Problem(line, f"not TOML: {error}")], path) from error
+        raise TraceProblemsError([Problem(line, toml_problem(error, text))], path) from error

@@ -13,7 +13,7 @@ from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.plugins import parse_policy, refuse_code
 from netsim.streams import stream
-from netsim.traces.files import read_text, split_lines, write_text
+from netsim.traces.files import delimiter_of, read_text, split_lines, write_text
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
 from netsim.units import parse_bytes
 from netsim.workload import JobSpec, Workload
@@ -170,7 +170,8 @@ class Construction:
 def read_tiresias(path: str | Path, *, seed: int = 0, **construction: Any) -> Workload:
     """Read the 60-job Tiresias trace of the Parrot paper (CSV), Section 6.1.
 
-    The header names the columns of `TiresiasRow`, in any order; others are ignored.
+    The header names the columns of `TiresiasRow`, in any order; others are ignored. Commas,
+    semicolons or tabs separate them.
 
     Parameters
     ----------
@@ -202,14 +203,15 @@ def parse_tiresias(text: str) -> tuple[list[TiresiasRow], list[Problem]]:
     rows: list[TiresiasRow] = []
     problems: list[Problem] = []
     lines = [(n, line) for n, line in enumerate(split_lines(text), 1) if line.strip()]
-    header = [name.strip() for name in _cells(*lines[0], problems)] if lines else []
+    separated = delimiter_of(lines[0][1]) if lines else ","
+    header = [name.strip() for name in _cells(*lines[0], separated, problems)] if lines else []
     if not problems:
         problems += _header_problems(header, lines[0][0] if lines else 1)
     if problems:
         return rows, problems
     first_line: dict[int, int] = {}
     for number, line in lines[1:]:
-        row = _row(header, number, line, problems)
+        row = _row(header, number, line, separated, problems)
         if row is None:
             continue
         if row.job_id in first_line:
@@ -222,10 +224,10 @@ def parse_tiresias(text: str) -> tuple[list[TiresiasRow], list[Problem]]:
     return rows, problems
 
 
-def _cells(number: int, line: str, problems: list[Problem]) -> list[str]:
+def _cells(number: int, line: str, separated: str, problems: list[Problem]) -> list[str]:
     """Split one line; parsed alone, so that a stray quote does not affect the other lines."""
     try:
-        return next(csv.reader([line], strict=True))
+        return next(csv.reader([line], delimiter=separated, strict=True))
     except csv.Error as error:
         problems.append(Problem(number, f"not a line of comma-separated values: {error}"))
         return []
@@ -241,10 +243,10 @@ def _header_problems(header: list[str], number: int) -> list[Problem]:
 
 
 def _row(
-    header: list[str], number: int, line: str, problems: list[Problem]
+    header: list[str], number: int, line: str, separated: str, problems: list[Problem]
 ) -> TiresiasRow | None:
     known = len(problems)
-    cells = _cells(number, line, problems)
+    cells = _cells(number, line, separated, problems)
     if cells and len(cells) != len(header):
         message = f"{len(cells)} fields, where the header has {len(header)}: {line!r}"
         problems.append(Problem(number, message))

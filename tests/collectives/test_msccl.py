@@ -1,5 +1,7 @@
 """Programs of MSCCL: what they wait for, what they take, and what is refused."""
 
+import warnings
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -120,9 +122,21 @@ def test_chunks_are_padded_and_sizes_questioned(written):
     made = read_msccl(written(RING.replace("inplace", 'minBytes="10" maxBytes="100" inplace')))
     with pytest.warns(NetsimWarning, match="meant for sizes from 10 up to 100 bytes, not 101"):
         assert made.sizes(101).nbytes == 102
+    with warnings.catch_warnings():  # both ends are sizes that it is meant for
+        warnings.simplefilter("error")
+        assert [made.sizes(size).nbytes for size in (10, 100)] == [10, 100]
     assert made.sizes(50, 4.0).nbytes == 56
     with pytest.raises(InputError, match="unit"):
         made.sizes(50, 0.0)
+
+
+def test_a_largest_size_of_0_is_no_limit(written):
+    made = read_msccl(written(RING.replace("inplace", 'minBytes="10" maxBytes="0" inplace')))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert made.sizes(2.0**40).nbytes == 2**40
+    with pytest.warns(NetsimWarning, match="meant for sizes from 10 bytes on, not 8"):
+        made.sizes(8)
 
 
 def test_in_patterns_and_on_the_command_line(written):

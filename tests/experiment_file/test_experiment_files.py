@@ -217,6 +217,11 @@ def test_problems_name_the_file_and_the_key(file) -> None:
 @pytest.mark.parametrize(("content", "message"), [
     (b"seed = ", "is not TOML: Invalid value (at end of document)"),
     (b"seed = 1\nseed = 2\n", "is not TOML: Cannot overwrite a value (at line 2"),
+    (b"allocator = parrot\n", "is not TOML: Invalid value (at line 1, column 13); quote strings: "
+                              'allocator = "parrot"'),
+    (b"[network]\ncapacity = 10Gbps # of a port\n",
+     "is not TOML: Expected newline or end of document after a statement (at line 2, column 14); "
+     'quote strings: capacity = "10Gbps"'),
     (b"name = '\xff'", "is not TOML: 'utf-8' codec can't decode"),
     (b"", "2 problems:\n  - network: is required"),
 ])

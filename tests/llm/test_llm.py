@@ -171,6 +171,8 @@ def test_all_that_does_not_fit_is_said_at_once():
 @pytest.mark.parametrize(("model", "given", "message"), [
     (TINY, {"sequence_parallel": True, "tp": 8, "cp": 8}, "sequence/cp, 4"),
     (TINY, {"cp": 3}, "sequence, 32, is not a multiple of cp = 3"),
+    (TINY, {"dp": 4, "global_batch": 15},
+     "global_batch, 15, is not a multiple of micro_batch x dp = 1 x 4 = 4"),
     (TINY, {"vocab_multiple": 0, "tp": 3}, "padded vocabulary"),
     (MOE, {"tp": 2}, "need sequence_parallel"),
     (MOE, {"zero": 2}, "not for models with experts"),

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netsim
-from netsim.errors import InputError, UnitError, UnknownNameError
+from netsim.errors import InputError, NetsimWarning, UnitError, UnknownNameError
 from netsim.network.routing import mix
 
 GBPS = 1.25e8
@@ -134,7 +134,7 @@ def lonely(graph: nx.Graph) -> nx.Graph:
 @pytest.mark.parametrize(("graph", "options", "error", "message"), [
     ([], {}, InputError, r"graph must be a networkx graph, not \[\]"),
     (nx.Graph(), {}, InputError, "has no host: no node has host=True or kind='host', and none"),
-    (nx.cycle_graph(4), {"capacity": 1}, InputError, "has no host"),
+    (nx.cycle_graph(4), {"capacity": 1}, InputError, r"name the hosts in hosts=\[...\]"),
     (two_switches(), {}, InputError, "link 'a->s' has no capacity; give the edge"),
     (two_switches(), {"capacity": 0}, UnitError,
      "capacity of link 'a->s' must be greater than 0, not 0"),
@@ -142,13 +142,15 @@ def lonely(graph: nx.Graph) -> nx.Graph:
      "capacity of link 's->t' must be greater than 0, not '-1Gbps'"),
     (with_edge("s", "t", capacity="fast"), {"capacity": 1}, UnitError, "link 's->t' 'fast' is not"),
     (with_edge("s", "t", capacity=float("nan")), {"capacity": 1}, UnitError, "must be finite"),
-    (with_edge("s", "s"), {"capacity": 1}, InputError, "an edge leads from 's' to itself"),
     (lonely(two_switches()), {"capacity": 1}, InputError, "node 'z' has no edge; if it is not"),
     (with_edge("x", "y"), {"capacity": 1}, InputError,
      "no path from host 0, 'a', to host 3, 'x'"),
     (nx.DiGraph([("a", "b")]), {"capacity": 1}, InputError,
-     "no path from host 1, 'b', to host 0, 'a'"),
-    (two_switches(), {"capacity": 1, "hosts": ["a", "z"]}, InputError, "host 'z' is not a node"),
+     "to host 0, 'a'; the graph is directed, and 'a->b' leads one way only"),
+    (nx.Graph([*nx.cycle_graph("abc").edges, ("a", "d")]), {"capacity": 1}, InputError,
+     r"only 'd' has a single neighbour; name the hosts in hosts=\[...\]"),
+    (two_switches(), {"capacity": 1, "hosts": ["a", "z"]}, InputError,
+     "host 'z' is not a node of the graph, which has '.', '.'"),
     (two_switches(), {"capacity": 1, "hosts": ["a", "a"]}, InputError, "host 'a' is listed twice"),
     (two_switches(), {"capacity": 1, "hosts": []}, InputError, "has no host"),
     (two_switches(), {"capacity": 1, "hosts": 5}, InputError, "hosts must be a list of nodes, not"),
@@ -156,11 +158,31 @@ def lonely(graph: nx.Graph) -> nx.Graph:
     (two_switches(), {"capacity": 1, "routing": "ecpm"}, UnknownNameError,
      r"unknown routing 'ecpm' \(did you mean 'ecmp'\?\)"),
     (two_switches(), {"capacity": 1, "relay": 1}, InputError, "relay must be true or false, not 1"),
-    (nx.Graph([(1, "x"), ("1", "x")]), {"capacity": 1}, InputError, "two links have the same name"),
+    (nx.Graph([(1, "x"), ("1", "x")]), {"capacity": 1}, InputError,
+     "two links are named '1->x'; the names of nodes 1 and '1' are the same as text, '1'"),
 ])
 def test_refused(graph, options, error, message) -> None:
     with pytest.raises(error, match=message):
         netsim.from_networkx(graph, **options)
+
+
+def test_edges_from_a_node_to_itself_are_left_out() -> None:
+    """A host with one has still a single neighbour."""
+    graph = with_edge("s", "s")
+    graph.add_edge("a", "a")
+    with pytest.warns(NetsimWarning, match="edges from a node to itself are left out: those of"):
+        made = netsim.from_networkx(graph, capacity=1)
+    assert made.link_names == netsim.from_networkx(two_switches(), capacity=1).link_names
+    assert made.nodes[:made.hosts] == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(("speed", "rate"), [(1e10, 1.25e9), ("1e10", 1.25e9), ("10Gbps", 1.25e9)])
+def test_speeds_of_the_topology_zoo_are_bits_per_second(speed, rate) -> None:
+    graph = nx.Graph([("a", "b", {"LinkSpeedRaw": speed})])
+    made = netsim.from_networkx(graph, attribute="LinkSpeedRaw")
+    assert made.capacity.tolist() == [rate, rate]
+    default = netsim.from_networkx(nx.Graph([("a", "b")]), attribute="LinkSpeedRaw", capacity=5.0)
+    assert default.capacity.tolist() == [5.0, 5.0]
 
 
 def test_a_host_is_one_or_not() -> None:

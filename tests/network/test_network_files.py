@@ -112,6 +112,17 @@ def test_the_label_is_the_files_where_the_graph_has_none(tmp_path) -> None:
     assert read_network(path, capacity="1Gbps").name == "mine"
 
 
+def test_parallel_edges_of_gml_need_the_word_multigraph(tmp_path) -> None:
+    graph = nx.MultiGraph([("a", "b", {"capacity": 1.0})] * 2)
+    text = "\n".join(nx.generate_gml(graph))
+    path = tmp_path / "net.gml"
+    path.write_text(text)
+    assert read_network(path).links == 4
+    path.write_text(text.replace("multigraph 1", ""))
+    with pytest.raises(TraceError, match=r'duplicated; for .* must begin with "multigraph 1"'):
+        read_network(path)
+
+
 def test_gml_without_labels_goes_by_ids(tmp_path) -> None:
     path = tmp_path / "net.gml"
     path.write_text("graph [ node [ id 4 ] node [ id 2 ] edge [ source 4 target 2 capacity 9 ] ]")

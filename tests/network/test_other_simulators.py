@@ -144,6 +144,17 @@ def test_a_topology_of_hpcc(written):
     assert net.capacity[net.link("host-2->switch-0")] == 1.25e9
 
 
+@pytest.mark.parametrize("first", ["5 2 4", "5 2 1 4", "5 2 1 4 10000000000 40000000000.0"])
+def test_rates_without_a_unit_are_bits_per_second(written, first):
+    """As in ns-3: 10^10 bits are 1.25 GB. PowerTCP has the top-of-rack switches, and rates, too."""
+    text = HPCC.replace("5 2 4", first).replace("10Gbps", "10000000000.0").replace(
+        "40Gbps", "40000000000")
+    net, units = (netsim.read_network(written(each, "topology.txt")) for each in (text, HPCC))
+    assert net.capacity.tolist() == units.capacity.tolist()
+    assert set(net.capacity) == {1.25e9, 5e9}
+    assert net.link_names == units.link_names
+
+
 def test_simai_lists_nvswitches_first(written):
     """Two servers of two GPUs: node 4 and 5 are NVSwitches, 6 joins the NICs."""
     links = [f"{gpu} {4 + gpu // 2} 2880Gbps 25ns 0" for gpu in range(4)]
@@ -243,6 +254,13 @@ def test_paths_inside_and_between_servers(written):
     again = netsim.from_networkx(net.to_networkx())
     assert sorted(again.link_names) == sorted(net.link_names)
     assert again.hosts == 6
+
+
+def test_rates_of_xgmi_have_a_name_of_their_own(written):
+    path = written(server('<xgmi target="g1" count="4" tclass="0x038000"/>'), "server.xml")
+    with pytest.raises(TraceError, match=r"has xGMI links; give xgmi, .* instead of nvlink"):
+        netsim.read_network(path, nvlink="50GB/s")
+    assert netsim.read_network(path, xgmi="50GB/s").hosts == 3
 
 
 def test_flows_share_the_nic_of_a_server(written):

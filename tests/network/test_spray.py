@@ -138,6 +138,16 @@ def scripted(network, event, **options):
     return fabric, fabric.result()
 
 
+def test_a_slow_spine_costs_the_capacity_that_is_lost():
+    """Of 4 spines, one at a quarter of its rate: a shift by a leaf takes 4/3.25 times as long."""
+    network = netsim.leaf_spine(2, 4, 4, 1.0, routing="spray")
+    jobs = [push(k, (k + 4) % 8, 13.0, k) for k in range(8)]
+    slow = [{"at": 0, "switch": "spine-0", "kind": "degrade", "factor": 0.25}]
+    for events, wanted in (([], 13.0), (slow, 16.0)):
+        done = netsim.simulate(network, jobs, allocator="maxmin", events=events)
+        assert done.jobs["finish_s"].tolist() == pytest.approx([wanted] * 8, rel=1e-12)
+
+
 def test_a_pair_without_a_path_of_live_members_waits_and_others_do_not():
     """Leaf 0 has only spine 0 left, leaf 1 only spine 1; leaves 0 and 2 still meet."""
     network = netsim.leaf_spine(3, 2, 1, 2.0, uplink=1.0, routing="spray")

@@ -96,6 +96,7 @@ def test_instance_with_capacities_per_direction(tmp_path):
     ("a.json", '{"hosts": 1, "port_capacity_bytes_per_s": 1, "loopback_uses_ports": 1}',
      "loopback_uses_ports must be true or false, not 1"),
     ("a.toml", "hosts = ", "a.toml: is not TOML"),
+    ("a.toml", "kind = ring", 'a.toml: is not TOML: .*; quote strings: kind = "ring"'),
     ("a.toml", "hosts = 3", "names no kind; choose from: big-switch"),
     ("a.toml", 'kind = "rings"', r"unknown topology 'rings' .did you mean 'ring'\?"),
     ("a.toml", 'kind = "big-switch"\nhost = 3', "unknown option .* 'host' .did you mean 'hosts'"),

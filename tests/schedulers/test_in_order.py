@@ -180,6 +180,13 @@ def test_no_thresholds():
         Tiresias(thresholds=None)
 
 
+def test_jobs_that_need_no_service_have_no_mean():
+    """The thresholds are not the user's, so the error says where they come from."""
+    jobs = [netsim.JobSpec(k, ranks=1, pattern="ring-all-reduce", nbytes=0) for k in range(2)]
+    with pytest.raises(InputError, match=r"derives its thresholds from the mean .* the 2 jobs of"):
+        netsim.simulate(netsim.Cluster(2, 2, nic="10Gbps"), jobs, scheduler="tiresias-l")
+
+
 @pytest.mark.parametrize("kind", [Tiresias, TiresiasL, LAS])
 @pytest.mark.parametrize("given", [None, 3, "hold", ["held"], np.array(["held", "run"])])
 def test_odd_service(kind, given):

@@ -361,11 +361,27 @@ def test_collectives_without_a_size_take_the_recorded_time(tmp_path):
     ('{"version": "1"}{"id": 1, "attr": 2}', "attr must be a list"),
     ('{"id": 1, "type": 4}', "first message must be the metadata"),
     ('{"version": "1"}\n{"id": }', ":2: not JSON"), ("[]", "JSON objects"),
+    ('{"schemaVersion": 1, "traceEvents": []}', 'is a profile of PyTorch .*format = "kineto"'),
+    ('{"schema": "1.1", "nodes": [{"id": 1}]}', "execution trace of PyTorch: .*chakra_trace_link"),
     ("[" * 2000, "not read as JSON|not JSON")])
 def test_wrong_json_is_refused(tmp_path, text, said):
     (tmp_path / "t.json").write_text(text)
     with pytest.raises(TraceError, match=said):
         netsim.read_workload(tmp_path / "t.json", format="chakra")
+
+
+def test_json_is_not_protobuf(tmp_path):
+    (tmp_path / "t.et").write_text('{"version": "1"}')
+    with pytest.raises(TraceError, match=r"is JSON, not protobuf; its name must end in \.json"):
+        netsim.read_workload(tmp_path / "t.et")
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ('{"workload_graph": []}', 'format = "chakra"'), ('{"traceEvents": []}', 'format = "kineto"')])
+def test_json_of_others_is_known_without_its_format(tmp_path, text, said):
+    (tmp_path / "t.json").write_text(text)
+    with pytest.raises(TraceError, match=f"must hold either 'jobs' or 'coflows'; .*{said}"):
+        netsim.read_workload(tmp_path / "t.json")
 
 
 # --- and back -------------------------------------------------------------------------------------

@@ -193,7 +193,9 @@ def test_a_workload_file_names_its_format_and_a_file_beside_it(
 
 
 @pytest.mark.parametrize(("text", "line", "message"), [
-    ('format = "json\n', 1, "not TOML: Illegal character"),
+    ('format = "json\n', 1, "is not TOML: Illegal character"),
+    ("file = data.csv\n", 1,
+     'is not TOML: Invalid value (at line 1, column 8); quote strings: file = "data.csv"'),
     ("", 1, "the file is empty"),
     ("jobs = 3", None, "a workload file must name a 'format', or a 'file' whose suffix is that of "
                        "a format"),

@@ -2,6 +2,7 @@
 
 import builtins
 import warnings
+from decimal import Decimal
 
 import networkx as nx
 import pandas as pd
@@ -103,6 +104,43 @@ def test_parquet_is_as_csv(table, tmp_path):
     one, other = (netsim.simulate(netsim.big_switch(3, "8Mbps"), str(each)).coflows
                   for each in (path, tmp_path / "mine.parquet"))
     assert one.equals(other)
+
+
+@pytest.mark.parametrize("text", [
+    TABLE.replace(",", ";"), TABLE.replace(",", "\t"), TABLE.replace(",", " ,"),
+    TABLE.replace("\n", " \n"), TABLE.replace(",", ", ")])
+def test_what_separates_columns(table, text):
+    """Semicolons, tabs, and commas with spaces before or after them, also in the header."""
+    one, other = (netsim.simulate(netsim.big_switch(3, "8Mbps"), str(table(each, name))).coflows
+                  for each, name in ((TABLE, "one.csv"), (text, "other.csv")))
+    assert one.equals(other)
+
+
+@pytest.mark.parametrize("index", [["src"], ["src", "dst"], ["coflow"]])
+def test_an_index_with_a_name_is_a_column(table, tmp_path, index):
+    pytest.importorskip("pyarrow")
+    path = table(TABLE)
+    frame = pd.read_csv(path).set_index(index)
+    frame.to_parquet(tmp_path / "mine.parquet")
+    wanted, *others = (netsim.simulate(netsim.big_switch(3, "8Mbps"), each).coflows for each in (
+        str(path), str(tmp_path / "mine.parquet"), netsim.Workload.from_frame(frame, name="mine")))
+    assert all(each.equals(wanted) for each in others)
+
+
+def test_decimals_are_numbers(tmp_path):
+    """As databases give them: 1.5 MB at 1 MB/s, from 0.5 s on; and labels that are ids."""
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"src": [Decimal(0)], "dst": [Decimal(1)], "nbytes": [Decimal("1.5e6")],
+                          "start_s": [Decimal("0.5")], "job": [Decimal(7)]})
+    frame.to_parquet(tmp_path / "d.parquet")
+    for workload in (netsim.Workload.from_frame(frame),
+                     netsim.read_workload(tmp_path / "d.parquet")):
+        done = netsim.simulate(netsim.big_switch(2, "8Mbps"), workload)
+        assert done.jobs[["job", "finish_s"]].to_numpy().tolist() == [[7, 2.0]]
+    one = netsim.Workload.from_arrays([Decimal(0)], [Decimal(1)], Decimal("1.5e6"), Decimal("0.5"))
+    assert netsim.simulate(netsim.big_switch(2, "8Mbps"), one).jobs["finish_s"].tolist() == [2.0]
+    with pytest.raises(InputError, match=r"nbytes of row 0 must be bytes from 0 .*, not nan"):
+        netsim.Workload.from_arrays([0], [1], [Decimal("NaN")])
 
 
 @pytest.mark.parametrize(("text", "message"), [

@@ -236,7 +236,9 @@ def test_kernels_that_transfer_nothing_take_no_time(tmp_path):
     (b"[4]", "event 0 must be an object"), (b"[" * 3000, "not read as JSON|not JSON"),
     (b'[{"ph": "X", "cat": "kernel", "name": "k", "ts": 1e30, "dur": 1}]', "event 0 .*ts must be"),
     (b'{"distributedInfo": {"rank": 2, "world_size": 2}, "traceEvents": [{"ph": "X", '
-     b'"cat": "kernel", "ts": 1, "dur": 1}]}', "rank must be from 0 to world_size - 1")])
+     b'"cat": "kernel", "ts": 1, "dur": 1}]}', "rank must be from 0 to world_size - 1"),
+    (b'{"distributedInfo": {"rank": 2}, "traceEvents": [{"ph": "X", "cat": "kernel", "ts": 1, '
+     b'"dur": 1}]}', "has the rank, 2, but not the number of ranks; add world_size")])
 def test_wrong_files_are_refused(tmp_path, content, said):
     (tmp_path / "t.json").write_bytes(content)
     with pytest.raises(TraceError, match=said) as caught:

@@ -60,6 +60,31 @@ def test_a_multishot_trigger_starts_one_after_the_other(written):
         [("connection-2", ()), ("connection-4", ("connection-2",))]]
 
 
+def test_messages_of_a_connection_are_sent_in_turn(written):
+    """At B = 1 kB/s: messages of 1,000 and 3,000 bytes from 0 on, and one of 500 from 5 s on.
+
+    They end at 1, 4 and 5.5 s. The other connection has another port of its sender, and shares that
+    of the receiver from 5 s on: 500 bytes each until 6 s, so that the message ends then.
+    """
+    text = ("Nodes 3\nConnections 4\n0->1 id 3 msg 9 start 5000000000000 size 500\n"
+            "0->1 id 3 msg start 0 size 1000\n0->1 id 3 msg 4 start 0 size 3000\n"
+            "2->1 id 5 start 5000000000000 size 500\n")
+    with pytest.warns(NetsimWarning, match="3: starts of messages are taken in picoseconds"):
+        workload = read_workload(written(text))
+    assert [(job.id, [stage.name for stage in job.stages]) for job in workload] == [
+        (3, ["connection-3-line-3", "connection-3-line-4", "connection-3-line-5"]),
+        (5, ["connection-5"])]
+    done = netsim.simulate(netsim.big_switch(3, "1kB/s"), workload, allocator="maxmin")
+    assert sorted(done.coflows["finish_s"]) == pytest.approx([1, 4, 6, 6], rel=1e-12)
+
+
+def test_messages_at_the_beginning_need_no_warning(written, recwarn):
+    lines = "0->1 id 1 msg start 0 size 4086\n" * 3
+    (job,) = read_workload(written("Nodes 2\nConnections 3\nTriggers 0\n" + lines))
+    assert len(job.stages) == 3
+    assert not recwarn
+
+
 @pytest.mark.parametrize(("old", "new", "said"), [
     ("Nodes 4\n", "", ":4: Nodes is missing|:1"),
     ("Connections 4", "Connections 5", ":2: 5 connections announced, 4 found"),
@@ -67,10 +92,13 @@ def test_a_multishot_trigger_starts_one_after_the_other(written):
     ("start 1000000", "start -1", ":5: start must be a number of at least 0, not '-1'"),
     ("start 1000000", "", ":5: neither start nor trigger"),
     ("start 1000000", "start 0 trigger 1", ":5: start and trigger are both given"),
-    ("size 2000", "size 0", ":8: size must be a whole number of at least 1, not '0'"),
+    ("size 2000", "size 0", ":8: size must be at least 1, not 0, with which htsim never stops"),
+    ("size 2000", "size -1", ":8: size must be a whole number of at least 1, not '-1'"),
     ("size 2000", "", ":8: size is missing"),
     ("3->0 id 4", "3->0", ":8: a connection with a trigger must have an id"),
-    ("3->0 id 4", "3->0 id 3", ":8: id 3 is there twice, first on line 7"),
+    ("3->0 id 4", "3->0 id 3", ":8: id 3 is there twice, first on line 7; only messages"),
+    ("3->0 id 4", "3->0 id 1 msg", ":8: a message of connection 1 must be 0->1, not 3->0"),
+    ("2->3 id 3", "1->3 id 2", ":7: connection 2 has several messages, first on line 6, which"),
     ("3->0 id", "3-0 id", ":8: a line must begin"),
     ("3->0 id", "3->x id", ":8: a connection must be S->D"),
     ("id 4 trigger 2", "id 4 trigger 5", ":8: trigger 5 is used"),

@@ -241,6 +241,13 @@ def test_efficiencies_make_collectives_longer(tmp_path):
     assert took(small, 2, efficiency=".", nvlink="1GB/s", nic="1GB/s") == pytest.approx(1e-5)
 
 
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_file_of_aicb_without_its_title_says_so(tmp_path, lines):
+    path = write(tmp_path, AICB.split("\n", lines)[lines], "w.csv")
+    with pytest.raises(TraceError, match=r"w\.csv:1: must be a title such as '\[rank0 ~ rank7\]'"):
+        netsim.read_workload(path)
+
+
 # --- files of AICB ------------------------------------------------------------------------------
 
 

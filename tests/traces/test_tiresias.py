@@ -27,6 +27,12 @@ HEADER = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval"
 GOOD = "0,1,0,100,vgg19,200,30"
 
 
+@pytest.mark.parametrize("separated", [";", "\t"])
+def test_other_separators(read, separated):
+    (job,) = read(*(line.replace(",", separated) for line in (HEADER, GOOD)))
+    assert (job.id, job.iterations, job.name) == (0, 100, "vgg19")
+
+
 @pytest.fixture
 def read(tmp_path: Path) -> Callable[..., Workload]:
     """Return a reader of lines, written to a file ``t.csv``."""

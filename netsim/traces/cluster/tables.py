@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import TraceError
 from netsim.reading import open_bytes, open_text
-from netsim.traces.files import require_file, split_lines
+from netsim.traces.files import delimiter_of, require_file, split_lines
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
 
 __all__ = ["COUNT", "SECONDS", "Chunk", "locating", "read_table", "seconds_of"]
@@ -111,7 +111,7 @@ class Chunk:
     def are(self, name: str, *allowed: str) -> NDArray[np.bool_]:
         """Return the mask of the rows whose cell is one of the words `allowed`."""
         words = frozenset(allowed)
-        return np.fromiter((cell in words for cell in self.cells[name]), bool, len(self))
+        return np.fromiter((cell.strip() in words for cell in self.cells[name]), bool, len(self))
 
     def _refuse(self, name: str, good: NDArray[np.bool_], allowed: str) -> None:
         cells = self.cells[name]
@@ -143,7 +143,8 @@ def seconds_of(cells: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.bo
     Parameters
     ----------
     cells : sequence of str
-        Dates such as ``2020-06-09 18:41:01``; blank cells become NaN.
+        Dates such as ``2020-06-09 18:41:01`` or ``2020-06-09T18:41:01``, perhaps between spaces;
+        blank cells become NaN.
 
     Returns
     -------
@@ -151,7 +152,7 @@ def seconds_of(cells: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.bo
     good : ndarray of bool, shape (cells,)
         Whether each cell is a valid date, or blank.
     """
-    given = ["NaT" if cell in _BLANKS else cell for cell in cells]
+    given = ["NaT" if cell in _BLANKS else cell for cell in map(str.strip, cells)]
     good = np.ones(len(cells), dtype=bool)
     try:
         dates = _dates(given)
@@ -187,7 +188,7 @@ def read_table(
     Parameters
     ----------
     path : path-like
-        The file, in UTF-8.
+        The file, in UTF-8; commas, semicolons or tabs separate its columns.
     required : sequence of str
         Columns that the table must have, in any order.
     optional : sequence of str
@@ -206,7 +207,10 @@ def read_table(
         If the file is empty, a column is missing, or a row is malformed; with the line.
     """
     with locating(path), open_text(require_file(path), newline="") as file:
-        batches = _batches(csv.reader(file, strict=True), path, chunk)
+        separated = delimiter_of(file.readline(10_000))
+        file.seek(0)
+        reader = csv.reader(file, delimiter=separated, skipinitialspace=True, strict=True)
+        batches = _batches(reader, path, chunk)
         lines, rows = next(batches, ([], []))
         if not rows:
             raise TraceProblemsError([Problem(1, "the file is empty")], path)

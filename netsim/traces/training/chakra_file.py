@@ -186,6 +186,8 @@ def read_chakra_file(path: str | Path) -> ChakraFile:
                 version, attributes = _metadata(data, begin, end)
             number += 1
     except BrokenMessage as error:
+        if data.lstrip()[:1] in (b"{", b"["):
+            raise TraceError("is JSON, not protobuf; its name must end in .json", path) from error
         raise TraceError(f"message {number}, byte {error.at}: {error.problem}", path) from error
     return ChakraFile(path, version, attributes, tuple(nodes))
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from netsim.errors import TraceError
 from netsim.traces.checked import json_problem
 from netsim.traces.files import read_text
+from netsim.traces.foreign import kind_of_json
 from netsim.traces.training.chakra_file import (
     ATTRIBUTES,
     NODE_TYPES,
@@ -46,6 +47,8 @@ def read_chakra_json(path: Path) -> ChakraFile:
     """
     documents = list(_documents(read_text(path), path))
     first = documents[0]
+    if "workload_graph" not in first and (known := kind_of_json(first)):
+        raise TraceError(f"is not a trace of Chakra{known}", path)
     if "workload_graph" in first:
         entries = first["workload_graph"]
         if not isinstance(entries, list):

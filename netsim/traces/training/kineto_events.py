@@ -15,6 +15,7 @@ from netsim.brief import brief
 from netsim.errors import TraceError
 from netsim.reading import read_bytes
 from netsim.traces.checked import json_problem
+from netsim.traces.foreign import kind_of_json
 
 __all__ = ["KinetoEvent", "KinetoMeasures", "KinetoTrace", "Parts", "read_kineto_file"]
 
@@ -168,7 +169,7 @@ def read_kineto_file(path: str | Path) -> KinetoTrace:
     info = document.get("distributedInfo") if isinstance(document, Mapping) else None
     events = document.get("traceEvents") if isinstance(document, Mapping) else document
     if not isinstance(events, list):
-        raise TraceError("has no list of traceEvents", path)
+        raise TraceError(f"has no list of traceEvents{kind_of_json(document)}", path)
     parts = Parts(path)
     for index, event in enumerate(events):
         parts.add(index, event)
@@ -261,6 +262,9 @@ def _world(info: object, path: Path) -> tuple[int, int, dict[str, list[int]]]:
     if not isinstance(info, Mapping):
         raise TraceError(f"distributedInfo must be an object, not {info!r}", path)
     rank, ranks = info.get("rank", 0), info.get("world_size", 1)
+    if rank and "world_size" not in info:
+        raise TraceError(f"distributedInfo has the rank, {rank!r}, but not the number of ranks; "
+                         "add world_size to it", path)
     if not (type(rank) is int and type(ranks) is int and 0 <= rank < ranks):
         raise TraceError(f"distributedInfo: rank must be from 0 to world_size - 1; they are "
                          f"{rank!r} and {ranks!r}", path)

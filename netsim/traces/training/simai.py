@@ -14,7 +14,7 @@ from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameErro
 from netsim.operations import Operations
 from netsim.plain import plain_numbers
 from netsim.programs import Programs
-from netsim.traces.files import first_word, require_file
+from netsim.traces.files import OF_AICB, first_word, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.traces.training.aicb_file import AicbFile, AicbRow, read_aicb_file
 from netsim.traces.training.aicb_stages import stage_traces
@@ -134,7 +134,7 @@ def read_simai(path: str | Path, *, gpus: int | None = None,
     path = require_file(path)
     made: Programs | Operations
     with _as_problems(path):
-        if first_word(path).startswith("["):
+        if first_word(path).startswith(OF_AICB):
             if simai != "events" or (pipeline, efficiency, busbw) != (None,) * 3:
                 raise InputError("a file of AICB has no computations and no stages: simai, "
                                  "pipeline, efficiency and busbw are for those of SimAI (.txt)")

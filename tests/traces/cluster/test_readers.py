@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -83,6 +84,20 @@ def test_failed_jobs_are_kept_if_asked_for(trace, name: str, more: list[int]) ->
     assert sorted(many.gpus.tolist()) == sorted(few.gpus.tolist() + more)
     with pytest.raises(InputError, match="failed must be true or false, not 1"):
         READ[name](trace(name), failed=1)
+
+
+@pytest.mark.parametrize("change", [
+    lambda text: text.replace(",", ";"), lambda text: text.replace(",", "\t"),
+    lambda text: text.replace(",", ", "), lambda text: text.replace(",", " ,"),
+    lambda text: re.sub(r"(\d) (\d)", r"\1T\2", text)])
+@pytest.mark.parametrize("name", ["helios", "pai-100k"])
+def test_how_tables_are_written(trace, tmp_path: Path, name: str, change) -> None:
+    """With other separators, spaces around cells, and instants of ISO 8601."""
+    path = tmp_path / "other.csv"
+    path.write_text(change(Path(trace(name)).read_text()))
+    *expected, dropped, _ = EXPECTED[name]
+    jobs = READ[name](path)
+    assert (columns(jobs), jobs.dropped) == (expected, dropped)
 
 
 def test_instances_tell_starts_and_ends_more_exactly(trace) -> None:
