@@ -6,20 +6,34 @@ import enum
 import math
 import reprlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import MOST_ROWS, shown
-from netsim.errors import AllocationError, UnknownNameError
+from netsim.errors import AllocationError, InputError, UnknownNameError
 from netsim.fabric.service import PriorityService
 
-__all__ = ["Allocation", "Event", "Information"]
+__all__ = ["Allocation", "Event", "Information", "check_sees", "sees"]
 
 #: What a policy may see: ``"agnostic"``, bytes already sent; ``"clairvoyant"``, also the flow sizes
 #: of coflows that are valid; ``"job-clairvoyant"``, also what a job has yet to emit.
 Information = Literal["agnostic", "clairvoyant", "job-clairvoyant"]
+
+
+def sees(information: Information, needs: Information) -> bool:
+    """Whether a policy with some information may see what another information is needed for."""
+    levels = get_args(Information)
+    return bool(levels.index(information) >= levels.index(needs))
+
+
+def check_sees(reader: str, column: str, information: Information, needs: Information) -> None:
+    """Raise an `InputError` unless a reader with some information may read a column."""
+    if not sees(information, needs):
+        raise InputError(f"{reader} reads {column}, but declares information={information!r}, by "
+                         "which it may not know that; to read it, declare "
+                         f"information={needs!r}")
 
 
 #: How bandwidth left over by an order is allocated.

@@ -30,7 +30,7 @@ class Allocator:
     Attributes
     ----------
     information : {"clairvoyant", "agnostic", "job-clairvoyant"}
-        What the policy may see, see `Information`; sizes that it may not see are NaN.
+        What the policy may see, see `Information`. Reading anything else is an `InputError`.
     wakes_on : Event
         The events on which the policy is asked. It is also asked after each capacity change, and at
         the times that its allocations request (`revisit_at`).

@@ -100,8 +100,9 @@ def compiled(function: Callable[..., None] | None = None, *,
         largest common factor that fits. ``"others"``: those of coflows without a share, to the
         largest common share that fits.
     information : {"agnostic", "clairvoyant", "job-clairvoyant"}
-        What the function may read; see `netsim.Information`. The fabric itself always knows sizes,
-        even when it serves the order of an agnostic policy.
+        What the function may read; see `netsim.Information`. Reading more is refused, whatever
+        `reads` says. The fabric itself always knows sizes, even when it serves the order of an
+        agnostic policy. An agnostic policy cannot give shares or flows, which follow from sizes.
     wakes_on : {"coflow", "flow"} or Event
         When the function is called. ``"coflow"``: when coflows come or end, or capacities change.
         ``"flow"``: also when flows end. This makes no difference with `leftover`, with queues or
@@ -131,7 +132,8 @@ def compiled(function: Callable[..., None] | None = None, *,
     ------
     InputError
         If the function has another signature or reads a column that it may not know, or arguments
-        contradict each other. If the code cannot be compiled, the error is raised at first use.
+        contradict each other. If it reads such a column unnoticed so far, or the code cannot be
+        compiled, the error is raised at first use.
 
     Notes
     -----

@@ -618,10 +618,10 @@ class FabricProcess:
             return
         table, check = self.table, self._check
         given: Any = None
-        if allocation.order is not None:
-            given, found = allocation.order, table.apply_order(allocation.order, now)
-        elif allocation.shares is not None:
+        if allocation.shares is not None:
             given, found = allocation.shares, table.apply_shares(allocation.shares, now, check)
+        elif allocation.order is not None:
+            given, found = allocation.order, table.apply_order(allocation.order, now)
         else:
             assert allocation.rates is not None
             given, found = allocation.rates, table.apply_rates(allocation.rates, now, check)

@@ -61,7 +61,8 @@ class Policy:
     def view(self, table: FlowTable, now: float, happened: int) -> FabricView:
         """Return the allocator's view of a table."""
         return FabricView(table, now, self.allocator.information, Event(happened),
-                          self._running if self.sees_running else None)
+                          self._running if self.sees_running else None,
+                          f"allocator {self.allocator.title}")
 
     def ask(self, now: float, happened: int) -> Allocation:
         """Return the allocator's answer, after checking its form."""

@@ -8,6 +8,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import CodeType, ModuleType
 from typing import Any, get_args
 
@@ -20,7 +21,7 @@ from numba.core.ir_utils import find_const, guard
 from netsim.checks import is_number, is_whole
 from netsim.compiled_kernel import quickly
 from netsim.errors import InputError, UnknownNameError
-from netsim.fabric.allocation import Event, Information
+from netsim.fabric.allocation import Event, Information, check_sees
 from netsim.fabric.kernels import rules
 from netsim.forking import same
 from netsim.kernel_cache import KernelCache
@@ -31,12 +32,15 @@ __all__ = ["STRETCH", "Rule", "columns_in"]
 STRETCH = {"none": rules.UNSTRETCHED, "all": rules.ALL, "others": rules.OTHERS}
 _GIVES = ("flows", "order", "queues", "shares", "weights")
 _LEFTOVER = ("greedy", "maxmin", "none")
+_BY_SIZE = {"flows": "bytes left (it gives flows, which are served by them)",
+            "shares": "LP rates (it gives shares of them)"}
 _TIES = ("arrival", "job")
 
-#: Columns that are sizes, and those of what a job has yet to send.
-_SIZES = {"total", "remaining", "gamma", "nominal_gamma", "longest", "active_gamma",
-          "longest_gamma"}
-_AHEAD = {"ahead_s"}
+#: The information that a rule needs to read a column; others any rule may read.
+_NEEDS: dict[str, Information] = {
+    **dict.fromkeys(("total", "remaining", "gamma", "nominal_gamma", "longest", "active_gamma",
+                     "longest_gamma"), "clairvoyant"),
+    "ahead_s": "job-clairvoyant"}
 
 #: Columns of the gammas of what is left, which the table brings up to date when it is asked to.
 _GAMMAS = {"gamma", "active_gamma"}
@@ -96,6 +100,8 @@ class Rule:
         if self.leftover != "none" and self.gives not in ("order", "queues"):
             raise InputError(f"{self.name}: leftover={self.leftover!r} is for rules that give an "
                              f"order or queues, not {self.gives}")
+        if self.gives in _BY_SIZE:
+            check_sees(self.name, _BY_SIZE[self.gives], self.information, "clairvoyant")
         if self.stretch != "none" and self.gives not in ("order", "shares"):
             raise InputError(f"{self.name}: stretch={self.stretch!r} is for rules that give an "
                              f"order or shares, not {self.gives}")
@@ -109,11 +115,8 @@ class Rule:
     def _check_reads(self) -> None:
         for name in sorted(self.reads - _COLUMNS):
             raise UnknownNameError("column", name, _COLUMNS)
-        unseen = (self.reads & _AHEAD if self.information != "job-clairvoyant" else set()) | (
-            self.reads & _SIZES if self.information == "agnostic" else set())
-        for name in sorted(unseen):
-            raise InputError(f"{self.name} reads {name!r}{self._line_of(name)}, but declares "
-                             f"information={self.information!r}, by which it may not know that")
+        for name in sorted(self.reads & _NEEDS.keys()):
+            check_sees(self.name, f"{name!r}{self._line_of(name)}", self.information, _NEEDS[name])
 
     # --- what it is ------------------------------------------------------------------
 
@@ -165,10 +168,13 @@ class Rule:
         Raises
         ------
         InputError
-            If it cannot be compiled; the message says why, and names the line.
+            If it cannot be compiled, or reads a column that it declares not to know, whatever
+            its `reads` say; the message says why, and names the line.
         """
         if self.function not in _COMPILED:
             _COMPILED[self.function] = self._compile()
+        for name, place in _hidden_columns_in(self.function):
+            check_sees(self.name, f"{name!r} ({place})", self.information, _NEEDS[name])
         result = _COMPILED[self.function].get_compile_result(rules.SIGNATURE)
         return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
@@ -279,6 +285,26 @@ def _fields_set_in(function: Callable[..., Any]) -> Iterator[tuple[str, int]]:
                     else guard(find_const, code, found.index))
             if isinstance(name, str) and name in _COLUMNS:
                 yield name, found.loc.line
+
+
+@cache
+def _hidden_columns_in(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
+    """Return columns that not every rule may read of which a function reads fields, with places.
+
+    Columns are found however they are written, also if a constant has their name.
+    """
+    found = []
+    for each in _functions_in(function):
+        code = run_frontend(each)
+        for block in code.blocks.values():
+            for read in block.find_exprs():
+                name = (read.attr if read.op == "getattr"
+                        else guard(find_const, code, read.index) if read.op == "getitem"
+                        else read.index if read.op == "static_getitem" else None)
+                if isinstance(name, str) and name in _NEEDS and not isinstance(
+                        guard(find_const, code, read.value), ModuleType):  # math.gamma is none
+                    found.append((name, f"{each.__code__.co_filename}, line {read.loc.line}"))
+    return tuple(found)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

@@ -175,7 +175,16 @@ class Ruling:
             if not math.isnan(value)} or None
 
     def allocation(self) -> Allocation:
-        """Return the last decision in the form in which a Python policy would return it."""
+        """Return the last decision in the form in which a Python policy would return it.
+
+        What follows from an order also has that order: all that the rule itself has decided.
+        """
+        allocation = self._allocation()
+        if self.rule.gives == "order" and allocation.order is None:
+            allocation.order = self._sequence[:len(self._table.coflows)].copy()
+        return allocation
+
+    def _allocation(self) -> Allocation:
         rule, order, count = self.rule, self._order, len(self._table.coflows)
         asks_at: dict[str, Any] = {"revisit_at": float(order.wake_at[0]), "note": self.note}
         if rule.in_step and self._is_plain:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import MOST_ROWS, shown
 from netsim.errors import AllocationError
-from netsim.fabric.allocation import Allocation, Event, Information
+from netsim.fabric.allocation import Allocation, Event, Information, check_sees, sees
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels import blocks, ordered
 from netsim.fabric.kernels.reserve import link_shares
@@ -25,6 +25,12 @@ __all__ = ["FabricView", "Floats", "Ints"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+#: The information that a policy needs to read a column; others anybody may read.
+_NEEDS: dict[str, Information] = {
+    **dict.fromkeys(("total", "remaining", "gamma", "nominal_gamma", "longest",
+                     "job_longest_gamma", "flow_size", "flow_remaining"), "clairvoyant"),
+    "job_ahead_s": "job-clairvoyant"}
 
 
 def _locked(array: NDArray[Any]) -> NDArray[Any]:
@@ -54,7 +60,8 @@ class FabricView:
     Arrays have one entry per active coflow, shape (C,), or per unfinished flow, shape (F,). Coflows
     are in order of (valid time, job, stage), and jobs are numbered by (arrival, id), so a stable
     sort breaks ties in the usual way. Flows are listed coflow by coflow, in list order. All arrays
-    are read-only.
+    are read-only. A column that the policy does not declare to know is refused with an
+    `InputError`: sizes if it is agnostic, and `job_ahead_s` unless it is job-clairvoyant.
 
     Building blocks are compiled. They take and return arrays with one entry per coflow, (C,),
     per unfinished flow, (F,), or per link, (L,).
@@ -66,11 +73,13 @@ class FabricView:
     now : float
         The time of the decision, in seconds.
     information : {"agnostic", "clairvoyant", "job-clairvoyant"}
-        What the policy may see. Sizes that it may not see are NaN.
+        What the policy may see.
     events : Event
         What has happened since the last decision.
     running : Running, optional
         The running jobs and their hosts; None if the policy is not told.
+    reader : str
+        The policy, as error messages name it.
 
     Attributes
     ----------
@@ -79,11 +88,13 @@ class FabricView:
     """
 
     def __init__(self, table: FlowTable, now: float, information: Information = "clairvoyant",
-                 events: Event = Event.ANY, running: Running | None = None) -> None:
+                 events: Event = Event.ANY, running: Running | None = None,
+                 reader: str = "the policy") -> None:
         table.settle()
         self._table = table
         self._information = information
         self._running = running
+        self._reader = reader
         self._rows = table.coflows
         self.now = now
         self.events = events
@@ -94,7 +105,8 @@ class FabricView:
 
     def _repr_html_(self) -> str:
         return shown(repr(self), {name: getattr(self, name)[:MOST_ROWS] for name in (
-            "job", "id", "valid_s", "width", "sent", "remaining", "gamma")}, len(self))
+            "job", "id", "valid_s", "width", "sent", "remaining", "gamma")
+            if self.shows(name)}, len(self))
 
     # --- coflows ---------------------------------------------------------------------
 
@@ -120,8 +132,12 @@ class FabricView:
         """Return the number of active coflows."""
         return len(self._rows)
 
-    def _sizes(self, values: NDArray[Any]) -> Floats:
-        return _locked(np.full(len(values), np.nan) if self._information == "agnostic" else values)
+    def shows(self, column: str) -> bool:
+        """Whether the policy may read a column, by the information that it declares."""
+        return column not in _NEEDS or sees(self._information, _NEEDS[column])
+
+    def _check_shows(self, column: str) -> None:
+        check_sees(self._reader, f"view.{column}", self._information, _NEEDS[column])
 
     @cached_property
     def job(self) -> Ints:
@@ -170,36 +186,38 @@ class FabricView:
 
     @cached_property
     def total(self) -> Floats:
-        """The size of each coflow, in bytes; NaN if the policy may not know. Shape (C,)."""
-        return self._sizes(self._rows["total"].copy())
+        """The size of each coflow, in bytes. Shape (C,)."""
+        self._check_shows("total")
+        return _locked(self._rows["total"].copy())
 
     @cached_property
     def remaining(self) -> Floats:
-        """Bytes that each coflow has yet to send; NaN if the policy may not know. Shape (C,)."""
-        return self._sizes(self._table.bytes_left())
+        """Bytes that each coflow has yet to send. Shape (C,)."""
+        self._check_shows("remaining")
+        return _locked(self._table.bytes_left())
 
     @cached_property
     def gamma(self) -> Floats:
         """Effective bottleneck of the remaining bytes at full capacities, in seconds. Shape (C,).
 
         This is the time that the coflow would take alone (Gamma); inf if it needs a link of
-        capacity 0, NaN if the policy may not know sizes.
+        capacity 0.
         """
+        self._check_shows("gamma")
         self._table.refresh()
-        return self._sizes(self._rows["gamma"] * self._rows["left"])
+        return _locked(self._rows["gamma"] * self._rows["left"])
 
     @cached_property
     def nominal_gamma(self) -> Floats:
-        """Gamma of all bytes of each coflow at nominal capacities, in seconds. Shape (C,).
-
-        NaN if the policy may not know sizes.
-        """
-        return self._sizes(self._rows["nominal_gamma"].copy())
+        """Gamma of all bytes of each coflow at nominal capacities, in seconds. Shape (C,)."""
+        self._check_shows("nominal_gamma")
+        return _locked(self._rows["nominal_gamma"].copy())
 
     @cached_property
     def longest(self) -> Floats:
-        """The size of each coflow's longest flow, in bytes; NaN if not known. Shape (C,)."""
-        return self._sizes(self._rows["longest"].copy())
+        """The size of each coflow's longest flow, in bytes. Shape (C,)."""
+        self._check_shows("longest")
+        return _locked(self._rows["longest"].copy())
 
     def ports(self, *, unfinished: bool = False) -> Ints:
         """Return min(number of senders, number of receivers) of each coflow. Shape (C,).
@@ -228,21 +246,21 @@ class FabricView:
 
     @cached_property
     def job_longest_gamma(self) -> Floats:
-        """The largest Gamma of the coflows that each job has sent so far, in seconds. Shape (C,).
+        """The largest Gamma of the coflows that each job has sent so far, in seconds.
 
-        NaN if the policy may not know sizes.
+        Shape (C,).
         """
-        return self._sizes(self._table.jobs["longest"][self._rows["job"]])
+        self._check_shows("job_longest_gamma")
+        return _locked(self._table.jobs["longest"][self._rows["job"]])
 
     @cached_property
     def job_ahead_s(self) -> Floats:
         """The sum of Gamma over the coflows that each job has yet to send, in seconds. Shape (C,).
 
-        NaN unless the policy declares ``information = "job-clairvoyant"``.
+        Only for a policy that declares ``information = "job-clairvoyant"``.
         """
-        ahead = self._table.jobs["ahead"][self._rows["job"]]
-        known = self._information == "job-clairvoyant"
-        return _locked(ahead if known else np.full(len(ahead), np.nan))
+        self._check_shows("job_ahead_s")
+        return _locked(self._table.jobs["ahead"][self._rows["job"]])
 
     # --- flows and links -------------------------------------------------------------
 
@@ -272,8 +290,9 @@ class FabricView:
 
     @cached_property
     def flow_size(self) -> Floats:
-        """The size of each flow, in bytes; NaN if the policy may not know. Shape (F,)."""
-        return self._sizes(self._table.flows["size"][self._open[0]])
+        """The size of each flow, in bytes. Shape (F,)."""
+        self._check_shows("flow_size")
+        return _locked(self._table.flows["size"][self._open[0]])
 
     @cached_property
     def _flow_remaining(self) -> Floats:
@@ -282,8 +301,9 @@ class FabricView:
 
     @cached_property
     def flow_remaining(self) -> Floats:
-        """Bytes that each flow has yet to send; NaN if the policy may not know. Shape (F,)."""
-        return self._sizes(self._flow_remaining.copy())
+        """Bytes that each flow has yet to send. Shape (F,)."""
+        self._check_shows("flow_remaining")
+        return _locked(self._flow_remaining.copy())
 
     @cached_property
     def flow_sent(self) -> Floats:
@@ -401,8 +421,10 @@ class FabricView:
 
     def rates(self, allocation: Allocation) -> Floats:
         """Return the bytes per second that an allocation gives each flow. Shape (F,)."""
+        if self.uses_sizes(allocation):
+            self._need_sizes("an allocation of shares, or by MADD or size,")
         if allocation.shares is not None:
-            self._need_sizes("shares")
+            self._table.refresh()
             return blocks.lp_rates(self._rows, self._table.flows, allocation.shares)
         if allocation.order is not None and allocation.service is None:
             shares = self._table.shares_in_order(allocation.order)
@@ -412,7 +434,7 @@ class FabricView:
         if allocation.coflow_weights is not None:
             return self.maxmin((allocation.coflow_weights / np.maximum(self.width, 1))[self.coflow])
         if allocation.service is not None:
-            return self.serve(allocation.service)
+            return self._serve(allocation.service)
         assert allocation.rates is not None
         return allocation.rates.copy()
 
@@ -426,6 +448,10 @@ class FabricView:
             Bytes per second that links have left.
         """
         self._need_sizes("madd")
+        return self._madd(order)
+
+    def _madd(self, order: ArrayLike) -> tuple[Floats, Floats]:
+        self._table.refresh()
         table, left = self._table, self._table.capacity.copy()
         rates = ordered.madd(self._rows, table.flows, table.loads, _ints(order),
                              table.capacity, left)
@@ -463,9 +489,14 @@ class FabricView:
 
     def serve(self, service: PriorityService) -> Floats:
         """Return the rates that a service in order sets first. Shape (F,)."""
+        if service.primary == "madd" or service.by_size:
+            self._need_sizes("a service by MADD or by size")
+        return self._serve(service)
+
+    def _serve(self, service: PriorityService) -> Floats:
         rates, left = np.zeros(self.flows), self._table.capacity.copy()
         if service.primary == "madd":
-            rates, left = self.madd(service.order)
+            rates, left = self._madd(service.order)
         elif service.primary == "queues":
             left[:] = 0.0
             queues = service.queue[service.order]
@@ -474,7 +505,6 @@ class FabricView:
                 rates, part = self.fill(service.order[queues == queue], part, rates)
                 left += part
         if service.by_size:
-            self._need_sizes("a service by size")
             order = self.flows_of(service.order)
             return self.greedy_flows(order[rank(self._flow_remaining[order])])[0]
         return self.backfill(service.backfill, service.order, left, rates)

@@ -35,7 +35,8 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
     - anything that it declares not to know: bytes not sent yet if its ``information`` is
       ``"agnostic"``, coflows not emitted yet unless it is ``"job-clairvoyant"``.
 
-    If an agnostic policy returns an order, only the order must be independent of sizes. The rates
+    Reading a column that it declares not to know is an `InputError`, here as in a run. If an
+    agnostic policy returns an order, with or without `leftover`, only the order must be independent of sizes. The rates
     may depend on sizes, because the fabric knows them when it serves the coflows. If a policy has a
     ``compiled_rule``, ``allocate`` and the rule must give the same rates.
 

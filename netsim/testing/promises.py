@@ -40,11 +40,12 @@ def _changes_the_view(trial: Trial) -> str | None:
 
 def _snapshot(view: FabricView) -> dict[str, bytes]:
     """Return all properties of a view, and the rows behind it, as bytes."""
-    shown = {name: getattr(view, name) for name in _SHOWN}
+    shown = {name: getattr(view, name) for name in _SHOWN if view.shows(name)}
     if view._running is not None:
         shown["running"] = view.running()
-    # Read last, as reading gamma and attained service updates the rows.
+    # Read last, as reading attained service updates the rows, and so do blocks that need gamma.
     table = view._table
+    table.refresh()
     rows = {f"table.{name}": getattr(table, name)
             for name in ("coflows", "flows", "hops", "loads", "jobs", "capacity")}
     return {name: b"".join(np.asarray(part).tobytes()

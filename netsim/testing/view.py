@@ -72,7 +72,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
         For each job, hosts on which it runs in addition to those of its active flows. By default
         none, so that jobs without active flows do not run.
     information : {"agnostic", "clairvoyant", "job-clairvoyant"}
-        Information that the view gives.
+        Information that the view gives; reading more is an `InputError`.
     sees_running : bool
         Whether the view tells which jobs run; see `netsim.Allocator.sees_running`.
 

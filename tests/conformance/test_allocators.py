@@ -9,6 +9,7 @@ import pytest
 import netsim
 from netsim import Allocation, Allocator
 from netsim.allocators import make_allocator
+from netsim.errors import InputError
 from netsim.network import Topology
 from netsim.testing import check_allocator, make_view
 
@@ -52,6 +53,10 @@ def test_every_choice_is_covered():
     for work in ("none", "greedy", "shared_uniform", "capped", "maxmin"):
         assert {f"aalo-lbsf-{work}", f"lccf-{work}", f"srpt-{work}"} <= named
     assert {"maxmin-flow", "maxmin-coflow"} <= named
+
+
+#: The name of a column, as a rule may hold it.
+AHEAD = "ahead_s"
 
 
 class Line(Topology):
@@ -238,6 +243,105 @@ def test_an_exception_passes_through_with_the_view():
     with pytest.raises(ValueError, match="read-only") as error:
         check_allocator(Broken(answer))
     assert error.value.__notes__[0].startswith("on the view\nmake_view(BigSwitch([")
+
+
+def blind(leftover="none", stretch="none", limit=False):
+    """A compiled agnostic rule: the job that has sent least first, perhaps with limits."""
+    share = 0.0 if stretch == "none" else 0.01
+
+    @netsim.compiled(information="agnostic", leftover=leftover, stretch=stretch)
+    def least_attained(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.key[c] = jobs[coflows[c].job].attained
+            if limit:
+                order.limit[c] = 2 * coflows[c].sent + 1000
+            order.share[c] = share
+
+    return least_attained
+
+
+@pytest.mark.parametrize("leftover", ["none", "maxmin", "greedy"])
+def test_a_blind_policy_may_give_an_order(leftover):
+    """As in a run, whatever follows from the order, which the fabric serves."""
+    class LeastAttained(Allocator):
+        information = "agnostic"
+        order_free = leftover != "greedy"
+
+        def allocate(self, view):
+            return Allocation(order=np.lexsort((view.job, view.job_attained)), leftover=leftover)
+
+    check_allocator(LeastAttained, examples=30)
+    promises = {*netsim.testing.promises_of(check_allocator)} - {"flow-order", "unit-of-bytes"}
+    check_allocator(blind(leftover), examples=30, promises=promises)
+    check_allocator(blind(leftover, limit=True), examples=30, promises=promises)
+
+
+@pytest.mark.parametrize("stretch", ["all", "others"])
+def test_a_blind_rule_may_stretch_an_order(stretch):
+    check_allocator(blind(stretch=stretch), examples=30, promises=["well-formed", "unsent-bytes"])
+
+
+def test_an_order_of_a_blind_policy_that_follows_sizes_is_caught():
+    with pytest.raises(AssertionError, match="depends on bytes not sent yet"):
+        check_allocator(Blind(lambda view: Allocation(
+            order=np.argsort(-view._table.coflows["total"], kind="stable"), leftover="maxmin")))
+
+
+@pytest.mark.parametrize(("gives", "what"), [("shares", "LP rates"), ("flows", "bytes left")])
+def test_a_blind_rule_gives_nothing_that_follows_from_sizes(gives, what):
+    with pytest.raises(InputError, match=f"reads {what} .*'agnostic'"):
+        netsim.compiled(gives=gives, information="agnostic")(lambda coflows, jobs, now, order: None)
+
+
+JOBS = [netsim.JobSpec(k, hosts=[0, 1], stages=[netsim.Stage("a", [(0, 1, 6.0)])])
+        for k in range(2)]
+
+
+@pytest.mark.parametrize("run", [
+    check_allocator,
+    lambda policy: netsim.simulate(netsim.big_switch(2, 1.0), JOBS, allocator=policy)])
+def test_reading_a_hidden_column_is_refused_at_once(run):
+    """Not NaN, which sorts as any number does: in runs and in checks, of every kind of policy."""
+    class Shortest(Allocator):
+        information = "agnostic"
+
+        def allocate(self, view):
+            return Allocation(order=np.argsort(view.remaining, kind="stable"))
+
+    class Ahead(Allocator):
+        def allocate(self, view):
+            return Allocation(order=np.argsort(view.job_ahead_s, kind="stable"))
+
+    @netsim.compiled(information="agnostic", reads=["sent"])
+    def shortest(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.key[c] = coflows[c].remaining
+
+    @netsim.compiled(reads=["sent"])
+    def least_ahead(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.key[c] = jobs[coflows[c].job][AHEAD]
+
+    for policy, column, declared, needs in (
+            (Shortest, "view.remaining", "agnostic", "clairvoyant"),
+            (Ahead, "view.job_ahead_s", "clairvoyant", "job-clairvoyant"),
+            (shortest, r"'remaining' \(.*test_allocators.py, line \d+\)", "agnostic",
+             "clairvoyant"),
+            (least_ahead, r"'ahead_s' \(.*test_allocators.py, line \d+\)", "clairvoyant",
+             "job-clairvoyant")):
+        with pytest.raises(InputError, match=f"reads {column}, but declares information="
+                                             f"'{declared}'.*, declare information='{needs}'"):
+            run(policy)
+
+
+def test_what_merely_has_the_name_of_a_hidden_column():
+    @netsim.compiled(information="agnostic", reads=["sent"])
+    def by_gamma_function(coflows, jobs, now, order):
+        for c in range(len(coflows)):
+            order.key[c] = -math.gamma(2.0 + coflows[c].job)
+
+    done = netsim.simulate(netsim.big_switch(2, 1.0), JOBS, allocator=by_gamma_function)
+    assert done.jobs["finish_s"].tolist() == [12, 6]
 
 
 def test_a_stateful_policy_is_asked_afresh():

@@ -45,13 +45,36 @@ def test_all_that_a_policy_sees():
     assert [part.tolist() for part in view.paths] == [[0, 2, 4], [0, 5, 0, 6]]
 
 
-def test_what_a_policy_may_not_know_is_nan():
+SIZES = ("total", "remaining", "gamma", "nominal_gamma", "longest", "job_longest_gamma",
+         "flow_size", "flow_remaining")
+
+
+@pytest.mark.parametrize("name", [*SIZES, "job_ahead_s"])
+def test_what_a_policy_may_not_know_is_refused(name):
     blind = make_view(NET, [[(0, 1, 400.0)]], sent=[0.5], ahead_s=[1], information="agnostic")
-    for name in ("total", "remaining", "gamma", "job_longest_gamma", "flow_size",
-                 "flow_remaining", "job_ahead_s"):
-        assert np.isnan(getattr(blind, name)).all(), name
+    needs = "job-clairvoyant" if name == "job_ahead_s" else "clairvoyant"
+    with pytest.raises(InputError, match=f"the policy reads view.{name}, but declares information="
+                                         f"'agnostic'.* declare information='{needs}'"):
+        getattr(blind, name)
     assert (blind.sent.tolist(), blind.job_attained.tolist()) == ([200], [200])
-    assert np.isnan(make_view(NET, [[(0, 1, 400.0)]], ahead_s=[1]).job_ahead_s).all()
+    assert "job" in blind._repr_html_()
+
+
+def test_only_the_job_clairvoyant_see_what_is_ahead():
+    for information in ("clairvoyant", "job-clairvoyant"):
+        view = make_view(NET, [[(0, 1, 400.0)]], ahead_s=[1], information=information)
+        if information == "clairvoyant":
+            with pytest.raises(InputError, match="view.job_ahead_s, .*='job-clairvoyant'"):
+                view.job_ahead_s  # noqa: B018
+        else:
+            assert view.job_ahead_s.tolist() == [1]
+
+
+@pytest.mark.parametrize("leftover", ["none", "maxmin", "greedy"])
+def test_rates_of_the_order_of_a_blind_policy(leftover):
+    """The first coflow ends in 3 s on the link of 100 bytes/s; the other crosses it, too."""
+    view = make_view(NET, [[(0, 1, 300.0)], [(0, 2, 100.0)]], information="agnostic")
+    assert view.rates(netsim.Allocation(order=[0, 1], leftover=leftover)).tolist() == [100, 0]
 
 
 def test_who_runs_where():
@@ -134,7 +157,7 @@ def test_views_are_consistent(view):
     assert np.all(np.diff(view.valid_s) >= 0)
     assert view.valid_s.max() <= view.now
     assert np.bincount(view.coflow, minlength=len(view)).tolist() == view.width.tolist()
-    assert np.isnan(view.remaining).all()
+    assert not view.shows("remaining")
 
 
 def one_stage(workload, holds):
