@@ -56,7 +56,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def check_name(value: Any, what: str) -> None:
-    """Check that a value is a string.
+    """Check that a value is a string that can be written as UTF-8, as in tables of results.
 
     Raises
     ------
@@ -65,6 +65,11 @@ def check_name(value: Any, what: str) -> None:
     """
     if not isinstance(value, str):
         raise InputError(f"{what} must be a string, not {reprlib.repr(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{what} must be a string that can be written as UTF-8, not "
+                         f"{reprlib.repr(value)}") from None
 
 
 def node_name(node: Any) -> Any:
@@ -102,7 +107,10 @@ def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> t
     """
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}")
-    items: tuple[Any, ...] = plain(tuple(values))
+    try:
+        items: tuple[Any, ...] = plain(tuple(values))
+    except TypeError:  # an array without dimensions
+        raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}") from None
     if not all(issubclass(each, kind) for each in set(map(type, items))):
         wrong = next(item for item in items if not isinstance(item, kind))
         raise InputError(f"{what} must be a list of {of}, but holds {reprlib.repr(wrong)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -169,7 +169,8 @@ def frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
         raise InputError(f"{name} must be a list of numbers, not {values!r}") from None
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iuf"):
         raise InputError(f"{name} must be a list of numbers, not {values!r}")
-    array: NDArray[Any] = given.astype(dtype)
+    with np.errstate(invalid="ignore", over="ignore"):  # of what is refused below
+        array: NDArray[Any] = given.astype(dtype)
     if dtype is np.int64 and given.dtype.kind != "i" and not np.array_equal(array, given):
         first = int(np.flatnonzero(array != given)[0])
         raise InputError(f"{name} must be whole numbers, but {name}[{first}] is "
@@ -316,7 +317,8 @@ def _quantities(values: ArrayLike, what: str, parse: Any, most: float, unit: str
 
 def _is_one(values: Any) -> bool:
     """Whether a single value is given for all flows."""
-    return isinstance(values, str) or not isinstance(values, Iterable)
+    return isinstance(values, str) or not isinstance(values, Iterable) or (
+        isinstance(values, np.ndarray) and values.ndim == 0)
 
 
 def _numbers(values: Any, what: str, of: str) -> NDArray[Any]:
@@ -327,6 +329,11 @@ def _numbers(values: Any, what: str, of: str) -> NDArray[Any]:
         given = np.empty((0, 0))
     if given.ndim != 1:
         raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}")
+    if np.ma.is_masked(values):
+        row = int(np.argmax(np.ma.getmaskarray(values)))
+        raise RowError(f"{what} of row {row} is masked", row)
+    if given.dtype.kind == "f" and given.dtype.itemsize < 8:  # bounds would overflow
+        given = given.astype(np.float64)
     if given.dtype.kind == "O":
         made = list(map(plain, given))
         if all(map(is_number, made)):
@@ -376,6 +383,9 @@ def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
         if names[option] is None and option in df.columns:
             names[option] = option
     for option, name in names.items():
+        if not isinstance(name, Hashable) or (name is None and option in ("src", "dst")):
+            raise InputError(f"{owner}: {option} must be the name of a column, not "
+                             f"{reprlib.repr(name)}")
         if name is not None and name not in df.columns:
             there = ", ".join(map(repr, df.columns)) or "none"
             raise InputError(f"{owner}: there is no column {name!r} for {option}; "
@@ -463,7 +473,11 @@ def _labels(df: pd.DataFrame, name: str | None, owner: str) -> tuple[Ints, Any]:
     if name is None:
         return np.arange(len(df)), np.arange(len(df))
     import pandas as pd
-    codes, labels = pd.factorize(df[name])
+    try:
+        codes, labels = pd.factorize(df[name])
+    except TypeError:  # lists, tables
+        raise InputError(f"{owner}: {name} must be numbers or texts, not "
+                         f"{reprlib.repr(df[name].iloc[0])}") from None
     if (codes < 0).any():
         row = int(np.argmin(codes))
         raise RowError(f"{owner}: {name} of row {row} is missing; each flow must be of one", row)

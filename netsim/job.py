@@ -220,6 +220,9 @@ class JobSpec:
 
     def _check_hosts(self, owner: str) -> None:
         what = f"{owner}: hosts"
+        if isinstance(self.hosts, range) and self.hosts == range(max(len(self.hosts), self.ranks)):
+            object.__setattr__(self, "hosts", first_hosts(len(self.hosts)))
+            return
         given = check_sequence(self.hosts, int | np.integer | str | tuple, what,
                                "names or numbers")
         hosts = tuple(map(node_name, given)) if tuple in set(map(type, given)) else given
@@ -301,7 +304,7 @@ class JobColumns(Sequence[JobSpec]):
             stage = Stage(self.STAGE, flows, coflow_id=None if own < 0 else own)
             self._made[k] = JobSpec(int(columns.id[k]), float(columns.arrival_s[k]), name=name,
                                     stages=[stage],
-                                    hosts=columns.hosts or first_hosts(self.hosts))
+                                    hosts=columns.hosts or range(self.hosts))
         return self._made[k]
 
     def column(self, name: str) -> Sequence[Any]:

@@ -103,8 +103,7 @@ class Stage:
         if isinstance(weight, bool) or not (isinstance(weight, int | float)
                                             and np.isfinite(weight) and weight > 0):
             raise InputError(f"{owner}: weight must be finite and positive, not {weight!r}")
-        if not isinstance(name, str):
-            raise InputError(f"{owner}: name must be a string, not {name!r}")
+        check_name(name, f"{owner}: name")
         if coflow_id is not None:
             check_whole(coflow_id, f"{owner}: coflow_id", most=MOST_ID)
         values = {"name": name, "flows": flows,

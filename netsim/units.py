@@ -40,7 +40,7 @@ SMALL_RATE = 1000.0
 #: Small rates without a unit that have been parsed in `question_rates`, with their names.
 _questioned: ContextVar[dict[float, str] | None] = ContextVar("_questioned", default=None)
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*")
+_NUMBER = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([^\d\s].*)?")
 
 _DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
@@ -62,8 +62,8 @@ _WORDS = {"sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": 
           "microsecond": "us", "nsec": "ns", "nanosecond": "ns", "m": "min", "minute": "min",
           "hr": "h", "hour": "h", "day": "d", "byte": "B"}
 
-#: Similarity, from 0 to 1, from which a unit is suggested.
-_NEAR = 0.7
+#: Similarity, from 0 to 1, from which a unit is suggested; longer ones are like none.
+_NEAR, _LONGEST_UNIT = 0.7, 20
 
 
 def _parse(value: Quantity, units: Mapping[str, float], what: str, example: str, least: float,
@@ -87,7 +87,7 @@ def _in_base_units(value: Quantity, units: Mapping[str, float], what: str, examp
         if isinstance(value, Real) and not isinstance(value, bool | np.timedelta64):
             return float(value)
         raise UnitError(f"{what} must be a number or a string such as {example!r}, not {value!r}")
-    match = _NUMBER.fullmatch(value)
+    match = _NUMBER.fullmatch(value.strip())
     if match is None:
         raise UnitError(f"{what} {value!r} is not a number with a unit, such as {example!r}")
     number, unit = match.groups()
@@ -113,6 +113,8 @@ def _listed(units: Mapping[str, float]) -> str:
 
 def _nearest(unit: str, units: Mapping[str, float]) -> list[str]:
     """Return the unit that is probably meant; two if it may be bits or bytes; or none."""
+    if len(unit) > _LONGEST_UNIT:
+        return []
     small = unit.lower()
     word = _WORDS.get(small) or _WORDS.get(small.removesuffix("s"))
     if word is not None and word in units and small not in map(str.lower, units):

@@ -18,11 +18,11 @@ PACKAGE = Path(netsim.__file__).parent
 #: The rooms of the package, each a module or a folder. One may import what stands above it.
 ROOMS = (
     "_version", "text", "errors", "plain", "reading", "xml_tree", "units", "checks", "streams",
-    "ties", "brief", "lazy", "forking", "watching", "plugins", "kernel_cache",
-    "compiled_kernel", "compiling",
-    "atomic", "columns", "collectives", "models", "operations", "programs", "stage", "history",
-    "job", "workload", "llm", "network", "results", "fabric", "allocators", "traces", "jobs",
-    "predictors", "cluster", "placements", "engine", "edge", "schedulers", "recording",
+    "limits", "ties", "brief", "lazy", "forking", "watching", "plugins", "kernel_cache",
+    "compiled_kernel", "compiling", "atomic", "columns", "collectives", "models", "operations",
+    "programs", "stage", "history", "job", "workload", "llm", "network", "results", "fabric",
+    "allocators", "traces", "jobs", "predictors", "cluster", "placements", "engine", "edge",
+    "schedulers", "recording",
     "simulation", "gym", "scripting", "analysis", "experiment_file", "studies", "plots",
     "reproductions", "reference", "testing", "cli", "__main__")
 

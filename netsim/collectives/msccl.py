@@ -27,8 +27,8 @@ from netsim.xml_tree import xml_bytes
 
 __all__ = ["Program", "is_program", "program_for", "read_msccl"]
 
-#: The most steps of a program that is checked by itself.
-_MOST_CHECKED = 100_000
+#: The most steps of a program that is checked by itself, and the most chunks that it handles.
+_MOST_STEPS, _MOST_CHUNKS = 100_000, 1_000_000
 
 #: In which order pieces of the buffers are numbered.
 _BUFFERS = "ios"
@@ -94,7 +94,8 @@ def read_msccl(path: str | Path, *, verify: bool | None = None) -> Program:
     path : path-like
     verify : bool, optional
         Whether to run the program on symbols and check the results; by default only if it has at
-        most 100,000 steps. Whether the program can run at all is always checked.
+        most 100,000 steps, and its buffers and steps at most a million chunks. Whether the program
+        can run at all is always checked.
 
     Returns
     -------
@@ -119,11 +120,16 @@ def _program(data: bytes, path: Path, verify: bool | None) -> Program:
     listing = parse_listing(data, path)
     partner = matched(listing)
     order = order_of(listing, partner)
-    if len(order) <= _MOST_CHECKED if verify is None else verify:
+    if _is_small(listing) if verify is None else verify:
         check_results(listing, order, partner)
         # Steps that should wait for others, and do not, give other results in another order.
         check_results(listing, order_of(listing, partner, last_first=True), partner)
     return _scheduled(listing, sent_messages(listing, order, partner))
+
+
+def _is_small(listing: Listing) -> bool:
+    chunks = 2 * listing.chunks * listing.gpus + sum(step.count for step in listing.steps)
+    return len(listing.steps) <= _MOST_STEPS and chunks <= _MOST_CHUNKS
 
 
 def _scheduled(listing: Listing, messages: list[Message]) -> Program:

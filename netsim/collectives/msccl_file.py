@@ -179,8 +179,10 @@ def parse_listing(data: bytes, path: Path) -> Listing:
         if (number := element.whole("id", 0)) in found:
             element.refuse(f"gpu {number} is there twice, first on line {found[number].line}")
         found[number] = element
-    if sorted(found) != list(range(gpus)):
-        wrong = min(found.keys() ^ set(range(gpus)))
+    if len(found) != gpus or max(found) >= gpus:  # not all of a range, which may be huge
+        wrong = next(gpu for gpu in range(len(found) + 1) if gpu not in found)
+        if wrong >= gpus:
+            wrong = min(gpu for gpu in found if gpu >= gpus)
         root.refuse(f"ids of GPUs must be 0 to {gpus - 1}: gpu {wrong} is "
                     f"{'too much' if wrong in found else 'missing'}")
     scratch = tuple(found[gpu].whole("s_chunks", 0, 0) for gpu in range(gpus))

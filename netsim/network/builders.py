@@ -12,6 +12,7 @@ import networkx as nx
 from netsim.checks import check_whole, is_number
 from netsim.collectives import GENERATIONS
 from netsim.errors import InputError, UnknownNameError
+from netsim.limits import check_limit
 from netsim.network.from_graph import from_networkx
 from netsim.network.gpu_servers import GpuServers
 from netsim.network.graph import GraphTopology
@@ -23,11 +24,9 @@ from netsim.units import Quantity, parse_rate
 __all__ = ["big_switch", "edge_cloud", "fat_tree", "gpu_cluster", "leaf_spine", "rail_pod", "ring",
            "torus"]
 
-#: The most hosts of a big switch; more would end in a MemoryError.
-_MOST_HOSTS = 10_000_000
-
-#: The most cables of a network; more would take hours to build and tens of gigabytes.
-_MOST_CABLES = 10_000_000
+#: The most hosts of a big switch, and cables of a network, that a program may build: more would
+#: end in a MemoryError, or take hours. What is described by a file has lower `LIMITS`.
+_MOST_HOSTS = _MOST_CABLES = 10_000_000
 
 #: Ways from a GPU to one on another rail.
 _ACROSS = ("spine", "nvlink")
@@ -68,7 +67,8 @@ def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *
     >>> big_switch(4, "10Gbps").route(0, 3)
     array([0, 7])
     """
-    check_whole(hosts, "hosts", 1, _MOST_HOSTS)
+    check_whole(hosts, "hosts", 1)
+    check_limit("hosts", hosts, where="hosts", otherwise=_MOST_HOSTS)
     out = _per_host(capacity if egress is None else egress, hosts, "egress capacity")
     into = _per_host(capacity if ingress is None else ingress, hosts, "ingress capacity")
     return BigSwitch(out, into, name=name, loopback_uses_ports=loopback_uses_ports)
@@ -502,7 +502,5 @@ def _check_counts(least: int = 1, **counts: Any) -> None:
 
 def _check_cables(count: int) -> None:
     """Check that a network is not too large, before building it."""
-    if count > _MOST_CABLES:
-        raise InputError(f"the network would have more than {_MOST_CABLES:,} cables; make it "
-                         "smaller")
+    check_limit("cables", count, where="the network", otherwise=_MOST_CABLES)
 

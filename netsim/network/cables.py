@@ -14,10 +14,7 @@ from netsim.network.graph import GraphTopology
 from netsim.network.spray import sprayed
 from netsim.network.wire import Wire
 
-__all__ = ["MOST_CABLES", "Cable", "cabled"]
-
-#: The most cables of a network; more would take hours to build and tens of gigabytes.
-MOST_CABLES = 10_000_000
+__all__ = ["Cable", "cabled"]
 
 
 class Cable(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any
 
 from netsim.checks import check_path
 from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.limits import limited
 from netsim.network.graph_files import GRAPH_SUFFIXES, parse_json, read_text
 from netsim.network.topology import Topology
 from netsim.plain import plain_numbers
@@ -65,7 +66,8 @@ def make_network(kind: str, **options: Any) -> Topology:
     kind : str
         A name of `TOPOLOGIES`, or a user-defined ``"module:function"`` or ``"module:Class"``.
     **options
-        Options of the builder.
+        Options of the builder; and ``limits``, a mapping of names in `netsim.limits.LIMITS` to
+        numbers that replace these limits.
 
     Raises
     ------
@@ -74,7 +76,8 @@ def make_network(kind: str, **options: Any) -> Topology:
     InputError
         If an option has an invalid value.
     """
-    made: Topology = TOPOLOGIES.make(kind, options)
+    with limited(options.pop("limits", None)):
+        made: Topology = TOPOLOGIES.make(kind, options)
     return made
 
 
@@ -93,7 +96,8 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
         ``.xml`` of NCCL; or the name of a ready-made network, see `ready_made`.
     **changes
         Options that replace those of the file, such as ``capacity="40Gbps"``. They are added to
-        the network's name, unless they include a `name`; see `changed_name`.
+        the network's name, unless they include a `name`; see `changed_name`. All networks also
+        have ``limits``; see `make_network`.
 
     Raises
     ------
@@ -137,7 +141,8 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
         # Options that the file of a graph lacks are additions, not changes.
         network.name = changed_name(network.name, {
             key: value for key, value in changes.items()
-            if description.get(key) != value and (key in description or kind != "graph")})
+            if key != "limits" and description.get(key) != value
+            and (key in description or kind != "graph")})
     return network
 
 
@@ -151,7 +156,8 @@ def changed_name(name: str, changes: Mapping[str, Any]) -> str:
     >>> changed_name("ring-8-100g (capacity=40Gbps)", {"capacity": "5Gbps", "hosts": 4})
     'ring-8-100g (capacity=5Gbps, hosts=4)'
     """
-    before = _CHANGED.fullmatch(name)
+    # Without the check, a name of many opening brackets would take quadratic time.
+    before = _CHANGED.fullmatch(name) if name.endswith(")") else None
     base, listed = (name, "") if before is None else before.groups()
     options = dict(each.split("=", 1) for each in re.split(r", (?=\w+=)", listed) if each)
     options |= {key: value if isinstance(value, str) else _SHORT.repr(value)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from netsim.checks import check_path
 from netsim.errors import InputError, NetsimWarning, TraceError
-from netsim.network.cables import MOST_CABLES, Cable, cabled
+from netsim.limits import check_limit
+from netsim.network.cables import Cable, cabled
 from netsim.network.graph import GraphTopology
 from netsim.network.lines import Line, lines_of
 from netsim.network.wired import takes_wire
@@ -71,7 +72,7 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
     names = [f"{kinds.get(node, 'host')}-{node}" for node in order]
     try:
         return cabled(name or path.stem, names, len(hosts), moved, routing=routing, relay=False,
-                      paths=_inside(names, moved) or None,
+                      paths=_inside(names, moved, path) or None,
                       loopback_uses_ports=loopback_uses_ports)
     except TraceError:
         raise
@@ -79,7 +80,8 @@ def hpcc(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
         raise TraceError(str(error), path) from error
 
 
-def _inside(names: Sequence[str], cables: Sequence[Cable]) -> dict[tuple[str, str], list[str]]:
+def _inside(names: Sequence[str], cables: Sequence[Cable], path: Path
+            ) -> dict[tuple[str, str], list[str]]:
     """Return the paths between hosts on one NVSwitch, the first of several."""
     on: dict[str, list[str]] = {}
     for cable in cables:
@@ -87,6 +89,7 @@ def _inside(names: Sequence[str], cables: Sequence[Cable]) -> dict[tuple[str, st
         for host, switch in (ends, ends[::-1]):
             if switch.startswith("nvswitch") and host.startswith("host"):
                 on.setdefault(switch, []).append(host)
+    check_limit("paths", sum(len(hosts) ** 2 for hosts in on.values()), path)
     paths: dict[tuple[str, str], list[str]] = {}
     for switch, hosts in on.items():
         for one, other in permutations(dict.fromkeys(hosts), 2):
@@ -114,14 +117,16 @@ def _read(path: Path) -> tuple[int, dict[int, str], list[Cable]]:
         raise TraceError("is empty; the first line must have the numbers of nodes, switches and "
                          "links", path, 1)
     of_simai, of_powertcp = _form(head)
-    nodes = head.whole(0, "the number of nodes", 1, MOST_CABLES)
+    nodes = head.whole(0, "the number of nodes", 1)
     inside = head.whole(2, "the number of NVSwitches", 0, nodes) if of_simai else 0
     place = 3 if of_simai else 1
     switches = head.whole(place, "the number of switches", 0, nodes)
-    links = head.whole(place + 1 + of_powertcp, "the number of links", 0, MOST_CABLES)
+    links = head.whole(place + 1 + of_powertcp, "the number of links", 0)
+    check_limit("cables", links, path, head.number, where="links")
     hosts = nodes - inside - switches
     if hosts > max(2 * links, 1):
         head.refuse(f"{links} links cannot join {hosts} hosts")
+    check_limit("hosts", nodes, path, head.number, where="nodes")
     kinds = _kinds(path, lines, nodes, inside, switches)
     cables = []
     for k in range(links):

@@ -10,7 +10,8 @@ from typing import NoReturn
 
 from netsim.checks import check_path
 from netsim.errors import InputError, TraceError
-from netsim.network.cables import MOST_CABLES, Cable, cabled
+from netsim.limits import check_limit
+from netsim.network.cables import Cable, cabled
 from netsim.network.graph import GraphTopology
 from netsim.network.lines import Line, lines_of
 from netsim.network.wired import takes_wire
@@ -160,6 +161,7 @@ def htsim_tiers(file: str | Path) -> Tiers:
         if key not in header:
             raise TraceError(f"{key} is missing before the first tier", path)
     nodes, podsize = (header[key][0] for key in ("Nodes", "Podsize"))
+    check_limit("hosts", nodes, path, header["Nodes"][1].number, where="Nodes")
     count, line = header["Tiers"]
     if count not in (2, 3):
         line.refuse(f"Tiers must be 2 or 3, not {count}")
@@ -216,7 +218,7 @@ def _read(path: Path) -> tuple[dict[str, tuple[int, Line]], dict[int, _Tier]]:
                 line.refuse(f"{line.words[0]} must come before the first tier")
             if key in header:
                 line.refuse(f"{key} twice, first on line {header[key][1].number}")
-            header[key] = line.whole(1, key, 1, MOST_CABLES), line
+            header[key] = line.whole(1, key, 1), line
         elif key in _OF_TIER:
             if tier is None:
                 line.refuse(f"{line.words[0]} must come after the first tier")
@@ -233,7 +235,7 @@ def _read(path: Path) -> tuple[dict[str, tuple[int, Line]], dict[int, _Tier]]:
 
 def _value(line: Line, key: str) -> float:
     if key in _WHOLE:
-        return line.whole(1, key, 1, MOST_CABLES)
+        return line.whole(1, key, 1)
     return line.real(1, key, strict=key != "Switch_Latency_ns")
 
 
@@ -262,9 +264,7 @@ def _planned(path: Path, nodes: int, podsize: int, tiers: list[_Tier]) -> Tiers:
     cables = nodes + _above(plan, tiers, 0)
     if len(tiers) == 3:
         cables += _above(plan, tiers, 1)
-    if cables > MOST_CABLES:
-        raise TraceError(f"the network would have {cables:,} cables; it can have at most "
-                         f"{MOST_CABLES:,}", path)
+    check_limit("cables", cables, path, where="the network")
     return plan
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from netsim.checks import check_whole
 from netsim.errors import InputError, TraceError
-from netsim.network.cables import MOST_CABLES
+from netsim.limits import check_limit
 from netsim.network.nccl_server import NcclServer, read_nccl_server
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
@@ -77,8 +77,7 @@ def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
              for what, value in (("nvlink", nvlink), ("nic", nic), ("xgmi", xgmi))}
     server = read_nccl_server(file, kinds=kinds)
     inside = _inside(server, servers, **rates)
-    if servers * len(inside.links) > MOST_CABLES:
-        raise InputError(f"{servers:,} servers would have more than {MOST_CABLES:,} links")
+    check_limit("cables", servers * len(inside.links), where=f"{servers:,} servers")
     return NcclNetwork(server, inside, servers, name or Path(file).stem, loopback_uses_ports)
 
 
@@ -197,6 +196,7 @@ def _inside(server: NcclServer, servers: int, nvlink: float | None, nic: float |
                          f'such as {{"{unknown[0]}" = "gpu"}}', server.path)
     if not server.gpus:
         raise TraceError("has no GPU", server.path)
+    check_limit("paths", len(server.gpus) ** 2, server.path, where=f"{len(server.gpus)} GPUs")
     nics = server.of_kind("nic")
     if servers > 1 and not nics:
         raise TraceError(f"has no NIC, which GPU {server.gpus[0].busid} needs to reach another "

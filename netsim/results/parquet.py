@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from netsim.errors import MissingExtraError
+from netsim.limits import check_limit
 from netsim.reading import open_bytes
 
 __all__ = ["check_pyarrow", "read_parquet", "write_parquet"]
@@ -29,15 +30,21 @@ def check_pyarrow() -> None:
         raise MissingExtraError("pyarrow", "parquet") from None
 
 
-def read_parquet(path: str | Path) -> pd.DataFrame:
+def read_parquet(path: str | Path, *, limit: bool = False) -> pd.DataFrame:
     """Read a table.
+
+    Parameters
+    ----------
+    path : path-like
+    limit : bool
+        Whether to check the number of cells, which may stand in a few bytes; see `netsim.limits`.
 
     Raises
     ------
     MissingExtraError
         If pyarrow is not installed.
     OSError, ValueError
-        If the file cannot be read, or is not a table.
+        If the file cannot be read, is not a table, or has too many cells.
     """
     check_pyarrow()
     import pyarrow
@@ -45,6 +52,9 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
 
     with open_bytes(path) as file:
         try:
+            if limit:
+                said = parquet.read_metadata(file)
+                check_limit("cells", said.num_rows * said.num_columns, path)
             table: pd.DataFrame = parquet.read_table(file).to_pandas()
         except (OSError, pyarrow.ArrowException) as error:
             raise ValueError(f"is not read as Parquet: {error}") from error

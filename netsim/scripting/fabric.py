@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.checks import Node, check_sequence, check_whole
+from netsim.checks import Node, check_name, check_sequence, check_whole
 from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
@@ -128,8 +128,7 @@ class Fabric:
         InputError
             If the allocator needs an argument that is not given, or a value is not allowed.
         """
-        if not isinstance(name, str):
-            raise InputError(f"name of a job must be a string, not {name!r}")
+        check_name(name, "name of a job")
         title = self._allocator.title
         if self._allocator.information == "job-clairvoyant" and communication_s is None:
             raise InputError(f"allocator {title} knows what jobs are yet to send: give "

@@ -72,14 +72,21 @@ class Arguments(NamedTuple):
         differs = {
             "until": self.until is not None, "timeline": self.timeline,
             "stragglers": self.stragglers is not None, "placement": self.placement is not None,
-            "execution": self.execution is not None, "allocator": self.allocator != "maxmin",
+            "execution": self.execution is not None,
+            "allocator": _differs(self.allocator, "maxmin"),
             "observe_interval": self.interval != 0,
             "events": not (isinstance(self.events, Sequence) and not self.events),
-            "scheduler": self.scheduler is not None, "epsilon": self.epsilon != 0,
-            "transport": self.transport != "constant", "preemption": self.preemption is not None,
+            "scheduler": self.scheduler is not None, "epsilon": _differs(self.epsilon, 0),
+            "transport": _differs(self.transport, "constant"),
+            "preemption": self.preemption is not None,
             **{f"record.{name}": isinstance(self.record, Sequence) and name in self.record
                for name in (*OF_LINKS, *EDGE_TABLES)}}
         return [name for name, is_given in differs.items() if is_given]
+
+
+def _differs(value: Any, default: object) -> bool:
+    """Whether an argument is not the default; arrays compare element by element."""
+    return not (isinstance(value, str | int | float) and value == default)
 
 
 def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, args: Arguments

@@ -56,6 +56,6 @@ def check_kind(kind: str) -> str:
     UnknownNameError
         If there is no such kind.
     """
-    if kind not in EVENT_KINDS:
+    if not isinstance(kind, str) or kind not in EVENT_KINDS:
         raise UnknownNameError("kind of event", kind, EVENT_KINDS)
     return kind

@@ -12,13 +12,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from netsim.checks import is_number
 from netsim.errors import InputError, UnknownNameError
+from netsim.limits import most, raised_by
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
 from netsim.workload import Flows, JobSpec, Stage
 
 __all__ = ["Checker", "json_problem", "lines_of", "parse_json"]
-
-_MOST_HOSTS = 100_000  # so that a typo in one src does not exhaust the memory
 
 
 def parse_json(text: str, path: str | Path) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _deepest(text: str) -> tuple[int, int]:
     return most, place
 
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s",:\[\]{}]+|[\[\]{}]')
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[^\s",:\[\]{}]+|[\[\]{}]')
 
 
 @dataclass(slots=True)
@@ -147,8 +147,12 @@ class Checker:
         self.problems: list[tuple[str, str]] = []
         self._places: dict[str | int, int] | None = {} if by_name else None
         self.found_name = False
-        hosts = self.whole(document.get("hosts", _MOST_HOSTS), "hosts", 1, _MOST_HOSTS)
-        self._hosts = _MOST_HOSTS if self.problems else hosts
+        # Limited so that a typo in one src does not exhaust the memory.
+        self._hosts = limit = most("ports")
+        hosts = self.whole(document.get("hosts", limit), "hosts", 1, limit, raised_by("ports"))
+        self._hint = raised_by("ports") if hosts == limit else ""
+        if not self.problems:
+            self._hosts = hosts
 
     def problems_in(self, text: str) -> list[Problem]:
         """Return the problems with their line numbers, sorted by line.
@@ -168,9 +172,9 @@ class Checker:
         """Record a problem."""
         self.problems.append((where, message))
 
-    def must_be(self, where: str, allowed: object, value: object) -> None:
+    def must_be(self, where: str, allowed: object, value: object, hint: str = "") -> None:
         """Record that a value is not an allowed one."""
-        self.refuse(where, f" must be {allowed}, not {reprlib.repr(value)}")
+        self.refuse(where, f" must be {allowed}, not {reprlib.repr(value)}{hint}")
 
     def table(
         self, value: object, where: str, required: Collection[str], optional: Iterable[str] = ()
@@ -199,11 +203,12 @@ class Checker:
             self.refuse(where, " must not be empty")
         return value
 
-    def number(self, value: object, where: str, rule: Rule) -> float:
+    def number(self, value: object, where: str, rule: Rule, hint: str = "") -> float:
         """Check that a value is a number that `rule` allows; return it, or the least allowed."""
         number = rule.number(value)
         if number is None:
-            self.must_be(where, rule, value)
+            large = is_number(value) and value > rule.most
+            self.must_be(where, rule, value, hint if large else "")
             return rule.least
         return number
 
@@ -211,9 +216,10 @@ class Checker:
         """Read an optional number of a coflow or stage; None if it is missing."""
         return self.number(entry[key], f"{where}.{key}", rule) if key in entry else None
 
-    def whole(self, value: object, where: str, least: int = 0, most: float = 1e15) -> int:
+    def whole(self, value: object, where: str, least: int = 0, most: float = 1e15, hint: str = ""
+              ) -> int:
         """Check that a value is a whole number between `least` and `most`; return it."""
-        return int(self.number(value, where, Rule(least, most, whole=True)))
+        return int(self.number(value, where, Rule(least, most, whole=True), hint))
 
     def text(self, value: object, where: str) -> str:
         """Check that a value is a string that can be encoded; return it, or ``""`` if not."""
@@ -243,7 +249,7 @@ class Checker:
             self.found_name = True
             host: str | int = self.text(value, where)
         else:
-            host = self.whole(value, where, 0, self._hosts - 1)
+            host = self.whole(value, where, 0, self._hosts - 1, self._hint)
         if self._places is not None:
             return self._places.setdefault(host, len(self._places))
         return 0 if isinstance(host, str) else host

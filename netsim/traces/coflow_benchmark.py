@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from netsim.errors import InputError, NetsimWarning
+from netsim.limits import check_limit, most, raised_by
 from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.files import read_text, split_lines
@@ -21,12 +23,11 @@ from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_opti
 from netsim.units import Quantity, parse_bytes, parse_rate
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
-__all__ = ["MOST_PORTS", "CoflowRow", "coflow_benchmark_facts", "parse_coflow_benchmark",
+__all__ = ["CoflowRow", "coflow_benchmark_facts", "parse_coflow_benchmark",
            "read_coflow_benchmark", "scaled"]
 
-MOST_PORTS = 100_000  # as for explicit instances
 _LAYOUT = "id arrival_ms m mapper_1..mapper_m r reducer_1:MB_1..reducer_r:MB_r"
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
 
 
 class CoflowRow(NamedTuple):
@@ -120,8 +121,8 @@ def read_coflow_benchmark(
         If an option is out of range.
     """
     unit = Decimal(parse_bytes(megabyte, "megabyte", strict=True))
-    first_port = whole_option(first_port, "first_port", 0, MOST_PORTS)
-    most = None if limit is None else whole_option(limit, "limit", 1)
+    first_port = whole_option(first_port, "first_port", 0, most("ports"))
+    first = None if limit is None else whole_option(limit, "limit", 1)
     links = 1 if chain is None else whole_option(chain, "chain", 1)
     if Rule().number(arrival_scale) is None:
         raise InputError(f"arrival_scale must be {Rule()}, not {arrival_scale!r}")
@@ -129,7 +130,8 @@ def read_coflow_benchmark(
     ports, rows, problems = parse_coflow_benchmark(read_text(path), first_port)
     if problems:
         raise TraceProblemsError(problems, path)
-    rows = _in_order(rows, path)[:most]
+    rows = _in_order(rows, path)[:first]
+    check_limit("flows", sum(len(row.mappers) * len(row.reducers) for row in rows), path)
     hosts = tuple(range(ports))
     jobs = [_job(rows[k:k + links], hosts, unit, arrival_scale, due)
             for k in range(0, len(rows), links)]
@@ -222,7 +224,7 @@ def parse_coflow_benchmark(
         message = f"the header must be 'ports coflows', not {len(header)} fields"
         return 0, [], [Problem(top, message)]
     check = _Line(top, problems)
-    ports = check.whole(header[0], "ports", 1, MOST_PORTS) or MOST_PORTS
+    ports = check.whole(header[0], "ports", 1, most("ports"), raised_by("ports")) or most("ports")
     coflows = check.whole(header[1], "coflows", 1)
     if coflows is not None and coflows != len(others):
         check.refuse(f"the header says {coflows} coflows, but {len(others)} follow")
@@ -249,15 +251,18 @@ class _Line:
     def refuse(self, message: str) -> None:
         self._problems.append(Problem(self.line, message))
 
-    def number(self, text: str, field: str, rule: Rule | None = None) -> Decimal | None:
+    def number(self, text: str, field: str, rule: Rule | None = None, hint: str = ""
+               ) -> Decimal | None:
         allowed = rule or Rule()
-        if _NUMBER.fullmatch(text) and allowed.number(float(text)) is not None:
+        value = float(text) if _NUMBER.fullmatch(text) else math.nan
+        if allowed.number(value) is not None:
             return Decimal(text)
-        self.refuse(f"{field} must be {allowed}, not {text!r}")
+        self.refuse(f"{field} must be {allowed}, not {text!r}{hint * (value > allowed.most)}")
         return None
 
-    def whole(self, text: str, field: str, least: int, most: float = 1e15) -> int | None:
-        value = self.number(text, field, Rule(least, most, whole=True))
+    def whole(self, text: str, field: str, least: int, most: float = 1e15, hint: str = ""
+              ) -> int | None:
+        value = self.number(text, field, Rule(least, most, whole=True), hint)
         return None if value is None else int(float(value))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from contextlib import suppress
@@ -13,8 +14,8 @@ from netsim.reading import open_text
 from netsim.reading import read_text as text_of
 from netsim.traces.problems import Problem, TraceProblemsError
 
-__all__ = ["OF_AICB", "delimiter_of", "first_word", "read_text", "require_file", "split_lines",
-           "write_text"]
+__all__ = ["OF_AICB", "decimal", "delimiter_of", "first_word", "nul_problem", "read_text",
+           "require_file", "split_lines", "write_text"]
 
 #: What the first word of a workload file of AICB begins with, also if its title is missing.
 OF_AICB = ("[", "comm_type,", "CommType.")
@@ -52,7 +53,7 @@ def read_text(path: str | Path) -> str:
     TraceError
         If the file does not exist or cannot be read.
     TraceProblemsError
-        If it is empty or not UTF-8.
+        If it is empty, is not UTF-8, or has a NUL character.
     """
     try:
         text = text_of(require_file(path))
@@ -63,9 +64,27 @@ def read_text(path: str | Path) -> str:
         line = len(split_lines(data[: error.start].decode("utf-8")))
         message = f"byte 0x{data[error.start]:02x} is not UTF-8"
         raise TraceProblemsError([Problem(line, message)], path) from error
+    if (place := text.find("\0")) >= 0:
+        raise nul_problem(text.count("\n", 0, place) + 1, path)
     if not text.strip():
         raise TraceProblemsError([Problem(1, "the file is empty")], path)
     return text
+
+
+def nul_problem(line: int, path: str | Path) -> TraceProblemsError:
+    """Return the error about a NUL character, which some parsers would take for the end."""
+    return TraceProblemsError([Problem(line, "a NUL character, which no text has")], path)
+
+
+def decimal(text: str) -> float:
+    """Parse a number; NaN if it is none, or has underscores or digits other than 0 to 9.
+
+    Python accepts these, but in a file they are mistakes.
+    """
+    try:
+        return float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        return math.nan
 
 
 def first_word(path: str | Path) -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping
+import reprlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.checks import check_path
+from netsim.checks import check_name, check_path, is_number
 from netsim.columns import RowError, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
 from netsim.reading import open_text
-from netsim.traces.files import delimiter_of, read_text, require_file, split_lines
+from netsim.traces.files import decimal, delimiter_of, read_text, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.units import parse_bytes, parse_seconds
 from netsim.workload import Workload
@@ -25,6 +28,9 @@ __all__ = ["has_flows", "read_flows"]
 #: Columns that are used if the table has them, after the options that may name others. Those of
 #: coflows and jobs are found by `netsim.Workload.from_frame`.
 _USUAL = (("nbytes", "nbytes"), ("nbytes", "bytes"), ("start", "start_s"))
+
+_MOST_DIGITS = 18
+_NO_TABLE = "is not a table of comma-separated values"
 
 
 def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
@@ -65,11 +71,14 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
         If a Parquet file is given, and pyarrow is not installed.
     """
     check_path(path, "path")
+    columns: dict[str, Any] = {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
+                               "coflow": coflow, "job": job}
+    for option, name in columns.items():
+        if name is not None or option in ("src", "dst"):
+            check_name(name, option)
     path = require_file(path)
     text = None if path.suffix.lower() == ".parquet" else read_text(path)
     table = _parquet(path) if text is None else _csv(text, path)
-    columns: dict[str, Any] = {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
-                               "coflow": coflow, "job": job}
     for option, usual in _USUAL:
         if columns[option] is None and usual in table.columns:
             columns[option] = usual
@@ -79,7 +88,7 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
                                    **columns)
     except InputError as error:
         told = str(error).removeprefix(f"workload {path.stem!r}: ")
-        raise TraceProblemsError([Problem(_line(error, text, table), told)], path) from error
+        raise TraceProblemsError([Problem(_line(error, text), told)], path) from error
 
 
 def _parsed(table: pd.DataFrame, columns: Mapping[str, Any], names: bool) -> pd.DataFrame:
@@ -92,10 +101,14 @@ def _parsed(table: pd.DataFrame, columns: Mapping[str, Any], names: bool) -> pd.
     """
     from pandas.api.types import is_numeric_dtype
 
+    if not table.columns.is_unique:
+        twice = table.columns[table.columns.duplicated()][0]
+        raise InputError(f"two columns are named {twice!r}")
     for option in ("src", "dst"):
         name = columns[option]
         if name in table.columns and not is_numeric_dtype(table[name]):
-            table = table.assign(**{name: [_host(host, names) for host in table[name]]})
+            table = table.assign(**{name: [_host(host, names, f"{name} of row {row}", row)
+                                           for row, host in enumerate(table[name])]})
     for option, parse in (("nbytes", parse_bytes), ("start", parse_seconds)):
         name = columns[option]
         if name in table.columns and not is_numeric_dtype(table[name]):
@@ -106,27 +119,31 @@ def _parsed(table: pd.DataFrame, columns: Mapping[str, Any], names: bool) -> pd.
 
 def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float]) -> float:
     """Read a number, or a quantity with a unit."""
-    try:
-        return float(value)
-    except ValueError:
-        pass
+    number = decimal(value) if isinstance(value, str) else value
+    if is_number(number) and (number == number or not isinstance(value, str)):
+        return float(number)
     try:
         return parse(value, what)
     except InputError as error:
         raise RowError(str(error), row) from error
 
 
-def _host(value: Any, named: bool) -> Any:
+def _host(value: Any, named: bool, what: str, row: int) -> Any:
     """Return a host from a column of texts: its name, or its number unless all are `named`."""
     text = value.strip() if isinstance(value, str) else value
-    return int(text) if not named and isinstance(text, str) and text.isdecimal() else text
+    if named or not isinstance(text, str) or not text.isdecimal():
+        return text
+    if not text.isascii() or len(text) > _MOST_DIGITS:
+        raise RowError(f"{what} must be a name, or a number of at most {_MOST_DIGITS} digits from "
+                       f"0 to 9, not {text!r}", row)
+    return int(text)
 
 
-def _line(error: InputError, text: str | None, table: pd.DataFrame) -> int | None:
-    """Return the line of an error, if each row of the table is a line of the text."""
+def _line(error: InputError, text: str | None) -> int | None:
+    """Return the line on which the row of an error ends."""
     if text is None or not isinstance(error, RowError):
         return None
-    return error.row + 2 if len(split_lines(text.rstrip())) == len(table) + 1 else None
+    return next(line for line, _ in islice(_rows(text), error.row + 1, None))
 
 
 def has_flows(path: str | Path) -> bool:
@@ -140,23 +157,57 @@ def has_flows(path: str | Path) -> bool:
     return {"src", "dst"} <= {name.strip() for name in header}
 
 
+def _delimiter(text: str) -> str:
+    return delimiter_of(text.lstrip("\r\n").partition("\n")[0])
+
+
+def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a CSV file that are not blank, each with the line on which it ends."""
+    reader = csv.reader(io.StringIO(text), delimiter=_delimiter(text), skipinitialspace=True)
+    for row in reader:
+        if len(row) > 1 or (row and row[0].strip()):
+            yield reader.line_num, row
+
+
+def _check_rows(text: str, path: Path) -> None:
+    """Refuse columns of one name, and rows with more values than the header.
+
+    pandas would rename the former, and take the first column of the latter for an index.
+    """
+    rows = _rows(text)
+    try:
+        line, header = next(rows)
+        for name, count in Counter(name.strip() for name in header).items():
+            if name and count > 1:
+                raise TraceProblemsError([Problem(line, f"{count} columns are named {name!r}")],
+                                         path)
+        for line, row in rows:
+            if len(row) > len(header):
+                raise TraceProblemsError([Problem(
+                    line, f"{len(row)} values, where the header has {len(header)}: "
+                    f"{reprlib.repr(','.join(row))}")], path)
+    except csv.Error as error:
+        raise TraceProblemsError([Problem(None, f"{_NO_TABLE}: {error}")], path) from error
+
+
 def _csv(text: str, path: Path) -> pd.DataFrame:
     """Read the text of a CSV file.
 
     Raises
     ------
     TraceProblemsError
-        If it is not a table, for example if a line has more columns than the header.
+        If it is not a table, for example if a line has more values than the header.
     """
     import pandas as pd
 
-    file = io.StringIO(text)
+    _check_rows(text, path)
     try:
-        table = pd.read_csv(file, sep=delimiter_of(text.partition("\n")[0]), skipinitialspace=True)
+        table = pd.read_csv(io.StringIO(text), sep=_delimiter(text), skipinitialspace=True,
+                            index_col=False)
         return table.rename(columns=str.strip)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        message = f"is not a table of comma-separated values: {str(error).strip()}"
-        raise TraceProblemsError([Problem(None, message)], path) from error
+        raise TraceProblemsError([Problem(None, f"{_NO_TABLE}: {str(error).strip()}")], path
+                                 ) from error
 
 
 def _parquet(path: Path) -> pd.DataFrame:
@@ -172,8 +223,8 @@ def _parquet(path: Path) -> pd.DataFrame:
     from netsim.results.parquet import read_parquet
 
     try:
-        return with_index(read_parquet(path))
-    except MissingExtraError:
+        return with_index(read_parquet(path, limit=True))
+    except (MissingExtraError, TraceError):
         raise
     except (OSError, ValueError) as error:
         raise TraceError(str(error), path) from error

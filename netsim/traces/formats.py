@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.limits import limited
 from netsim.llm import TrainingSetup
 from netsim.plain import plain_numbers
 from netsim.plugins import Registry
@@ -32,6 +33,7 @@ __all__ = ["FORMATS", "SUFFIXES", "Format", "Request", "as_workload", "format_of
 _POISSON = {"poisson_jobs": "jobs", "poisson_mean": "mean_interarrival"}
 SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim",
   ".parquet": "flows", ".et": "chakra"}
+_EVERY = (*_POISSON, "limits")
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
 
 #: The only format whose files are compressed.
@@ -125,7 +127,7 @@ class Format:
     @property
     def options(self) -> tuple[str, ...]:
         """The names of all options: the reader's own, and those that every format has."""
-        return (*self.defaults, *_POISSON)
+        return (*self.defaults, *_EVERY)
 
     def workload(self, path: Path | None, seed: int, options: Mapping[str, Any]) -> Workload:
         """Read or generate a workload.
@@ -198,10 +200,10 @@ class Request:
     def workload(self) -> Workload:
         """Read or generate the workload."""
         form = format_of(self.format)
-        options = {name: value for name, value in self.options.items() if name not in _POISSON}
+        options = {name: value for name, value in self.options.items() if name not in _EVERY}
         poisson = {_POISSON[name]: value for name, value in self.options.items()
                    if name in _POISSON}
-        with _naming(self.workload_file):
+        with _naming(self.workload_file), limited(self.options.get("limits")):
             if len(poisson) == 1:
                 raise InputError(f"give both or neither of {' and '.join(_POISSON)}")
             workload = form.workload(self.path, self.seed, options)
@@ -251,7 +253,8 @@ def read_workload(
     **options
         Options of the format, which override those of a ``.toml`` file. Every format also has
         ``poisson_jobs`` and ``poisson_mean``, which are the arguments `jobs` and
-        `mean_interarrival` of `poisson_resample`.
+        `mean_interarrival` of `poisson_resample`; and ``limits``, a mapping of names in
+        `netsim.limits.LIMITS` to numbers that replace these limits.
 
     Raises
     ------

@@ -11,6 +11,7 @@ import numpy as np
 
 from netsim.checks import check_path
 from netsim.errors import NetsimWarning, TraceError
+from netsim.limits import check_limit
 from netsim.network.hpcc import host_numbers, rest_of
 from netsim.network.lines import Line, lines_of
 from netsim.reading import open_text
@@ -19,9 +20,6 @@ from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.workload import Workload
 
 __all__ = ["has_count_of_flows", "read_hpcc_flows"]
-
-#: The largest number of a node.
-_MOST_NODE = 9_999_999
 
 
 def has_count_of_flows(path: str | Path) -> bool:
@@ -99,7 +97,8 @@ def _read(path: Path, hosts: dict[int, int] | None) -> list[tuple[int, int, int,
 def _flow(line: Line, hosts: dict[int, int] | None) -> tuple[int, int, int, float]:
     ends = []
     for k, what in enumerate(("src", "dst")):
-        node = line.whole(k, what, 0, _MOST_NODE)
+        node = line.whole(k, what)
+        check_limit("hosts", node, line.path, line.number, where=what)
         if hosts is not None and node not in hosts:
             line.refuse(f"{what} {node} is not a host of the topology")
         ends.append(node if hosts is None else hosts[node])

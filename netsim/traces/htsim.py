@@ -7,7 +7,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
+from decimal import MAX_PREC, Context, Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from netsim.checks import MOST_ID, check_path
 from netsim.columns import Columns
 from netsim.errors import InputError, NetsimWarning, TraceError
+from netsim.limits import check_limit
 from netsim.network import Topology
 from netsim.network.lines import Line, lines_of
 from netsim.traces.files import require_file
@@ -29,8 +30,8 @@ _HEADER = ("Nodes", "Connections", "Triggers", "Failures")
 _TRIGGERS = ("oneshot", "multishot", "barrier")
 _PAIR = re.compile(r"(\d{1,9})->(\d{1,9})", re.ASCII)
 
-#: The largest number of hosts, as of explicit instances.
-_MOST_HOSTS = 10_000_000
+#: In which numbers of any length are only shifted.
+_EXACT = Context(prec=MAX_PREC)
 
 #: By type of switch: its nodes in a network of `netsim.network.htsim`, and those it leads to.
 _SWITCHES = {"TOR": ("tor", "agg"), "AGG": ("agg", "core"), "CORE": ("core", "agg")}
@@ -150,10 +151,13 @@ def read_htsim_failures(path: str | Path, network: Topology) -> list[dict[str, A
         If the file cannot be read, or the network has no such link.
     """
     events = []
+    onward: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for name in network.link_names:
+        start, _, end = name.partition("->")
+        onward[start, end.partition("-")[0]].append(name)
     for line, kind, switch, number in _read(require_file(path)).failures:
         below, above = _SWITCHES[kind]
-        up = f"{below}-{switch}->{above}-"
-        ways = [name for name in network.link_names if name.startswith(up)]
+        ways = onward.get((f"{below}-{switch}", above), [])
         if number >= len(ways):
             line.refuse(f"network {network.name!r} has no link {number} of {below}-{switch}; it "
                         f"has {len(ways)}")
@@ -207,7 +211,9 @@ def _read_header(header: dict[str, tuple[int, Line]], matrix: _Matrix, line: Lin
         line.refuse(f"{name} twice, first on line {header[name][1].number}")
     if len(line.words) > 2:
         line.refuse(f"{name} has one value, not {len(line.words) - 1}")
-    header[name] = line.whole(1, name, int(name == "Nodes"), _MOST_HOSTS), line
+    header[name] = line.whole(1, name, int(name == "Nodes")), line
+    if name == "Nodes":
+        check_limit("hosts", header[name][0], line.path, line.number, where=name)
 
 
 def _connection(line: Line, nodes: int) -> _Connection:
@@ -225,9 +231,8 @@ def _connection(line: Line, nodes: int) -> _Connection:
         if name in found:
             line.refuse(f"{name} twice")
         if name == "start":
-            # In one rounding, as picoseconds may have more digits than seconds can.
             line.real(place + 1, name)
-            found[name] = float(Fraction(line.words[place + 1]) / 10**12)
+            found[name] = _seconds(line.words[place + 1])
         elif name == "size" and line.word(place + 1, name) == "0":
             line.refuse("size must be at least 1, not 0, with which htsim never stops sending")
         elif name in ("size", "id", "trigger", "send_done_trigger", "recv_done_trigger"):
@@ -244,6 +249,11 @@ def _connection(line: Line, nodes: int) -> _Connection:
                         "send_done_trigger, recv_done_trigger, prio")
         place += 2
     return _checked(line, src, dst, found)
+
+
+def _seconds(picoseconds: str) -> float:
+    """Convert picoseconds in one rounding, as they may have more digits than seconds can."""
+    return float(Decimal(picoseconds).scaleb(-12, _EXACT))
 
 
 def _checked(line: Line, src: int, dst: int, found: Mapping[str, Any]) -> _Connection:
@@ -410,18 +420,17 @@ def _jobs(matrix: _Matrix, after: Mapping[int, Sequence[int]], path: str | Path)
     for k in range(len(group)):
         members[root(k)].append(k)
     with_ids = all(each.id for each in matrix.connections)
-    ends = {root(k): 0 for k in range(len(group))}
-    for k, each in enumerate(matrix.connections):
-        ends[root(k)] = max(ends[root(k)], each.src + 1, each.dst + 1)
+    # The same for all jobs, so that they share it: those of each could be millions.
+    hosts = range(1 + max(max(each.src, each.dst) for each in matrix.connections))
     try:
-        return [_job(matrix, after, first, each, with_ids, ends[first])
+        return [_job(matrix, after, first, each, with_ids, hosts)
                 for first, each in members.items()]
     except InputError as error:
         raise TraceProblemsError([Problem(None, str(error))], path) from error
 
 
 def _job(matrix: _Matrix, after: Mapping[int, Sequence[int]], first: int,
-         members: Sequence[int], with_ids: bool, ranks: int) -> JobSpec:
+         members: Sequence[int], with_ids: bool, hosts: Sequence[int]) -> JobSpec:
     connections = matrix.connections
     number = connections[first].id if with_ids else first
     starts = [each.start_s for k in members if (each := connections[k]).start_s is not None]
@@ -435,7 +444,7 @@ def _job(matrix: _Matrix, after: Mapping[int, Sequence[int]], first: int,
             _name(matrix, each), flows, release_s=release,
             after=[_name(matrix, connections[other]) for other in after.get(k, ())],
             coflow_id=each.id if with_ids and each.id not in matrix.shared else None))
-    return JobSpec(number, arrival, stages=stages, hosts=tuple(range(ranks)))
+    return JobSpec(number, arrival, stages=stages, hosts=hosts)
 
 
 def _name(matrix: _Matrix, each: _Connection) -> str:

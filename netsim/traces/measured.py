@@ -179,7 +179,7 @@ class HtsimRun(NamedTuple):
 
 
 _TITLE = "Experiment:"
-_TAIL = re.compile(r"\[(?:PASS|FAIL)\] Tail FCT (\d+\.?\d*) us .*")
+_TAIL = re.compile(r"\[(?:PASS|FAIL)\] Tail FCT (\d+(?:\.\d*)?) us .*")
 _SUMMARY = re.compile(r"Summary: New: (\d+) Rtx: (\d+) .*")
 
 

@@ -13,7 +13,7 @@ from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.plugins import parse_policy, refuse_code
 from netsim.streams import stream
-from netsim.traces.files import delimiter_of, read_text, split_lines, write_text
+from netsim.traces.files import decimal, delimiter_of, read_text, split_lines, write_text
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
 from netsim.units import parse_bytes
 from netsim.workload import JobSpec, Workload
@@ -254,20 +254,13 @@ def _row(
         return None
     row: dict[str, Any] = dict(zip(header, cells, strict=True))
     for name, rule in _RULES.items():
-        value = rule.number(_as_float(row[name]))
+        value = rule.number(decimal(row[name]))
         if value is None:
             problems.append(Problem(number, f"{name} must be {rule}, not {row[name]!r}"))
         row[name] = value
     if len(problems) > known:
         return None
     return TiresiasRow(**{name: row[name] for name in TiresiasRow._fields})
-
-
-def _as_float(text: str) -> float | None:
-    try:
-        return None if "_" in text else float(text)
-    except ValueError:
-        return None
 
 
 def write_tiresias(rows: Iterable[TiresiasRow], path: str | Path) -> None:

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.limits import most
 from netsim.plain import plain_numbers
 from netsim.stage import is_ranked
-from netsim.traces.coflow_benchmark import MOST_PORTS, scaled
+from netsim.traces.coflow_benchmark import scaled
 from netsim.traces.files import write_text
 from netsim.traces.problems import POSITIVE, Rule, whole_option
 from netsim.units import parse_bytes
@@ -57,7 +58,8 @@ def write_instance(
     OutputError
         If the file cannot be written.
     """
-    hosts = whole_option((network or {}).get("hosts", MOST_PORTS), "hosts", 1, MOST_PORTS)
+    hosts = whole_option((network or {}).get("hosts", most("ports")), "hosts", 1,
+                         most("ports"))
     for job in workload:
         _check(job, hosts)
     try:
@@ -260,13 +262,13 @@ def write_coflow_benchmark(
         If the file cannot be written.
     """
     unit = Decimal(parse_bytes(megabyte, "megabyte", strict=True))
-    first_port = whole_option(first_port, "first_port", 0, MOST_PORTS)
+    first_port = whole_option(first_port, "first_port", 0, most("ports"))
     for job in workload:
         _refuse_if(job, {"gives hosts by name, and this format has numbers of ports; give the "
                          "network": job.by_name})
-    most = max(max([1, len(job.hosts or ()), *(int(host) + 1 for host in job.hosts or ())])
-               for job in workload)
-    ports = whole_option((network or {}).get("hosts", most), "hosts", 1, MOST_PORTS)
+    largest = max(max([1, len(job.hosts or ()), *(int(host) + 1 for host in job.hosts or ())])
+                  for job in workload)
+    ports = whole_option((network or {}).get("hosts", largest), "hosts", 1, most("ports"))
     for job in workload:
         _check(job, ports)
     rows = [_row(job, unit, first_port) for job in workload]

@@ -473,3 +473,13 @@ def test_a_workload_file_names_it(tmp_path):
     assert netsim.read_workload(tmp_path / "w.toml")[0].iterations == 2
     with pytest.raises(UnknownNameError, match="chakra option 'slots'"):
         netsim.read_workload(tmp_path / "t.0.et", slots=1)
+
+
+def test_recorded_times_of_more_than_a_week_are_refused_or_none(tmp_path):
+    path = write(tmp_path, [node(0, "COMP", us=3), node(1, "COMP", [0], us=10**15)])
+    with pytest.raises(TraceError, match=r"rank 0: node 1 .*: takes 11,574 days"):
+        netsim.read_workload(path)
+    with pytest.warns(NetsimWarning, match="1 recorded times are more than a week"):
+        workload = netsim.read_workload(path, drop_long=True)
+    result = netsim.simulate(netsim.big_switch(2, RATE), workload)
+    assert result.jobs["finish_s"][0] == pytest.approx(3e-6, abs=2e-9)

@@ -23,7 +23,7 @@ TABLE = """src,dst,bytes,start_s,coflow
 def table(tmp_path):
     """Write a table, and return its path."""
     def write(text, name="mine.csv"):
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
         return tmp_path / name
     return write
 
@@ -151,10 +151,19 @@ def test_decimals_are_numbers(tmp_path):
     (TABLE.replace("1e6,0,a\n0", "1e6,1,a\n0"), r"mine.csv:3: coflow 'a' has two starts, 0.0 s in"),
     (TABLE.replace("3,b", "3,"), r"mine.csv:4: coflow of row 2 is missing"),
     (TABLE.replace("bytes", "size"), r"mine.csv: there is no column 'bytes' for nbytes; choose "),
-    (TABLE.replace("3,b", "3,b,4"), r"mine.csv: is not a table of comma-separated values: "),
+    (TABLE.replace("3,b", "3,b,4"), r"mine.csv:4: 6 values, where the header has 5: '0,1,10"),
     ("src,dst,bytes\n", r"mine.csv: workload 'mine' has no flows"),
     # A line that is passed over makes lines and rows differ.
-    (TABLE.replace("a\n0,1,1000000", "a\n\n0,1,-1"), r"mine.csv: bytes of row 2 must be"),
+    (TABLE.replace("a\n0,1,1000000", "a\n\n0,1,-1"), r"mine.csv:5: bytes of row 2 must be"),
+    # All rows are longer than the header: the first column is no index of theirs.
+    ("src,dst,bytes\n0,1,5,6\n0,1,7,8\n", r"mine.csv:2: 4 values, where the header has 3"),
+    ("src,dst,bytes\n0,1,5,\n0,1,7,\n", r"mine.csv:2: 4 values, where the header has 3"),
+    ("src,dst,bytes,src \n0,1,5,7\n", r"mine.csv:1: 2 columns are named 'src'"),
+    ("src,dst,bytes\n0,1,5\n0,1\x002,5\n", r"mine.csv:3: a NUL character"),
+    ("src,dst,bytes\n0,1,1_000\n", r"mine.csv:2: bytes of row 0 '1_000'"),
+    ("src,dst,bytes\n0,1,5\n0,1,\uff12\n", r"mine.csv:3: bytes of row 1 '\uff12' is not a "),
+    ("src,dst,bytes\nx,1,5\n\uff12,1,5\n", r"mine.csv:3: src of row 1 must be a name, or a num"),
+    ("src,dst,bytes\nx,1,5\n" + "9" * 5000 + ",1,5\n", r"mine.csv:3: src of row 1 must be a n"),
 ])
 def test_what_is_wrong_has_its_line(table, text, message):
     with pytest.raises(TraceError, match=message):

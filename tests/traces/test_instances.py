@@ -198,7 +198,8 @@ SIZE = "a number from 0 to 1e+18"
     ({"hosts": 2, "jobs": [job([{**FLOW, "dst": 2}])]},
      "jobs[0].coflows[0][0].dst must be a whole number from 0 to 1, not 2"),
     ({"jobs": [job([{**FLOW, "src": 10**6}])]},
-     "jobs[0].coflows[0][0].src must be a whole number from 0 to 99999, not 1000000"),
+     "jobs[0].coflows[0][0].src must be a whole number from 0 to 99999, not 1000000"
+     "; limits = {ports = ...} allows more"),
     ({"jobs": [job([{**FLOW, "src": 0.5}])]},
      "jobs[0].coflows[0][0].src must be a whole number from 0 to 99999, not 0.5"),
     ({"jobs": [job([{**FLOW, "src": True}])]},

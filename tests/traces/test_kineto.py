@@ -253,3 +253,21 @@ def test_options_are_checked(tmp_path, options, said):
     path = write(tmp_path, step(0))
     with pytest.raises(InputError, match=said):
         netsim.read_workload(path, format="kineto", **options)
+
+
+# --- damaged stamps ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"dur": 7.45e15}, r"event 3 \('gemm'\): takes 86,227 days, which is more than a week"),
+    ({"ts": 7.45e15}, r"event 3 \('gemm'\): begins more than a week away from most other events")])
+def test_events_of_more_than_a_week_are_refused_or_dropped(tmp_path, changes, said):
+    """Without the event, a pass of 50 us on the only rank is all that is left."""
+    events = [call(0, 0), kernel(2, 50, 0), call(60, 1), kernel(70, 9, 1) | changes, call(90, 2)]
+    path = write(tmp_path, events, ranks=1)
+    with pytest.raises(TraceError, match=said):
+        netsim.read_workload(path, format="kineto")
+    with pytest.warns(NetsimWarning, match="1 events with damaged times are left out"):
+        workload = netsim.read_workload(path, format="kineto", drop_long=True)
+    result = netsim.simulate(netsim.big_switch(2), workload)
+    assert result.jobs["finish_s"][0] == pytest.approx(52e-6)

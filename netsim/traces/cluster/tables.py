@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import TraceError
 from netsim.reading import open_bytes, open_text
-from netsim.traces.files import delimiter_of, require_file, split_lines
+from netsim.traces.files import decimal, delimiter_of, nul_problem, require_file, split_lines
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
 
 __all__ = ["COUNT", "SECONDS", "Chunk", "locating", "read_table", "seconds_of"]
@@ -122,19 +122,13 @@ class Chunk:
 
 def _floats(cells: Sequence[str]) -> NDArray[np.float64]:
     """Parse cells as floats; NaN where a cell is not a number."""
-    if "_" not in "".join(cells):  # Python allows it between digits; a file must not have it
+    text = "".join(cells)
+    if text.isascii() and "_" not in text:
         try:
             return np.array(cells, dtype=object).astype(np.float64)
         except ValueError:
             pass
-    return np.array([_float(cell) for cell in cells], dtype=np.float64)
-
-
-def _float(cell: str) -> float:
-    try:
-        return float("nan" if "_" in cell else cell)
-    except ValueError:
-        return float("nan")
+    return np.array(list(map(decimal, cells)), dtype=np.float64)
 
 
 def seconds_of(cells: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -209,7 +203,8 @@ def read_table(
     with locating(path), open_text(require_file(path), newline="") as file:
         separated = delimiter_of(file.readline(10_000))
         file.seek(0)
-        reader = csv.reader(file, delimiter=separated, skipinitialspace=True, strict=True)
+        reader = csv.reader(_lines(file, path), delimiter=separated, skipinitialspace=True,
+                            strict=True)
         batches = _batches(reader, path, chunk)
         lines, rows = next(batches, ([], []))
         if not rows:
@@ -226,6 +221,13 @@ def read_table(
             yield part
             del part
             lines, rows = next(batches, ([], []))
+
+
+def _lines(file: TextIO, path: str | Path) -> Iterator[str]:
+    for number, line in enumerate(file, 1):
+        if "\0" in line:
+            raise nul_problem(number, path)
+        yield line
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from netsim.brief import brief
 from netsim.errors import TraceError
+from netsim.limits import check_limit
 from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
 
@@ -41,8 +42,6 @@ _PEERS = {"send": {"send_next": 1, "send_prev": -1}, "recv": {"recv_next": 1, "r
 _RANKS = re.compile(r"\[rank0 ~ rank([0-9]{1,7})\]")
 _STAGE = re.compile(r"\[ ?pp_stage([0-9]{1,7}): ?\[((?:rank[0-9]{1,7}(?:, ?)?)+)\] ?\]")
 
-_MOST_RANKS = 10 ** 6
-_MOST_ROWS = 10 ** 6
 _MOST = 10 ** 18
 
 
@@ -146,10 +145,10 @@ class _Reader:
         """Return the number of ranks of a file in which all ranks do the same."""
         title = _RANKS.fullmatch(line.strip())
         ranks = int(title[1]) + 1 if title else 0
-        if not 0 < ranks <= _MOST_RANKS:
-            raise self._refuse(1, "must be a title such as '[rank0 ~ rank7]', of up to "
-                               f"{_MOST_RANKS} ranks, or '[ pp_stage0: [rank0, rank1] ]', not "
-                               f"{reprlib.repr(line)}")
+        if not ranks:
+            raise self._refuse(1, "must be a title such as '[rank0 ~ rank7]' or "
+                               f"'[ pp_stage0: [rank0, rank1] ]', not {reprlib.repr(line)}")
+        check_limit("ranks", ranks, self._path, 1)
         return ranks
 
     def _stages(self, begins: Sequence[int], titles: Sequence[re.Match[str] | None]) -> int:
@@ -174,8 +173,7 @@ class _Reader:
             if line.strip():
                 row, count = self._row(number, line, ranks, staged)
                 self._rows += count
-                if self._rows > _MOST_ROWS:
-                    raise self._refuse(number, f"more than {_MOST_ROWS} rows, with their count")
+                check_limit("steps", self._rows, self._path, number, where="rows times count")
                 rows += [row._replace(line=number)] * count
         if not rows:
             raise self._refuse(begin + len(lines), "there are no rows")

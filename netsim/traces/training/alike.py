@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import InputError
+from netsim.limits import check_limit, most
 from netsim.llm.groups import Grid
 from netsim.programs import Family, Programs, Row
 from netsim.traces.training.simai_tool import GroupSizes
@@ -18,7 +18,6 @@ Ints = NDArray[np.int64]
 
 #: Ranks are numbered as Megatron does: first within tensor groups, last across stages.
 _ORDER = "tp-cp-ep-dp-pp"
-_MOST_ROWS = 4 * 10 ** 6
 _ROUND = ("all-reduce", "all-gather", "reduce-scatter")
 _KINDS = {"tp": "tp", "dp": "dp", "ep": "ep", "dp-ep": "edp"}
 
@@ -35,7 +34,7 @@ class AlikeRanks:
     """
 
     def __init__(self, sizes: GroupSizes, gpus_per_server: int) -> None:
-        self._gpus = gpus_per_server
+        self._gpus, self._most = gpus_per_server, most("steps")
         self._ranks = np.arange(sizes.ranks)
         self._grid = Grid.make(sizes.tp, 1, sizes.ep, sizes.dp, sizes.pp, _ORDER)
         self._groups: dict[str, tuple[Ints, Ints]] = {}
@@ -108,8 +107,8 @@ class AlikeRanks:
     def _add(self, name: str, stream: str, ranks: Ints | None, seconds: float, family: int,
              of_rank: Ints, after: Iterable[int]) -> int:
         row = len(self._rows)
-        if row == _MOST_ROWS:
-            raise InputError(f"a rank does more than {_MOST_ROWS} things in an iteration")
+        if row == self._most:
+            check_limit("steps", row + 1, where="an iteration of a rank")
         size = int(of_rank[-1]) + 1 if of_rank is self._ranks else int(of_rank.max()) + 1
         self._rows.append(Row(name, stream, ranks, seconds, family, size, of_rank))
         pairs = [(row, other) for other in after]

@@ -9,7 +9,7 @@ import re
 import reprlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from netsim.traces.training.chakra_file import (
 )
 from netsim.traces.training.chakra_json import read_chakra_json
 from netsim.traces.training.joining import join
-from netsim.traces.training.rank_trace import RankNode, RankTrace
+from netsim.traces.training.rank_trace import WEEK_S, RankNode, RankTrace, too_long
 from netsim.traces.training.scaling import Scaling
 from netsim.units import Quantity, parse_rate
 from netsim.workload import JobSpec, Workload
@@ -67,6 +67,7 @@ class Group(NamedTuple):
 @plain_numbers
 def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str = "data",
                 comm_slots: int | str | None = None, replay: bool = False, strict: bool = False,
+                drop_long: bool = False,
                 peak_flops: float | None = None, memory_rate: Quantity | None = None,
                 layout: Mapping[str, int] | None = None, scale: Mapping[str, int] | None = None,
                 keep: str = "buffer", iterations: int = 1, hosts: Sequence[int] | None = None,
@@ -91,6 +92,9 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
     strict : bool
         Whether it is an error if a collective in JSON has no type or size, or if anything but a
         barrier has size 0. Otherwise the former take the recorded time, and the latter no time.
+    drop_long : bool
+        Whether a recorded time of more than a week counts as none, with a warning; otherwise it is
+        an error, because the stamp is damaged.
     peak_flops : float, optional
         Operations per second. With this and `memory_rate`, computations with known operations and
         bytes take the time of the roofline model instead of the recorded time.
@@ -127,7 +131,7 @@ def read_chakra(path: str | Path, *, groups: str | Path | None = None, deps: str
         If collectives have no type or size, or if control dependencies refer to missing nodes.
     """
     check_path(path, "path")
-    options = _Options.of(deps, comm_slots, replay, strict, peak_flops, memory_rate)
+    options = _Options.of(deps, comm_slots, replay, strict, drop_long, peak_flops, memory_rate)
     scaling = Scaling.given(layout, scale, keep)
     check_whole(iterations, "iterations", 1)
     path = require_file(path)
@@ -162,17 +166,18 @@ class _Options:
     comm_slots: int | str | None
     replay: bool
     strict: bool
+    drop_long: bool
     peak_flops: float | None
     memory_rate: float | None
 
     @classmethod
     def of(cls, deps: str, comm_slots: int | str | None, replay: bool, strict: bool,
-           peak_flops: float | None, memory_rate: Quantity | None) -> _Options:
+           drop_long: bool, peak_flops: float | None, memory_rate: Quantity | None) -> _Options:
         if deps not in ("data", "data+ctrl"):
             raise UnknownNameError("deps", deps, ("data", "data+ctrl"))
         if isinstance(comm_slots, bool) or comm_slots not in (None, 1, "none"):
             raise InputError(f'comm_slots must be 1 or "none", not {comm_slots!r}')
-        for name, value in (("replay", replay), ("strict", strict)):
+        for name, value in (("replay", replay), ("strict", strict), ("drop_long", drop_long)):
             if not isinstance(value, bool):
                 raise InputError(f"{name} must be true or false, not {value!r}")
         rate = None if memory_rate is None else parse_rate(memory_rate, "memory_rate")
@@ -181,7 +186,7 @@ class _Options:
                 raise InputError(f"peak_flops must be finite and positive, not {peak_flops!r}")
             if rate is None:
                 raise InputError("peak_flops needs memory_rate, for the roofline")
-        return cls(deps, comm_slots, replay, strict, peak_flops, rate)
+        return cls(deps, comm_slots, replay, strict, drop_long, peak_flops, rate)
 
 
 # --- files -------------------------------------------------------------------------------------
@@ -271,14 +276,14 @@ class _Rank:
         if slots is None and SLOTS in file.attributes and not file.is_json:
             slots = file.attributes[SLOTS].value
         self._slot = "" if slots == "none" else "communication"
-        self._untyped = 0
+        self._untyped = self._long = 0
 
     def trace(self) -> RankTrace:
         """Return the trace of the rank."""
         known = {node.id for node in self._file.nodes}
         lost = 0
         made = []
-        for node in self._file.nodes:
+        for node in map(self._of_a_week, self._file.nodes):
             after = node.data_deps
             if self._options.deps == "data+ctrl":
                 there = tuple(each for each in node.ctrl_deps if each in known)
@@ -289,6 +294,7 @@ class _Rank:
             except TraceError as error:
                 raise TraceError(f"rank {self._rank}: {error.message}", self._file.path) from error
         self._warn(self._untyped, "collectives have no type or size, and take the recorded time")
+        self._warn(self._long, "recorded times are more than a week, and count as none")
         self._warn(lost, "dependencies of control are on nodes that are not there, and are ignored")
         return RankTrace.of(self._rank, self._file.path, made)
 
@@ -296,6 +302,18 @@ class _Rank:
         if count:
             warnings.warn(NetsimWarning(f"rank {self._rank}: {count} {what}", self._file.path),
                           stacklevel=5)
+
+    def _of_a_week(self, node: ChakraNode) -> ChakraNode:
+        """Refuse a node of more than a week, or take its time away."""
+        seconds = node.duration_micros / 1e6
+        if seconds <= WEEK_S:
+            return node
+        if not self._options.drop_long:
+            raise TraceError(f"rank {self._rank}: " + too_long(
+                node, seconds, "with drop_long = true such a time counts as none"),
+                self._file.path)
+        self._long += 1
+        return replace(node, duration_micros=0)
 
     def _made(self, node: ChakraNode, after: tuple[int, ...]) -> RankNode:
         if node.type >= len(NODE_TYPES):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from netsim.checks import check_path, check_sequence, check_whole
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
+from netsim.limits import check_limit
 from netsim.plain import plain_numbers
 from netsim.traces.files import require_file
 from netsim.traces.problems import Problem, TraceProblemsError
@@ -18,18 +19,16 @@ from netsim.traces.training.kineto_events import KinetoEvent, KinetoTrace, read_
 from netsim.traces.training.kineto_graph import graph_of
 from netsim.traces.training.kineto_nccl import NcclKernels
 from netsim.traces.training.rank_trace import RankNode, RankTrace
-from netsim.traces.training.scaling import Scaling
+from netsim.traces.training.scaling import Scaling, check_nodes
 from netsim.workload import JobSpec, Workload
 
 __all__ = ["read_kineto"]
 
-#: The most ranks of a job of which copies are made.
-_MOST_RANKS = 100_000
-
 
 @plain_numbers
 def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = False,
-                cpu: str = "recorded", replay: bool = False, step: int | None = None,
+                cpu: str = "recorded", replay: bool = False, drop_long: bool = False,
+                step: int | None = None,
                 layout: Mapping[str, int] | None = None, scale: Mapping[str, int] | None = None,
                 keep: str = "buffer",
                 iterations: int = 1, hosts: Sequence[int] | None = None, seed: int = 0) -> Workload:
@@ -53,6 +52,9 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         two are bounds for another network or host.
     replay : bool
         Whether kernels of NCCL take the recorded time, without a network.
+    drop_long : bool
+        Whether to leave out events that take longer than a week, or begin more than a week away
+        from most others, with a warning; otherwise such damaged events are errors.
     step : int, optional
         Read only events launched in this step of the profiler, as in ``ProfilerStep#4``.
     layout : mapping of str to int, optional
@@ -89,7 +91,7 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
     check_path(path, "path")
     if cpu not in ("recorded", "free"):
         raise UnknownNameError("cpu", cpu, ("recorded", "free"))
-    for name, value in (("copies", copies), ("replay", replay)):
+    for name, value in (("copies", copies), ("replay", replay), ("drop_long", drop_long)):
         if not isinstance(value, bool):
             raise InputError(f"{name} must be true or false, not {value!r}")
     if step is not None:
@@ -103,7 +105,7 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
     files = [path, *(path.parent / each for each in check_sequence(others, str | Path, "others",
                                                                    "paths"))]
     try:
-        traces = _by_rank([read_kineto_file(each) for each in files])
+        traces = _by_rank([read_kineto_file(each, drop_long=drop_long) for each in files])
         made = [_Rank(trace, cpu == "free", replay, step).trace() for trace in traces]
         ranks = max(trace.ranks for trace in traces)
         if scaling and scaling.layout.ranks != ranks:
@@ -137,12 +139,12 @@ def _by_rank(traces: list[KinetoTrace]) -> list[KinetoTrace]:
 
 def _complete(made: list[RankTrace], ranks: int, copies: bool) -> Iterator[RankTrace]:
     """Yield the traces of all ranks; missing ones are copies."""
-    if ranks > _MOST_RANKS:
-        raise TraceError(f"is of a job of {ranks:,} ranks; netsim reads up to {_MOST_RANKS:,}",
-                         made[0].path)
-    given, last = {trace.rank: trace for trace in made}, made[0]
+    check_limit("ranks", ranks, made[0].path, where="world_size")
+    given, last, nodes = {trace.rank: trace for trace in made}, made[0], 0
     for rank in range(ranks):
         last = given.get(rank, last)
+        nodes += len(last.nodes)
+        check_nodes(nodes, ranks, last.path)
         if last.rank == rank:
             yield last
             continue

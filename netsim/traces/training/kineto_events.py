@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.brief import brief
-from netsim.errors import TraceError
+from netsim.errors import NetsimWarning, TraceError
+from netsim.limits import check_limit, most
 from netsim.reading import read_bytes
 from netsim.traces.checked import json_problem
 from netsim.traces.foreign import kind_of_json
+from netsim.traces.training.rank_trace import WEEK_S, too_long
 
 __all__ = ["KinetoEvent", "KinetoMeasures", "KinetoTrace", "Parts", "read_kineto_file"]
 
@@ -25,9 +28,9 @@ _GPU = {"kernel": "kernel", "Kernel": "kernel", "gpu_memcpy": "memcpy", "Memcpy"
 _CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})")
 
-#: The most bytes that a compressed file may have when it is not, and the latest instant.
-_MOST_BYTES = 2**32
+#: The latest instant.
 _MOST_NS = 2**63
+_WEEK_NS = WEEK_S * 10**9
 
 #: How many bytes of a compressed file are unpacked at a time.
 _BLOCK = 1 << 16
@@ -152,17 +155,25 @@ def _covered(intervals: Iterable[tuple[int, int]]) -> int:
     return total
 
 
-def read_kineto_file(path: str | Path) -> KinetoTrace:
+def read_kineto_file(path: str | Path, *, drop_long: bool = False) -> KinetoTrace:
     """Read one profile: JSON, perhaps compressed by gzip.
 
     Parameters
     ----------
     path : path-like
+    drop_long : bool
+        Whether to leave out events that are longer than a week, or more than a week away from most
+        others; otherwise they are errors.
 
     Raises
     ------
     TraceError
         If it cannot be read, is not a profile in JSON, or has no events on the GPU.
+
+    Warns
+    -----
+    NetsimWarning
+        If events are left out.
     """
     path = Path(path)
     document = _document(path)
@@ -173,6 +184,7 @@ def read_kineto_file(path: str | Path) -> KinetoTrace:
     parts = Parts(path)
     for index, event in enumerate(events):
         parts.add(index, event)
+    parts.check_times(drop_long)
     if not parts.of["gpu"]:
         raise TraceError(f"has no events on a GPU among its {len(events):,}", path)
     rank, ranks, groups = _world(info or {}, path)
@@ -188,6 +200,7 @@ def _document(path: Path) -> Any:
         raise TraceError(f"cannot be read: {error.strerror or error}", path) from error
     try:
         text = (_unpacked(data, path) if data[:2] == b"\x1f\x8b" else data).decode()
+        del data
     except UnicodeDecodeError as error:
         raise TraceError(f"byte {error.start} is not UTF-8", path) from error
     try:
@@ -197,21 +210,21 @@ def _document(path: Path) -> Any:
         raise TraceError(problem.message, path, problem.line) from error
 
 
-def _unpacked(data: bytes, path: Path) -> bytes:
-    """Return decompressed gzip data, up to a limit."""
+def _unpacked(data: bytes, path: Path) -> bytearray:
+    """Return decompressed gzip data, up to the limit."""
     unpacking, made = zlib.decompressobj(zlib.MAX_WBITS | 16), bytearray()
+    limit = most("bytes")
     for at in range(0, len(data), _BLOCK):
         block = data[at:at + _BLOCK]
         try:
-            made += unpacking.decompress(block, _MOST_BYTES + 1 - len(made))
+            made += unpacking.decompress(block, limit + 1 - len(made))
         except zlib.error as error:
             raise TraceError(f"damaged gzip, in bytes {at} to {at + len(block) - 1}: {error}", path
                              ) from error
-        if len(made) > _MOST_BYTES:
-            raise TraceError(f"has more than {_MOST_BYTES:,} bytes when it is unpacked", path)
+        check_limit("bytes", len(made), path, where="unpacked so far")
     if not unpacking.eof:
         raise TraceError(f"damaged gzip: it ends too early, after {len(data)} bytes", path)
-    return bytes(made)
+    return made
 
 
 class Parts:
@@ -246,6 +259,30 @@ class Parts:
         self.of[part].append(KinetoEvent(
             index, name, kind, start, start + length, str(lane) if part == "gpu" else lane,
             correlation if isinstance(correlation, int) else None, args))
+
+    def check_times(self, drop: bool) -> None:
+        """Refuse, or drop, events that are longer than a week, or a week away from most others."""
+        starts = sorted(each.start_ns for found in self.of.values() for each in found)
+        middle = starts[len(starts) // 2] if starts else 0
+        dropped = []
+        for part, found in self.of.items():
+            wrong = {each.place for each in found if each.end_ns - each.start_ns > _WEEK_NS
+                     or abs(each.start_ns - middle) > _WEEK_NS}
+            dropped += [each for each in found if each.place in wrong]
+            self.of[part] = [each for each in found if each.place not in wrong]
+        if not dropped:
+            return
+        first = min(dropped)
+        length = first.end_ns - first.start_ns
+        if length > _WEEK_NS:
+            problem = too_long(first, length / 1e9, "drop_long = true leaves such events out")
+        else:
+            problem = (f"{first}: begins more than a week away from most other events, as by a "
+                       "damaged stamp; drop_long = true leaves such events out")
+        if not drop:
+            raise TraceError(problem, self._path)
+        warnings.warn(NetsimWarning(f"{len(dropped)} events with damaged times are left out, the "
+                                    f"first of them {first}", self._path), stacklevel=5)
 
     def _ns(self, event: Mapping[str, Any], key: str, index: int, name: str) -> int:
         """Return a time, which is in microseconds with decimals, as nanoseconds."""

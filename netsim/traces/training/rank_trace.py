@@ -9,7 +9,10 @@ from pathlib import Path
 from netsim.brief import brief
 from netsim.errors import TraceError
 
-__all__ = ["RankNode", "RankTrace", "listed"]
+__all__ = ["WEEK_S", "RankNode", "RankTrace", "listed", "too_long"]
+
+#: The longest time of an operation. A longer one is from a damaged stamp.
+WEEK_S = 7 * 86400
 
 #: How many nodes or ranks a message names.
 _MOST_NAMED = 10
@@ -137,6 +140,12 @@ def _circle(nodes: dict[int, RankNode]) -> list[int]:
         way[at] = len(way)
         at = next(parent for parent in nodes[at].after if left[parent])
     return list(way)[way[at]:][::-1]
+
+
+def too_long(what: object, seconds: float, way_out: str) -> str:
+    """Return the message about an operation that takes longer than a week."""
+    return (f"{what}: takes {seconds / 86400:,.0f} days, which is more than a week, as by a "
+            f"damaged stamp; {way_out}")
 
 
 def listed(numbers: Iterable[int]) -> str:

@@ -11,16 +11,13 @@ from typing import NamedTuple
 
 from netsim.checks import check_whole
 from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.limits import check_limit
 from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
 
 __all__ = ["Layout", "Scaling", "check_keep", "check_nodes", "grown_payload", "growth"]
 
 #: What groups keep when they grow: the larger buffer of a rank, or what it puts in.
 _KEPT = ("buffer", "input")
-
-#: The most ranks, and nodes of all of them.
-_MOST_RANKS = 100_000
-_MOST_NODES = 4 * 10 ** 6
 
 _SIZES = ("tp", "cp", "ep", "dp", "pp")
 
@@ -52,9 +49,8 @@ def check_nodes(nodes: int, ranks: int, path: Path) -> None:
     ------
     TraceError
     """
-    if nodes > _MOST_NODES:
-        raise TraceError(f"{ranks:,} ranks do more than {_MOST_NODES:,} things; generate the job "
-                         "with the format llm", path)
+    check_limit("operations", nodes, path, where=f"{ranks:,} ranks, which the format llm "
+                "describes by class")
 
 
 def check_keep(keep: object) -> None:
@@ -129,9 +125,7 @@ class Layout(NamedTuple):
         return cls(**table)._checked()
 
     def _checked(self) -> Layout:
-        if self.ranks > _MOST_RANKS:
-            raise InputError(f"{self}: {self.ranks:,} ranks; there may be at most "
-                             f"{_MOST_RANKS:,}")
+        check_limit("ranks", self.ranks, where=str(self))
         if self.replicas % self.ep:
             raise InputError(f"{self}: ep = {self.ep} does not divide dp x cp = {self.replicas}")
         return self

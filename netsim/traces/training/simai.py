@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from netsim.checks import check_path, check_whole
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
+from netsim.limits import check_limit
 from netsim.operations import Operations
 from netsim.plain import plain_numbers
 from netsim.programs import Programs
@@ -45,7 +46,6 @@ __all__ = ["read_simai", "simai_times"]
 
 #: SimAI's event-driven tools take a forward collective of fewer bytes for one of so many.
 _LEAST = 4096
-_MOST_SENT = 10 ** 6
 
 _Step = TypeVar("_Step", SimaiStep, AicbRow)
 
@@ -377,9 +377,7 @@ class _Iteration:
         self._file, self._sizes, self._ranks, self._machines = file, sizes, ranks, machines
         self._sent = sent if sizes.pp > 1 else 0
         self._batches = file.header.get("ga", 1) * file.header.get("vpp", 1) if self._sent else 0
-        if self._batches > _MOST_SENT:
-            raise TraceError(f"a rank sends more than {_MOST_SENT} times, ga x vpp = "
-                             f"{self._batches}", file.path, 1)
+        check_limit("steps", self._batches, file.path, 1, where="ga x vpp")
 
     def programs(self, bubble: float | None) -> Programs:
         """Return the operations of all ranks in an iteration.

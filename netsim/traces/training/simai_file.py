@@ -11,6 +11,7 @@ from netsim.brief import brief
 from netsim.errors import TraceError
 from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.traces.training.rank_trace import WEEK_S, too_long
 
 __all__ = ["COLUMNS", "POLICIES", "SimaiFile", "SimaiLayer", "SimaiStep", "read_simai_file"]
 
@@ -164,6 +165,13 @@ class _Reader:
                                           f"not {word.text!r}")
         return int(digits)
 
+    def _time(self, word: _Word, what: str) -> int:
+        """Return a word as nanoseconds of at most a week."""
+        nanoseconds = self._whole(word, what)
+        if nanoseconds > WEEK_S * 10**9:
+            raise self._refuse(word.line, too_long(what, nanoseconds / 1e9, "mend the file"))
+        return nanoseconds
+
     def _header(self, words: Sequence[_Word]) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
         """Return the values of known keys of the first line; others are skipped."""
         header: dict[str, int] = {}
@@ -207,11 +215,11 @@ class _Reader:
         for k, column in enumerate(COLUMNS):
             compute, communication, size = words[2 + 3 * k:5 + 3 * k]
             where = f"layer {number} ({words[0].text}), {column}"
-            seconds = self._whole(compute, f"{where}: computation")
+            nanoseconds = self._time(compute, f"{where}: computation")
             kind, group = self._collective(number, column, communication)
             nbytes = self._whole(size, f"{where}: size")
-            steps.append(SimaiStep(seconds, kind, group, nbytes if kind else 0))
-        update = self._whole(words[-1], f"layer {number} ({words[0].text}): update")
+            steps.append(SimaiStep(nanoseconds, kind, group, nbytes if kind else 0))
+        update = self._time(words[-1], f"layer {number} ({words[0].text}): update")
         return SimaiLayer(words[0].text, steps[0], steps[1], steps[2], update)
 
     def _collective(self, number: int, column: str, word: _Word) -> tuple[str, str]:

@@ -16,7 +16,8 @@ import numpy as np
 
 from netsim.checks import check_whole, is_number
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.traces.files import read_text, split_lines
+from netsim.limits import check_limit
+from netsim.traces.files import decimal, read_text, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.traces.training.simai_file import SimaiFile, SimaiStep
 from netsim.units import Quantity, parse_rate
@@ -33,7 +34,6 @@ _BY_SERVERS = {1 << k: k for k in range(8)}
 _MANY, _EXPERTS = 4, 8
 _COLUMNS = 12
 
-_MOST_RANKS = 10 ** 6
 _OVERLAPS = ("tp", "dp", "ep", "pp")
 
 
@@ -59,8 +59,7 @@ class GroupSizes(NamedTuple):
         TraceError
             If the GPUs cannot be divided in this way.
         """
-        if gpus > _MOST_RANKS:
-            raise TraceError(f"{gpus} ranks; there may be at most {_MOST_RANKS} ranks", path)
+        check_limit("ranks", gpus, path, where="all_gpus")
         dp, rest = divmod(gpus, tp * pp)
         if rest or not dp:
             raise TraceError(f"all_gpus: {gpus} is not {tp} x {pp} x dp, of tp = {tp} and pp = "
@@ -116,10 +115,7 @@ def _table(path: Path) -> tuple[_TableRow, ...]:
         if not line.strip():
             continue
         cells = line.split(",")
-        try:
-            size, *values = (float(cell) if cell.strip() else 1.0 for cell in cells)
-        except ValueError:
-            size, values = math.nan, []
+        size, *values = (decimal(cell) if cell.strip() else 1.0 for cell in cells)
         if len(values) != _COLUMNS or not 0 <= size < math.inf or not all(
                 0 < value <= 1 for value in values):
             raise TraceProblemsError([Problem(number, f"must be a size and {_COLUMNS} parts of 1, "
@@ -175,6 +171,9 @@ class Machines:
         if nvlink is None or nic is None:
             raise InputError("SimAI's arithmetic needs the rates nvlink and nic; its GB/s are "
                              '2^30 bytes per second, as in nvlink = "360GiB/s"')
+        if not isinstance(overlap, Mapping | None):
+            raise InputError(f"overlap must be a table of parts by group, such as {{tp = 0.5}}, "
+                             f"not {overlap!r}")
         for name, part in (overlap or {}).items():
             if name not in _OVERLAPS:
                 raise UnknownNameError("overlap", name, _OVERLAPS)
