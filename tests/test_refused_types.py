@@ -53,7 +53,7 @@ def test_hosts_out_of_range_warn_of_nothing(host, fabric):
 def test_columns_of_short_floats_are_read(kind):
     table = pd.DataFrame({**PAIR, "nbytes": [60_000, 1]}).astype(kind)
     workload = netsim.Workload.from_frame(table, start=None)
-    assert workload.to_frame()["nbytes"].tolist() == [60_000, 1]
+    assert workload.to_frame()["bytes"].tolist() == [60_000, 1]
 
 
 @pytest.mark.parametrize("changes", [

@@ -67,7 +67,7 @@ def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *
     >>> big_switch(4, "10Gbps").route(0, 3)
     array([0, 7])
     """
-    check_whole(hosts, "hosts", 1)
+    check_whole(hosts, "hosts", 1, _MOST_HOSTS)
     check_limit("hosts", hosts, where="hosts", otherwise=_MOST_HOSTS)
     out = _per_host(capacity if egress is None else egress, hosts, "egress capacity")
     into = _per_host(capacity if ingress is None else ingress, hosts, "ingress capacity")
@@ -502,5 +502,8 @@ def _check_counts(least: int = 1, **counts: Any) -> None:
 
 def _check_cables(count: int) -> None:
     """Check that a network is not too large, before building it."""
+    if count > _MOST_CABLES:
+        raise InputError(f"the network would have more than {_MOST_CABLES:,} cables; make it "
+                         "smaller")
     check_limit("cables", count, where="the network", otherwise=_MOST_CABLES)
 

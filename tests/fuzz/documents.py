@@ -20,10 +20,11 @@ def write_json(document: object, path: Path) -> None:
     path.write_text(json.dumps(document, default=str), encoding="utf-8", errors="surrogatepass")
 
 
-def toml_of(table: dict[str, Any], keys: Sequence[str] = ()) -> st.SearchStrategy[bytes]:
+def toml_of(table: dict[str, Any], keys: Sequence[str] = (), *, counts: bool = False
+            ) -> st.SearchStrategy[bytes]:
     """Draw what differs from a TOML file in what it says, or in its bytes."""
     values = changed(table, (*table, *keys), odd_values.filter(lambda value: value is not None))
-    return damaged(tomli_w.dumps(table).encode()) | values.map(written)
+    return damaged(tomli_w.dumps(table).encode(), counts=counts) | values.map(written)
 
 
 def written(table: dict[str, Any]) -> bytes:

@@ -26,9 +26,9 @@ _SMOKE = 400
 #: Examples of one test: progress is told from test to test.
 _PART = 500
 
-#: What an example may take before it counts as a hang (some compile kernels), and how much memory
-#: more than there is.
-_SECONDS, _BYTES = 300, 4 << 30
+#: What an example may take before it counts as a hang: seconds of the CPU, and how much memory
+#: more than there is. Readers have no more than this; what runs or compiles has `_LONG`.
+_SECONDS, _BYTES, _LONG = 20, 2 << 30, 300
 
 
 def fuzzed(percent: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -46,7 +46,7 @@ def fuzzed(percent: float) -> Callable[[Callable[..., None]], Callable[..., None
 
 
 class StuckError(BaseException):
-    """An example has taken too long; no `except Exception` takes it for something else."""
+    """An example has taken too long, or too much; no `except Exception` takes it for a refusal."""
 
 
 class Guard:
@@ -56,6 +56,8 @@ class Guard:
     ----------
     folder : Path
         Where each example has a folder of its own.
+    seconds : int
+        Seconds of the CPU that an example may take.
 
     Attributes
     ----------
@@ -63,8 +65,8 @@ class Guard:
         Of examples: accepted and refused.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder / "example"
+    def __init__(self, folder: Path, seconds: int = _SECONDS) -> None:
+        self._folder, self._seconds = folder / "example", seconds
         self.counts: Counter[str] = Counter()
 
     @contextmanager
@@ -89,10 +91,14 @@ class Guard:
         """
         before = _files(whole)
         try:
-            with limited():
+            with limited(self._seconds):
                 result = call()
         except NetsimError as error:
+            if _is_of_memory(error):
+                raise StuckError(f"no answer within {_BYTES >> 30} GB") from error
             refused = error
+        except MemoryError as error:
+            raise StuckError(f"no answer within {_BYTES >> 30} GB") from error
         else:
             self.counts["accepted"] += 1
             return result
@@ -105,16 +111,25 @@ class Guard:
         return None
 
 
+def _is_of_memory(error: BaseException | None) -> bool:
+    """Whether an error was made of a `MemoryError`, so that another computer would give another."""
+    while error is not None:
+        if isinstance(error, MemoryError) or "malloc of size" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 @contextmanager
-def limited() -> Iterator[None]:
+def limited(seconds: int = _LONG) -> Iterator[None]:
     """Bound the time and the memory of what runs here; warnings but netsim's are errors."""
     def stuck(*_: object) -> None:
-        raise StuckError(f"no answer within {_SECONDS} s")
+        raise StuckError(f"no answer within {seconds} s of the CPU")
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    previous = signal.signal(signal.SIGALRM, stuck)
-    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    previous = signal.signal(signal.SIGVTALRM, stuck)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     resource.setrlimit(resource.RLIMIT_AS, (held + _BYTES, hard))
     try:
         with warnings.catch_warnings():
@@ -123,8 +138,8 @@ def limited() -> Iterator[None]:
             yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, previous)
 
 
 def _files(folder: Path | None) -> dict[str, bytes | None]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import copy
 import datetime
 import re
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-__all__ = ["changed", "damaged", "odd_numbers", "odd_texts", "odd_values"]
+__all__ = ["bombs", "changed", "damaged", "odd_numbers", "odd_texts", "odd_values"]
 
-#: Sizes are small, and allowed, or far beyond what any computer holds, and are to be refused:
-#: what lies between is allowed, and takes long.
+#: Sizes are small, and allowed, or far beyond what any computer holds, and are to be refused.
+#: What lies between is for readers of files, which limit it: `_COUNTS`.
 _WHOLE = [0, 1, 2, 3, 5, 8, 16, -1, -7, 10**9, 10**12, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64,
           10**30, -2**63, -10**30, 10**400]
 _REAL = [0.0, -0.0, 0.5, 1.5, -1.0, 0.1, 1e-9, 1e-18, 1e-300, 5e-324, 1e9, 1e18, 1e300, 1e308,
@@ -33,6 +34,7 @@ _TEXT = ["", " ", "x", "0", "1", "-1", "1e308", "1e400", "nan", "inf", "true", "
          "poisson", "diurnal", "parrot:theta_max=0.6", "aalo:queues=3", "aalo:thresholds=[]",
          "lccf:work_conservation=none", "parrot:x", "=", "a=b"]
 _DATES = [datetime.date(1979, 5, 27), datetime.time(7, 32), datetime.datetime(1979, 5, 27, 7, 32)]
+_COUNTS = [10**4, 10**5, 999_999, 10**6, 10**7, 10**8, 10**14]
 _JUNK = [b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xc3", b"\xed\xa0\x80", b"\r\n", b"\r", b"\n",
          b"\n\n", b"\x1f\x8b\x08", b'"', b"'", b'"""', b",", b";", b"\t", b" ", b"[", b"]", b"{",
          b"}", b"[[", b"=", b":", b"#", b"\\", b"\\u0000", b"\\ud800", b"<", b">", b"&", b"&x;",
@@ -50,10 +52,14 @@ odd_values = _plain | st.sampled_from(_DATES) | st.recursive(
 
 
 @st.composite
-def damaged(draw: DrawFn, data: bytes) -> bytes:
-    """Draw a file that differs from a valid one in some bytes, words or lines, or is in pieces."""
+def damaged(draw: DrawFn, data: bytes, *, counts: bool = True) -> bytes:
+    """Draw a file that differs from a valid one in some bytes, words or lines, or is in pieces.
+
+    It may have huge counts, unless a program may ask for such, as for a million generated jobs.
+    """
+    kinds = [*_DAMAGES, _huge_count] if counts else _DAMAGES
     for _ in range(draw(st.integers(1, 3))):
-        data = draw(st.sampled_from(_DAMAGES))(draw, data)
+        data = draw(st.sampled_from(kinds))(draw, data)
     return data
 
 
@@ -123,8 +129,40 @@ def _other_encoding(draw: DrawFn, data: bytes) -> bytes:
     return data.decode("latin-1").encode(name, "replace")
 
 
+def _huge_count(draw: DrawFn, data: bytes) -> bytes:
+    """Put a count that no memory holds, or that takes long, or a number of many digits."""
+    numbers = list(re.finditer(rb"[0-9]+", data))
+    if not numbers:
+        return data
+    number = draw(st.sampled_from(numbers))
+    digits = draw(st.sampled_from([b"9", b"0", b"0.9", "\uff12".encode(), "\u0663".encode()]))
+    other = draw(st.sampled_from([*(str(count).encode() for count in _COUNTS), b"1_000",
+                                  digits * 50_000, digits * 50_000 + b"x", digits + b"e999"]))
+    return data[:number.start()] + other + data[number.end():]
+
+
+def _extra_cell(draw: DrawFn, data: bytes) -> bytes:
+    """Add a cell to one line, or to all but the first, or to all."""
+    lines = data.split(b"\n")
+    first = draw(st.sampled_from([0, 1, draw(st.integers(0, len(lines) - 1))]))
+    last = draw(st.sampled_from([first + 1, len(lines)]))
+    cell = draw(st.sampled_from([b",", b",7", b",src", b" 7", b"\t", b";7"]))
+    return b"\n".join(line + cell if line and first <= k < last else line
+                      for k, line in enumerate(lines))
+
+
+@st.composite
+def bombs(draw: DrawFn, data: bytes) -> bytes:
+    """Draw a gzip file that is much longer when it is unpacked than it is."""
+    blank = draw(st.sampled_from([b" ", b"\0", b"[],", b"["])) * 2**20
+    made = zlib.compressobj(1, zlib.DEFLATED, 31)
+    parts = [made.compress(data[:-2])]
+    parts += [made.compress(blank) for _ in range(draw(st.sampled_from([1, 8, 600])))]
+    return b"".join([*parts, made.compress(data[-2:]), made.flush()])
+
+
 _DAMAGES = [_cut_off, _without, _twice, _with_junk, _other_word, _other_word, _other_word,
-            _other_lines, _other_lines, _other_ends, _other_encoding]
+            _other_lines, _other_lines, _other_ends, _other_encoding, _extra_cell]
 
 
 @st.composite

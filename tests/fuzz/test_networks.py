@@ -60,7 +60,8 @@ def graph() -> nx.Graph:
 @given(data=st.data())
 def test_descriptions(guard: Guard, part: int, data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(sorted(KINDS)))
-    contents = data.draw(toml_of({"kind": kind} | _EVERY | KINDS[kind], _KEYS))
+    contents = data.draw(toml_of({"kind": kind} | _EVERY | KINDS[kind], _KEYS,
+                                 counts=True))
     with guard.folder() as folder:
         (folder / "n.toml").write_bytes(contents)
         (folder / "g.json").write_text(json.dumps(GRAPH))

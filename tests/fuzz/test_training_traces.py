@@ -22,7 +22,7 @@ from tests.traces.test_kineto import call, collective, kernel, nccl
 from .checks import check_result, check_workload, is_small
 from .documents import write_json
 from .harness import Guard, fuzzed
-from .mutations import changed, damaged
+from .mutations import bombs, changed, damaged
 
 _GROUPS = encode([(1, 90), (2, "groups"), (3, 1), (8, encode([
     (1, '[\'[{"pg_name": "3", "ranks": [0, 1], "pg_desc": "dp"}]\']')]))])
@@ -178,8 +178,8 @@ def test_documents_of_kineto(guard: Guard, part: int, data: st.DataObject) -> No
 @given(data=st.data())
 def test_bytes_of_kineto(guard: Guard, part: int, data: st.DataObject) -> None:
     text = json.dumps(KINETO).encode()
-    packed = data.draw(st.booleans())
-    contents = data.draw(damaged(gzip.compress(text, mtime=0) if packed else text))
+    packed = gzip.compress(text, mtime=0)
+    contents = data.draw(st.one_of(damaged(text), damaged(packed), bombs(text)))
     with guard.folder() as folder:
         (folder / "t.json.gz").write_bytes(contents)
         check(guard(lambda: read_workload(folder / "t.json.gz", format="kineto", copies=True),
