@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["EQUAL", "ROUNDING", "below", "equal", "merge_equal", "rank", "reached"]
+__all__ = ["EQUAL", "ROUNDING", "below", "equal", "is_now", "merge_equal", "rank", "reached"]
 
 #: Tolerance for equality, relative to the smaller magnitude.
 EQUAL = 1e-9
@@ -47,6 +47,23 @@ def below(a: Any, b: Any) -> bool:
     (True, False)
     """
     return bool(a < b and not equal(a, b))
+
+
+def is_now(instants: Any, now: float) -> Any:
+    """Whether instants are one with `now`, up to the rounding of the clock.
+
+    Parameters
+    ----------
+    instants : float or ndarray of float
+        Instants in seconds; inf and NaN are never now.
+    now : float
+
+    Examples
+    --------
+    >>> is_now(0.7 + 0.1, 0.8), is_now(0.8 + 1e-9, 0.8)
+    (True, False)
+    """
+    return abs(instants - now) <= ROUNDING * now
 
 
 def rank(keys: ArrayLike) -> NDArray[np.int64]:

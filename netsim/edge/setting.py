@@ -180,6 +180,8 @@ class EdgeSetting:
             return
         for job, workers in zip(self.jobs, self.workers_of, strict=True):
             room = system.capacity[np.unique(system.server_of[workers])]
+            if not len(room):
+                continue  # which `check_workers` refuses
             if job.chunk_bytes > 0 and np.floor(room / job.chunk_bytes).sum() < job.chunks:
                 raise InputError(
                     f"job {job.id} has {job.chunks} chunks of {job.chunk_bytes:g} bytes, and the "

@@ -153,11 +153,11 @@ class CoflowExecution(Execution):
         """Discard what a job made since its last start, after it was stopped."""
         self.processes[job].go_back()
 
-    def send_state(self, job: int, nbytes: float, source: int, targets: NDArray[np.int64],
-                   there: Callable[[], None]) -> None:
+    def send_state(self, job: int, nbytes: NDArray[np.float64], source: int,
+                   targets: NDArray[np.int64], there: Callable[[], None]) -> None:
         """Send the state of a job to servers, as one coflow; see `Execution`."""
         ends = self._cluster.hosts_of(self._cluster.first[np.append(targets, source)])
-        flows = Flows(np.full(len(targets), ends[-1]), ends[:-1], np.full(len(targets), nbytes))
+        flows = Flows(np.full(len(targets), ends[-1]), ends[:-1], nbytes)
         transfer = self._fabric.submit(job, self._state_demand(job, flows),
                                        self.processes[job].next_order, partial(self._sent, there))
         self._moving[job] = transfer, flows
@@ -167,8 +167,12 @@ class CoflowExecution(Execution):
         return RoutedCoflow.of(flows, self._fabric.network,
                                key=ecmp_key(self._jobs[job].id, "state"))
 
+    def is_state(self, transfer: CoflowEvent) -> bool:
+        """Whether a coflow moves the state of its job."""
+        return transfer.job in self._moving and self._moving[transfer.job][0] is transfer
+
     def _sent(self, there: Callable[[], None], transfer: CoflowEvent) -> None:
-        if transfer.job in self._moving and self._moving[transfer.job][0] is transfer:
+        if self.is_state(transfer):
             del self._moving[transfer.job]
             self._recorder.state_moved(transfer.job, self.processes[transfer.job].iteration,
                                        transfer, transfer.demand.payload)
@@ -187,13 +191,20 @@ class CoflowExecution(Execution):
 
     def stay(self, job: int) -> None:
         """Withdraw the state of a job that is being moved; see `Execution`."""
-        transfer, _ = self._moving.pop(job, (None, None))
-        if transfer is not None and len(transfer.demand.flows):
-            demand = transfer.demand
-            left = float(self._fabric.withdraw(transfer).sum())
-            self._recorder.state_moved(
-                job, self.processes[job].iteration, transfer,
-                max(demand.nbytes - left, 0.0) * demand.payload / demand.nbytes)
+        if job in self._moving:
+            self.withdraw_state(job)
+
+    def withdraw_state(self, job: int) -> NDArray[np.float64]:
+        """Withdraw the state of a job, and return the bytes left; see `Execution`."""
+        transfer, flows = self._moving.pop(job)
+        demand = transfer.demand
+        if not len(demand.flows):
+            return flows.nbytes
+        part = demand.payload / demand.nbytes  # without headers
+        left = self._fabric.withdraw(transfer) * part
+        self._recorder.state_moved(job, self.processes[job].iteration, transfer,
+                                   max(demand.payload - float(left.sum()), 0.0))
+        return left
 
     def _plan(self, job: JobSpec, gpus: NDArray[np.int64]) -> JobPlan:
         """Return the plan of a job on its GPUs, from now on."""

@@ -14,6 +14,7 @@ from netsim.cluster.cluster import Cluster
 from netsim.cluster.slices import split_replica_error
 from netsim.engine.view import ClusterView, Decision, Saving, Scheduler, Start
 from netsim.errors import AllocationError
+from netsim.ties import is_now
 from netsim.workload import JobSpec
 
 __all__ = ["Checked", "ask", "check_form", "check_moved", "check_preemption", "check_start"]
@@ -125,7 +126,7 @@ def check_preemption(name: str, job: int, jobs: Sequence[JobSpec], running: Mapp
                               f"{saving[job].until:g} s")
     if job not in running:
         raise AllocationError(f"{what}, which holds no GPUs")
-    if got[job] == now:
+    if is_now(got[job], now):
         raise AllocationError(f"{what}, which has been started at this very instant, {now:g} s")
 
 

@@ -27,19 +27,17 @@ from netsim.engine.ledger import JobAccounts, Ledger, Segment
 from netsim.engine.preemption import Preemption
 from netsim.engine.view import ClusterView, Saving, Scheduler
 from netsim.errors import AllocationError, StalledError
-from netsim.fabric.clock import DECISIONS, call_at
+from netsim.fabric.clock import DECISIONS, call_at, call_last
 from netsim.forking import Known
 from netsim.jobs.arrivals import Arrivals
 from netsim.placements.placement import FirstFit, Placement
-from netsim.ties import equal
+from netsim.ties import is_now
 from netsim.workload import JobSpec
 
 __all__ = ["Engine"]
 
 Ints = NDArray[np.int64]
-
-#: Relative tolerance for rounding within which instants are equal.
-_ROUNDING = 1e-12
+Floats = NDArray[np.float64]
 
 #: Successive wakes after which the engine checks whether other events will happen.
 _IN_VAIN = 100_000
@@ -102,6 +100,7 @@ class Engine:
         self._running: dict[int, Ints] = {}
         self._holding = Members()
         self._saving: dict[int, Saving] = {}
+        self._moving: dict[int, tuple[int, Ints]] = {}  # state: its source, and the job's old GPUs
         self._estimates = read_only(estimates_of(jobs))
         self._arrived: list[int] = []
         self._left: list[int] = []
@@ -192,30 +191,40 @@ class Engine:
         if self._execution.fetch(job, segment.gpus, partial(self._moved, segment)):
             rows["ready"][job], rows["expected"][job] = math.inf, ready
         elif ready == math.inf:
-            self._send_state(segment)
+            nbytes, _, new = self._to_move(job, self.gpus[job], segment.gpus)
+            self._send_state(segment, self.gpus[job], np.full(len(new), nbytes))
         else:
             segment.there = self._execution.data_on(job, segment.gpus)
             self._run_at(ready, segment)
 
-    def _send_state(self, segment: Segment) -> None:
-        """Move the state of a job to servers that are new to it, then restore it."""
+    def _send_state(self, segment: Segment, before: Ints, nbytes: Floats) -> None:
+        """Move state to the servers that are new to a job with GPUs `before`, then restore it."""
         job = segment.job
-        nbytes, source, new = self._to_move(job, self.gpus[job], segment.gpus)
-        self._execution.send_state(job, nbytes, source, new, partial(self._moved, segment))
+        _, source, new = self._to_move(job, before, segment.gpus)
+        if source is None:
+            self._moved(segment, float(nbytes.max()) / self._cluster.nic)
+        else:
+            self._moving[job] = source, before
+            self._execution.send_state(job, nbytes, source, new, partial(self._moved, segment))
 
-    def _to_move(self, job: int, before: Ints, gpus: Ints) -> tuple[float, int, Ints]:
-        """Return the size of a job's state, a server that has it, and the servers that need it."""
+    def _to_move(self, job: int, before: Ints, gpus: Ints) -> tuple[float, int | None, Ints]:
+        """Return the size of a job's state, who has it, and the servers that need it.
+
+        If all servers that had it are lost, it comes from storage outside of the cluster: None.
+        """
         own, server_of = self._jobs[job].state_bytes, self._cluster.server_of
         if not (self._options.state_bytes if own is None else own):
-            return 0.0, 0, before[:0]
+            return 0.0, None, before[:0]
         old, new = np.unique(server_of[before]), np.unique(server_of[gpus])
-        return (self._options.state_bytes if own is None else own, int(old[0]),
+        live = [server for server in old.tolist() if server not in self.lost]
+        return (self._options.state_bytes if own is None else own, live[0] if live else None,
                 new[~np.isin(new, old)])
 
     def ready_on(self, job: int, gpus: Ints) -> float:
         """Return when a job would make progress on GPUs if it got them now, in seconds.
 
-        It is inf if the state of the job would first move over a simulated network.
+        It is inf if the state of the job would first move over a simulated network, which takes
+        a time that is not known.
         """
         before = self.gpus.get(job)
         data = self._execution.data_on(job, gpus)
@@ -223,9 +232,9 @@ class Engine:
             return data
         wait = self._options.restore_s
         if len(before) and len(gpus):
-            nbytes, _, new = self._to_move(job, before, gpus)
+            nbytes, source, new = self._to_move(job, before, gpus)
             if nbytes and len(new):
-                if self._execution.sends_state:
+                if self._execution.sends_state and source is not None:
                     return math.inf
                 wait += nbytes / self._cluster.nic
         return self._then(wait, data)
@@ -235,15 +244,16 @@ class Engine:
         ready = since + wait
         return self._execution.next_start(ready) if wait else ready
 
-    def _moved(self, segment: Segment) -> None:
-        """Restore a job after its data or state has arrived; its time to run is known now."""
+    def _moved(self, segment: Segment, after_s: float = 0.0) -> None:
+        """Restore a job once its data or state has arrived, now or after a time that is known."""
         rows, job = self.ledger.rows, segment.job
-        segment.there = self._env.now
+        self._moving.pop(job, None)
+        segment.there = self._env.now + after_s
         expected, rows["expected"][job] = rows["expected"][job], math.nan
         wait = self._options.restore_s if rows["kept"][job] else 0.0
-        ready = rows["ready"][job] = self._then(wait, self._env.now)
+        ready = rows["ready"][job] = self._then(wait, segment.there)
         self._run_at(ready, segment)
-        if not equal(ready, expected):  # else nothing is new
+        if not is_now(expected, ready):  # else nothing is new
             self._ask()
 
     def _run_at(self, ready: float, segment: Segment) -> None:
@@ -311,6 +321,7 @@ class Engine:
             lost_s = self._execution.stop(job, kept, back)
         else:
             self._execution.stay(job)
+            self._moving.pop(job, None)
         if job not in self._running:
             return None
         ledger.stop(job, now, kept, 0.0 if lossless else lost_s)
@@ -341,11 +352,21 @@ class Engine:
     def lose(self, server: int) -> None:
         """Withdraw a server: its free GPUs are not given any more; jobs on it keep theirs."""
         self._pool.lose(server)
+        if any(source == server for source, _ in self._moving.values()):
+            self._at(self._env.now, partial(call_last, self._env,
+                                            partial(self._send_instead_of, server), DECISIONS))
+
+    def _send_instead_of(self, server: int, _: simpy.Event) -> None:
+        """Move from elsewhere what is left of the states that a lost server was sending."""
+        for job, (source, before) in list(self._moving.items()):
+            if source == server:
+                left = self._execution.withdraw_state(job)
+                self._send_state(self.ledger.open[job], before, left)
 
     def evict(self, server: int) -> None:
         """Stop all jobs that use a server, free their GPUs, and queue them like new arrivals."""
         for job, segment in list(self.ledger.open.items()):
-            if (segment.got != self._env.now  # started after a repair at this very instant
+            if (not is_now(segment.got, self._env.now)  # started after a repair at this instant
                     and (self._cluster.server_of[segment.gpus] == server).any()):
                 self._lose_gpus(job)
         self._ask()
@@ -383,13 +404,9 @@ class Engine:
             self._asked = True
             self._at(self._execution.next_start(self._env.now), self._decide_soon)
 
-    def _decide_soon(self, _: simpy.Event) -> None:
-        """Decide, unless another event of the same instant, up to rounding, is still to come."""
-        now, next_event = self._env.now, self._env.peek()
-        if now < next_event <= now * (1 + _ROUNDING):
-            self._at(next_event, self._decide_soon)
-        else:
-            self._decide()
+    def _decide_soon(self, event: simpy.Event) -> None:
+        """Decide once no other event of this instant is still to come."""
+        call_last(self._env, self._decide, DECISIONS, event)
 
     def _at(self, instant: float, act: Callable[[simpy.Event], None]) -> None:
         """Schedule a callback after all other events of an instant."""
@@ -399,7 +416,7 @@ class Engine:
         delay = max(instant - self._env.now, 0.0)
         self._env.schedule(event, DECISIONS, delay)  # type: ignore[arg-type]
 
-    def _decide(self) -> None:
+    def _decide(self, _: simpy.Event) -> None:
         """Ask the scheduler, check its answer, then preempt and start jobs."""
         self._asked = False
         self._alarm += 1

@@ -14,6 +14,7 @@ from netsim.workload import JobSpec
 __all__ = ["Execution"]
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Execution(ABC):
@@ -95,12 +96,17 @@ class Execution(ABC):
     def go_back(self, job: int) -> None:  # noqa: B027 (nothing to do by default)
         """Discard what a job has made since its last start, after it was stopped."""
 
-    def send_state(self, job: int, nbytes: float, source: int, targets: Ints,
+    def send_state(self, job: int, nbytes: Floats, source: int, targets: Ints,
                    there: Callable[[], None]) -> None:
         """Send the state of a job from one server to others, then call `there`.
 
-        Only called if `sends_state` is set. `there` is not called if `stay` is called first.
+        Only called if `sends_state` is set. `nbytes` are the bytes for each of the other servers.
+        `there` is not called if `stay` or `withdraw_state` is called first.
         """
+        raise NotImplementedError
+
+    def withdraw_state(self, job: int) -> Floats:
+        """Stop sending the state of a job; return the bytes left for each server."""
         raise NotImplementedError
 
     def stay(self, job: int) -> None:  # noqa: B027

@@ -15,6 +15,7 @@ from netsim.engine.estimates import expected_iterations
 from netsim.engine.execution import Execution
 from netsim.engine.preemption import Preemption
 from netsim.forking import Rows
+from netsim.ties import is_now
 from netsim.workload import JobSpec
 
 __all__ = ["JobAccounts", "Ledger", "Segment"]
@@ -241,12 +242,15 @@ class JobAccounts:
     def grew(self, job: int) -> bool:
         """Whether a job preempted now would keep more than it had when it got its GPUs."""
         if self._options.keep == "fraction":
-            return bool(self.at("ready", job) < self._env.now)
+            ready, now = float(self.at("ready", job)), self._env.now
+            return ready < now and not is_now(ready, now)
         return self.finished(job) > self.at("kept", job)
 
     def kept(self, job: int) -> float:
         """Return the iterations that a job would keep if it were preempted now."""
-        return float(self.progress(job)) if self._options.keep == "fraction" else self.finished(job)
+        if self._options.keep != "fraction":
+            return self.finished(job)
+        return float(self.progress(job) if self.grew(job) else self.at("kept", job))
 
     def finished(self, job: int) -> float:
         """Return the iterations that a job would keep if it lost a server: only whole ones."""

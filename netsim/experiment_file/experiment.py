@@ -55,7 +55,7 @@ from netsim.network import Topology
 from netsim.plain import plain
 from netsim.recording.link_recorder import OF_LINKS, RECORDS
 from netsim.results.result import EDGE_TABLES
-from netsim.simulation.compatibility import check_jobs, problems_of_cluster
+from netsim.simulation.compatibility import check_jobs, problems_of_cluster, usual_execution
 from netsim.simulation.faults import hosts_of, problems_on
 from netsim.simulation.inapplicable import (
     NOT_FOR,
@@ -338,8 +338,9 @@ class Experiment(Table):
     @property
     def allocates(self) -> bool:
         """Whether jobs use the network, and so the allocator."""
-        return self.cluster is None or (self.execution is not None
-                                        and self.execution.uses_links)
+        if self.cluster is not None and self.execution is None:
+            return usual_execution(self.workload.built) == "fabric"
+        return self.execution is None or self.execution.uses_links
 
     @property
     def seeded(self) -> tuple[tuple[str | int, ...], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from heapq import heappush
@@ -12,8 +13,9 @@ from typing import Any
 import simpy
 
 from netsim.errors import InputError
+from netsim.ties import is_now
 
-__all__ = ["DECISIONS", "LAST", "LOSSES", "Clock", "call_at"]
+__all__ = ["DECISIONS", "LAST", "LOSSES", "Clock", "call_at", "call_last"]
 
 #: SimPy's usual priority of events; then, at the same instant and after the fabric's alarms, jobs
 #: that lose their hosts, decisions about jobs, and what comes after all else.
@@ -69,3 +71,29 @@ def call_at(env: simpy.Environment, at: float, act: Callable[[simpy.Event], None
     # SimPy would add a delay to now, and not every instant is a sum of that kind.
     heappush(env._queue, (max(at, env.now), priority,  # type: ignore[misc]
                           next(env._eid), event))
+
+
+def call_last(env: simpy.Environment, act: Callable[[simpy.Event], None], priority: int,
+              event: simpy.Event) -> None:
+    """Call a function with an event that happens now, once no later one is left at this instant.
+
+    Instants that differ by rounding are one, so another event may still come a little later.
+    """
+    later = _next_later(env)
+    if is_now(later, env.now):
+        call_at(env, later, partial(call_last, env, act, priority), priority)
+    else:
+        act(event)
+
+
+def _next_later(env: simpy.Environment) -> float:
+    """Return the first time later than now at which an event happens; inf if there is none."""
+    queue, later, places = env._queue, math.inf, [0]
+    for place in places:  # the list grows: below an event in a heap are later ones only
+        if place < len(queue):
+            at = queue[place][0]
+            if at > env.now:
+                later = min(later, at)
+            else:
+                places += 2 * place + 1, 2 * place + 2
+    return later

@@ -263,9 +263,11 @@ class _Queues(Order):
         """Return the next crossing of a threshold, or promotion."""
         soonest = min((self._promoted_at(view, job, view.now) for job in after.fresh),
                       default=math.inf)
+        started = {job for job, _ in after.start}
         while self._due:
             due, job = self._due[0]
-            if job in view.pending and due == self._promoted_at(view, job):
+            if (job in view.pending and job not in started
+                    and due == self._promoted_at(view, job)):
                 soonest = min(soonest, due)
                 break
             heappop(self._due)

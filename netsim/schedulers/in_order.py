@@ -29,7 +29,7 @@ from netsim.errors import AllocationError, InputError
 from netsim.placements.placement import Room
 from netsim.schedulers import kernels
 from netsim.schedulers.waiting_jobs import Place, WaitingJobs, places_of, precedes
-from netsim.ties import EQUAL
+from netsim.ties import EQUAL, is_now
 
 __all__ = ["After", "InOrder", "Keys", "Order"]
 
@@ -265,7 +265,7 @@ class InOrderRun:
         """Return the jobs that hold GPUs, their numbers of GPUs, and their keys in the order."""
         jobs = view.holding
         keys = self._keys(view, jobs)
-        keys[0][view.got(jobs) == view.now] = -math.inf  # nothing is stopped at once
+        keys[0][is_now(view.got(jobs), view.now)] = -math.inf  # nothing is stopped at once
         return jobs, view.ranks(jobs), keys
 
     def out_of_line(self, view: ClusterView) -> list[int]:

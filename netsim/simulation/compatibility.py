@@ -44,7 +44,7 @@ from netsim.schedulers.registry import (
     schedules,
 )
 from netsim.simulation.events import Change, FaultEvent, changes_of
-from netsim.workload import Workload
+from netsim.workload import JobSpec, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["NEEDS", "ClusterRun", "EdgeRun", "Need", "Policies",
            "check_jobs", "check_policy", "check_submitted", "edge_inputs_of", "goes_with",
            "inputs_of", "needs_of", "places_of", "policies_of", "problems_of_cluster",
-           "problems_of_edge", "wire_of"]
+           "problems_of_edge", "usual_execution", "wire_of"]
 
 
 class ClusterRun(NamedTuple):
@@ -514,9 +514,16 @@ class Policies(NamedTuple):
         return found
 
 
+def usual_execution(jobs: Iterable[JobSpec]) -> str:
+    """Return the name of the default execution: by the formula for rings, if all jobs are rings."""
+    return "fabric" if any(ring_of(job) is None for job in jobs) else "rar-contention"
+
+
 def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = None,
-                seed: int = 0) -> Policies:
+                seed: int = 0, jobs: Iterable[JobSpec] = ()) -> Policies:
     """Make the policies of a run on a cluster, with defaults for those that are not given.
+
+    The default execution depends on the jobs.
 
     Raises
     ------
@@ -527,7 +534,7 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
     usual = getattr(decider, "placement", "first-fit")
     placed = make_placement(usual if placement is None else placement, seed)
     return Policies(decider, placed,
-                    *make_execution("rar-contention" if execution is None else execution))
+                    *make_execution(usual_execution(jobs) if execution is None else execution))
 
 
 def check_jobs(workload: Workload, cluster: Cluster) -> None:
@@ -567,7 +574,7 @@ def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, place
     InputError
         If there is no such policy, or if jobs, policies, events and cluster cannot be combined.
     """
-    policies = policies_of(scheduler, placement, execution, seed)
+    policies = policies_of(scheduler, placement, execution, seed, workload.jobs)
     check_jobs(workload, cluster)
     problems, rings = _on_cluster(cluster, workload, policies, placement is not None, seed, events)
     for _, problem in problems:
@@ -606,7 +613,7 @@ def problems_of_cluster(cluster: Cluster, workload: Workload, given: Mapping[str
     events : sequence of mapping
     """
     try:
-        policies = policies_of(**given, seed=seed)
+        policies = policies_of(**given, seed=seed, jobs=workload.jobs)
     except InputError as error:
         return [("scheduler.name" if isinstance(error, UnknownNameError) else "scheduler",
                  str(error))]

@@ -27,6 +27,7 @@ from netsim.engine.view import check_open, decider_of
 from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.jobs.fitting import all_settled, fitted_pattern, settled
 from netsim.jobs.patterns import Collective
@@ -213,6 +214,12 @@ class OnCluster(Clocked):
     def _process_of(self, job: int) -> JobProcess:
         assert self._on_fabric is not None
         return self._on_fabric.processes[job]
+
+    def _number_and_name(self, transfer: CoflowEvent) -> tuple[int, str]:
+        assert self._on_fabric is not None
+        if self._on_fabric.is_state(transfer):
+            return -1, "state"
+        return super()._number_and_name(transfer)
 
     def _states(self, jobs: pd.DataFrame) -> list[str]:
         return self.engine.states()

@@ -82,9 +82,10 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
         them; see `netsim.placements.registry.make_placement`. The default is that of the
         scheduler, or ``"first-fit"``.
     execution : str or mapping, optional
-        On a cluster, how placed jobs run: by the formulas of ``"rar-contention"`` (the default) or
-        ``"asrpt"``, without an allocator; or as coflows on the ``"fabric"``, with the allocator.
-        See `netsim.engine.registry.make_execution`.
+        On a cluster, how placed jobs run: by the formulas of ``"rar-contention"`` or ``"asrpt"``,
+        without an allocator; or as coflows on the ``"fabric"``, with the allocator. The default is
+        ``"rar-contention"`` if all jobs are rings, which it can run, or else ``"fabric"``. See
+        `netsim.engine.registry.make_execution`.
     epsilon : float
         On an edge-cloud, the speed-up of workers, at least 0: training takes 1 / (1 + epsilon) of
         its nominal time.

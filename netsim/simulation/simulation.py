@@ -216,7 +216,8 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     def active(self) -> pd.DataFrame:
         """Return the coflows that are active now, the oldest first.
 
-        Columns are those of `netsim.Fabric.active`.
+        Columns are those of `netsim.Fabric.active`. While the state of a job moves on a cluster,
+        its coflow has the stage ``"state"`` and the id -1, as results do not number it.
         """
         return self._target.active()
 

@@ -17,6 +17,7 @@ from netsim.allocators import make_allocator
 from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import LAST, Clock, call_at
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
 from netsim.jobs.fitting import chosen_algorithms
@@ -305,11 +306,15 @@ class Clocked:
             names[k] = recorder.stage_names[stage]
         for k, event in enumerate(events):
             if event is not None:
-                process = self._process_of(event.job)
-                iteration, stage = process.place_of(event)
-                numbers[k] = recorder.number(process, iteration, stage)
-                names[k] = process.graph.stages[stage].name
+                numbers[k], names[k] = self._number_and_name(event)
         return table, numbers, names
+
+    def _number_and_name(self, transfer: CoflowEvent) -> tuple[int, str]:
+        """Return the id of a coflow that a process has submitted, and the name of its stage."""
+        process = self._process_of(transfer.job)
+        iteration, stage = process.place_of(transfer)
+        return (self.recorder.number(process, iteration, stage),
+                process.graph.stages[stage].name)
 
     def jobs_now(self) -> pd.DataFrame:
         """See `Target.jobs_now`."""

@@ -319,7 +319,7 @@ def _checked(settings: Mapping[str, Any], varied: Collection[str], seed: int) ->
     check_call(place, jobs, Arguments(**{
         name: value for name, value in settings.items() if name not in built}, seed=seed))
     if isinstance(place, Cluster) and (
-            not policies_of(execution=settings.get("execution")).model.uses_links):
+            not policies_of(execution=settings.get("execution"), jobs=jobs).model.uses_links):
         refuse_arguments("cluster by a model", varied)
     return built
 

@@ -26,6 +26,7 @@ from netsim.simulation.simulate import simulate
 from netsim.studies.code_version import code_version, digest_of_files
 from netsim.studies.run import run_experiment
 from netsim.studies.sending import is_sent_whole, put_in_main
+from netsim.traces.formats import as_workload
 
 __all__ = ["CallTask", "ExperimentTask", "SentTask", "digest_of_file", "policies_of_call"]
 
@@ -136,7 +137,8 @@ def policies_of_call(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[
         "allocator": (make_allocator(settings["allocator"]), ALLOCATORS)}
     if isinstance(settings["network"], Cluster):
         given: dict[str, Any] = {name: settings.get(name) for name in POLICIES}
-        scheduler, placement, _, model = policies_of(**given)
+        scheduler, placement, _, model = policies_of(
+            **given, jobs=as_workload(settings["workload"], 0).jobs)
         made |= {"scheduler": (scheduler, SCHEDULERS), "placement": (placement, PLACEMENTS),
                  "execution": (model, EXECUTIONS)}
     elif isinstance(settings["network"], EdgeCloud):

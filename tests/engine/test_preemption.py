@@ -159,6 +159,83 @@ def test_state_takes_another_path_when_a_link_fails(spine):
     assert ends(result) == pytest.approx([14])
 
 
+def fails(at, *servers, restart=True):
+    """Servers are lost, for good."""
+    return [{"at": at, "kind": "fail", "host": server, "restart": restart} for server in servers]
+
+
+@in_all
+def test_state_of_a_job_whose_servers_are_lost_comes_from_storage(execution):
+    """Server 0 is lost at 5 with five iterations made: 3 MB at 1 MB/s and 1 s, then five more."""
+    result = run([ring(0, 0, 10, 1)], "fifo", execution, TWO,
+                 {"restore_s": 1, "state_bytes": 3 * MB}, events=fails(5, 0))
+    assert ends(result) == pytest.approx([5 + 3 + 1 + 5])
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_state_of_a_preempted_job_whose_server_is_lost_later(restart):
+    """Preempted at 4, its server lost at 5, started elsewhere at 6: it runs from 6 + 3 + 1 on."""
+    at = At({0: ([(0, [0])], ()), 4: ((), [0]), 6: ([(0, [1])], ())})
+    result = run([ring(0, 0, 10, 1)], at, "fabric", TWO,
+                 {"restore_s": 1, "state_bytes": 3 * MB}, events=fails(5, 0, restart=restart))
+    assert ends(result) == pytest.approx([6 + 3 + 1 + 6])
+
+
+def test_state_comes_from_a_server_that_is_left():
+    """A job on servers 0 and 1 loses server 0 at 5, and goes on on 1 and 2: 3 MB from 1 to 2.
+
+    Of three iterations of 1 s and 1 MB each way, which are 2 s, two were made by 4, and the third
+    is made anew from 5 + 3 + 1 on. Server 1 sends the state and this iteration more than server 0.
+    """
+    result = run([ring(0, 0, 3, 1, 2, MB)], "fifo", "fabric", Cluster(gpus=[1, 1, 1], nic=MB),
+                 {"restore_s": 1, "state_bytes": 3 * MB}, events=fails(5, 0), record=("links",))
+    assert ends(result) == pytest.approx([5 + 3 + 1 + 2])
+    sent = result.links.groupby("link", observed=True)["bytes"].sum()
+    assert sent["egress-1"] - sent["egress-0"] == pytest.approx(3 * MB + MB)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("others", [(), (1,)])
+def test_a_server_is_lost_while_it_sends_state(others, restart):
+    """Ten iterations of 1 s, on servers 0 and 1 until 4, on 2 and 3 from then on.
+
+    Of 3 MB for each of the two, at 0.5 MB/s each, 2 MB are left at 6, when server 0 is lost. They
+    come from server 1, in 4 s; or if that is lost as well, from storage, in 2 s as by formula. It
+    restores for 1 s, and makes the last six iterations.
+    """
+    at = At({0: ([(0, [0, 1])], ()), 4: ([(0, [2, 3])], [0])})
+    result = run([ring(0, 0, 10, 1, 2)], at, "fabric", Cluster(gpus=[1, 1, 1, 1], nic=MB),
+                 {"restore_s": 1, "state_bytes": 3 * MB}, record=("coflows",),
+                 events=fails(6, 0, *others, restart=restart))
+    assert ends(result) == pytest.approx([6 + (2 if others else 4) + 1 + 6])
+    moved = result.other_coflows.query("why == 'state'")["bytes"].tolist()
+    assert moved == pytest.approx([2 * MB] if others else [2 * MB, 4 * MB])
+
+
+def test_a_server_is_lost_as_it_has_sent_state():
+    """All 3 MB have arrived at 4 + 3, and are not sent again."""
+    at = At({0: ([(0, [0])], ()), 4: ([(0, [1])], [0])})
+    result = run([ring(0, 0, 10, 1)], at, "fabric", TWO,
+                 {"restore_s": 1, "state_bytes": 3 * MB}, events=fails(7, 0))
+    assert ends(result) == pytest.approx([14])
+
+
+def test_state_that_moves_is_active():
+    """3 MB go to server 1 in [4, 7]: at 5 there are 2 MB left, of a coflow without a number."""
+    at = At({0: ([(0, [0])], ()), 4: ([(0, [1])], [0])})
+    sim = netsim.Simulation(TWO, [ring(7, 0, 10, 1)], scheduler=at, execution="fabric",
+                            preemption={"state_bytes": 3 * MB})
+    sim.run(until=5)
+    (row,) = sim.active().to_dict("records")
+    assert {name: row[name] for name in ("coflow", "job", "stage", "left_bytes", "rate")} == {
+        "coflow": -1, "job": 7, "stage": "state", "left_bytes": 2 * MB, "rate": MB}
+    assert sim.flows()[["coflow", "job", "src", "dst"]].to_numpy().tolist() == [[-1, 7, 0, 1]]
+    assert sim.fork().active()["stage"].tolist() == ["state"]
+    sim.run(until=7)
+    assert sim.active().empty
+    assert sim.flows().empty
+
+
 @in_all
 def test_state_shares_ports_on_the_fabric(execution):
     """To two servers, or two jobs from one server to another, 6 MB leave one port at 1 MB/s.

@@ -157,6 +157,15 @@ def test_allocators_are_compared_on_a_cluster_too():
     assert list(compared.results) == ["maxmin", "sebf"]
 
 
+def test_without_an_execution_jobs_that_are_no_rings_share_links():
+    """The fabric is then the default, so that an allocator may be given, and compared."""
+    llm = {"format": "llm", "model": "llama-7b", "tp": 2, "global_batch": 2, "seconds": 1}
+    keys = {"network": "gpu-cluster-8x8", "scheduler": "fifo", "workload": llm}
+    assert Experiment(**keys, cluster={}, allocator="sebf").sharing == {
+        "allocator": {"name": "sebf"}}
+    assert not Experiment(cluster=CLUSTER, workload=JOBS).shares_links
+
+
 def test_allocators_are_not_compared_where_there_is_nothing_to_share():
     experiment = of()
     target, jobs = experiment.target, experiment.workload.built

@@ -36,6 +36,30 @@ def run(cluster, jobs, **given):
     return netsim.simulate(cluster, jobs, execution="fabric", **({"record": RECORD} | given))
 
 
+@pytest.mark.parametrize("others", [[], [JobSpec(5, pattern="ring-all-reduce", ranks=4)]])
+@pytest.mark.parametrize("given", [{"scheduler": "fifo"}, {"placement": "consolidated"}])
+def test_the_default_execution_can_run_them(others, given):
+    """By a formula only rings run; a workload with other jobs runs on the fabric."""
+    jobs = [llm(0), *others]
+    result = netsim.simulate(GPUS, jobs, **given)
+    assert result.run["execution"]["name"] == "fabric"
+    assert result.jobs["finish_s"].tolist() == (
+        netsim.simulate(GPUS, jobs, execution="fabric", **given).jobs["finish_s"].tolist())
+
+
+def test_the_default_execution_of_rings_is_by_their_formula():
+    ring = JobSpec(0, pattern="ring-all-reduce", ranks=4, nbytes=1e6)
+    result = netsim.simulate(GPUS, [ring], scheduler="fifo")
+    assert result.run["execution"]["name"] == "rar-contention"
+
+
+def test_allocators_are_compared_under_the_default_execution():
+    """Bandwidth is shared without `execution`, so that allocators may be given and varied."""
+    result = netsim.sweep(network=Cluster(topology=GPUS), workload=[llm(0)], scheduler="fifo",
+                          allocator=["maxmin", "sebf"])
+    assert len(result.table) == 2
+
+
 # --- times --------------------------------------------------------------------------------------
 
 
