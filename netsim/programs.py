@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -114,6 +114,10 @@ class Programs:
     families : tuple of Family
     ranks : int
         Number of all ranks.
+    until : tuple of int, optional
+        For each row, the row at whose end the streams of its computations are free again.
+    turns : {"ready", "number"}
+        See `netsim.operations.Operations`, also for `until`.
     """
 
     rows: tuple[Row, ...] = field(repr=False)
@@ -121,6 +125,8 @@ class Programs:
     after_previous: tuple[tuple[int, int], ...] = field(repr=False)
     families: tuple[Family, ...] = field(repr=False)
     ranks: int
+    until: tuple[int, ...] | None = field(default=None, repr=False)
+    turns: str = "ready"
     __repr__ = brief
     __deepcopy__ = same
 
@@ -128,7 +134,7 @@ class Programs:
         return int(self.counts.sum())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Programs, (self.rows, self.after, self.after_previous, self.families, self.ranks)
+        return Programs, tuple(getattr(self, each.name) for each in fields(self))
 
     def scaled(self, nbytes: float, compute: float) -> Programs:
         """Return the programs with all bytes and all computation multiplied by factors."""
@@ -176,7 +182,7 @@ class Programs:
                          for group in range(family.groups))
         return self._operations(self.counts, np.concatenate(rank), np.concatenate(sends),
                                 self._of_all(self.after), self._of_all(self.after_previous),
-                                sendings)
+                                sendings, self._until_of_all())
 
     def _of_all(self, pairs: Sequence[tuple[int, int]]) -> Relation:
         """Return the relation of operations that follows from one of rows."""
@@ -184,6 +190,17 @@ class Programs:
             self.first[pair[side]] + self.rows[pair[side]].of_rank for pair in pairs)])
             for side in (0, 1))
         return Relation.of(operation, other, len(self))
+
+    def _until_of_all(self) -> Ints | None:
+        """Return the `until` of operations that follows from that of rows."""
+        if self.until is None:
+            return None
+        found = np.arange(len(self))
+        for row, other in enumerate(self.until):
+            if other != row:
+                found[self.first[row] + self.rows[row].of_rank] = (
+                    self.first[other] + self.rows[other].of_rank)
+        return found
 
     @cached_property
     def folded(self) -> Operations:
@@ -196,16 +213,18 @@ class Programs:
                                 np.array([row.family for row in self.rows], np.int64),
                                 Relation.of(after[:, 0], after[:, 1], count),
                                 Relation.of(previous[:, 0], previous[:, 1], count),
-                                tuple(family.sending(0) for family in self.families))
+                                tuple(family.sending(0) for family in self.families),
+                                None if self.until is None else np.array(self.until, np.int64))
 
     def _operations(self, counts: Ints, rank: Ints, sends: Ints, after: Relation,
-                    after_previous: Relation, sendings: tuple[Sending, ...]) -> Operations:
+                    after_previous: Relation, sendings: tuple[Sending, ...],
+                    until: Ints | None) -> Operations:
         """Make operations, with the given number for each row."""
         streams, stream = _numbered(row.stream for row in self.rows)
         names, name = _numbered(row.name for row in self.rows)
         return Operations(rank, np.repeat([row.seconds for row in self.rows], counts), sends,
                           np.repeat(stream, counts), np.repeat(name, counts), after,
-                          after_previous, sendings, streams, names, self.ranks)
+                          after_previous, sendings, streams, names, self.ranks, until, self.turns)
 
 
 def _numbered(texts: Iterator[str]) -> tuple[tuple[str, ...], list[int]]:

@@ -252,27 +252,33 @@ class FabricProcess:
             self._happen(_COFLOW_VALID)
         self._set_alarm()
 
-    def set_capacity(self, link: int, capacity: float) -> None:
-        """Set a link's capacity from now on, in bytes per second; 0 means a failed link."""
-        self._change(lambda: self.table.set_capacity(link, capacity))
+    def set_capacities(self, capacity: Mapping[int, float]) -> None:
+        """Set capacities of links from now on, in bytes per second; 0 means a failed link."""
+        self._change(partial(self.table.set_capacities, capacity))
 
     def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow],
+                singles: RoutedCoflow | None = None,
                 alone: Mapping[int, Sequence[RoutedCoflow]] | None = None) -> None:
         """Reroute coflows from now on, over the links of the given demands with the same flows.
 
         Parameters
         ----------
         demands : mapping of CoflowEvent to RoutedCoflow
-        alone : mapping of int to sequence of RoutedCoflow
-            The demands of jobs that run without a process.
+            Those whose links change.
+        singles : RoutedCoflow, optional
+            Coflows from the source, each the only one of its job.
+        alone : mapping of int to sequence of RoutedCoflow, optional
+            The demands of other jobs that run without a process.
         """
-        self._change(partial(self._reroute, demands, alone or {}))
-
-    def _reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow],
-                 alone: Mapping[int, Sequence[RoutedCoflow]]) -> None:
+        self._move()
+        changed = bool(demands)
         self.in_flight.reroute(demands)
-        for job, sent in alone.items():
-            self.table.reroute_alone(job, sent)
+        if singles is not None:
+            changed |= self.table.reroute_singles(singles)
+        for job, sent in (alone or {}).items():
+            changed |= self.table.reroute_alone(job, sent)
+        if changed:
+            self._adapt()
 
     def set_allocator(self, allocator: Allocator) -> None:
         """Replace the policy; the new one decides at once."""
@@ -309,6 +315,10 @@ class FabricProcess:
     def _change(self, act: Callable[[], None]) -> None:
         self._move()
         act()
+        self._adapt()
+
+    def _adapt(self) -> None:
+        """Reduce rates to what links now carry, and decide again."""
         next_flow, next_coflow, _ = self.table.throttle(self._env.now)
         self._next = self._next_event(next_flow, next_coflow)
         self._happen(_CAPACITY)

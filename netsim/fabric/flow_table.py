@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -40,7 +40,7 @@ class FlowTable:
     Parameters
     ----------
     capacity : ndarray of float, shape (links,)
-        Bytes per second; `set_capacity` changes it.
+        Bytes per second; `set_capacities` changes it.
     job_arrivals : array_like of float, shape (jobs,)
         When each job arrives, in seconds.
 
@@ -297,10 +297,26 @@ class FlowTable:
 
     def reroute(self, key: int, demand: RoutedCoflow) -> None:
         """Move an active coflow to the links of a demand with the same flows, from now on."""
+        self._reroute(np.array([self._place(key)]), demand)
+
+    def reroute_singles(self, demands: RoutedCoflow) -> bool:
+        """Move active coflows, each the only one of its job, to the links of the given ones.
+
+        Return whether any of them moves.
+        """
+        place_of = np.full(len(self.jobs), -1)
+        place_of[self.coflows["job"]] = np.arange(len(self.coflows))
+        return self._reroute(place_of[demands.coflows["job"]], demands)
+
+    def _reroute(self, places: NDArray[np.int64], demands: RoutedCoflow) -> bool:
         self.leave_standing()
-        self._make_room(0, demand)
-        self.pools.reroute(self.coflows[self._place(key):][:1], demand)
-        self._fresh = False
+        self._make_room(0, demands)
+        return self._moves(places, demands)
+
+    def _moves(self, places: NDArray[np.int64], demands: RoutedCoflow) -> bool:
+        moves = self.pools.reroute(self.coflows, places, demands) > 0
+        self._fresh &= not moves
+        return moves
 
     def alone(self) -> NDArray[np.int64]:
         """Return the jobs without a process that have coflows left to send, in order."""
@@ -308,8 +324,8 @@ class FlowTable:
         sends = self.chains.running[chains["emitted"] < chains["total"]]
         return np.union1d(sends, rows["job"][(rows["waited"] != WAITED) & (rows["open"] > 0)])
 
-    def reroute_alone(self, job: int, demands: Sequence[RoutedCoflow]) -> None:
-        """Reroute a job without a process, from now on.
+    def reroute_alone(self, job: int, demands: Sequence[RoutedCoflow]) -> bool:
+        """Reroute a job without a process, from now on; return whether an active coflow moves.
 
         Parameters
         ----------
@@ -321,18 +337,15 @@ class FlowTable:
         wanted = _wanted(demands)  # twice, as an active one may move as well
         self._make_room(0, wanted=(wanted[0], 2 * wanted[1], 2 * wanted[2]))
         self.chains.reroute(job, demands, self.pools)
-        for place in np.flatnonzero((self.coflows["job"] == job) & (self.coflows["open"] > 0)):
-            row = self.coflows[place:place + 1]
-            demand = demands[self.chains.stage_of(row[0])]
-            hops = self.hops["link"][row["hop"][0]:][:row["hops"][0]]
-            if not np.array_equal(hops, demand.hops["link"]):
-                self.pools.reroute(row, demand)
-                self._fresh = False
+        active = np.flatnonzero((self.coflows["job"] == job) & (self.coflows["open"] > 0))
+        moves = [self._moves(np.array([place]), demands[self.chains.stage_of(self.coflows[place])])
+                 for place in active]
+        return any(moves)
 
-    def set_capacity(self, link: int, capacity: float) -> None:
-        """Change a link's capacity, in bytes per second."""
+    def set_capacities(self, capacity: Mapping[int, float]) -> None:
+        """Change capacities of links, in bytes per second."""
         self.leave_standing()
-        self.capacity[link] = capacity
+        self.capacity[list(capacity)] = list(capacity.values())
         self.coflows["fresh"] = np.minimum(self.coflows["fresh"], 1)
         self._fresh = False
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels.pools import copy_in, copy_in_place, move
+from netsim.fabric.kernels.pools import copy_in, copy_in_place, move, reroute
 from netsim.fabric.records import FLOW, HOP, LOAD
 from netsim.fabric.routed_coflow import RoutedCoflow
 
@@ -80,28 +80,12 @@ class Pools:
         for rows in live:
             move(rows, old, self.arrays, self.used)
 
-    def reroute(self, row: NDArray[Any], demand: RoutedCoflow) -> None:
-        """Give a coflow and its flows the hops and loads of a demand; there must be room.
-
-        Parameters
-        ----------
-        row : ndarray of COFLOW, shape (1,)
-            A view of the row, which is changed.
-        demand : RoutedCoflow
-            Has the same number of flows.
-        """
-        flows, hops, loads = self.arrays
-        _, hop, load = self.used.tolist()
-        own = flows[row["flow"][0]:][:row["flows"][0]]
-        sends = own["remaining"] > 0  # what was sent arrives on the path on which it was
-        own["latency"][sends] = demand.flows["latency"][sends]
-        row["reach"] = own["latency"].max(initial=0.0)
-        own["hop"], own["hops"] = demand.flows["hop"] + hop, demand.flows["hops"]
-        counts = len(demand.hops), len(demand.loads)
-        hops[hop:hop + counts[0]], loads[load:load + counts[1]] = demand.hops, demand.loads
-        row["hop"], row["hops"], row["load"], row["loads"] = hop, counts[0], load, counts[1]
-        row["max_hops"], row["fresh"] = demand.coflows["max_hops"], 0
-        self.used += (0, *counts)
+    def reroute(self, rows: NDArray[Any], places: NDArray[np.int64], demands: RoutedCoflow
+                ) -> int:
+        """Reroute some coflows; there must be room. See `kernels.pools.reroute`."""
+        changed: int = reroute(rows, places, self.arrays, self.used, demands.coflows,
+                               (demands.flows, demands.hops, demands.loads))
+        return changed
 
     def copy_in(self, rows: NDArray[Any], parts: tuple[NDArray[Any], ...]) -> None:
         """Append the flows, hops and loads of some coflows; see `kernels.pools.copy_in`."""

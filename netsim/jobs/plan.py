@@ -105,8 +105,10 @@ class JobPlan:
     def _fold(self, taken: NDArray[np.bool_]) -> OperationGraph | None:
         """Return the operations of one rank of each class, if these represent all ranks."""
         programs = self.spec.operations
-        if not (isinstance(programs, Programs) and programs.families):
+        if not isinstance(programs, Programs):
             return None
+        if not programs.families:
+            return OperationGraph(programs.folded, (), programs)
         crossing = Crossing.of(programs, self.network, self.hosts, _keys(self.spec, programs))
         routed = fold(programs, crossing, self.network, lambda family: self._routed(
             programs.families[family].sending(0),

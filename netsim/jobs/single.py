@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -41,7 +42,7 @@ class SingleCoflows:
         of their batch (dtype ``FLOW``).
     at : callable
         Called for a coflow without bytes, to schedule a function: with the time when the coflow
-        begins, the time when it arrives, and the function.
+        begins, and the function, which returns the time when the coflow arrives.
 
     Attributes
     ----------
@@ -52,7 +53,7 @@ class SingleCoflows:
     def __init__(self, jobs: int, columns: SingleColumns, network: Topology,
                  most_capacity: NDArray[np.float64],
                  tell: Callable[[NDArray[Any], NDArray[Any]], None],
-                 at: Callable[[float, float, Callable[[], None]], None]) -> None:
+                 at: Callable[[float, Callable[[], float]], None]) -> None:
         self.columns = columns
         self.network = network
         self._most = most_capacity
@@ -69,6 +70,7 @@ class SingleCoflows:
         self._begins = self._valid + self._overhead_s
         self._order = np.lexsort((columns.members, self._begins))
         self._built = 0
+        self._empty: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
 
     def _next_batch(self) -> NDArray[np.int64]:
         """Return the members of the next batch, in order of validity."""
@@ -92,9 +94,24 @@ class SingleCoflows:
                 return replace(demand, coflows=demand.coflows[~empty])
         return None
 
-    def routed_anew(self, jobs: NDArray[np.int64]) -> RoutedCoflow:
-        """Return coflows of the given jobs, in this order, on their current routes."""
-        return self._build(np.searchsorted(self.columns.members, jobs))
+    def routed_anew(self, rows: NDArray[Any], now: float) -> RoutedCoflow:
+        """Return the given coflows, in this order, on their current routes.
+
+        What each would take alone is as of when it became valid, and its bound of when it arrived.
+        """
+        which = np.searchsorted(self.columns.members, rows["job"])
+        demand = self._build(which, now)
+        valid = self._valid[which] < now
+        demand.coflows["nominal_gamma"][valid] = rows["nominal_gamma"][valid]
+        return demand
+
+    def reroute_empty(self, now: float) -> None:
+        """Reroute the coflows without bytes that are built, but whose stages are not valid yet."""
+        which = np.array([each for each in self._empty if self._valid[each] >= now], np.int64)
+        if len(which):
+            demand = self._build(which, now)
+            for k, member in enumerate(which.tolist()):
+                self._await_empty(member, demand.coflows[k:k + 1], demand.flows)
 
     def lower_bounds(self, now: float) -> NDArray[np.float64]:
         """Return the least possible JCTs of jobs with a single coflow, in seconds; shape (jobs,).
@@ -111,14 +128,20 @@ class SingleCoflows:
 
     def _end_empty(self, member: int, row: NDArray[Any], flows: NDArray[Any]) -> None:
         """Schedule the end of a coflow without bytes, which the fabric need not see."""
+        self._await_empty(member, row, flows)
+        self._at(float(row["valid"][0]), partial(self._tell_of, member))
+
+    def _await_empty(self, member: int, row: NDArray[Any], flows: NDArray[Any]) -> None:
         row["start"] = row["valid"]
         row["arrives"] = np.maximum(row["valid"], row["arrives"])
-        self._at(float(row["valid"][0]), float(row["arrives"][0]),
-                 partial(self._tell_of, member, row, flows))
+        self._empty[member] = row, flows
 
-    def _tell_of(self, member: int, row: NDArray[Any], flows: NDArray[Any]) -> None:
+    def _tell_of(self, member: int) -> float:
+        """Record a coflow without bytes that begins; return when it arrives."""
+        row, flows = self._empty.pop(member)
         row["job"] = self.columns.members[member]  # which may have changed since
         self._tell(row, flows)
+        return float(row["arrives"][0])
 
     def add_job(self, job: int) -> None:
         """Insert a job that has not arrived; the numbers of later jobs grow by one."""
@@ -126,8 +149,8 @@ class SingleCoflows:
         self.columns = replace(self.columns, members=members + (members >= job))
         self._lower_bound_s = np.insert(self._lower_bound_s, job, np.nan)
 
-    def _build(self, which: NDArray[np.int64]) -> RoutedCoflow:
-        """Build the coflows of some members, and set their lower bounds."""
+    def _build(self, which: NDArray[np.int64], since: float = -math.inf) -> RoutedCoflow:
+        """Build the coflows of some members; set the lower bounds of those that arrive `since`."""
         columns, network, wire = self.columns, self.network, self.network.wire
         members, sent = columns.members[which], columns.sent(which)
         stops = np.cumsum(sent.counts)
@@ -144,7 +167,8 @@ class SingleCoflows:
         least = rows["gamma"] + rows["overhead"]
         if wire.timed or not np.array_equal(self._most[:network.links], network.usable):
             least = least_times(rows, flows, hops, loads, self._most, wire.latency)
-        self._lower_bound_s[members] = least + self._before_s[which]
+        to_come = columns.arrival_s[which] >= since
+        self._lower_bound_s[members[to_come]] = (least + self._before_s[which])[to_come]
         rows["valid"] = rows["last"] = self._valid[which] + rows["overhead"]
         rows["arrives"] += rows["valid"]
         rows["weight"] = columns.weight[which]

@@ -22,6 +22,9 @@ from netsim.network.wire import Wire
 __all__ = ["LiveNetwork", "LiveTrunks", "live_network", "moves_flows", "parts_of",
            "usable_parts"]
 
+#: The numbers of two sets of nodes: of those before the first trunk of a path, and of none.
+_ANYWHERE, _NOWHERE = 0, 1
+
 
 def parts_of(network: Topology) -> Topology:
     """Return the network of the links that events change: single links, without trunks.
@@ -197,7 +200,7 @@ class LiveTrunks(LiveNetwork):
                       wire.link_packets | packets, wire.overhead, names))
         self._network, self._others = network, cables
         self._dead = np.zeros(self.links, np.bool_)
-        self._lives: dict[tuple[int, ...], bool] = {}
+        self._forget()
 
     def link(self, name: Node) -> int:
         """Return the id of a single link; a trunk is refused."""
@@ -222,8 +225,14 @@ class LiveTrunks(LiveNetwork):
         return {**capacity, **{trunk: float(sums[trunk]) for trunk in sorted(touched)}}
 
     def _without(self, dead: NDArray[np.bool_]) -> GraphTopology:
-        self._lives = {}
+        self._forget()
         return self._network.cables.without(dead[self.row_of])
+
+    def _forget(self) -> None:
+        """Forget which sets of nodes trunks lead to; see `_after`."""
+        self._sets = [np.empty(0, np.int64)] * 2
+        self._numbers = {b"": _NOWHERE}
+        self._ways: dict[tuple[int, int], int] = {}
 
     def _cut(self, ptr: Ints, links: Ints) -> NDArray[np.bool_]:
         """Return the mask of trunk paths without a path of live members."""
@@ -231,35 +240,45 @@ class LiveTrunks(LiveNetwork):
         hurt[self._network.trunk_of[self._dead[self.row_of]]] = True
         owner = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
         cut = np.zeros(len(ptr) - 1, np.bool_)
-        for flow in np.unique(owner[hurt[links]]).tolist():
-            cut[flow] = not self._is_live(links[ptr[flow]:ptr[flow + 1]], hurt)
+        flows = np.unique(owner[hurt[links]])
+        # Single cables before and after all trunks leave no choice.
+        matters = np.flatnonzero(hurt[links] | ~self._singles[links])
+        first, last = np.empty((2, len(cut)), np.int64)
+        first[owner[matters[::-1]]], last[owner[matters]] = matters[::-1], matters
+        at, left, reached = first[flows], last[flows], np.full(len(flows), _ANYWHERE)
+        for step in range(int((left - at).max(initial=-1)) + 1):
+            on = np.flatnonzero(at + step <= left)
+            ways, which = np.unique(reached[on] * self.links + links[at[on] + step],
+                                    return_inverse=True)
+            after = [self._after(*divmod(way, self.links)) for way in ways.tolist()]
+            reached[on] = np.array(after)[which]
+        cut[flows] = reached == _NOWHERE
         return cut
 
-    def _is_live(self, path: Ints, hurt: NDArray[np.bool_]) -> bool:
-        """Whether a path of live members leads along the given trunks."""
-        places = np.flatnonzero(hurt[path] | ~self._singles[path])
-        part = tuple(path[places[0]:places[-1] + 1].tolist())  # many pairs of hosts have it
-        if part not in self._lives:
-            self._lives[part] = self._find_live(part)
-        return self._lives[part]
+    def _after(self, before: int, trunk: int) -> int:
+        """Return the number of the set of nodes to which a trunk leads from another such set.
 
-    def _find_live(self, part: tuple[int, ...]) -> bool:
-        cables = self._network.cables
-        reached: NDArray[np.bool_] | None = None
-        for trunk in part:
-            live = self._members[trunk][~self._dead[self.row_of[self._members[trunk]]]]
-            if reached is not None:
-                live = live[reached[cables.tail[live]]]
-            reached = np.zeros(len(cables.nodes), np.bool_)
-            reached[cables.head[live]] = True
-        return reached is None or bool(reached.any())
+        Few sets are reached by many flows, each of which would take as long.
+        """
+        if (before, trunk) not in self._ways:
+            cables, (order, ptr) = self._network.cables, self._members
+            members = order[ptr[trunk]:ptr[trunk + 1]]
+            live = members[~self._dead[self.row_of[members]]]
+            if before != _ANYWHERE:
+                live = live[np.isin(cables.tail[live], self._sets[before])]
+            nodes = np.unique(cables.head[live])
+            self._ways[before, trunk] = number = self._numbers.setdefault(
+                nodes.tobytes(), len(self._sets))
+            if number == len(self._sets):
+                self._sets.append(nodes)
+        return self._ways[before, trunk]
 
     @cached_property
-    def _members(self) -> list[Ints]:
-        """The cables of each trunk; a link that is no trunk has itself."""
+    def _members(self) -> tuple[Ints, Ints]:
+        """The cables of each trunk, in compressed rows; a link that is no trunk has itself."""
         trunk_of = self._network.trunk_of
         order = np.argsort(trunk_of, kind="stable")
-        return np.split(order, np.searchsorted(trunk_of[order], np.arange(1, self._network.links)))
+        return order, np.searchsorted(trunk_of[order], np.arange(self._network.links + 1))
 
     def _go_round(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
         ptr, cables = self._others.routes(src, dst, key)

@@ -357,8 +357,8 @@ class Fabric:
             table.add_links(self._routed.usable)
         if isinstance(self._routed, LiveNetwork):
             capacities = self._routed.with_trunks(capacities, table.capacity)
+        self._process.set_capacities(capacities)
         for link, capacity in capacities.items():
-            self._process.set_capacity(link, capacity)
             if link < self.network.links:
                 self._recorder.set_capacity(link, capacity)
         if isinstance(self._routed, LiveNetwork):

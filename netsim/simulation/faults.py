@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes
 from netsim.simulation.teller import Teller
 
 __all__ = [
+    "Alone",
     "Faults",
     "JobHost",
     "JobsOnHosts",
@@ -42,6 +43,10 @@ __all__ = [
     "listed",
     "problems_on",
 ]
+
+#: Coflows of jobs without a process: those that are the only ones of their jobs, if any, and those
+#: of chains by job.
+Alone: TypeAlias = tuple[RoutedCoflow | None, Mapping[int, Sequence[RoutedCoflow]]]
 
 #: How many names a message has at most.
 _MOST_NAMED = 5
@@ -53,7 +58,7 @@ class JobHost(Protocol):
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
         """Recompute routes; return the active coflows with changed routes, and these routes."""
 
-    def routed_anew(self) -> Mapping[int, Sequence[RoutedCoflow]]:
+    def routed_anew(self) -> Alone:
         """Return the coflows, on their current routes, of the jobs that have no process."""
 
     def lose(self, host: int, restart: bool) -> None:
@@ -84,7 +89,7 @@ class Faults:
         The largest capacity that each link has during the run, in bytes per second, for lower
         bounds; inf for links that flows may avoid, since routes are then not known beforehand.
     restarts : bool
-        Whether an event stops jobs.
+        Whether an event stops jobs, all of which then need processes.
 
     Raises
     ------
@@ -118,7 +123,7 @@ class Faults:
 
     @property
     def touch_jobs(self) -> bool:
-        """Whether events stop or reroute jobs, so that the fabric must not run any by itself."""
+        """Whether events stop or reroute jobs, so that those of several coflows need processes."""
         return self.restarts or isinstance(self.network, LiveNetwork)
 
     def begin(self, env: Any, keeper: JobHost, fabric: FabricProcess | None = None,
@@ -179,8 +184,8 @@ class Faults:
             capacities = change.capacity
             if isinstance(self.network, LiveNetwork):
                 capacities = self.network.with_trunks(capacities, fabric.table.capacity)
+            fabric.set_capacities(capacities)
             for link, capacity in capacities.items():
-                fabric.set_capacity(link, capacity)
                 if link < self.given.links:
                     recorder.set_capacity(link, capacity)
             self._reroute(keeper, fabric)
@@ -203,9 +208,7 @@ class Faults:
         dead = np.flatnonzero(fabric.table.capacity == 0)
         if not isinstance(self.network, LiveNetwork) or not self.network.set_dead(dead):
             return
-        demands, alone = keeper.rerouted(), keeper.routed_anew()
-        if demands or alone:
-            fabric.reroute(demands, alone)
+        fabric.reroute(keeper.rerouted(), *keeper.routed_anew())
 
 
 def problems_on(network: Topology, given: Any, cluster: Cluster | None = None
@@ -257,7 +260,7 @@ class JobsOnHosts:
         The jobs that have a process; the fabric runs the others.
     """
 
-    def __init__(self, routed_anew: Callable[[], Mapping[int, Sequence[RoutedCoflow]]]) -> None:
+    def __init__(self, routed_anew: Callable[[], Alone]) -> None:
         self.jobs: list[JobProcess] = []
         self.routed_anew = routed_anew
         self._lost: dict[int, None] = {}
@@ -318,9 +321,9 @@ class JobsOnServers:
         """Reroute the jobs on the fabric, and states in transit; see `JobHost`."""
         return {} if self._on_fabric is None else self._on_fabric.rerouted()
 
-    def routed_anew(self) -> dict[int, Sequence[RoutedCoflow]]:
+    def routed_anew(self) -> Alone:
         """Return nothing: all jobs have processes; see `JobHost`."""
-        return {}
+        return None, {}
 
     def lose(self, host: int, restart: bool) -> None:
         """Give no more GPUs of a server to jobs."""

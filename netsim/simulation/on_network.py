@@ -34,7 +34,7 @@ from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.link_recorder import RECORDS
 from netsim.recording.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent
-from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
+from netsim.simulation.faults import Alone, Faults, JobsOnHosts, dead_links, listed
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.run_events import RunEvent
 from netsim.simulation.target import Clocked, jobs_table
@@ -85,7 +85,7 @@ class OnNetwork(Clocked):
                                  self.env if network.wire.timed else None)
         finished = self.recorder.chains_finished
         single = self._singles(allocator)
-        self.singles = SingleCoflows(len(workload), single, network, self.faults.most_capacity,
+        self.singles = SingleCoflows(len(workload), single, self.network, self.faults.most_capacity,
                                      finished, self._pass_empty)
         self.recorder.singles_begun(single.members, single.coflow_id, single.stages)
         self.fabric = FabricProcess(
@@ -100,7 +100,7 @@ class OnNetwork(Clocked):
             self.fabric.table.sharing.rounds_alike = any(isinstance(job.operations, Programs)
                                                          for job in workload.jobs)
         self.on_hosts = JobsOnHosts(self._routed_anew)
-        self._can_stop = self.faults.touch_jobs
+        self._can_stop = self.faults.restarts
         self.teller = Teller(self.env, self.recorder, self.fabric, starts=True)
         self.faults.begin(self.env, self.on_hosts, self.fabric, self.recorder, self.teller)
         self.jobs = self.on_hosts.jobs
@@ -125,21 +125,20 @@ class OnNetwork(Clocked):
         """Return the jobs that need no process."""
         jobs = self.workload.jobs
         # Who is told which jobs run needs processes that say when they begin and end.
-        plain = not (allocator.sees_running or self.faults.touch_jobs)
+        plain = not (allocator.sees_running or self.faults.restarts)
         if plain and isinstance(jobs, JobColumns) and not (self.slowness > 1).any():
             return of_columns(jobs)
         return of_specs(jobs, [k for k, job in enumerate(jobs)
                                if plain and is_single(job) and not self._is_slow(job)],
                         partial(place_randomly, network=self.network, seed=self.seed))
 
-    def _pass_empty(self, begin: float, arrives: float, tell: Callable[[], None]) -> None:
+    def _pass_empty(self, begin: float, tell: Callable[[], float]) -> None:
         """Record a coflow without bytes when it begins, and has nothing to send."""
         call_at(self.env, begin, partial(self._pass_empty_now, tell))
-        if arrives > begin:
-            call_at(self.env, arrives)  # for which the run waits
 
-    def _pass_empty_now(self, tell: Callable[[], None], _: Any) -> None:
-        tell()
+    def _pass_empty_now(self, tell: Callable[[], float], _: Any) -> None:
+        if (arrives := tell()) > self.env.now:
+            call_at(self.env, arrives)  # for which the run waits
         self.fabric.pass_empty()
 
     def _is_slow(self, job: JobSpec) -> bool:
@@ -159,7 +158,7 @@ class OnNetwork(Clocked):
         """See `Target.see_symmetry`; done only if rates depend on paths alone, not on coflows."""
         self._sees_symmetry = (
             self.fabric.allocator.by_flow_alone and self.recorder.tells_coflows_at_most
-            and not self.faults.touch_jobs and self.faults.parts is self.network
+            and not self.faults.restarts and self.faults.parts is self.network
             and not isinstance(self.workload.jobs, JobColumns))
 
     def _taken_by_others(self, index: int) -> NDArray[np.bool_]:
@@ -250,16 +249,20 @@ class OnNetwork(Clocked):
         for job in self.jobs:
             job.route_on(network)
 
-    def _routed_anew(self) -> dict[int, Sequence[RoutedCoflow]]:
+    def _routed_anew(self) -> Alone:
         """Return the demands of jobs without a process; see `JobHost`.
 
         Coflows that are still to come are rerouted, too.
         """
-        table, members = self.fabric.table, self.singles.columns.members
+        table, singles, now = self.fabric.table, self.singles, self.env.now
+        singles.reroute_empty(now)
         if len(table.coming):
-            table.expect(self.singles.routed_anew(table.coming["job"]))
-        return {job: [self.singles.routed_anew(np.array([job]))] if job in members
-                else self._chain(job) for job in table.alone().tolist()}
+            table.expect(singles.routed_anew(table.coming, now))
+        active = table.coflows[np.isin(table.coflows["job"], singles.columns.members)
+                               & (table.coflows["open"] > 0)]
+        moving = singles.routed_anew(active, now) if len(active) else None
+        alone = np.setdiff1d(table.alone(), singles.columns.members)
+        return moving, {job: self._chain(job) for job in alone.tolist()}
 
     def _chain(self, job: int) -> Sequence[RoutedCoflow]:
         """Return the demands of one iteration of a job that the fabric runs by itself."""

@@ -115,7 +115,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     table.coflows["deadline"] = _given("deadline_s", deadline_s, count, np.inf)
     _set_progress(table, demands, parts)
     for link, quantity in (capacity or {}).items():
-        table.set_capacity(network.link(link), parse_rate(quantity, f"capacity of {link!r}"))
+        table.set_capacities({network.link(link): parse_rate(quantity, f"capacity of {link!r}")})
     where = _running(network, len(table.jobs), owner, coflows, running)
     return FabricView(table, now, information, running=where if sees_running else None)
 

@@ -347,7 +347,7 @@ def test_what_is_too_fast_slows_down(view, in_step, data):
                               max_size=len(view.capacity)))
     less = problem(view)._replace(capacity=view.capacity * kept)
     for link, capacity in enumerate(less.capacity):
-        table.set_capacity(link, capacity)
+        table.set_capacities({link: capacity})
     table.throttle(view.now)
     rows, (index, owner) = table.flows, table.open_flows()
     found = (table.coflows["speed"][owner] * rows["remaining"][index] if in_step

@@ -69,7 +69,7 @@ class Run:
             self.env.timeout(at, capacity).callbacks.append(self.change)
 
     def change(self, event):
-        self.fabric.set_capacity(2, event.value)
+        self.fabric.set_capacities({2: event.value})
 
     def completed(self, rows, _):
         self.chains += [tuple(row) for row in rows[["job", "valid", "start", "last"]].tolist()]

@@ -309,6 +309,74 @@ class TestRoutes:
         assert "restarts" not in new.jobs
 
 
+SPINES = {routing: netsim.leaf_spine(4, 2, 3, MB, routing=routing, oversubscription=1)
+          for routing in ("ecmp", "spray")}
+RING = netsim.ring(6, MB, latency="0.25s")
+UP = "leaf-0->spine-0"
+
+
+class TestJobsOfASingleCoflow:
+    """They need no process because of events: they are rerouted together."""
+
+    @pytest.mark.parametrize(("net", "events"), [
+        (SPINES["spray"], [{"at": 1, "link": UP, "factor": 0.25}]),
+        (SPINES["spray"], fail(1, link=UP)),
+        (SPINES["spray"], [*fail(1, 3, switch="spine-1"), *fail(2, 2.5, link=UP)]),
+        (SPINES["spray"], [*fail(1, 4, switch="leaf-2"), *fail(0, 2, host=0)]),
+        (SPINES["ecmp"], fail(1, link=UP)),
+        (SPINES["ecmp"], [*fail(1, 3, switch="spine-1"), *fail(2, 4, host=7)]),
+        (RING, [*fail(1, 2, link="host-0->host-1"), *fail(1.5, 4, host=3)])],
+        ids=lambda each: each.name if hasattr(each, "name") else None)
+    @pytest.mark.parametrize("allocator", ["maxmin", "sebf", "aalo", "equal-split"])
+    @pytest.mark.parametrize("interval", [0, 0.3])
+    def test_routed_together_and_alike(self, monkeypatch, net, events, allocator, interval):
+        """As many routings as for the arrivals and the changes, however many jobs there are.
+
+        The same jobs are processes where one could restart, which here never happens. A third of
+        them computes first, so that some are rerouted before they send.
+        """
+        calls = []
+        routes = LiveNetwork.routes
+        monkeypatch.setattr(LiveNetwork, "routes", lambda self, *args: (
+            calls.append(len(args[0])), routes(self, *args))[1])
+        rng = np.random.default_rng(len(events))
+        jobs = [JobSpec(k, arrival_s=k % 5 / 2, hosts=rng.permutation(net.hosts)[:3].tolist(),
+                        compute_s=float(k % 3 == 0), stages=[
+                            Stage("send", [(0, 1, k % 4 * MB), (0, 2, MB), (2, 1, k % 2 * MB)])])
+                for k in range(60)]
+        named = dict(net=net, allocator=allocator, observe_interval=interval,
+                     record=("jobs", "coflows", "flows"))
+        found = run(*jobs, **named, events=events)
+        assert 1 <= len(calls) <= 1 + 3 * 2 * len(events)
+        calls.clear()
+        alone = run(*jobs, **named, events=[*events, *fail(1e6, host=0, restart=True)])
+        assert len(calls) >= len(jobs)
+        assert found.jobs.equals(alone.jobs[list(found.jobs)])
+        for name in ("coflows", "flows"):
+            assert getattr(found, name).equals(getattr(alone, name))
+        assert found.run["decisions"] == alone.run["decisions"]
+
+    def test_messages_without_bytes_arrive_by_the_way_of_their_begin(self):
+        """By hosts 0, 1, 2 for 0.5 s; from 1 on by 0, 5, 4, 3, 2, for 1 s, valid from 1.5 on."""
+        ring = netsim.ring(6, MB, latency="0.25s", routing="shortest")
+        job = JobSpec(0, hosts=(0, 2), compute_s=1.5, stages=[Stage("none", [(0, 1, 0.0)])])
+        assert finish(job, net=ring) == [2]
+        assert finish(job, net=ring, events=fail(1, link="host-0->host-1")) == [2.5]
+        assert finish(job, net=ring, events=fail(1.75, link="host-0->host-1")) == [2]
+
+    def test_what_it_would_take_alone_is_as_of_when_it_became_valid(self):
+        """Two flows on a spine each, 1 s; from 1 on they share one, 2 s. Both begin after that."""
+        net = netsim.leaf_spine(2, 2, 2, MB, oversubscription=1, overhead="2s")
+        name = next(name for name in map(str, range(999)) if len({
+            net.route(k, k + 2, ecmp_key(0, name) + k)[1] for k in range(2)}) == 2)
+        for arrival, gamma in ((0, 1), (1, 2)):
+            job = JobSpec(0, arrival_s=arrival, hosts=range(4),
+                          stages=[Stage(name, [(0, 2, MB), (1, 3, MB)])])
+            found = run(job, net=net, events=fail(1, link=UP), record=("jobs", "coflows"))
+            assert found.coflows["gamma_s"].tolist() == [gamma]
+            assert found.jobs["finish_s"].tolist() == [arrival + 4]
+
+
 class TestRunsThatCannotEnd:
 
     @pytest.mark.parametrize("allocator", POLICIES)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pickle
 
 import pytest
 
@@ -82,6 +83,48 @@ def test_ranks_without_a_file_are_copies_if_asked_for(tmp_path):
     apart = write(tmp_path, step(0, args=collective(ranks=(0, 2))), 0, 3)
     with pytest.raises(TraceError, match=r"rank 1 cannot do the same, .* group of event 3"):
         run(apart, copies=True)
+
+
+def several(ranks):
+    """A stream for computation, one for two groups of all ranks, and launches after a wait."""
+    everyone = range(ranks)
+    back = collective("_allgather_base", 10, 10 * ranks, ranks=everyone[::-1], group="1")
+    return [*step(0, args=collective(ranks=everyone)), call(120, 9, "cudaDeviceSynchronize", 32),
+            *step(200, args=back), *step(400, 40, collective("barrier", 0, ranks=everyone)),
+            call(402, 7), kernel(420, 20, 7, stream=8), *step(600, args=collective(ranks=everyone))]
+
+
+@pytest.mark.parametrize("options", [{}, {"cpu": "free"}, {"replay": True}])
+@pytest.mark.parametrize("net", [netsim.big_switch(4, 1e9, latency="2us"),
+                                 netsim.leaf_spine(2, 2, 2, 1e9)], ids=["switch", "spine"])
+def test_copies_are_one_program_and_change_no_result(tmp_path, monkeypatch, options, net):
+    """Four files with the same events are joined; copies of the first one are not."""
+    paths = [write(tmp_path, several(4), rank, 4) for rank in range(4)]
+    given = netsim.read_workload(paths[0], format="kineto", iterations=2,
+                                 others=[each.name for each in paths[1:]], **options)
+    monkeypatch.setattr("netsim.traces.training.kineto.join", None)
+    copied = pickle.loads(pickle.dumps(netsim.read_workload(
+        paths[0], format="kineto", iterations=2, copies=True, **options)))
+    assert len(copied.jobs[0].operations) == len(given.jobs[0].operations)
+    once = netsim.simulate(net, copied, record=["jobs", "coflows"])
+    assert once.summary()["simulated_ranks"] == 1
+    all_ranks = [netsim.simulate(net, each, record=[*RECORD, "flows", "links"], symmetry=False)
+                 for each in (given, copied)]
+    for name in ("jobs", "coflows", "computations", "flows", "links"):
+        assert getattr(all_ranks[0], name).equals(getattr(all_ranks[1], name))
+    for name in ("jobs", "coflows"):
+        assert getattr(once, name).equals(getattr(all_ranks[0], name))
+
+
+def test_copies_under_an_order_or_beside_another_job_are_all_simulated(tmp_path):
+    """Symmetry is exact on links of the job alone, under max-min sharing."""
+    path = write(tmp_path, several(3), 0, 3)
+    work = netsim.read_workload(path, format="kineto", copies=True)
+    other = netsim.JobSpec(1, hosts=(0, 1), stages=[netsim.Stage("push", [(0, 1, 1e6)])])
+    net = netsim.big_switch(3, 1e9)
+    for jobs, allocator in ((work.jobs, "fifo"), ([*work.jobs, other], "maxmin")):
+        result = netsim.simulate(net, jobs, allocator=allocator)
+        assert "simulated_ranks" not in result.summary()
 
 
 def test_the_host_launches_when_it_did_or_at_once(tmp_path):

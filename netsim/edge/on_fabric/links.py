@@ -72,7 +72,7 @@ class EdgeLinks:
                         observer=sharing.observer)
         self._traffic.fabric = fabric
         for at, link, capacity in sharing.events:
-            self._traffic.after(at, fabric.set_capacity, link, capacity)
+            self._traffic.after(at, fabric.set_capacities, {link: capacity})
             if sharing.observer is not None:
                 self._traffic.after(at, sharing.observer.set_capacity, link, capacity)
         return fabric
@@ -130,7 +130,7 @@ class EdgeLinks:
 
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change the capacity of a link of the network now, in bytes per second."""
-        self.fabric.set_capacity(link, capacity)
+        self.fabric.set_capacities({link: capacity})
         if self._sharing.observer is not None:
             self._sharing.observer.set_capacity(link, capacity)
 

@@ -7,7 +7,7 @@ from netsim.fabric.kernels.heap import sort
 from netsim.fabric.records import WAITED
 
 __all__ = ["activate", "add", "admit", "copy_in", "copy_in_place", "copy_segments", "move",
-           "sort_by_job"]
+           "reroute", "sort_by_job"]
 
 
 @in_place
@@ -60,6 +60,7 @@ def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, 
     row.valid = row.last = valid
     row.arrives += valid
     row.weight, row.deadline = weight, deadline
+    row.nominal_gamma = gamma  # as of when it became valid, if it was rerouted since
     row.waited = WAITED
     return activate(jobs[job], gamma)
 
@@ -133,6 +134,64 @@ def move(coflows, pools, new, used):
     """
     for c in range(len(coflows)):
         copy_segments(coflows[c], pools, new, used)
+
+
+@in_place
+def reroute(rows, places, pools, used, demands, parts):
+    """Give active coflows the hops and loads of others, if their links differ.
+
+    Parameters
+    ----------
+    rows : ndarray of COFLOW
+    places : ndarray of int
+        The rows that may change.
+    pools, parts : tuple of ndarray of FLOW, HOP, LOAD
+        The pools must have room for all hops and loads of `demands`.
+    used : ndarray of int, shape (3,)
+        How many rows of each pool are in use; is updated.
+    demands : ndarray of COFLOW, shape (places,)
+        Have the same flows. Their segments refer to `parts`.
+
+    Returns
+    -------
+    int
+        How many coflows have changed.
+    """
+    flows, hops, loads = pools
+    changed = 0
+    for k in range(len(places)):
+        row, its = rows[places[k]], demands[k]
+        if _same_links(row, hops, its, parts[1]):
+            continue
+        changed += 1
+        hop, load = used[1], used[2]
+        row.reach = 0.0
+        for f in range(row.flows):
+            own, other = flows[row.flow + f], parts[0][its.flow + f]
+            if own.remaining > 0.0:  # what was sent arrives on the path on which it was
+                own.latency = other.latency
+            row.reach = max(row.reach, own.latency)
+            own.hop, own.hops = other.hop - its.hop + hop, other.hops
+        for h in range(its.hops):
+            hops[hop + h] = parts[1][its.hop + h]
+        for each in range(its.loads):
+            loads[load + each] = parts[2][its.load + each]
+        row.hop, row.hops, row.load, row.loads = hop, its.hops, load, its.loads
+        row.max_hops, row.fresh = its.max_hops, 0
+        used[1] += its.hops
+        used[2] += its.loads
+    return changed
+
+
+@inlined
+def _same_links(row, hops, other, others):
+    """Whether the flows of two coflows cross the same links."""
+    same = row.hops == other.hops
+    h = 0
+    while same and h < row.hops:
+        same = hops[row.hop + h].link == others[other.hop + h].link
+        h += 1
+    return same
 
 
 @in_place

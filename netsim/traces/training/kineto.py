@@ -11,9 +11,12 @@ from pathlib import Path
 from netsim.checks import check_path, check_sequence, check_whole
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
 from netsim.limits import check_limit
+from netsim.operations import Operations
 from netsim.plain import plain_numbers
+from netsim.programs import Programs
 from netsim.traces.files import require_file
 from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.traces.training.copied import join_copies
 from netsim.traces.training.joining import join
 from netsim.traces.training.kineto_events import KinetoEvent, KinetoTrace, read_kineto_file
 from netsim.traces.training.kineto_graph import graph_of
@@ -111,8 +114,8 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
         if scaling and scaling.layout.ranks != ranks:
             raise TraceError(f"is of a job of {ranks} ranks, but {scaling.layout} "
                              f"has {scaling.layout.ranks}", traces[0].path)
-        operations = join(list(scaling.complete(made) if scaling
-                               else _complete(made, ranks, copies)))
+        operations = (join(list(scaling.complete(made))) if scaling else
+                      _joined(made, ranks, copies))
     except TraceProblemsError:
         raise
     except TraceError as error:
@@ -137,9 +140,15 @@ def _by_rank(traces: list[KinetoTrace]) -> list[KinetoTrace]:
     return listed
 
 
+def _joined(made: list[RankTrace], ranks: int, copies: bool) -> Operations | Programs:
+    """Join the traces of all ranks; copies of one rank that do all together stay one program."""
+    check_limit("ranks", ranks, made[0].path, where="world_size")
+    alike = join_copies(made[0], ranks) if copies and len(made) == 1 else None
+    return join(list(_complete(made, ranks, copies))) if alike is None else alike
+
+
 def _complete(made: list[RankTrace], ranks: int, copies: bool) -> Iterator[RankTrace]:
     """Yield the traces of all ranks; missing ones are copies."""
-    check_limit("ranks", ranks, made[0].path, where="world_size")
     given, last, nodes = {trace.rank: trace for trace in made}, made[0], 0
     for rank in range(ranks):
         last = given.get(rank, last)
