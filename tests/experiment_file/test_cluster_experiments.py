@@ -159,8 +159,9 @@ def test_allocators_are_compared_on_a_cluster_too():
 
 def test_without_an_execution_jobs_that_are_no_rings_share_links():
     """The fabric is then the default, so that an allocator may be given, and compared."""
-    llm = {"format": "llm", "model": "llama-7b", "tp": 2, "global_batch": 2, "seconds": 1}
-    keys = {"network": "gpu-cluster-8x8", "scheduler": "fifo", "workload": llm}
+    llm = {"format": "llm", "model": "llama-7b", "tp": 2, "global_batch": 2}
+    network = {"kind": "gpu-cluster", "servers": 2, "gpus": 2}
+    keys = {"network": network, "scheduler": "fifo", "workload": llm}
     assert Experiment(**keys, cluster={}, allocator="sebf").sharing == {
         "allocator": {"name": "sebf"}}
     assert not Experiment(cluster=CLUSTER, workload=JOBS).shares_links
