@@ -89,9 +89,9 @@ class _QuietAPI(PythonAPI):
         self.incref(constant)
         return constant
 
-    def call(self, kind: Any, values: Any, _names: Any = None) -> Any:
+    def call(self, callee: Any, args: Any = None, kws: Any = None) -> Any:
         """Make a tuple of a class; nothing else is called to hand over a result."""
-        given = self.tuple_pack([kind, values])
+        given = self.tuple_pack([callee, args])
         new = self.unserialize(_NEW_TUPLE)
         made = super().call(new, given)
         self.decref(new)
@@ -190,13 +190,13 @@ class _PartCacheImpl(InOwnFolder):
 class _PartCache(KernelCache):
     """The cache of a part."""
 
-    _impl_class = _PartCacheImpl
+    _impl_class = _PartCacheImpl  # type: ignore[assignment]
 
 
 class _WholeCache(KernelCache):
     """The cache of what Python calls."""
 
-    _impl_class = InOwnFolder
+    _impl_class = InOwnFolder  # type: ignore[assignment]
 
 
 class _Part(CPUDispatcher):
