@@ -29,7 +29,7 @@ from netsim.fabric.kernels.rules import SOUND
 from netsim.fabric.policy import Policy
 from netsim.fabric.protocols import Observer, Source
 from netsim.fabric.records import TOLD
-from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.fabric.routed_coflow import Alone, RoutedCoflow
 from netsim.fabric.row_mover import RowMover
 from netsim.fabric.ruling import RuleError, Ruling
 from netsim.fabric.running import Running
@@ -256,28 +256,19 @@ class FabricProcess:
         """Set capacities of links from now on, in bytes per second; 0 means a failed link."""
         self._change(partial(self.table.set_capacities, capacity))
 
-    def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow],
-                singles: RoutedCoflow | None = None,
-                alone: Mapping[int, Sequence[RoutedCoflow]] | None = None) -> None:
+    def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow], alone: Alone = (None, {})
+                ) -> None:
         """Reroute coflows from now on, over the links of the given demands with the same flows.
 
         Parameters
         ----------
         demands : mapping of CoflowEvent to RoutedCoflow
-            Those whose links change.
-        singles : RoutedCoflow, optional
-            Coflows from the source, each the only one of its job.
-        alone : mapping of int to sequence of RoutedCoflow, optional
-            The demands of other jobs that run without a process.
+        alone : (RoutedCoflow or None, mapping of int to sequence of RoutedCoflow)
+            Those of jobs without a process; see `netsim.fabric.routed_coflow.Alone`.
         """
         self._move()
-        changed = bool(demands)
         self.in_flight.reroute(demands)
-        if singles is not None:
-            changed |= self.table.reroute_singles(singles)
-        for job, sent in (alone or {}).items():
-            changed |= self.table.reroute_alone(job, sent)
-        if changed:
+        if self.table.reroute_alone(*alone) or demands:
             self._adapt()
 
     def set_allocator(self, allocator: Allocator) -> None:
@@ -319,8 +310,7 @@ class FabricProcess:
 
     def _adapt(self) -> None:
         """Reduce rates to what links now carry, and decide again."""
-        next_flow, next_coflow, _ = self.table.throttle(self._env.now)
-        self._next = self._next_event(next_flow, next_coflow)
+        self._next = self._next_event(*self.table.throttle(self._env.now)[:2])
         self._happen(_CAPACITY)
 
     def catch_up(self) -> None:

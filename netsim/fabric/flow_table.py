@@ -299,11 +299,23 @@ class FlowTable:
         """Move an active coflow to the links of a demand with the same flows, from now on."""
         self._reroute(np.array([self._place(key)]), demand)
 
-    def reroute_singles(self, demands: RoutedCoflow) -> bool:
-        """Move active coflows, each the only one of its job, to the links of the given ones.
+    def reroute_alone(self, singles: RoutedCoflow | None,
+                      chains: Mapping[int, Sequence[RoutedCoflow]]) -> bool:
+        """Reroute jobs without a process, from now on; return whether an active coflow moves.
 
-        Return whether any of them moves.
+        Parameters
+        ----------
+        singles : RoutedCoflow or None
+            Active coflows, each the only one of its job.
+        chains : mapping of int to sequence of RoutedCoflow
+            By job, what its coflows send, repeated in this order.
         """
+        moves = singles is not None and self._reroute_singles(singles)
+        for job, demands in chains.items():
+            moves |= self._reroute_chain(job, demands)
+        return moves
+
+    def _reroute_singles(self, demands: RoutedCoflow) -> bool:
         place_of = np.full(len(self.jobs), -1)
         place_of[self.coflows["job"]] = np.arange(len(self.coflows))
         return self._reroute(place_of[demands.coflows["job"]], demands)
@@ -324,15 +336,7 @@ class FlowTable:
         sends = self.chains.running[chains["emitted"] < chains["total"]]
         return np.union1d(sends, rows["job"][(rows["waited"] != WAITED) & (rows["open"] > 0)])
 
-    def reroute_alone(self, job: int, demands: Sequence[RoutedCoflow]) -> bool:
-        """Reroute a job without a process, from now on; return whether an active coflow moves.
-
-        Parameters
-        ----------
-        job : int
-        demands : sequence of RoutedCoflow
-            What its coflows send, repeated in this order.
-        """
+    def _reroute_chain(self, job: int, demands: Sequence[RoutedCoflow]) -> bool:
         self.leave_standing()
         wanted = _wanted(demands)  # twice, as an active one may move as well
         self._make_room(0, wanted=(wanted[0], 2 * wanted[1], 2 * wanted[2]))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +17,7 @@ from netsim.forking import same
 from netsim.network import Topology
 from netsim.workload import Flows
 
-__all__ = ["RoutedCoflow"]
+__all__ = ["Alone", "RoutedCoflow"]
 
 #: The steps of a collective for which a coflow stands; see `netsim.Stage.steps`.
 _Steps = tuple[tuple[NDArray[np.int64], int], ...]
@@ -173,3 +174,8 @@ class RoutedCoflow:
         """Return a lower bound on the completion time; see `least_times`."""
         return float(least_times(self.coflows, self.flows, self.hops, self.loads, capacity,
                                  latency)[0])
+
+
+#: Coflows of jobs without a process: those that are the only ones of their jobs, if any, and those
+#: of chains by job.
+Alone: TypeAlias = tuple[RoutedCoflow | None, Mapping[int, Sequence[RoutedCoflow]]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from netsim.errors import InputError
 from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
-from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.fabric.routed_coflow import Alone, RoutedCoflow
 from netsim.jobs.process import JobProcess
 from netsim.jobs.stragglers import factors_of
 from netsim.network import GraphTopology, Topology
@@ -33,7 +33,6 @@ from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes
 from netsim.simulation.teller import Teller
 
 __all__ = [
-    "Alone",
     "Faults",
     "JobHost",
     "JobsOnHosts",
@@ -43,10 +42,6 @@ __all__ = [
     "listed",
     "problems_on",
 ]
-
-#: Coflows of jobs without a process: those that are the only ones of their jobs, if any, and those
-#: of chains by job.
-Alone: TypeAlias = tuple[RoutedCoflow | None, Mapping[int, Sequence[RoutedCoflow]]]
 
 #: How many names a message has at most.
 _MOST_NAMED = 5
@@ -208,7 +203,7 @@ class Faults:
         dead = np.flatnonzero(fabric.table.capacity == 0)
         if not isinstance(self.network, LiveNetwork) or not self.network.set_dead(dead):
             return
-        fabric.reroute(keeper.rerouted(), *keeper.routed_anew())
+        fabric.reroute(keeper.rerouted(), keeper.routed_anew())
 
 
 def problems_on(network: Topology, given: Any, cluster: Cluster | None = None

@@ -16,7 +16,7 @@ from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock, call_at
 from netsim.fabric.fabric_process import FabricProcess
-from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.fabric.routed_coflow import Alone, RoutedCoflow
 from netsim.jobs.arrivals import Arrivals
 from netsim.jobs.fitting import all_fitted, fitted
 from netsim.jobs.operation_graph import OperationGraph
@@ -34,7 +34,7 @@ from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.link_recorder import RECORDS
 from netsim.recording.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent
-from netsim.simulation.faults import Alone, Faults, JobsOnHosts, dead_links, listed
+from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.run_events import RunEvent
 from netsim.simulation.target import Clocked, jobs_table
