@@ -329,6 +329,14 @@ class FlowTable:
                 self.pools.reroute(row, demand)
                 self._fresh = False
 
+    def is_used(self, link: int) -> bool:
+        """Whether an unfinished flow crosses a link."""
+        self.settle()
+        index, _ = self.open_flows()
+        first, hops = self.flows["hop"][index], self.flows["hops"][index]
+        return any(bool(np.any(self.hops["link"][(first + hop)[hops > hop]] == link))
+                   for hop in range(int(hops.max(initial=0))))
+
     def set_capacity(self, link: int, capacity: float) -> None:
         """Change a link's capacity, in bytes per second."""
         self.leave_standing()

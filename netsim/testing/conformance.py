@@ -36,9 +36,10 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
       ``"agnostic"``, coflows not emitted yet unless it is ``"job-clairvoyant"``.
 
     Reading a column that it declares not to know is an `InputError`, here as in a run. If an
-    agnostic policy returns an order, with or without `leftover`, only the order must be independent of sizes. The rates
-    may depend on sizes, because the fabric knows them when it serves the coflows. If a policy has a
-    ``compiled_rule``, ``allocate`` and the rule must give the same rates.
+    agnostic policy returns an order, with or without `leftover`, only the order must be independent
+    of sizes. The rates may depend on sizes, because the fabric knows them when it serves the
+    coflows. If a policy has a ``compiled_rule``, ``allocate`` and the rule must give the same
+    rates.
 
     If it claims to be ``work_conserving``, each unfinished flow must cross a full link. Unless it
     declares ``stall_free = False``, some flow must get a rate, or the policy must ask to be woken,

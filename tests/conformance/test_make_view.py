@@ -64,7 +64,7 @@ def test_only_the_job_clairvoyant_see_what_is_ahead():
     for information in ("clairvoyant", "job-clairvoyant"):
         view = make_view(NET, [[(0, 1, 400.0)]], ahead_s=[1], information=information)
         if information == "clairvoyant":
-            with pytest.raises(InputError, match="view.job_ahead_s, .*='job-clairvoyant'"):
+            with pytest.raises(InputError, match=r"view.job_ahead_s, .*='job-clairvoyant'"):
                 view.job_ahead_s  # noqa: B018
         else:
             assert view.job_ahead_s.tolist() == [1]
