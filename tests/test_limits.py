@@ -124,7 +124,7 @@ def test_jobs_of_htsim_share_their_hosts(written):
     (SIMAI.format(pp=6, ga=1), "t.txt", "6 is above the limit of 5 ranks"),
     (SIMAI.format(pp=2, ga=6), "t.txt", "t.txt:1: ga x vpp: 6 is above the limit of 5 steps"),
     ("1\n0 8 3 1 5 0\n", "t.txt", "t.txt:2: dst: 8 is above the limit of 7 hosts"),
-    (gzip.compress(json.dumps({"traceEvents": [EVENT]}).encode()), "t.json.gz",
+    (gzip.compress(json.dumps({"traceEvents": [EVENT]}).encode(), mtime=0), "t.json.gz",
      "is above the limit of 50 bytes of a compressed file when it is unpacked"),
 ])
 def test_workloads_of_a_few_bytes(written, text, name, limit):
@@ -193,7 +193,7 @@ def test_programs_of_huge_counts(written):
     (f"5 1\n1 0 {DIGITS}x 0 1 1:10\n", "t.txt", r"t.txt:2: m, the number of mappers, must be"),
     (f"Nodes 2\nConnections 1\n0->1 start {DIGITS}x size 5\n", "t.cm", r"t.cm:3: start must be"),
     ("[" * 6000 + '"' + '\\"' * 200_000, "t.json", r"t.json:1: not read as JSON: "),
-])
+], ids=["coflow-benchmark", "htsim", "json"])
 def test_long_words_take_time_in_proportion(written, text, name, said):
     """Going back over N digits or quotes took N^2/2 steps: hours for these."""
     with pytest.raises(TraceError, match=said):
@@ -202,7 +202,8 @@ def test_long_words_take_time_in_proportion(written, text, name, said):
 
 @pytest.mark.parametrize("text", [
     DIGITS + "x\n9", "9" + " " * 300_000 + "\n9", "9 x" + " " * 300_000 + "\nx",
-    "1" + "x" * 300_000, "9." + DIGITS + "x\n", "٣Gbps"])
+    "1" + "x" * 300_000, "9." + DIGITS + "x\n", "٣Gbps"],
+    ids=["digits", "spaces", "spaces-after-a-unit", "unit", "decimals", "arabic"])
 def test_long_quantities_take_time_in_proportion(text):
     with pytest.raises(UnitError):
         parse_rate(text, "rate")

@@ -285,7 +285,7 @@ class DCLAS(Allocator):
         if self._interval == 0:
             return True
         if self._interval == math.inf:
-            return bool(view.events & Event.COFLOW)
+            return bool(view.events & (Event.COFLOW_VALID | Event.COFLOW_DONE))
         instants = view.now / self._interval
         return abs(instants - round(instants)) <= _GRID_SLACK
 

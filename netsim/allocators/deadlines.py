@@ -16,7 +16,6 @@ from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView, Floats
 from netsim.plain import plain_numbers
-from netsim.ties import rank
 
 __all__ = ["EDF", "VarysDeadline"]
 
@@ -109,7 +108,7 @@ class VarysDeadline(Ordered):
     def allocate(self, view: FabricView) -> Allocation:
         """Return the rates of admitted coflows, and backfill; see `Allocator.allocate`."""
         shares = self._guarantee(view)
-        order = rank(self.keys(view))
+        order = self.in_order(view)
         if self.rejected == "drop":
             served = self._is_admitted(view) | np.isinf(view.deadline_s)
             order = order[served[order]]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import check_choice
+from netsim.allocators.options import Standing, check_choice
 from netsim.compiling import inlined
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
@@ -108,6 +108,8 @@ class _JobFirst(Allocator):
     """Base of policies that serve one job first; see `serve_first`."""
 
     work_conservation: str = "greedy"
+    _order: Standing[NDArray[np.int64]] = field(default_factory=Standing, init=False, repr=False,
+                                                compare=False)
 
     wakes_on: ClassVar[Event] = Event.COFLOW
     by_key: ClassVar[Rule]
@@ -128,6 +130,14 @@ class _JobFirst(Allocator):
         """Whether remaining bandwidth goes to single flows rather than to whole coflows."""
         return self.work_conservation == "maxmin"
 
+    def in_order(self, view: FabricView) -> NDArray[np.int64]:
+        """Return the coflows, the first to be served first."""
+        raise NotImplementedError
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Return LP rates for the first job; see `Allocator.allocate`."""
+        return serve_first(view, self._order.at(view, self.in_order), self.work_conservation)
+
 
 @dataclass(frozen=True)
 class AaloLBSF(_JobFirst):
@@ -144,10 +154,9 @@ class AaloLBSF(_JobFirst):
 
     by_key: ClassVar[Rule] = least_bytes_sent.base_rule
 
-    def allocate(self, view: FabricView) -> Allocation:
-        """Return LP rates for the first job; see `Allocator.allocate`."""
-        order = np.lexsort((view.job, view.job_attained))
-        return serve_first(view, order, self.work_conservation)
+    def in_order(self, view: FabricView) -> NDArray[np.int64]:
+        """Return the coflows in order of their jobs."""
+        return np.lexsort((view.job, view.job_attained))
 
 
 @plain_numbers
@@ -165,10 +174,9 @@ class LCCF(_JobFirst):
 
     by_key: ClassVar[Rule] = fewest_completed.base_rule
 
-    def allocate(self, view: FabricView) -> Allocation:
-        """Return LP rates for the first job; see `Allocator.allocate`."""
-        order = np.lexsort((view.job, view.job_attained, view.job_completed))
-        return serve_first(view, order, self.work_conservation)
+    def in_order(self, view: FabricView) -> NDArray[np.int64]:
+        """Return the coflows in order of their jobs."""
+        return np.lexsort((view.job, view.job_attained, view.job_completed))
 
 
 @plain_numbers
@@ -190,9 +198,8 @@ class JobSRPT(_JobFirst):
     information: ClassVar[Information] = "job-clairvoyant"
     by_key: ClassVar[Rule] = shortest_remaining.base_rule
 
-    def allocate(self, view: FabricView) -> Allocation:
-        """Return LP rates for the first job; see `Allocator.allocate`."""
+    def in_order(self, view: FabricView) -> NDArray[np.int64]:
+        """Return the coflows in order of their jobs."""
         active = np.zeros(int(view.job.max()) + 1)
         np.add.at(active, view.job, view.gamma)
-        order = np.lexsort((view.job, merge_equal(view.job_ahead_s + active[view.job])))
-        return serve_first(view, order, self.work_conservation)
+        return np.lexsort((view.job, merge_equal(view.job_ahead_s + active[view.job])))

@@ -1,12 +1,35 @@
-"""Checks of options that several allocators share."""
+"""What several allocators share: checks of options, and orders that stand between events."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 from netsim.errors import UnknownNameError
+from netsim.fabric.allocation import Event
+from netsim.fabric.view import FabricView
 
-__all__ = ["check_choice"]
+__all__ = ["Standing", "check_choice", "reorders"]
+
+T = TypeVar("T")
+
+
+def reorders(events: Event) -> bool:
+    """Whether coflows are put in order anew: not where flows have ended or capacities changed."""
+    return bool(events & (Event.COFLOW_VALID | Event.COFLOW_DONE | Event.REVISIT | Event.JOB))
+
+
+class Standing(Generic[T]):
+    """What a policy without other state has decided of order; it stands until `reorders`."""
+
+    def __init__(self) -> None:
+        self._last: T | None = None
+
+    def at(self, view: FabricView, decide: Callable[[FabricView], T]) -> T:
+        """Return what stands, decided now if need be."""
+        if self._last is None or reorders(view.events):
+            self._last = decide(view)
+        return self._last
 
 
 def check_choice(option: str, value: object, choices: Sequence[str]) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.coflowsim import refill
-from netsim.allocators.options import check_choice
+from netsim.allocators.options import Standing, check_choice
+from netsim.compiling import inlined
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.compiled_allocator import compiled
@@ -30,20 +31,27 @@ __all__ = ["FIFO", "LCF", "NCF", "SCF", "SEBF", "Ordered"]
 # --- the keys, compiled ----------------------------------------------------------------------
 
 #: As `netsim.ties.rank` does.
-_by_key = compiled(ties="arrival", rounding=True)
+_by_key = compiled(rounding=True)
+
+
+@inlined
+def count_instants(coflows: Any, numbers: Any) -> None:
+    """Number coflows by arrival; times within 1e-9 of the time before count as equal."""
+    for c in range(1, len(coflows)):
+        later = coflows[c].valid_s - coflows[c - 1].valid_s > DUST * coflows[c].valid_s
+        numbers[c] = numbers[c - 1] + later
 
 
 @compiled
 def by_arrival(coflows: Any, jobs: Any, now: float, order: Any) -> None:
-    """Order coflows by arrival; times within 1e-9 of the time before count as equal."""
-    for c in range(1, len(coflows)):
-        later = coflows[c].valid_s - coflows[c - 1].valid_s > DUST * coflows[c].valid_s
-        order.key[c] = order.key[c - 1] + later
+    """Order coflows by arrival."""
+    count_instants(coflows, order.key)
 
 
 @_by_key
 def by_longest_flow(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the bytes of their longest flow."""
+    count_instants(coflows, order.tie)
     for c in range(len(coflows)):
         order.key[c] = coflows[c].longest
 
@@ -51,6 +59,7 @@ def by_longest_flow(coflows: Any, jobs: Any, now: float, order: Any) -> None:
 @_by_key
 def by_total(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by their bytes."""
+    count_instants(coflows, order.tie)
     for c in range(len(coflows)):
         order.key[c] = coflows[c].total
 
@@ -58,6 +67,7 @@ def by_total(coflows: Any, jobs: Any, now: float, order: Any) -> None:
 @_by_key
 def by_remaining(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the bytes that they have left."""
+    count_instants(coflows, order.tie)
     for c in range(len(coflows)):
         order.key[c] = coflows[c].remaining
 
@@ -65,6 +75,7 @@ def by_remaining(coflows: Any, jobs: Any, now: float, order: Any) -> None:
 @_by_key
 def by_flows(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the number of their flows."""
+    count_instants(coflows, order.tie)
     for c in range(len(coflows)):
         order.key[c] = coflows[c].flow_count
 
@@ -72,6 +83,7 @@ def by_flows(coflows: Any, jobs: Any, now: float, order: Any) -> None:
 @_by_key
 def by_unfinished_flows(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the number of their unfinished flows."""
+    count_instants(coflows, order.tie)
     for c in range(len(coflows)):
         order.key[c] = coflows[c].width
 
@@ -79,6 +91,7 @@ def by_unfinished_flows(coflows: Any, jobs: Any, now: float, order: Any) -> None
 @_by_key
 def by_gamma(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the effective bottleneck of what is left of them."""
+    count_instants(coflows, order.tie)
     for c in range(len(coflows)):
         order.key[c] = coflows[c].gamma
 
@@ -86,8 +99,19 @@ def by_gamma(coflows: Any, jobs: Any, now: float, order: Any) -> None:
 @_by_key
 def by_gamma_of_all(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Order coflows by the effective bottleneck of all their bytes."""
+    count_instants(coflows, order.tie)
     for c in range(len(coflows)):
         order.key[c] = coflows[c].nominal_gamma
+
+
+def in_order_of_arrival(view: FabricView) -> NDArray[np.int64]:
+    """Return the coflows by arrival, then job.
+
+    Coflows that became valid within 1e-9 of each other, relatively, count as simultaneous, so that
+    rounding does not decide.
+    """
+    at_once = np.cumsum(np.diff(view.valid_s, prepend=view.valid_s[:1]) > DUST * view.valid_s)
+    return np.lexsort((view.job, at_once))
 
 
 # --- the policies ----------------------------------------------------------------------------
@@ -97,10 +121,10 @@ def by_gamma_of_all(coflows: Any, jobs: Any, now: float, order: Any) -> None:
 class Ordered(Allocator):
     """Base of policies that serve coflows by a key, least first: implement `keys`.
 
-    The order is computed when coflows become valid or complete. In this order, each coflow gets
-    MADD rates: remaining bytes divided by gamma, where gamma is computed from the capacities that
-    are left. It gets nothing if a link that it needs is full. Then the remaining bandwidth is
-    allocated.
+    The order is computed when coflows become valid or complete, and when a link that they use fails
+    or is repaired. In this order, each coflow gets MADD rates: remaining bytes divided by gamma,
+    where gamma is computed from the capacities that are left. It gets nothing if a link that it
+    needs is full. Then the remaining bandwidth is allocated.
 
     Parameters
     ----------
@@ -118,7 +142,8 @@ class Ordered(Allocator):
     work_conservation: str = "maxmin"
     decisions: str = "flow"
 
-    _order: NDArray[np.int64] | None = field(default=None, init=False, repr=False, compare=False)
+    _order: Standing[NDArray[np.int64]] = field(default_factory=Standing, init=False, repr=False,
+                                                compare=False)
 
     wakes_on: ClassVar[Event] = Event.COFLOW
 
@@ -152,11 +177,14 @@ class Ordered(Allocator):
         """Return a number per coflow: the least is served first; ties go by arrival, then id."""
         raise NotImplementedError(f"{type(self).__name__} must implement keys")
 
+    def in_order(self, view: FabricView) -> NDArray[np.int64]:
+        """Return the coflows by key, then arrival, then id."""
+        by_arrival = in_order_of_arrival(view)
+        return by_arrival[rank(self.keys(view)[by_arrival])]
+
     def allocate(self, view: FabricView) -> Allocation:
         """Return MADD rates in order, and backfill; see `Allocator.allocate`."""
-        if self._order is None or view.events != Event.FLOW_DONE:
-            self._order = rank(self.keys(view))
-        order = self._order
+        order = self._order.at(view, self.in_order)
         if self.work_conservation == "coflowsim":
             return Allocation(refill(view, *view.madd(order)))
         if self.decisions == "coflow":
@@ -175,15 +203,8 @@ class FIFO(Ordered):
         return by_arrival.base_rule
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
-        """Return the position of each coflow in order of (valid time, job).
-
-        Coflows that became valid within 1e-9 of each other, relatively, count as simultaneous, so
-        that rounding does not decide.
-        """
-        at_once = np.cumsum(np.diff(view.valid_s, prepend=view.valid_s[:1]) > DUST * view.valid_s)
-        places = np.empty(len(view))
-        places[np.lexsort((view.job, at_once))] = np.arange(len(view))
-        return places
+        """Return 0 for each coflow, as ties go by arrival."""
+        return np.zeros(len(view))
 
 
 @dataclass

@@ -7,15 +7,15 @@ Clusters". Numbers of sections, equations and steps are those of the paper.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import check_choice
+from netsim.allocators.options import Standing, check_choice
 from netsim.checks import is_number
-from netsim.compiling import in_place, inlined
+from netsim.compiling import inlined
 from netsim.errors import InputError
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
@@ -65,26 +65,45 @@ def _first(coflows: Any, order: Any) -> Any:
     return coflows[first].job
 
 
-@in_place
+@inlined
+def _merge_equal(values: Any) -> None:
+    """Do as `netsim.ties.merge_equal`, in place."""
+    order = np.argsort(values, kind="mergesort")
+    least = last = values[order[0]]
+    for c in order:
+        now = values[c]
+        if now != last and not now - last <= EQUAL * min(now, last):
+            least = now
+        last, values[c] = now, least
+
+
+@inlined
 def _rank(coflows: Any, jobs: Any, place: Any, longest: Any) -> None:
     """Count in `place` how many coflows go before each by the rule of Section 7.
 
     Also stores in `longest` the longest coflow of each one's job.
     """
+    valid, gamma = np.empty(len(coflows)), np.empty(len(coflows))
+    for c in range(len(coflows)):
+        longest[c] = jobs[coflows[c].job].longest_gamma
+        valid[c], gamma[c] = coflows[c].valid_s, coflows[c].gamma
+    _merge_equal(longest)
+    _merge_equal(valid)
+    _merge_equal(gamma)
     for c in range(len(coflows)):
         row = coflows[c]
-        longest[c] = jobs[row.job].longest_gamma
         for earlier in range(c):
             other = coflows[earlier]
-            its, others = longest[c], longest[earlier]
-            if its != others and not abs(its - others) <= EQUAL * min(its, others):
-                first = its < others
+            if longest[c] != longest[earlier]:
+                first = longest[c] < longest[earlier]
             elif row.job != other.job:
                 first = row.job < other.job
-            elif row.valid_s != other.valid_s:
-                first = row.valid_s > other.valid_s
+            elif valid[c] != valid[earlier]:
+                first = valid[c] > valid[earlier]
+            elif gamma[c] != gamma[earlier]:
+                first = gamma[c] > gamma[earlier]
             else:
-                first = row.gamma > other.gamma
+                first = row.order < other.order
             place[earlier if first else c] += 1.0
 
 
@@ -135,7 +154,8 @@ class Parrot(Allocator):
     If a job has several active coflows (computation overlapped with communication), the rule of
     Section 7 replaces Algorithm 1: coflows are served greedily in an order. The job whose longest
     coflow has the smallest effective bottleneck comes first. Within a job, the latest coflow comes
-    first, and of equally late coflows, the one that takes longer.
+    first, and of equally late coflows, the one that takes longer, then the earlier one in the job.
+    Times within 1e-9 of each other are equal.
 
     Step 3 of Algorithm 1 says "sort non-increasingly", but the text of the paper, and this class,
     put the least first. Attained service is rounded to whole bytes, so that floating-point noise
@@ -144,6 +164,8 @@ class Parrot(Allocator):
 
     theta_max: float = 0.9
     work_conservation: str = "backfill"
+    _decided: Standing[tuple[NDArray[np.int64], float]] = field(
+        default_factory=Standing, init=False, repr=False, compare=False)
 
     # Theta takes the logarithm of bytes.
     scale_free: ClassVar[bool] = False
@@ -165,10 +187,9 @@ class Parrot(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return LP rates scaled by each job's share; see `Allocator.allocate`."""
+        order, theta = self._decided.at(view, self._decide)
         if view.jobs < len(view):
-            return Allocation(shares=view.greedy(_overlap_order(view)))
-        order = np.lexsort((view.job, view.job_attained, average_coflow(view)))
-        theta = self.theta(view)
+            return Allocation(shares=view.greedy(order))
         shares = np.full(len(view), (1 - theta) / max(len(view) - 1, 1))
         shares[order[0]] = theta
         note = {"theta": theta, "job": int(view.job[order[0]])}
@@ -182,6 +203,12 @@ class Parrot(Allocator):
         if self.work_conservation == "backfill":
             shares = view.greedy(order, base=shares)
         return Allocation(shares=shares, note=note)
+
+    def _decide(self, view: FabricView) -> tuple[NDArray[np.int64], float]:
+        """Return the coflows in order, and the share of the first."""
+        if view.jobs < len(view):
+            return _overlap_order(view), 1.0
+        return np.lexsort((view.job, view.job_attained, average_coflow(view))), self.theta(view)
 
     def theta(self, view: FabricView) -> float:
         """Return the share of the inferred job (Eq. 10); 1 if it is alone."""
@@ -199,5 +226,5 @@ def average_coflow(view: FabricView) -> NDArray[np.float64]:
 
 def _overlap_order(view: FabricView) -> NDArray[np.int64]:
     """Return the order of coflows by the rule of Section 7."""
-    longest = merge_equal(view.job_longest_gamma)
-    return np.lexsort((-view.gamma, -view.valid_s, view.job, longest))
+    longest, valid, gamma = map(merge_equal, (view.job_longest_gamma, view.valid_s, view.gamma))
+    return np.lexsort((view.order, -gamma, -valid, view.job, longest))

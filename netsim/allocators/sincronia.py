@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import check_choice
+from netsim.allocators.options import check_choice, reorders
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.service import PriorityService
@@ -57,8 +57,9 @@ class Sincronia(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return greedy rates in BSSI order; see `Allocator.allocate`."""
-        triggers = Event.COFLOW if self.reorder == "arrival+completion" else Event.COFLOW_VALID
-        if self._ids is None or view.events & (triggers | Event.CAPACITY):
+        anew = view.events & (Event.COFLOW_VALID | Event.REVISIT) if self.reorder == "arrival" \
+            else reorders(view.events)
+        if self._ids is None or anew:
             self._ids = view.id[view.bssi()[0]]
         place = {coflow: position for position, coflow in enumerate(self._ids.tolist())}
         order = np.argsort([place[coflow] for coflow in view.id.tolist()], kind="stable")

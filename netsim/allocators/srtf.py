@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
+from netsim.allocators.ordered import count_instants, in_order_of_arrival
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.compiled_allocator import compiled
@@ -17,9 +16,10 @@ from netsim.fabric.view import FabricView
 __all__ = ["SRTF"]
 
 
-@compiled(gives="flows", ties="arrival")
+@compiled(gives="flows")
 def shortest_flows(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     """Serve flows in order of the bytes they have left; ties go by arrival."""
+    count_instants(coflows, order.key)
 
 
 @compiled(gives="weights", information="agnostic")
@@ -62,8 +62,8 @@ class SRTF(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return greedy rates in order of remaining bytes; see `Allocator.allocate`."""
-        order = np.arange(len(view))
-        return Allocation(service=PriorityService(order, backfill="greedy", by_size=True))
+        return Allocation(service=PriorityService(in_order_of_arrival(view), backfill="greedy",
+                                                  by_size=True))
 
 
 @dataclass(frozen=True)

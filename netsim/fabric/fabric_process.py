@@ -253,8 +253,20 @@ class FabricProcess:
         self._set_alarm()
 
     def set_capacities(self, capacity: Mapping[int, float]) -> None:
-        """Set capacities of links from now on, in bytes per second; 0 means a failed link."""
-        self._change(partial(self.table.set_capacities, capacity))
+        """Set capacities of links from now on, in bytes per second; 0 means a failed link.
+
+        This is an event only if an unfinished flow crosses one of the links. What the policy has
+        said of order then stands, unless such a link fails or is repaired, so that other coflows
+        can move.
+        """
+        self._move()
+        event, in_use = 0, self.table.links_in_use()
+        for link, rate in capacity.items():
+            if in_use[link]:
+                lives = self.table.capacity[link] > 0 and rate > 0
+                event |= _CAPACITY if lives else _CAPACITY | _REVISIT
+        self.table.set_capacities(capacity)
+        self._adapt(event)
 
     def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow], alone: Alone = (None, {})
                 ) -> None:
@@ -269,11 +281,11 @@ class FabricProcess:
         self._move()
         self.in_flight.reroute(demands)
         if self.table.reroute_alone(*alone) or demands:
-            self._adapt()
+            self._adapt(_CAPACITY | _REVISIT)
 
     def set_allocator(self, allocator: Allocator) -> None:
         """Replace the policy; the new one decides at once."""
-        self._change(partial(self._take_over, allocator))
+        self._change(partial(self._take_over, allocator), _CAPACITY | _REVISIT)
 
     def _take_over(self, allocator: Allocator) -> None:
         self.table.leave_standing()
@@ -293,7 +305,7 @@ class FabricProcess:
 
     def set_observe_interval(self, interval: float) -> None:
         """Notice events at multiples of another interval from now on; see `observe_interval`."""
-        self._change(partial(self._look_every, interval))
+        self._change(partial(self._look_every, interval), _CAPACITY | _REVISIT)
 
     def _look_every(self, interval: float) -> None:
         self.table.leave_standing()
@@ -303,15 +315,15 @@ class FabricProcess:
         """Insert a job that has not arrived yet; the numbers of later jobs grow by one."""
         self.table.insert_job(job, arrival)
 
-    def _change(self, act: Callable[[], None]) -> None:
+    def _change(self, act: Callable[[], None], event: int) -> None:
         self._move()
         act()
-        self._adapt()
+        self._adapt(event)
 
-    def _adapt(self) -> None:
-        """Reduce rates to what links now carry, and decide again."""
+    def _adapt(self, event: int) -> None:
+        """Reduce rates to what links now carry, and decide again if there is an event."""
         self._next = self._next_event(*self.table.throttle(self._env.now)[:2])
-        self._happen(_CAPACITY)
+        self._happen(event)
 
     def catch_up(self) -> None:
         """Move bytes until now, before a run is stopped."""
@@ -569,8 +581,13 @@ class FabricProcess:
         if hopeless or not len(self.table.coflows):
             return
         self._policy.referee.asked_s, self._shows = now, True
+        stands = self._policy.stands(happened)
         if self._policy.in_loop is not None:
-            self._go_by(self._policy.in_loop)
+            if not stands:
+                self._go_by(self._policy.in_loop)
+                return
+            with self._policy.in_loop.held():
+                self._go_by(self._policy.in_loop, only_now=True)
             return
         if self._persistent:
             self.decisions += 1
@@ -579,6 +596,9 @@ class FabricProcess:
             assert self.answer is not None
             self.table.sharing.decide(self.answer.decisions == "flow")
             self._run_ahead()
+            return
+        if stands and self.answer is not None:
+            self._put_in_force(self.answer)
             return
         try:
             answer = self._policy.ask(now, happened)
@@ -630,20 +650,21 @@ class FabricProcess:
             raise self._policy.referee.infeasible(given, link)
         self._next = self._next_event(next_flow, next_coflow)
 
-    def _go_by(self, ruling: Ruling, decides: bool = True) -> None:
+    def _go_by(self, ruling: Ruling, decides: bool = True, only_now: bool = False) -> None:
         """Go by a rule, ahead of the clock until another SimPy event is due.
 
         If the event loop is held, it is resumed. Unless the rule `decides` now, its last decision
-        still holds.
+        still holds. If it goes by it `only_now`, it does not run ahead.
         """
         loop, serves = self._loop, not ruling.rule.in_step
+        until = math.nextafter(self._env.now, math.inf) if only_now else self._until()
         if not loop.held:
             self._runs_ahead = self._serves = serves
             self._ruling, self._service = ruling, None
             if not serves:
                 self.table.begin_in_step()
         try:
-            loop.go_by(ruling, self._env.now, self._until(), self.table.next_coming, self._check,
+            loop.go_by(ruling, self._env.now, until, self.table.next_coming, self._check,
                        decides)
         except RuleError as error:
             self._policy.referee.asked_s = loop.now

@@ -346,6 +346,16 @@ class FlowTable:
                  for place in active]
         return any(moves)
 
+    def links_in_use(self) -> NDArray[np.bool_]:
+        """Return for each link whether an unfinished flow crosses it."""
+        self.settle()
+        index, _ = self.open_flows()
+        first, hops = self.flows["hop"][index], self.flows["hops"][index]
+        used = np.zeros(len(self.capacity), np.bool_)
+        for hop in range(int(hops.max(initial=0))):
+            used[self.hops["link"][(first + hop)[hops > hop]]] = True
+        return used
+
     def set_capacities(self, capacity: Mapping[int, float]) -> None:
         """Change capacities of links, in bytes per second."""
         self.leave_standing()

@@ -19,6 +19,9 @@ __all__ = ["Policy"]
 
 _ALWAYS = int(Event.CAPACITY | Event.REVISIT | Event.JOB)
 
+#: Events after which a policy is asked, whatever it has said before.
+_AFRESH = int(Event.COFLOW_VALID | Event.COFLOW_DONE | Event.REVISIT | Event.JOB)
+
 
 class Policy:
     """Asks an allocator for the rates of the flows in a table.
@@ -63,6 +66,19 @@ class Policy:
         return FabricView(table, now, self.allocator.information, Event(happened),
                           self._running if self.sees_running else None,
                           f"allocator {self.allocator.title}")
+
+    def stands(self, happened: int) -> bool:
+        """Whether what the policy has said last holds: only capacities have changed.
+
+        Rates, and shares of a policy in Python, which may exceed these capacities, do not hold.
+        """
+        asks = _AFRESH | int(self.allocator.wakes_on) & Event.FLOW_DONE
+        if happened & asks or not happened & Event.CAPACITY:
+            return False
+        if self.in_loop is not None:
+            return self.in_loop.rule.gives != "shares"
+        return (self.answer is not None and self.answer.rates is None
+                and self.answer.shares is None)
 
     def ask(self, now: float, happened: int) -> Allocation:
         """Return the allocator's answer, after checking its form."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ __all__ = ["RuleError", "Ruling"]
 
 
 _ask = Direct(rules.ask)
+
+_NOTHING = rules.Reads(*(False for _ in rules.Reads._fields))
 
 
 class RuleError(Exception):
@@ -45,7 +48,7 @@ class Ruling:
         self.rule = rule
         self.address = self._find_address()
         self._table = table
-        self._reads = rules.Reads(*(name in rule.reads for name in rules.Reads._fields))
+        self._sees = rules.Reads(*(name in rule.reads for name in rules.Reads._fields))
         self._form = rules.Form(float(rule.gives == "order"), rule.gives != "shares",
                                 STRETCH[rule.stretch], rule.ties == "job", rule.rounding,
                                 not rule.in_step,
@@ -66,6 +69,13 @@ class Ruling:
         """Forget the active coflows: their rows may belong to others now."""
         self._pool = None
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """In this context, the rule sees what it saw last, and so decides as it did."""
+        self._sees, seen = _NOTHING, self._sees
+        yield
+        self._sees = seen
+
     def _find_address(self) -> int:
         return self.rule.address
 
@@ -85,14 +95,18 @@ class Ruling:
     def engine(self, check: bool) -> rules.Ruled:
         """Return the engine for the event loop, with room for all rows of the table."""
         if len(self._table.rows) > len(self._coflows) or len(self._table.jobs) > len(self._jobs):
-            before = (*self._order, self._sequence, self._seen)
+            before = self._decided()
             self._make_room()
-            for old, new in zip(before, (*self._order, self._sequence, self._seen), strict=True):
+            for old, new in zip(before, self._decided(), strict=True):
                 new[:len(old)] = old  # the decision stays in force
-        return rules.Ruled(self.address, self._form, self._reads, self._coflows, self._jobs,
+        return rules.Ruled(self.address, self._form, self._sees, self._coflows, self._jobs,
                            self._order, self._sequence, self._spare, self._seen, self._saw,
                            self._room, self._crossings(), self._table.used, self._values,
                            self._fault, self._answered, self._wakes_in, check)
+
+    def _decided(self) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of the last decision: what the rule saw, and what it said."""
+        return self._coflows, self._jobs, *self._order, self._sequence, self._seen
 
     def _crossings(self) -> Crossings:
         """Return where coflows meet; empty if rows have moved."""

@@ -53,6 +53,9 @@ class ChainJob:
         Finish time of the last completed coflow, in seconds.
     left, ends : list of float or None
         Remaining bytes and predicted end of each flow of the active coflow; None without one.
+    sent : int
+        Bytes that the job has sent, over all its coflows, rounded to an integer (S_m), as of the
+        last `count`.
     """
 
     def __init__(self, arrival: float, coflows: Iterable[Sequence[tuple[Path, float]]],
@@ -62,6 +65,7 @@ class ChainJob:
         self.compute = compute
         self.unseen_empty: list[float] = []  # ends of empty coflows, not observed yet
         self.completed, self.attained, self.finish = 0, 0.0, arrival
+        self.sent = 0
         self.left: list[float] | None = None
         self.ends: list[float] | None = None
         self._wait(arrival)
@@ -76,11 +80,10 @@ class ChainJob:
         """Path and size of each flow of the current coflow."""
         return self.coflows[self.completed]
 
-    @property
-    def sent(self) -> int:
-        """Bytes that the job has sent, over all its coflows, rounded to an integer (S_m)."""
+    def count(self) -> None:
+        """Count the bytes that the job has sent."""
         assert self.left is not None
-        return round(self.attained + sum(size for _, size in self.flows) - sum(self.left))
+        self.sent = round(self.attained + sum(size for _, size in self.flows) - sum(self.left))
 
     def _wait(self, since: float) -> None:
         """Compute until the next coflow is valid; empty coflows complete at once."""
@@ -149,7 +152,9 @@ def finish_times(jobs: Sequence[ChainJob], capacity: Floats, policy: Policy,
         Capacity of each link, in bytes per second.
     policy : callable
         ``policy(active, problem)`` returns the rate of each unfinished flow. It is called
-        whenever a coflow becomes valid or completes, and when a capacity has changed.
+        whenever a coflow becomes valid or completes, and when the capacity of a link that an
+        unfinished flow crosses has changed. Unless the link has failed or been repaired, the bytes
+        that jobs have sent are then said to be those of the last call, so that their order stands.
     observe_interval : float
         Observe interval in seconds.
     wakes_on_flows : bool
@@ -176,7 +181,11 @@ def finish_times(jobs: Sequence[ChainJob], capacity: Floats, policy: Policy,
 
 @dataclass(eq=False)
 class _Run:
-    """A simulation at the time `now`; `due` is the latest time at which the policy is called."""
+    """A simulation at the time `now`.
+
+    The policy is called at the times `due`, for which order stands, and `anew` at the latest.
+    Flows that have ended unnoticed, as a capacity changed, are noticed at `look`.
+    """
 
     jobs: Sequence[ChainJob]
     capacity: Floats
@@ -187,6 +196,8 @@ class _Run:
     in_step: bool
     now: float = 0.0
     due: float = math.inf
+    anew: float = math.inf
+    look: float = math.inf
     active: list[ChainJob] = field(default_factory=list)
     rates: dict[ChainJob, list[float]] = field(default_factory=dict)
 
@@ -195,11 +206,15 @@ class _Run:
         coming = [job.valid for job in self.jobs if not job.done and job.left is None]
         coming += [at for job in self.jobs for at in job.unseen_empty]
         coming += [job.next_end(self.wakes_on_flows) for job in self.active]
-        return max(self.now, min(_observed(min(coming), self.interval), self.due))
+        return max(self.now, min(_observed(min(coming), self.interval), self.due, self.anew,
+                                 self.look))
 
     def change(self, at: float, link: int, capacity: float) -> None:
         """Change a capacity, observed like other events, and reduce rates that are too high."""
-        self._send(at)
+        if self._send(at):
+            self.look = _observed(at, self.interval)
+            self.anew = self.look if self.wakes_on_flows else self.anew
+        lives = self.capacity[link] > 0 and capacity > 0
         self.capacity[link] = capacity
         sending = [job for job in self.active if any(job.left or ())]
         if sending:
@@ -207,11 +222,14 @@ class _Run:
                      for rate, left in zip(self.rates[job], job.left or (), strict=True) if left]
             problem = _problem_of(sending, self.capacity)
             self._put_in_force(sending, throttle(problem, np.array(given), self.in_step))
-        self.due = _observed(at, self.interval)
+            if link in problem.links:
+                at = _observed(at, self.interval)
+                self.due, self.anew = (at, self.anew) if lives else (self.due, at)
 
     def observe(self, now: float) -> None:
         """Observe what has happened; call the policy if it wakes on that."""
-        happened = now >= self.due
+        happened = now >= self.anew
+        self.look = math.inf
         happened |= self._send(now) > 0 and self.wakes_on_flows
         for job in self.active:
             if not any(job.left or ()):
@@ -220,8 +238,10 @@ class _Run:
         for job in self.jobs:
             happened |= _admit(job, now, self.interval)
         self.active = [job for job in self.jobs if job.left is not None]
-        if happened:
-            self.due = math.inf
+        for job in self.active if happened else ():
+            job.count()
+        if happened or now >= self.due:
+            self.due = self.anew = math.inf
             if self.active:
                 self._decide()
 
@@ -230,9 +250,9 @@ class _Run:
         rates = np.array(list(self.policy(self.active, problem)))
         self._put_in_force(self.active, rates)
         if self.again is not None:
-            self.due = _observed(self.now + self.again(self.active, problem, rates), self.interval)
-            if self.due <= self.now:
-                self.due = max(self.now + self.interval, math.nextafter(self.now, math.inf))
+            self.anew = _observed(self.now + self.again(self.active, problem, rates), self.interval)
+            if self.anew <= self.now:
+                self.anew = max(self.now + self.interval, math.nextafter(self.now, math.inf))
 
     def _send(self, until: float) -> int:
         """Send until an instant; return the number of flows that ended."""

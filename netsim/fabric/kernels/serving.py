@@ -280,7 +280,7 @@ def _madd(served, group):
             gamma = max(gamma, load[s] / left[link[s]])
     if gamma == 0.0:
         return
-    group.gamma = gamma
+    group.gamma = group.whole = gamma
     group.speed = group.left / gamma
     for s in range(group.slot, group.slot + group.slots):
         if slots[s].open > 0:
@@ -319,7 +319,12 @@ def _set_pace(served, group):
 
 @in_place
 def _set_rates(served, group):
-    """Give the flows of a group the sum of their rates from MADD and the fillings."""
+    """Give the flows of a group the sum of their rates from MADD and the fillings.
+
+    Of x bytes, a flow sends x/whole per second by MADD, and f by the fillings. After t seconds,
+    left = x - (x/whole + f) t and gamma = whole - t, so its rate is left/gamma + f whole/gamma.
+    """
+    times = group.whole / group.gamma if group.gamma > 0.0 else 1.0
     held, rest, state = served.held, served.rest, served.state[0]
     for r in range(group.run, group.run + group.runs):
         run = served.runs[r]
@@ -339,24 +344,24 @@ def _set_rates(served, group):
         else:
             rates[:] = 0.0
         if holds:
-            _add_levels(rates, lefts, paths, held.full_at, run.slot)
+            _add_levels(rates, lefts, paths, held.full_at, run.slot, 1.0)
         if gets and state.backfill == MAXMIN:
-            _add_levels(rates, lefts, paths, rest.full_at, run.slot)
+            _add_levels(rates, lefts, paths, rest.full_at, run.slot, times)
 
 
 @in_place
-def _add_levels(rates, lefts, paths, level, slot):
-    """Add the lowest level on each flow's path to its rate."""
+def _add_levels(rates, lefts, paths, level, slot, times):
+    """Add the lowest level on each flow's path to its rate, so many times."""
     if paths.shape[1] == 2:
         last = level[slot]
         for i in range(len(rates)):
-            rates[i] += min(last, level[paths[i, 0]]) if lefts[i] > 0.0 else 0.0
+            rates[i] += times * min(last, level[paths[i, 0]]) if lefts[i] > 0.0 else 0.0
         return
     for i in range(len(rates)):
         lowest = np.inf
         for h in range(paths.shape[1]):
             lowest = min(lowest, level[paths[i, h]])
-        rates[i] += lowest if lefts[i] > 0.0 else 0.0
+        rates[i] += times * lowest if lefts[i] > 0.0 else 0.0
 
 
 @inlined

@@ -52,7 +52,7 @@ SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"
 #: - left, speed: the bytes that it has left, and how fast it sends; ``held``: how fast within its
 #:   queue's share
 #: - limit: it must stop when this few bytes are left; ``reached``: if it stands still, so few count
-#: - gamma: the seconds that it has left by MADD; 0 without MADD
+#: - gamma, whole: the seconds that it has left by MADD, now and when that was decided; 0 without
 #: - thinner: whether a flow has ended since it got its queue's share; ``anew``: whether it got that
 #:   again in the last step; ``gains``: whether it gets some of the rest
 #: - held_top, top: the highest levels within its queue's share, and of the rest
@@ -61,9 +61,10 @@ SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"
 GROUP = np.dtype([("flow", "i8"), ("flows", "i8"), ("slot", "i8"), ("slots", "i8"),
                   ("run", "i8"), ("runs", "i8"), ("paired", "i8"), ("left", "f8"),
                   ("speed", "f8"), ("held", "f8"), ("limit", "f8"), ("reached", "f8"),
-                  ("gamma", "f8"), ("row", "i8"), ("thinner", "i4"), ("anew", "i4"),
-                  ("gains", "i4"), ("held_top", "f8"), ("top", "f8"), ("clock", "f8"),
-                  ("steps", "i4"), ("shares", "i4"), ("renewed", "i4")], align=True)
+                  ("gamma", "f8"), ("whole", "f8"), ("row", "i8"), ("thinner", "i4"),
+                  ("anew", "i4"), ("gains", "i4"), ("held_top", "f8"), ("top", "f8"),
+                  ("clock", "f8"), ("steps", "i4"), ("shares", "i4"),
+                  ("renewed", "i4")], align=True)
 
 #: Flows ``first`` to ``stop`` that follow one another in a coflow's list and have the same last
 #: ``slot``.
