@@ -17,9 +17,9 @@ import numpy as np
 from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain
 
-__all__ = ["LARGEST", "MOST_ID", "Node", "check_name", "check_options", "check_path",
-           "check_sequence", "check_whole", "is_number", "is_whole", "node_name", "parents_first",
-           "refuse_twice"]
+__all__ = ["LARGEST", "MOST_ID", "Node", "check_collection", "check_name", "check_options",
+           "check_path", "check_sequence", "check_whole", "is_number", "is_whole", "node_name",
+           "parents_first", "refuse_set", "refuse_twice"]
 
 #: A host or a switch: by number or name, or as a tuple, as nodes of networkx graphs may be.
 Node = str | int | tuple[Any, ...]
@@ -95,16 +95,35 @@ def check_path(value: Any, what: str) -> None:
         raise InputError(f"{what} must be a name or a path, not {reprlib.repr(value)}")
 
 
+def refuse_set(values: Any, what: str) -> None:
+    """Refuse a set where order means something: it differs from one run of Python to the next.
+
+    Raises
+    ------
+    InputError
+        If the value is a set; the message says what to give instead.
+    """
+    if isinstance(values, set | frozenset):
+        raise InputError(f"{what} must not be a set, {reprlib.repr(values)}: a set has no order; "
+                         "give a list, such as sorted(...)")
+
+
 def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:
-    """Check that a value is a list of items of one type, and return it as a tuple.
+    """Check that a value is a list of items of one type, in order, and return it as a tuple.
 
     NumPy's numbers are converted to Python's.
 
     Raises
     ------
     InputError
-        If the value is not a list, or holds an item of another type.
+        If the value is not a list, is a set, or holds an item of another type.
     """
+    refuse_set(values, what)
+    return check_collection(values, kind, what, of)
+
+
+def check_collection(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:
+    """As `check_sequence`, but where order means nothing: sets are taken, and sorted."""
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}")
     try:
@@ -114,7 +133,7 @@ def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> t
     if not all(issubclass(each, kind) for each in set(map(type, items))):
         wrong = next(item for item in items if not isinstance(item, kind))
         raise InputError(f"{what} must be a list of {of}, but holds {reprlib.repr(wrong)}")
-    return items
+    return tuple(sorted(items)) if isinstance(values, set | frozenset) else items
 
 
 def refuse_twice(ids: Iterable[int], what: str) -> None:

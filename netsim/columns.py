@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import brief
-from netsim.checks import LARGEST, MOST_ID, check_whole, is_number, is_whole, node_name
+from netsim.checks import (
+    LARGEST,
+    MOST_ID,
+    check_whole,
+    is_number,
+    is_whole,
+    node_name,
+    refuse_set,
+)
 from netsim.errors import InputError
 from netsim.forking import same
 from netsim.plain import known_names, plain
@@ -135,6 +143,7 @@ class Flows:
         InputError
             If the flows are not such tuples.
         """
+        refuse_set(flows, "flows")
         try:
             rows = list(flows)
             src, dst, nbytes = zip(*rows, strict=True) if rows else ((), (), ())

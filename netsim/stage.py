@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.brief import brief
-from netsim.checks import MOST_ID, check_name, check_sequence, check_whole, refuse_twice
+from netsim.checks import MOST_ID, check_collection, check_name, check_whole, refuse_twice
 from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.forking import same
@@ -107,10 +107,10 @@ class Stage:
         if coflow_id is not None:
             check_whole(coflow_id, f"{owner}: coflow_id", most=MOST_ID)
         values = {"name": name, "flows": flows,
-                  "after": check_sequence(after, str, f"{owner}: after", "names"),
+                  "after": check_collection(after, str, f"{owner}: after", "names"),
                   "compute_s": parse_seconds(compute_s, f"{owner}: compute_s"),
-                  "finishes_before": check_sequence(finishes_before, str,
-                                               f"{owner}: finishes_before", "names"),
+                  "finishes_before": check_collection(finishes_before, str,
+                                                      f"{owner}: finishes_before", "names"),
                   "release_s": parse_seconds(release_s, f"{owner}: release_s"),
                   "weight": weight, "coflow_id": coflow_id,
                   "deadline_s": None if deadline_s is None else parse_seconds(
@@ -119,8 +119,8 @@ class Stage:
                   "overhead_s": None if overhead_s is None else parse_seconds(
                       overhead_s, f"{owner}: overhead_s"),
                   "ranks": _ranks(ranks, f"{owner}: ranks"), "stream": stream,
-                  "after_previous": check_sequence(after_previous, str,
-                                                   f"{owner}: after_previous", "names")}
+                  "after_previous": check_collection(after_previous, str,
+                                                     f"{owner}: after_previous", "names")}
         check_name(stream, f"{owner}: stream")
         if intra_server and flows is not None:
             raise InputError(f"{owner}: a stage inside servers cannot have flows")
@@ -150,7 +150,7 @@ class Stage:
 
 def _ranks(given: Iterable[int], what: str) -> tuple[int, ...]:
     """Check the ranks of a stage."""
-    ranks = check_sequence(given, int | np.integer, what, "whole numbers")
+    ranks = check_collection(given, int | np.integer, what, "whole numbers")
     for rank in ranks:
         check_whole(plain(rank), what, most=MOST_ID)
     refuse_twice(list(ranks), f"{what} has twice the rank")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from netsim.checks import check_sequence, check_whole, is_whole
+from netsim.checks import check_sequence, check_whole, is_whole, refuse_set
 from netsim.collectives import direct, hierarchical, recursive, rings, trees
 from netsim.collectives.messages import Round, Schedule
 from netsim.collectives.msccl import is_program, program_for
@@ -296,6 +296,7 @@ def frozen_pairs(pairs: Any, what: str) -> tuple[tuple[int, int], ...]:
     InputError
         If the argument is not a list of pairs of whole numbers, or is empty.
     """
+    refuse_set(pairs, what)
     try:
         found = tuple((src, dst) for src, dst in pairs)
     except (TypeError, ValueError):

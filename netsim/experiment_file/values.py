@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from netsim.checks import check_whole
+from netsim.checks import check_whole, refuse_set
 from netsim.errors import InputError
 from netsim.jobs.stragglers import check_factor
 from netsim.plain import plain
@@ -69,6 +69,7 @@ def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
     InputError
         If there are none, one is not a whole number of at least 0, or two are the same.
     """
+    refuse_set(given, "seeds")
     given = plain(given)
     if isinstance(given, int):
         if not 1 <= given <= _MOST_SEEDS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.checks import refuse_set
 from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric.kernels import serving_parts as kinds
 
@@ -63,6 +64,7 @@ class PriorityService:
                                   'primary="queues", '
                                   "and only then")
         self.primary, self.backfill, self.by_size = primary, backfill, by_size
+        refuse_set(order, "order")
         self.order = np.ascontiguousarray(order, dtype=np.int64)
         count = len(self.order)
         self.queue = _ints(queue, count)

@@ -9,7 +9,7 @@ from typing import Any
 
 import networkx as nx
 
-from netsim.checks import check_whole, is_number
+from netsim.checks import check_whole, is_number, refuse_set
 from netsim.collectives import GENERATIONS
 from netsim.errors import InputError, UnknownNameError
 from netsim.limits import check_limit
@@ -369,6 +369,7 @@ def torus(shape: Sequence[int], capacity: Quantity = "10Gbps", *, routing: str =
     >>> torus([4, 4, 4])
     <GraphTopology 'torus': 64 hosts, 384 links>
     """
+    refuse_set(shape, "shape")
     if isinstance(shape, str) or not isinstance(shape, Sequence) or not len(shape):
         raise InputError(f"shape must be a list of whole numbers, not {shape!r}")
     for length in shape:
@@ -437,6 +438,7 @@ def edge_cloud(sites: int, hosts_per_site: int, lan: Quantity = "1Gbps",
 def _per_host(value: Quantity | Sequence[Quantity], hosts: int, what: str) -> list[float]:
     if isinstance(value, str) or not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
         return [parse_rate(value, what, strict=True)] * hosts  # type: ignore[arg-type]
+    refuse_set(value, what)
     values = list(value)
     if len(values) != hosts:
         raise InputError(f"{what}: {hosts} hosts need {hosts} values, not {len(values)}")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_sequence
+from netsim.checks import check_sequence, refuse_set
 from netsim.errors import InputError
 from netsim.network.routing import Hashes, Ints, expand
 
@@ -140,6 +140,7 @@ def _is_node(given: Any, number: Mapping[Node, int]) -> bool:
 
 
 def _check_path(path: Any) -> Path:
+    refuse_set(path, "a path in paths")
     if not isinstance(path, list | tuple):
         raise InputError(f"a path must be a list of nodes, not {path!r}")
     return path

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import MOST_ROWS, shown
-from netsim.checks import Node, check_name, check_whole, is_whole, node_name
+from netsim.checks import Node, check_name, check_whole, is_whole, node_name, refuse_set
 from netsim.errors import InputError, UnknownNameError, did_you_mean
 from netsim.network.gpu_servers import GpuServers
 from netsim.network.wire import Wire
@@ -239,6 +239,7 @@ class Topology:
 
     def host_numbers(self, hosts: Iterable[Node]) -> NDArray[np.int64]:
         """Return the numbers of some hosts given by name or number; see `host`."""
+        refuse_set(hosts, "hosts")
         return np.array([self.host(each) for each in hosts], np.int64)
 
     @cached_property

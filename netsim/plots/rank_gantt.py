@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from netsim.checks import check_sequence
+from netsim.checks import check_collection
 from netsim.errors import InputError
 from netsim.plots.gantt import HATCHES, IDLE, ROW, merge_close
 from netsim.plots.style import (
@@ -116,7 +116,7 @@ def _kind(stage: str) -> str:
 def _chosen(rows: list[tuple[int, int]], ranks: Sequence[int] | None) -> list[tuple[int, int]]:
     """Return the rows to draw, each a job and a rank."""
     if ranks is not None:
-        wanted = set(check_sequence(ranks, int | np.integer, "ranks", "whole numbers"))
+        wanted = set(check_collection(ranks, int | np.integer, "ranks", "whole numbers"))
         return [row for row in rows if row[1] in wanted]
     if len(rows) <= _ROWS:
         return rows

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_sequence
+from netsim.checks import check_collection
 from netsim.errors import UnknownNameError
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.loop import AT_DECISIONS, AT_ENDS, NEVER
@@ -58,7 +58,7 @@ class LinkRecorder:
 
     def __init__(self, record: Sequence[str], network: Topology,
                  beside: Sequence[str] = (), on_wire: bool = False) -> None:
-        for name in check_sequence(record, str, "record", "names"):
+        for name in check_collection(record, str, "record", "names"):
             if name not in RECORDS:
                 raise UnknownNameError("record", name, RECORDS)
         dtypes = WITH_WIRE if on_wire or not network.wire.ideal else DTYPES

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.checks import LARGEST, is_number
+from netsim.checks import LARGEST, is_number, refuse_set
 from netsim.cluster.context import RunContext
 from netsim.engine.estimates import expected_times
 from netsim.engine.view import ClusterView
@@ -134,6 +134,7 @@ def _service(view: ClusterView, jobs: Any, service: str) -> Any:
 
 def _ascending(given: Any) -> tuple[float, ...]:
     """Return thresholds in GPU-seconds, after checking them."""
+    refuse_set(given, "thresholds")
     if isinstance(given, str | int | float):
         listed: tuple[Any, ...] = (given,)
     else:

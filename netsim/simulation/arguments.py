@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.allocators import make_allocator
-from netsim.checks import Node, check_sequence, check_whole
+from netsim.checks import Node, check_collection, check_whole
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
@@ -164,7 +164,7 @@ def _on_cluster(cluster: Cluster, workload: Workload, args: Arguments) -> Callab
 
 def _check_record(record: Sequence[str], known: Sequence[str]) -> None:
     """Check that all names of tables are known for the target."""
-    for name in check_sequence(record, str, "record", "names"):
+    for name in check_collection(record, str, "record", "names"):
         if name not in known:
             raise UnknownNameError("record", name, known)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import Node, check_whole
+from netsim.checks import Node, check_whole, refuse_set
 from netsim.collectives import algorithms_of, bandwidths
 from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
@@ -165,6 +165,7 @@ def sizes_between(first: Quantity, last: Quantity, factor: float = 2.0) -> list[
 
 def _places(network: Topology, ranks: int, hosts: Sequence[Node] | None) -> list[int]:
     if hosts is not None:
+        refuse_set(hosts, "hosts")
         if len(hosts) < ranks:
             raise InputError(f"{ranks:,} ranks need as many hosts, not {len(hosts):,}")
         return network.host_numbers(hosts[:ranks]).tolist()
@@ -188,4 +189,5 @@ def _sizes(pattern: Collective, given: Iterable[Quantity] | Quantity | None) -> 
         return sizes_between("8B", "1GiB")
     if isinstance(given, str) or not isinstance(given, Iterable):
         given = [given]
+    refuse_set(given, "sizes")
     return [parse_bytes(size, "size of the collective") for size in given]

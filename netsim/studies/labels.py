@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.checks import refuse_set
 from netsim.errors import InputError, NetsimError, UnknownNameError
 from netsim.fabric.allocator import Allocator
 from netsim.plugins import labelled, parse_named, parse_policy
@@ -167,6 +168,7 @@ def policies_by_label(policies: Any, kind: str) -> dict[str, Any]:
     InputError
         If there are no policies, two have the same label, or a value is not a policy.
     """
+    refuse_set(policies, f"{kind}s")
     if isinstance(policies, str) or not isinstance(policies, Sequence | Mapping):
         raise InputError(f"{kind}s must be a list or a mapping, not {policies!r}")
     found = by_label(kind, policies, partial(policy_label, kind))

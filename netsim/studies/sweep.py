@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from netsim.checks import check_whole
+from netsim.checks import check_sequence, check_whole, refuse_set
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import DaskError, InputError, SpecError, UnknownNameError
@@ -185,6 +185,7 @@ def _varied(name: str, value: Any) -> Mapping[Any, Any] | Range | None:
         return None
     if _is_table(name, value) if isinstance(value, Mapping) else name in _LISTS:
         return None
+    refuse_set(value, name)
     values = value if isinstance(value, Mapping) else plain(list(value))
     if name == "workload" and all(isinstance(each, JobSpec | EdgeJob) for each in values) and (
             not isinstance(value, Mapping)):
@@ -319,7 +320,8 @@ def prepare(experiment: Experiment | str | Path | Draft,
     if vary is not None:
         drawn = any(isinstance(values, Range) for values in vary.values())
         table = table | {"points": table.get("points") if drawn else None, "vary": {
-            _spelled(key): values if isinstance(values, Range) else plain(list(values))
+            _spelled(key): values if isinstance(values, Range) else list(check_sequence(
+                values, object, key, "values"))
             for key, values in vary.items()}}
     if points is not None:
         table = table | {"points": points}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from netsim.checks import check_sequence
+from netsim.checks import check_collection
 from netsim.errors import InputError, UnknownNameError
 
 __all__ = ["BrokenPromise", "Promise", "Trial", "chosen", "hunt", "hunt_accepted",
@@ -77,7 +77,7 @@ def chosen(promises: Promises[T], names: Iterable[str] | None) -> Promises[T]:
     """
     if names is None:
         return promises
-    given = check_sequence(names, str, "promises", "names")
+    given = check_collection(names, str, "promises", "names")
     for name in given:
         if name not in promises:
             raise UnknownNameError("promise", name, promises)

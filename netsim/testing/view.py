@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 
+from netsim.checks import refuse_set
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Information
 from netsim.fabric.flow_table import FlowTable
@@ -96,6 +97,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     """
     if information not in get_args(Information):
         raise UnknownNameError("information", information, get_args(Information))
+    refuse_set(coflows, "coflows")
     count = len(coflows)
     owner = [int(job) for job in _given("jobs", range(count) if jobs is None else jobs, count)]
     valid = _given("valid_s", valid_s, count)
@@ -124,6 +126,7 @@ def _given(name: str, values: Sequence | None, count: int, default: float = 0.0)
     """Return an argument with a value per coflow, or its default, after checking its length."""
     if values is None:
         return [default] * count
+    refuse_set(values, name)
     if len(values) != count:
         raise InputError(f"{name} has {len(values)} values for {count} coflows")
     return values

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_sequence
+from netsim.checks import check_sequence, refuse_set
 from netsim.collectives import (
     Choice,
     NcclCosts,
@@ -375,6 +375,7 @@ class AllToAll(Collective):
 def _parsed(matrix: Any) -> tuple[tuple[float, ...], ...]:
     """Check that a matrix is square, and parse its sizes."""
     what = "all-to-all: matrix"
+    refuse_set(matrix, what)
     try:
         rows = [tuple(row) for row in matrix]
     except TypeError:
