@@ -3,12 +3,14 @@
 import datetime
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 
 import netsim
 from netsim.errors import InputError, NetsimError, TraceError, UnknownNameError
 from netsim.experiment_file.load import load_experiment
+from netsim.testing import make_view
 
 #: As a TOML file has them.
 VALUES = ["[1]", '["json"]', "{a = 1}", "3", "1.5", "true", "2020-01-01", '""', '"a\\u001bb"']
@@ -22,6 +24,71 @@ FILES = {
     "edge-jobs": (netsim.read_edge_jobs, 'format = "edge-jobs"\nname = "n"\njobs = 2\n'),
     "workload": (netsim.read_workload, 'format = "json"\nfile = "i.json"\nname = "n"\n'),
 }
+
+
+def graph():
+    made = nx.DiGraph()
+    made.add_edge("a", "b", capacity=1e6)
+    made.add_edge("b", "a", capacity=1e6)
+    return made
+
+
+NET, JOBS = netsim.big_switch(4, 1e6), [netsim.JobSpec(0, hosts=[0, 1], stages=[
+    netsim.Stage("s", [(0, 1, 1e6)])])]
+
+#: Calls that take a list in order, by the argument that is a set here.
+SETS = {
+    "hosts": [
+        lambda: netsim.JobSpec(0, hosts={"x", "y"}, stages=[netsim.Stage("s", [(0, 1, 1.0)])]),
+        lambda: netsim.JobSpec(0, hosts=frozenset({3, 1}), ranks=2, pattern="ring-all-reduce",
+                               nbytes=1.0),
+        lambda: netsim.from_networkx(graph(), hosts={"a", "b"}),
+        lambda: netsim.llm_job("llama-7b", pp=2, hosts={0, 1}),
+        lambda: netsim.read_workload(format="llm", model="llama-7b", pp=2, hosts={0, 1}),
+        lambda: netsim.collective_times("all-reduce", NET, "1MB", ranks=2, hosts={0, 1}),
+        lambda: NET.host_numbers({0, 1})],
+    "paths": [
+        lambda: netsim.from_networkx(graph(), hosts=["a", "b"], paths={("a", "b"), ("b", "a")}),
+        lambda: netsim.from_networkx(graph(), hosts=["a", "b"],
+                                     paths={("a", "b"): {("a", "b")}})],
+    "stages": [lambda: netsim.JobSpec(0, hosts=[0, 1], stages={netsim.Stage("s", [(0, 1, 1.0)])})],
+    "jobs": [lambda: netsim.Workload(set(JOBS))],
+    "flows": [lambda: netsim.Stage("s", {(0, 1, 1.0), (1, 0, 2.0)})],
+    "allocator": [lambda: netsim.sweep(NET, JOBS, allocator={"sebf", "fifo"})],
+    "allocators": [lambda: netsim.compare(NET, JOBS, {"sebf", "fifo"})],
+    "observe_interval": [lambda: netsim.sweep(NET, JOBS, observe_interval={0.0, 1.0})],
+    "seeds": [lambda: netsim.sweep(NET, JOBS, seed={1, 2})],
+    "thresholds": [lambda: netsim.make_allocator({"name": "aalo", "thresholds": {1e6, 2e6}})],
+    "weights": [lambda: netsim.make_allocator({"name": "aalo", "queues": 2, "weights": {2, 1}})],
+    "order": [lambda: netsim.PriorityService({1, 0})],
+    "ingress capacity": [lambda: netsim.big_switch(2, ingress={1e6, 2e6})],
+    "shape": [lambda: netsim.torus({2, 3})],
+    "sizes": [lambda: netsim.collective_times("all-reduce", NET, {"1MB", "2MB"})],
+    "events": [lambda: netsim.simulate(NET, JOBS, events={
+        netsim.FaultEvent(1, link=0, capacity=1e6)})],
+    "coflows": [lambda: make_view(NET, {((0, 1, 1.0),), ((1, 2, 1.0),)})],
+}
+
+
+@pytest.mark.parametrize(("what", "call"), [
+    (what, call) for what, calls in SETS.items() for call in calls])
+def test_sets_where_order_means_something(what, call):
+    """They have another order in each run of Python, and so would the results."""
+    with pytest.raises(InputError, match=f"{what} must not be a set, .*: a set has no order; give "
+                                         r"a list, such as sorted\(\.\.\.\)"):
+        call()
+
+
+def test_sets_where_order_means_nothing():
+    assert netsim.simulate(NET, JOBS, record={"flows", "links"}).flows is not None
+    stage = netsim.Stage("z", [(0, 1, 1.0)], after={"x", "a"}, ranks=frozenset({1, 0}))
+    assert (stage.after, stage.ranks) == (("a", "x"), (0, 1))
+
+
+def test_sets_in_files(tmp_path):
+    nx.write_gml(graph(), tmp_path / "g.gml")
+    with pytest.raises(InputError, match="hosts must not be a set"):
+        netsim.read_network(tmp_path / "g.gml", hosts={"a", "b"})
 
 
 def set_to(text, key, value):

@@ -98,7 +98,8 @@ class DCLAS(Allocator):
     observe : quantity or "coflow"
         When coflows are moved to other queues. 0: at the exact instants at which they pass
         thresholds. An interval: at its multiples. ``"coflow"``: only when coflows become valid or
-        complete. These two events themselves always take effect at once.
+        complete, and not when capacities change. These two events themselves always take effect at
+        once.
     sharing : {"maxmin", "equal"}
         How the flows of a coflow share its bandwidth: max-min fairly; or equally, as in CoflowSim,
         which splits the bandwidth on each link in one pass, and leaves what a flow cannot use to

@@ -43,9 +43,10 @@ _LEFTOVER = ("greedy", "maxmin", "none")
 class Event(enum.IntFlag):
     """What can happen between two decisions.
 
-    ``CAPACITY`` is a change of a link's capacity; it also covers flows that are rerouted, and
-    coflows that are lost with their host. ``JOB`` means that a job begins or ends; only allocators
-    with `Allocator.sees_running` are told.
+    ``CAPACITY`` is a change of the capacity of a link that an unfinished flow crosses; it also
+    covers flows that are rerouted, and coflows that are lost with their host. If the link has
+    failed or been repaired, or flows are rerouted, ``REVISIT`` is set, too. ``JOB`` means that a
+    job begins or ends; only allocators with `Allocator.sees_running` are told.
     ``ANY`` covers all events of coflows and links.
     """
 

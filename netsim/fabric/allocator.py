@@ -32,8 +32,10 @@ class Allocator:
     information : {"clairvoyant", "agnostic", "job-clairvoyant"}
         What the policy may see, see `Information`. Reading anything else is an `InputError`.
     wakes_on : Event
-        The events on which the policy is asked. It is also asked after each capacity change, and at
-        the times that its allocations request (`revisit_at`).
+        The events on which the policy is asked. It is also asked when a link that flows use fails
+        or is repaired, and at the times that its allocations request (`revisit_at`). When the
+        capacity of such a link changes otherwise, it is asked only if its last answer was rates or
+        shares: an order, a service and weights stand, and the fabric sets the rates that follow.
     scale_free : bool
         Whether rates scale with the unit of bytes; False for a policy with absolute sizes, such as
         thresholds of queues. `netsim.testing.check_allocator` tests this claim, and those of the

@@ -104,7 +104,9 @@ def compiled(function: Callable[..., None] | None = None, *,
         `reads` says. The fabric itself always knows sizes, even when it serves the order of an
         agnostic policy. An agnostic policy cannot give shares or flows, which follow from sizes.
     wakes_on : {"coflow", "flow"} or Event
-        When the function is called. ``"coflow"``: when coflows come or end, or capacities change.
+        When the function is called. ``"coflow"``: when coflows come or end, or a link that
+        they use fails or is repaired. If its capacity only changes, what the function saw, and so
+        what it said, stands; only shares are asked for again.
         ``"flow"``: also when flows end. This makes no difference with `leftover`, with queues or
         with flows: the fabric then sets rates again at each end of a flow, without a call.
     reads : collection of str, optional

@@ -157,39 +157,6 @@ def test_a_policy_of_ones_own_is_not_asked_for_another_order():
 # --- ties ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("work", ["none", "uniform", "backfill", "per_flow"])
-def test_parrots_coflows_that_have_equally_much_left(work):
-    """Job 7 sends "a" of 0.3 MB and "b" of 1 MB over one link of 1 MB/s; "b", the larger, is first.
-
-    At 0.7 s, when job 9 begins elsewhere, both have 0.3 MB left up to rounding: a tie, and "a" is
-    the earlier one in the job. It ends at 1 s.
-    """
-    both = [Stage("a", [(0, 1, 3e5)]), Stage("b", [(0, 1, 1e6)])]
-    jobs = [JobSpec(7, hosts=range(4), stages=both),
-            JobSpec(9, arrival_s=0.7, hosts=range(4), stages=[Stage("c", [(2, 3, 2e6)])])]
-    for each in ways({"name": "parrot", "work_conservation": work}):
-        done = netsim.simulate(netsim.big_switch(4, 1e6), jobs, allocator=each).coflows
-        at = dict(zip(done["stage"], done["finish_s"], strict=True))
-        assert at["a"] == pytest.approx(1.0, rel=1e-9)
-        assert at["b"] > 1.2
-
-
-@pytest.mark.parametrize("work", ["backfill", "per_flow"])
-def test_parrots_coflows_that_are_equally_late(work):
-    """Those of 0.1 + 0.2 s and of 0.3 s become valid at once: the larger, of 2 MB, ends at 2.3 s.
-
-    By the digits, the smaller one would be later, and first.
-    """
-    late = [Stage("x", None, compute_s=0.1),
-            Stage("small", [(0, 1, 1e6)], compute_s=0.2, after=["x"]),
-            Stage("large", [(0, 1, 2e6)], compute_s=0.3)]
-    jobs = [JobSpec(1, hosts=range(4), stages=late)]
-    for each in ways({"name": "parrot", "work_conservation": work}):
-        done = netsim.simulate(netsim.big_switch(4, 1e6), jobs, allocator=each).coflows
-        at = dict(zip(done["stage"], done["finish_s"], strict=True))
-        assert (at["large"], at["small"]) == (pytest.approx(2.3), pytest.approx(3.3))
-
-
 @pytest.mark.parametrize("policy", ["fifo", "scf", "lcf", "lcf:key=remaining", "ncf", "sebf",
                                     "sebf:key=original", "sebf:decisions=coflow", "edf", "srtf"])
 def test_ties_of_coflows_that_arrive_at_once(policy):
