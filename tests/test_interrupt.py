@@ -90,9 +90,15 @@ OTHERS = [name for name in ALLOCATORS if name not in KINDS
           and name not in ("edf", "varys-deadline", "reserved", "ring-contention")]
 
 
+def hears_ctrl_c():
+    """In a new process: do not ignore Ctrl-C, as what is started in the background does."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def process(script, *words, **environment):
     return subprocess.Popen([sys.executable, "-c", script, *words], stdout=subprocess.PIPE,
-                            text=True, env={**os.environ, **environment})
+                            text=True, env={**os.environ, **environment},
+                            preexec_fn=hears_ctrl_c)
 
 
 @pytest.mark.parametrize("name", [
@@ -144,7 +150,8 @@ def test_a_command_on_a_terminal(name, tmp_path):
     here, there = pty.openpty()
     running = subprocess.Popen(
         [sys.executable, "-m", "netsim", "run", "e.toml", "--out", "out"], cwd=tmp_path,
-        stdin=there, stdout=there, stderr=there, env={**os.environ, "TERM": "xterm"})
+        stdin=there, stdout=there, stderr=there, env={**os.environ, "TERM": "xterm"},
+        preexec_fn=hears_ctrl_c)
     os.close(there)
     shown = ""
     while "\x1b[?25l" not in shown:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from netsim.errors import AllocationError
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocation_checker import AllocationChecker
@@ -70,15 +72,17 @@ class Policy:
     def stands(self, happened: int) -> bool:
         """Whether what the policy has said last holds: only capacities have changed.
 
-        Rates, and shares of a policy in Python, which may exceed these capacities, do not hold.
+        Rates, and shares of a policy in Python, which may exceed these capacities, do not hold. Nor
+        do weights of flows, some of which may have ended since.
         """
         asks = _AFRESH | int(self.allocator.wakes_on) & Event.FLOW_DONE
         if happened & asks or not happened & Event.CAPACITY:
             return False
         if self.in_loop is not None:
             return self.in_loop.rule.gives != "shares"
-        return (self.answer is not None and self.answer.rates is None
-                and self.answer.shares is None)
+        answer = self.answer
+        return (answer is not None and answer.rates is None and answer.shares is None
+                and np.ndim(0 if answer.weights is None else answer.weights) == 0)
 
     def ask(self, now: float, happened: int) -> Allocation:
         """Return the allocator's answer, after checking its form."""

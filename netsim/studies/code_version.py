@@ -35,12 +35,13 @@ __all__ = ["RESULT_DATA", "RESULT_PARTS", "code_version", "digest_of_files", "di
 #: `tests/studies/test_code_version.py` holds this list against what a run imports.
 RESULT_PARTS = (
     "_version.py", "text.py", "errors.py", "plain.py", "reading.py", "xml_tree.py", "units.py",
-    "checks.py", "streams.py", "ties.py", "brief.py", "columns.py", "lazy.py", "forking.py",
-    "watching.py", "plugins.py", "compiled_kernel.py", "compiling.py", "atomic.py", "collectives",
-    "models", "operations.py", "programs.py", "stage.py", "history.py", "job.py", "workload.py",
-    "llm", "network", "results", "fabric", "allocators", "traces", "jobs", "predictors", "cluster",
-    "placements", "engine", "edge", "schedulers", "recording", "simulation", "experiment_file",
-    "studies/run.py", "studies/tasks.py")
+    "checks.py", "streams.py", "limits.py", "ties.py", "brief.py", "columns.py", "lazy.py",
+    "forking.py", "watching.py", "plugins.py", "kernel_cache.py", "compiled_kernel.py",
+    "compiling.py", "atomic.py", "collectives", "models", "operations.py", "programs.py",
+    "stage.py", "history.py", "job.py", "workload.py", "llm", "network", "results", "fabric",
+    "allocators", "traces", "jobs", "predictors", "cluster", "placements", "engine", "edge",
+    "schedulers", "recording", "simulation", "experiment_file", "studies/run.py",
+    "studies/tasks.py")
 
 #: TOML files with numbers that results depend on.
 RESULT_DATA = ("models/catalogue.toml", "llm/catalogue.toml", "network/profiles.toml")

@@ -217,7 +217,7 @@ def test_jobs_that_are_no_rings_and_networks_that_are_no_clusters():
     cluster, jobs = crowded()
     other = JobSpec(0, pattern="all-to-all", ranks=2, nbytes=1e6)
     with pytest.raises(InputError, match="job 0 is no ring: it has the pattern 'all-to-all'"):
-        netsim.simulate(cluster, [other])
+        netsim.simulate(cluster, [other], execution="rar-contention")
     with pytest.raises(InputError, match="scheduler: for jobs on a cluster or an edge-cloud; on "):
         netsim.simulate("big-switch-128-10g", jobs, scheduler="fifo")
 
