@@ -201,9 +201,9 @@ def _csv(text: str, path: Path) -> pd.DataFrame:
     import pandas as pd
 
     _check_rows(text, path)
+    file = io.StringIO(text)
     try:
-        table = pd.read_csv(io.StringIO(text), sep=_delimiter(text), skipinitialspace=True,
-                            index_col=False)
+        table = pd.read_csv(file, sep=_delimiter(text), skipinitialspace=True, index_col=False)
         return table.rename(columns=str.strip)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise TraceProblemsError([Problem(None, f"{_NO_TABLE}: {str(error).strip()}")], path
