@@ -45,7 +45,7 @@ SETS = {
         lambda: netsim.from_networkx(graph(), hosts={"a", "b"}),
         lambda: netsim.llm_job("llama-7b", pp=2, hosts={0, 1}),
         lambda: netsim.read_workload(format="llm", model="llama-7b", pp=2, hosts={0, 1}),
-        lambda: netsim.collective_times("all-reduce", NET, "1MB", ranks=2, hosts={0, 1}),
+        lambda: netsim.collective_times("all-reduce", NET, 2, "1MB", hosts={0, 1}),
         lambda: NET.host_numbers({0, 1})],
     "paths": [
         lambda: netsim.from_networkx(graph(), hosts=["a", "b"], paths={("a", "b"), ("b", "a")}),
@@ -63,7 +63,7 @@ SETS = {
     "order": [lambda: netsim.PriorityService({1, 0})],
     "ingress capacity": [lambda: netsim.big_switch(2, ingress={1e6, 2e6})],
     "shape": [lambda: netsim.torus({2, 3})],
-    "sizes": [lambda: netsim.collective_times("all-reduce", NET, {"1MB", "2MB"})],
+    "sizes": [lambda: netsim.collective_times("all-reduce", NET, sizes={"1MB", "2MB"})],
     "events": [lambda: netsim.simulate(NET, JOBS, events={
         netsim.FaultEvent(1, link=0, capacity=1e6)})],
     "coflows": [lambda: make_view(NET, {((0, 1, 1.0),), ((1, 2, 1.0),)})],
