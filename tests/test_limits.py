@@ -144,16 +144,18 @@ def test_a_file_that_grows_a_thousandfold_is_refused_before_it_is_whole(written)
 
 
 def test_copies_are_counted_before_they_are_made(written):
-    """Each rank has 2 nodes: the event, and the delay before it."""
-    path = written(json.dumps({"traceEvents": [EVENT], "distributedInfo": {
-        "rank": 0, "world_size": 5}}), "t.json")
+    """Each rank has 2 nodes: the event, and the delay before it; with two files, all are made."""
+    paths = [written(json.dumps({"traceEvents": [EVENT], "distributedInfo": {
+        "rank": rank, "world_size": 5}}), f"{rank}.json") for rank in range(2)]
     for limits, said in (({"ranks": 4}, "world_size: 5 is above the limit of 4 ranks"),
                          ({"operations": 9}, "10 is above the limit of 9 operations")):
         with (pytest.warns(netsim.NetsimWarning, match="no launch"),
               pytest.raises(TraceError, match=said)):
-            netsim.read_workload(path, format="kineto", copies=True, limits=limits)
+            netsim.read_workload(paths[0], format="kineto", others=paths[1:], copies=True,
+                                 limits=limits)
     with pytest.warns(netsim.NetsimWarning, match="no launch"):
-        assert netsim.read_workload(path, format="kineto", copies=True)[0].ranks == 5
+        assert netsim.read_workload(paths[0], format="kineto", others=paths[1:],
+                                    copies=True)[0].ranks == 5
 
 
 def test_parquet_is_not_read_if_it_has_too_many_cells(tmp_path):

@@ -8,6 +8,9 @@ from heapq import heappush
 
 import simpy
 
+from netsim.errors import InputError, closed_by, interruption_of
+from netsim.fabric.allocator import Undecided
+
 __all__ = ["Alarm"]
 
 #: After everything else at its instant, so that one decision sees all of an instant's events.
@@ -19,6 +22,8 @@ class Alarm:
 
     A scheduled SimPy event cannot be cancelled. If it is later than a newly set time, an earlier
     event is scheduled as well; otherwise no event is added, so few are ever pending.
+
+    If what it rings for fails, it has been left in the middle of an instant, and is closed.
 
     Parameters
     ----------
@@ -32,6 +37,7 @@ class Alarm:
         self._ring = ring
         self._at = math.inf
         self._set: list[float] = []
+        self._closed = ""  # why
 
     @property
     def alone(self) -> bool:
@@ -60,4 +66,18 @@ class Alarm:
                 self._arm()
             return
         self._at = math.inf
-        self._ring()
+        self.check_open()
+        try:
+            self._ring()
+        except Undecided:
+            raise
+        except BaseException as error:
+            self._closed = closed_by("fabric", interruption_of(error) or error, self._env.now,
+                                     "Make a new environment, and a new fabric in it.")
+            self.set(self._env.now)  # whoever runs the environment again is told
+            raise
+
+    def check_open(self) -> None:
+        """Raise an error if another one has closed the fabric."""
+        if self._closed:
+            raise InputError(self._closed)

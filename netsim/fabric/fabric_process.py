@@ -11,7 +11,6 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netsim.errors import InputError, closed_by, interruption_of
 from netsim.fabric.active_coflows import ActiveCoflows
 from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation, Event
@@ -86,8 +85,8 @@ class FabricProcess:
         The coflows that were submitted and are not complete.
     stepwise : bool
         Whether to call `told`. It may be changed at any time, and changes no result.
-    closed : str
-        Why the fabric cannot go on; empty while it can.
+    check_open : callable
+        Raises an error if another one has left the fabric in the middle of an instant.
     """
 
     #: If `stepwise`, called at every arrival, start and completion of a coflow and every decision,
@@ -110,7 +109,7 @@ class FabricProcess:
         self._env, self._check = env, check
         self._grid = Grid(observe_interval, env)
         self._alarm = Alarm(env, self._on_alarm)
-        self.closed = ""
+        self.check_open = self._alarm.check_open
         self._take(allocator)
         self._arrived_by = -math.inf
         self._tell_completed, self._tell_ended = completed or ignore, ended or ignore
@@ -215,17 +214,9 @@ class FabricProcess:
                   total: int, due: float) -> None:
         """Send the coflows of a job one after the other, without a process that waits for them.
 
-        Parameters
-        ----------
-        job, total : int
-            The job, numbered by (arrival, id), and the number of its coflows.
-        demands : sequence of RoutedCoflow
-            What its coflows send, repeated in this order. Each must have bytes to send.
-        pauses : sequence of float
-            Seconds between the arrival of the previous coflow and the time the stage of each is
-            valid.
-        due : float
-            When the stage of the first coflow becomes valid.
+        There are `total` coflows, which repeat `demands`, each of which must have bytes to send.
+        The stage of the first is valid at `due`, in seconds, and that of each other one as many
+        seconds after the arrival of the one before as its entry of `pauses` says.
         """
         due += demands[0].overhead_s
         with self._loop.kept():
@@ -236,16 +227,7 @@ class FabricProcess:
 
     def run_graph(self, job: int, operations: OperationRows, demands: Sequence[RoutedCoflow],
                   iterations: int) -> None:
-        """Run the operations of a job from now on, without a process that waits for them.
-
-        Parameters
-        ----------
-        job, iterations : int
-            The job, numbered by (arrival, id), and how often to run its operations.
-        operations : OperationRows
-        demands : sequence of RoutedCoflow
-            What the operations send. Each must have bytes to send.
-        """
+        """Run the operations of a job from now on, without a process that waits for them."""
         with self._loop.kept():
             self.table.run_graph(job, demands, operations, iterations, self._env.now)
         if self.table.next_arrival <= self._env.now:
@@ -270,14 +252,7 @@ class FabricProcess:
 
     def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow], alone: Alone = (None, {})
                 ) -> None:
-        """Reroute coflows from now on, over the links of the given demands with the same flows.
-
-        Parameters
-        ----------
-        demands : mapping of CoflowEvent to RoutedCoflow
-        alone : (RoutedCoflow or None, mapping of int to sequence of RoutedCoflow)
-            Those of jobs without a process; see `netsim.fabric.routed_coflow.Alone`.
-        """
+        """Reroute coflows, and jobs without a process, with the same flows; see `Alone`."""
         self._move()
         self.in_flight.reroute(demands)
         if self.table.reroute_alone(*alone) or demands:
@@ -376,26 +351,8 @@ class FabricProcess:
         self._called = True
         self._alarm.set(self._grid.observed(at))
 
-    def check_open(self) -> None:
-        """Raise an error if another one has left the fabric in the middle of an instant."""
-        if self.closed:
-            raise InputError(self.closed)
-
     def _on_alarm(self) -> None:
-        """Do what is due; an error closes the fabric."""
-        self.check_open()
-        try:
-            self._do_what_is_due()
-        except Undecided:
-            raise
-        except BaseException as error:
-            self.closed = closed_by("fabric", interruption_of(error) or error, self._env.now,
-                                    "Make a new environment, and a new fabric in it.")
-            self._alarm.set(self._env.now)  # whoever runs the environment again is told
-            raise
-
-    def _do_what_is_due(self) -> None:
-        """Call `told`, resume the event loop, or process the events of now."""
+        """Do what is due: call `told`, resume the event loop, or process the events of now."""
         if self._tells_at <= self._env.now:
             self._tell()
         elif self._called:

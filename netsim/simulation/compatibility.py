@@ -58,14 +58,7 @@ __all__ = ["NEEDS", "ClusterRun", "EdgeRun", "Need", "Policies",
 class ClusterRun(NamedTuple):
     """Inputs of a run on a cluster that requirements are checked against.
 
-    Attributes
-    ----------
-    context : RunContext
-        The cluster, jobs and history of the run.
-    changes : sequence of Change
-        The fault events of the run.
-    placed : bool
-        Whether the user chose a placement.
+    `placed`: whether the user chose a placement.
     """
 
     context: RunContext
