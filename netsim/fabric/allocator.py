@@ -35,7 +35,8 @@ class Allocator:
         The events on which the policy is asked. It is also asked when a link that flows use fails
         or is repaired, and at the times that its allocations request (`revisit_at`). When the
         capacity of such a link changes otherwise, it is asked only if its last answer was rates or
-        shares: an order, a service and weights stand, and the fabric sets the rates that follow.
+        shares: an order, a service and weights of coflows stand, and the fabric sets the rates that
+        follow.
     scale_free : bool
         Whether rates scale with the unit of bytes; False for a policy with absolute sizes, such as
         thresholds of queues. `netsim.testing.check_allocator` tests this claim, and those of the
