@@ -311,8 +311,9 @@ class FabricProcess:
 
     def close(self) -> None:
         """Drop all references, which form cycles that Python would only free much later."""
-        vars(self._policy).clear()
-        vars(self).clear()
+        if vars(self):  # else it has been closed before
+            vars(self._policy).clear()
+            vars(self).clear()
 
     def look(self) -> tuple[FlowTable, list[CoflowEvent | None]]:
         """Return a copy of the table as of now, and its coflows; the run is not affected.

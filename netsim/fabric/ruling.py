@@ -23,7 +23,8 @@ __all__ = ["RuleError", "Ruling"]
 
 _ask = Direct(rules.ask)
 
-_NOTHING = rules.Reads(*(False for _ in rules.Reads._fields))
+#: What a rule sees of the present while its last decision stands.
+_UNSEEN = rules.Reads(*(False for _ in rules.Reads._fields))
 
 
 class RuleError(Exception):
@@ -48,7 +49,8 @@ class Ruling:
         self.rule = rule
         self.address = self._find_address()
         self._table = table
-        self._sees = rules.Reads(*(name in rule.reads for name in rules.Reads._fields))
+        self._sees = rules.Reads(True, *(name in rule.reads for name in rules.Reads._fields[1:]))
+        self._told = np.empty(1)
         self._form = rules.Form(float(rule.gives == "order"), rule.gives != "shares",
                                 STRETCH[rule.stretch], rule.ties == "job", rule.rounding,
                                 not rule.in_step,
@@ -72,9 +74,11 @@ class Ruling:
     @contextmanager
     def held(self) -> Iterator[None]:
         """In this context, the rule sees what it saw last, and so decides as it did."""
-        self._sees, seen = _NOTHING, self._sees
-        yield
-        self._sees = seen
+        self._sees, seen = _UNSEEN, self._sees
+        try:
+            yield
+        finally:
+            self._sees = seen
 
     def _find_address(self) -> int:
         return self.rule.address
@@ -100,9 +104,9 @@ class Ruling:
             for old, new in zip(before, self._decided(), strict=True):
                 new[:len(old)] = old  # the decision stays in force
         return rules.Ruled(self.address, self._form, self._sees, self._coflows, self._jobs,
-                           self._order, self._sequence, self._spare, self._seen, self._saw,
-                           self._room, self._crossings(), self._table.used, self._values,
-                           self._fault, self._answered, self._wakes_in, check)
+                           self._told, self._order, self._sequence, self._spare, self._seen,
+                           self._saw, self._room, self._crossings(), self._table.used,
+                           self._values, self._fault, self._answered, self._wakes_in, check)
 
     def _decided(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays of the last decision: what the rule saw, and what it said."""

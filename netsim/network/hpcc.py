@@ -141,10 +141,11 @@ def _read(path: Path) -> tuple[int, dict[int, str], list[Cable]]:
 def _form(head: Line) -> tuple[bool, bool]:
     """Return whether the first line has SimAI's form, and whether it has that of PowerTCP.
 
-    Both may have six words: the last one names a GPU of SimAI, and is a rate for PowerTCP.
+    Both may have six words: the last one names a GPU of SimAI, and is a rate for PowerTCP, which
+    begins with a digit.
     """
     words = len(head.words)
-    of_powertcp = words == 4 or (words == 6 and head.words[5].replace(".", "", 1).isdecimal())
+    of_powertcp = words == 4 or (words == 6 and head.words[5][0].isdigit())
     return words >= 5 and not of_powertcp, of_powertcp
 
 

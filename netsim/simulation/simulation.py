@@ -43,6 +43,8 @@ __all__ = ["Simulation"]
 #: Steps, or coflows, between two reports of progress.
 _REPORT_EVERY = 4096
 
+_BY_CLOSE = "the run is closed, by close(); make a new Simulation"
+
 Listener = Callable[[RunEvent], Any]
 
 
@@ -270,13 +272,17 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         Without this call, Python's garbage collector frees the memory some time after the last use.
         Results that `result` has returned remain valid.
 
+        Nothing is raised if an error has closed the run: in a ``finally``, that would hide it.
+
         Raises
         ------
         InputError
-            If the run is closed, as all methods do then.
+            If it has been called before, as all methods do then.
         """
-        self._target.close()
-        self._closed = "the run is closed, by close(); make a new Simulation"
+        if self._closed == _BY_CLOSE:
+            raise InputError(_BY_CLOSE)
+        self._open_target.close()
+        self._closed = self._closed or _BY_CLOSE
 
     # --- to change --------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.checks import check_name, check_path, is_number
 from netsim.columns import RowError, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
+from netsim.plain import plain
 from netsim.reading import open_text
 from netsim.traces.files import decimal, delimiter_of, read_text, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
@@ -119,7 +120,7 @@ def _parsed(table: pd.DataFrame, columns: Mapping[str, Any], names: bool) -> pd.
 
 def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float]) -> float:
     """Read a number, or a quantity with a unit."""
-    number = decimal(value) if isinstance(value, str) else value
+    number = decimal(value) if isinstance(value, str) else plain(value)
     if is_number(number) and (number == number or not isinstance(value, str)):
         return float(number)
     try:
@@ -162,10 +163,21 @@ def _delimiter(text: str) -> str:
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file that are not blank, each with the line on which it ends."""
-    reader = csv.reader(io.StringIO(text), delimiter=_delimiter(text), skipinitialspace=True)
+    """Yield the rows of a CSV file that pandas reads, each with the line on which it ends.
+
+    Those are all but blank lines: a line of two quotes is a row.
+    """
+    last = ""
+
+    def seen(line: str) -> str:
+        nonlocal last
+        last = line
+        return line
+
+    reader = csv.reader(map(seen, io.StringIO(text)), delimiter=_delimiter(text),
+                        skipinitialspace=True)
     for row in reader:
-        if len(row) > 1 or (row and row[0].strip()):
+        if last.strip():
             yield reader.line_num, row
 
 

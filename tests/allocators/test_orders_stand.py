@@ -147,11 +147,40 @@ def test_a_policy_of_ones_own_is_not_asked_for_another_order():
 
     events = [{"at": at, "link": link, "capacity": capacity} for at, link, capacity in (
         (2, "ingress-1", 5e5), (3, "ingress-3", 5e5), (4, "ingress-1", 0), (5, "ingress-1", 1e6))]
-    for form, again in (("order", []), ("leftover", []), ("weights", []), ("shares", [2]),
+    for form, again in (("order", []), ("leftover", []), ("weights", [2]), ("shares", [2]),
                         ("rates", [2])):
         asked.clear()
         finishes(netsim.big_switch(4, 1e6), TWO, Own(form), events, until=6)
         assert asked == [0, 1, *again, 4, 5], form
+
+
+@pytest.mark.parametrize("leftover", ["none", "maxmin"])
+def test_a_rule_that_reads_the_clock(leftover):
+    """Until 3 s job 0 is first, later job 1, but nothing happens then that the rule is asked for.
+
+    At 4 s job 0 has 5 MB left, and the link slows to 0.5 MB/s: until 14 s. Job 1 takes 12 s more.
+    Had the rule been asked for a new order, job 1 would end first, at 16 s.
+    """
+    @netsim.compiled(leftover=leftover, notes={"at": float})
+    def by_the_hour(coflows, jobs, now, order):
+        order.note[0] = now
+        for c in range(len(coflows)):
+            order.key[c] = coflows[c].job if now < 3 else -coflows[c].job
+
+    class Waits(netsim.Allocator):
+        wakes_on = netsim.Event.COFLOW
+
+        def allocate(self, view):
+            return netsim.Allocation(order=view.job if view.now < 3 else np.arange(len(view))[::-1],
+                                     leftover=leftover)
+
+    events = [{"at": 4.0, "link": "ingress-1", "capacity": 5e5}]
+    for policy in (by_the_hour(), InPython(by_the_hour()), Waits()):
+        run = netsim.simulate(netsim.big_switch(4, 1e6), TWO, allocator=policy, events=events,
+                              record=["decisions"])
+        np.testing.assert_allclose(run.jobs["finish_s"], [14, 26])
+        if not isinstance(policy, Waits):
+            np.testing.assert_allclose(run.decisions["at"], [0, 1, 1, 14])
 
 
 # --- ties ----------------------------------------------------------------------------------

@@ -144,7 +144,8 @@ def test_a_topology_of_hpcc(written):
     assert net.capacity[net.link("host-2->switch-0")] == 1.25e9
 
 
-@pytest.mark.parametrize("first", ["5 2 4", "5 2 1 4", "5 2 1 4 10000000000 40000000000.0"])
+@pytest.mark.parametrize("first", ["5 2 4", "5 2 1 4", "5 2 1 4 10000000000 40000000000.0",
+                                   "5 2 1 4 10Gbps 40Gbps"])
 def test_rates_without_a_unit_are_bits_per_second(written, first):
     """As in ns-3: 10^10 bits are 1.25 GB. PowerTCP has the top-of-rack switches, and rates, too."""
     text = HPCC.replace("5 2 4", first).replace("10Gbps", "10000000000.0").replace(

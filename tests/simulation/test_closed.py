@@ -54,7 +54,7 @@ def process_fails():
 
 
 CALLS = {
-    "run": Simulation.run, "result": Simulation.result, "close": Simulation.close,
+    "run": Simulation.run, "result": Simulation.result,
     "active": Simulation.active, "flows": Simulation.flows, "links": Simulation.links,
     "jobs": Simulation.jobs, "view": Simulation.view, "fork": Simulation.fork,
     "now": lambda sim: sim.now, "env": lambda sim: sim.env,
@@ -79,7 +79,11 @@ def test_an_error_in_the_middle_of_an_instant_closes_the_run(make, go_on):
     sim = make()
     with pytest.raises(ValueError, match="once"):
         go_on(sim)
-    assert_closed(sim, r"the run is closed: .* by ValueError: once\nMake a new Simulation")
+    closed = r"the run is closed: .* by ValueError: once\nMake a new Simulation"
+    assert_closed(sim, closed)
+    sim.close()  # as in a ``finally``, which does not hide the error
+    sim.close()
+    assert_closed(sim, closed)
 
 
 def test_ctrl_c_closes_the_run_and_says_when():
@@ -110,6 +114,8 @@ def test_close_closes_the_run_and_keeps_its_results():
     result = sim.result()
     sim.close()
     assert_closed(sim, r"the run is closed, by close\(\)")
+    with pytest.raises(InputError, match=r"the run is closed, by close\(\)"):
+        sim.close()
     assert result.jobs["finish_s"].tolist() == [1, 6]
 
 

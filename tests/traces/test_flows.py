@@ -155,6 +155,9 @@ def test_decimals_are_numbers(tmp_path):
     ("src,dst,bytes\n", r"mine.csv: workload 'mine' has no flows"),
     # A line that is passed over makes lines and rows differ.
     (TABLE.replace("a\n0,1,1000000", "a\n\n0,1,-1"), r"mine.csv:5: bytes of row 2 must be"),
+    # One of quotes is a row, of a value that is missing.
+    ('src,dst,bytes\n0,1,5\n""\n0,1,x\n', r"mine.csv:4: bytes of row 2 'x'"),
+    ('src,dst,bytes\n0,1,5\n""\n', r"mine.csv:3: src of row 1 "),
     # All rows are longer than the header: the first column is no index of theirs.
     ("src,dst,bytes\n0,1,5,6\n0,1,7,8\n", r"mine.csv:2: 4 values, where the header has 3"),
     ("src,dst,bytes\n0,1,5,\n0,1,7,\n", r"mine.csv:2: 4 values, where the header has 3"),

@@ -92,8 +92,12 @@ class Order(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """The columns of `COFLOWS` and `JOBS` that a rule reads, besides the job of a coflow."""
+    """Whether a rule is told the time, and the columns of `COFLOWS` and `JOBS` that it reads.
 
+    It may always read the job of a coflow.
+    """
+
+    now: bool
     id: bool
     order: bool
     width: bool
@@ -160,6 +164,8 @@ class Ruled(NamedTuple):
     reads : Reads
     coflows, jobs : ndarray of COFLOWS, JOBS
         What the rule reads, with space for more coflows.
+    told : ndarray of float, shape (1,)
+        The time that the rule reads, in seconds.
     order : Order
         What the rule writes, with space for more coflows.
     sequence, spare : ndarray of int, shape (coflows,)
@@ -191,6 +197,7 @@ class Ruled(NamedTuple):
     reads: Reads
     coflows: NDArray[Any]
     jobs: NDArray[Any]
+    told: NDArray[np.float64]
     order: Order
     sequence: NDArray[np.int64]
     spare: NDArray[np.int64]
@@ -247,6 +254,8 @@ def decide(ruled, coflows, jobs, now):
         `SOUND` or `UNSOUND`.
     """
     count = len(coflows)
+    if ruled.reads.now:
+        ruled.told[0] = now
     _show(ruled, coflows, jobs)
     full = ruled.order
     fills = Order(full.key[:count], full.tie[:count], full.share[:count], full.most[:count],
@@ -254,7 +263,7 @@ def decide(ruled, coflows, jobs, now):
                   full.wake_at, full.note, full.options)
     _clear(fills, ruled)
     rule = _rule_at(ruled.address)
-    rule(ruled.coflows[:count], ruled.jobs, now, fills)
+    rule(ruled.coflows[:count], ruled.jobs, ruled.told[0], fills)
     if not _is_sound(fills, now, ruled.fault):
         return UNSOUND
     _recall(ruled, coflows)
