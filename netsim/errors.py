@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from netsim.text import shortened, visible
+from netsim.text import said, shortened, visible
 
 __all__ = [
     "AllocationError",
@@ -102,7 +102,7 @@ class UnknownNameError(InputError, LookupError):
         self.kind, self.name, self.choices = kind, name, sorted(choices)
         hint = did_you_mean(name, self.choices, 1)
         listed = ", ".join(self.choices) or "none"
-        super().__init__(f"unknown {kind} {name!r}{hint}; choose from: {listed}")
+        super().__init__(f"unknown {kind} {said(name)}{hint}; choose from: {listed}")
 
 
 class _Located(_Printable):

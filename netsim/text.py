@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["named", "shortened", "toml_problem", "visible"]
+__all__ = ["named", "said", "shortened", "toml_problem", "visible"]
 
 #: A key of TOML with text that should be in quotes.
 _UNQUOTED = re.compile(r"\s*([\w.-]+)\s*=\s*(?!true\b|false\b)"
@@ -88,3 +88,16 @@ def toml_problem(error: Exception, text: str) -> str:
     key = _UNQUOTED.match(text.split("\n")[int(place[1]) - 1])
     return told if key is None else (f'{told}; quote strings: {key[1]} = '
                                      f'"{key[2] or ""}{key[3].rstrip()}"')
+
+
+def said(value: object) -> str:
+    """Return the ``repr`` of a value; its type if that has several lines, as of a table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> said("fifo"), said(pd.DataFrame({"job": [1]}))
+    ("'fifo'", 'a DataFrame')
+    """
+    text = repr(value)
+    return f"a {type(value).__name__}" if "\n" in text else text

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.compiling import compiled, in_place
+from netsim.compiling import check_signals, compiled, in_place
 
 __all__ = ["EQUAL", "heavy_edge_of", "per_iteration_of"]
 
@@ -98,6 +98,7 @@ def heavy_edge_of(weight, size, kinds, counts, priority):
         for count in counts:
             later[j] += count // kinds[j] * kinds[j]
     for m in range(len(counts)):
+        check_signals()
         for j in range(len(kinds)):
             later[j] -= counts[m] // kinds[j] * kinds[j]
         if m == len(counts) - 1:  # c = |V|

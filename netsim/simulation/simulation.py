@@ -30,6 +30,7 @@ from netsim.simulation.interrupt import interrupt_with_status
 from netsim.simulation.progress import show_progress
 from netsim.simulation.run_events import EVENT_KINDS, RunEvent, check_kind
 from netsim.simulation.target import Target, run_info
+from netsim.text import said
 from netsim.units import Quantity, parse_seconds
 from netsim.workload import JobSpec, Workload
 
@@ -363,7 +364,8 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             If there is no such kind, or the function is not callable.
         """
         if not callable(function):
-            raise InputError(f"the listener for {kind!r} must be a function, not {function!r}")
+            raise InputError(f"the listener for {said(kind)} must be a function, not "
+                             f"{said(function)}")
         self._listeners.setdefault(check_kind(kind), []).append(function)
         self._target.listen(self._hear)
 

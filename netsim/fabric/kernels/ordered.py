@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.fabric.kernels import compiled, in_place, inlined
+from netsim.fabric.kernels import check_signals, compiled, in_place, inlined
 from netsim.fabric.kernels.maxmin import fill_paths
 from netsim.fabric.records import DUST
 
@@ -185,6 +185,7 @@ def bssi(coflows, loads, capacity):
     latest = count - 1
     dual = 0.0
     for position in range(count - 1, -1, -1):
+        check_signals()
         while not unplaced[latest]:
             latest -= 1
         b = _bottleneck(total)
