@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -318,40 +318,44 @@ def _itself(kept: Any, _memo: Any) -> Any:
 
 
 class _Interruption(event.Listener):
-    """Keeps Ctrl-C until the compiler is about to begin another pass, or is done.
+    """Keeps Ctrl-C and SIGTERM until the compiler is about to begin another pass, or is done.
 
-    Within a pass it might be lost, as LLVM calls Python and ignores errors of that; or the kernel
+    Within a pass they might be lost, as LLVM calls Python and ignores errors of that; or the kernel
     might count as compiled without its machine code, and every later call of it would fail.
     """
 
-    pending = False
+    def __init__(self, handlers: Mapping[int, Any]) -> None:
+        self._handlers = handlers
+        self._pending: list[int] = []
 
     def on_start(self, event: Any) -> None:
-        """Raise the interruption that is pending."""
-        if self.pending:
-            self.pending = False
-            raise KeyboardInterrupt
+        """Handle the signals that have arrived; mostly, that raises."""
+        while self._pending:
+            number = self._pending.pop()
+            self._handlers[number](number, None)
 
     def on_end(self, event: Any) -> None:
         """Do nothing."""
 
-    def _keep(self, *_: Any) -> None:
-        self.pending = True
+    def _keep(self, number: int, _: Any) -> None:
+        self._pending.append(number)
 
     @classmethod
     @contextmanager
     def between_passes(cls) -> Iterator[None]:
-        """In this context, let Ctrl-C raise between passes only, where it would raise at all."""
-        before = signal.getsignal(signal.SIGINT)
-        if (before is not signal.default_int_handler
-                or threading.current_thread() is not threading.main_thread()):
-            yield  # also within another compilation
+        """In this context, let signals be handled between passes only."""
+        found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        handlers = {number: each for number, each in found.items() if callable(each)}
+        if not handlers or threading.current_thread() is not threading.main_thread():
+            yield
             return
-        listener = cls()
-        signal.signal(signal.SIGINT, listener._keep)
+        listener = cls(handlers)
+        for number in handlers:
+            signal.signal(number, listener._keep)
         try:
             with event.install_listener("numba:run_pass", listener):
                 yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         listener.on_start(None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from heapq import heappush
 
 import simpy
@@ -67,9 +68,15 @@ class Alarm:
             return
         self._at = math.inf
         self.check_open()
-        try:
+        with self.closing(Undecided):
             self._ring()
-        except Undecided:
+
+    @contextmanager
+    def closing(self, *unless: type[Exception]) -> Iterator[None]:
+        """Close the fabric if what is done in this context fails, unless by such an error."""
+        try:
+            yield
+        except unless:
             raise
         except BaseException as error:
             self._closed = closed_by("fabric", interruption_of(error) or error, self._env.now,

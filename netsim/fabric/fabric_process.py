@@ -87,6 +87,8 @@ class FabricProcess:
         Whether to call `told`. It may be changed at any time, and changes no result.
     check_open : callable
         Raises an error if another one has left the fabric in the middle of an instant.
+    closing : callable
+        Makes a context in which errors do that; see `Alarm.closing`.
     """
 
     #: If `stepwise`, called at every arrival, start and completion of a coflow and every decision,
@@ -109,7 +111,7 @@ class FabricProcess:
         self._env, self._check = env, check
         self._grid = Grid(observe_interval, env)
         self._alarm = Alarm(env, self._on_alarm)
-        self.check_open = self._alarm.check_open
+        self.check_open, self.closing = self._alarm.check_open, self._alarm.closing
         self._take(allocator)
         self._arrived_by = -math.inf
         self._tell_completed, self._tell_ended = completed or ignore, ended or ignore

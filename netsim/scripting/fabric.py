@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import simpy
@@ -45,6 +46,18 @@ __all__ = ["Fabric"]
 
 #: How many coflows that were given as `Flows` are remembered with their routes.
 _MOST_KNOWN = 4096
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _whole(method: Method) -> Method:
+    """Decorate a method that changes a fabric: an error that stops it halfway closes the fabric."""
+    @wraps(method)
+    def call(self: Fabric, *given: Any, **named: Any) -> Any:
+        with self._process.closing(InputError):  # by which it refuses what it is given
+            return method(self, *given, **named)
+    return cast(Method, call)
 
 
 class Fabric:
@@ -149,6 +162,7 @@ class Fabric:
             self._process.running.begin(job.index, where.tolist())
         return job
 
+    @_whole
     def coflow(self, flows: Flows | Iterable[tuple[Node, Node, Quantity]] | NDArray[Any]
                | pd.DataFrame, *, job: Job | None = None, name: str = "coflow",
                weight: float = 1.0, deadline_s: Quantity | None = None) -> Coflow:
@@ -260,6 +274,7 @@ class Fabric:
         if coflow.alone:
             self._let_end(owner, coflow.finish_s)
 
+    @_whole
     def _cancel(self, coflow: Coflow, why: str) -> float:
         """Withdraw a coflow; return the bytes that are left."""
         self._check_clock()
@@ -288,6 +303,7 @@ class Fabric:
         if coflow.start_s < owner.start_s or math.isnan(owner.start_s):
             owner.start_s = coflow.start_s
 
+    @_whole
     def _end(self, job: Job) -> None:
         self._check_job(job)
         self._check_clock()
@@ -345,6 +361,7 @@ class Fabric:
         self._lost.difference_update(self._change(by_hand(
             "repair", self.env.now, kind="repair", link=link, host=host, switch=switch)))
 
+    @_whole
     def _change(self, event: FaultEvent) -> list[int]:
         """Change links now, and reroute flows if needed; return the affected hosts."""
         self._check_clock()

@@ -173,11 +173,15 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             raise self._target.stalled() from None
         self._steps += 1
 
-    def _act(self, act: Callable[[], None]) -> None:
-        """Let the target do something; if an error stops it halfway, close the run."""
+    def _change(self, change: Callable[..., None], *given: Any) -> None:
+        """Change the target, which refuses what it is given before it does anything."""
+        self._act(partial(change, *given), InputError)
+
+    def _act(self, act: Callable[[], None], *unless: type[Exception]) -> None:
+        """Let the target do something; if an error, but for `unless`, stops it halfway, close."""
         try:
             act()
-        except (Undecided, simpy.core.EmptySchedule):  # nothing has been done yet
+        except (Undecided, simpy.core.EmptySchedule, *unless):  # nothing has been done yet
             raise
         except BaseException as error:
             self._closed = closed_by(
@@ -298,7 +302,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         InputError
             If its arrival is in the past, its id is taken, or it cannot run here.
         """
-        self._target.submit(job)
+        self._change(self._target.submit, job)
 
     def set_capacity(self, link: Node, capacity: Quantity) -> None:
         """Change the capacity of a link now; 0 is a failure.
@@ -310,19 +314,21 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
-        self._target.change(capacity_by_hand(self._target.now, link, plain(capacity)))
+        self._change(self._target.change,
+                     capacity_by_hand(self._target.now, link, plain(capacity)))
 
     def fail(self, *, link: Node | None = None, host: Node | None = None,
              switch: Node | None = None, restart: bool = False) -> None:
         """Fail a link, or a host or switch and all of its links, now; see `netsim.FaultEvent`."""
-        self._target.change(by_hand("fail", self._target.now, kind="fail", link=link, host=host,
-                                    switch=switch, restart=restart))
+        self._change(self._target.change, by_hand(
+            "fail", self._target.now, kind="fail", link=link, host=host, switch=switch,
+            restart=restart))
 
     def repair(self, *, link: Node | None = None, host: Node | None = None,
                switch: Node | None = None) -> None:
         """Restore the nominal capacity of a link, or of all links of a host or switch."""
-        self._target.change(by_hand("repair", self._target.now, kind="repair", link=link,
-                                    host=host, switch=switch))
+        self._change(self._target.change, by_hand(
+            "repair", self._target.now, kind="repair", link=link, host=host, switch=switch))
 
     @property
     def allocator(self) -> Allocator:
@@ -332,7 +338,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
     @allocator.setter
     def allocator(self, given: str | Mapping[str, Any] | Allocator | type[Allocator]) -> None:
-        self._target.allocator = given
+        self._change(setattr, self._target, "allocator", given)
 
     @property
     def observe_interval(self) -> float:
@@ -342,7 +348,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
     @observe_interval.setter
     def observe_interval(self, given: Quantity) -> None:
-        self._target.observe_interval = plain(given)
+        self._change(setattr, self._target, "observe_interval", plain(given))
 
     # --- to listen --------------------------------------------------------------------
 
@@ -403,8 +409,8 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         finally:
             for kind in EVENT_KINDS:
                 self._listeners[kind].remove(hear)
-            if not any(self._listeners.values()):
-                self._open_target.listen(None)
+            if not self._closed and not any(self._listeners.values()):
+                self._target.listen(None)
 
     def _note(self, found: deque[RunEvent], event: RunEvent) -> None:
         """Store an event, and hold the run before anything happens later."""

@@ -1,6 +1,7 @@
 """Runs that an error has left in the middle of an instant, or that are closed, say so."""
 
 import signal
+from unittest import mock
 
 import pytest
 import simpy
@@ -9,6 +10,7 @@ import netsim
 from netsim import InputError, JobSpec, Simulation, Stage
 from netsim.allocators.maxmin import MaxMin
 from netsim.errors import Interrupted
+from netsim.fabric.fabric_process import FabricProcess
 
 NET = netsim.big_switch(2, "8Mbps")
 JOBS = [JobSpec(k, arrival_s=5 * k, hosts=range(2), stages=[Stage("a", [(0, 1, 1e6)])])
@@ -97,6 +99,42 @@ def test_ctrl_c_closes_the_run_and_says_when():
     finally:
         signal.signal(signal.SIGINT, before)
     assert_closed(sim, "at 1 s, by KeyboardInterrupt")
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Ctrl-C as a change has been made, and before rates follow it."""
+    monkeypatch.setattr(FabricProcess, "_adapt", mock.Mock(side_effect=KeyboardInterrupt))
+
+
+@pytest.mark.parametrize("change", [
+    lambda sim: sim.set_capacity("egress-0", 5), lambda sim: sim.fail(link="egress-0"),
+    lambda sim: setattr(sim, "allocator", "sebf"), lambda sim: setattr(sim, "observe_interval", 1)])
+def test_ctrl_c_in_a_change_closes_the_run(change, interrupted):
+    sim = Simulation(NET, JOBS).run(until=0.5)
+    with pytest.raises(KeyboardInterrupt):
+        change(sim)
+    assert_closed(sim, "at 0.5 s, by KeyboardInterrupt")
+
+
+def test_ctrl_c_in_a_change_closes_a_fabric(interrupted):
+    env = simpy.Environment()
+    fabric = netsim.Fabric(env, NET)
+    fabric.transfer(0, 1, 1e6)
+    env.run(until=0.5)
+    with pytest.raises(KeyboardInterrupt):
+        fabric.set_capacity("egress-0", 5)
+    with pytest.raises(InputError, match=r"at 0.5 s, by KeyboardInterrupt"):
+        env.run()
+
+
+def test_events_of_a_closed_run():
+    sim = Simulation(NET, JOBS)
+    events = sim.events()
+    next(events)
+    sim.close()
+    with pytest.raises(InputError, match=r"closed, by close\(\)"):
+        list(events)
 
 
 def test_a_fork_made_before_goes_on():
