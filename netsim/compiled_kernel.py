@@ -324,7 +324,7 @@ class _Interruption(event.Listener):
     might count as compiled without its machine code, and every later call of it would fail.
     """
 
-    def __init__(self, handlers: Mapping[int, Any]) -> None:
+    def __init__(self, handlers: Mapping[Any, Any]) -> None:
         self._handlers = handlers
         self._pending: list[int] = []
 

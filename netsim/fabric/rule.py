@@ -291,7 +291,8 @@ def _fields_set_in(function: Callable[..., Any]) -> Iterator[tuple[str, int]]:
 def _hidden_columns_in(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
     """Return columns that not every rule may read of which a function reads fields, with places.
 
-    Columns are found however they are written, also if a constant has their name.
+    Columns are found however they are written, also if a constant has their name; fields of
+    constants, such as ``math.gamma``, are none.
     """
     found = []
     for each in _functions_in(function):
@@ -301,8 +302,8 @@ def _hidden_columns_in(function: Callable[..., Any]) -> tuple[tuple[str, str], .
                 name = (read.attr if read.op == "getattr"
                         else guard(find_const, code, read.index) if read.op == "getitem"
                         else read.index if read.op == "static_getitem" else None)
-                if isinstance(name, str) and name in _NEEDS and not isinstance(
-                        guard(find_const, code, read.value), ModuleType):  # math.gamma is none
+                if (isinstance(name, str) and name in _NEEDS
+                        and guard(find_const, code, read.value) is None):
                     found.append((name, f"{each.__code__.co_filename}, line {read.loc.line}"))
     return tuple(found)
 

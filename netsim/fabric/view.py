@@ -18,7 +18,7 @@ from netsim.fabric.kernels.split import split
 from netsim.fabric.records import DUST, ROUNDINGS
 from netsim.fabric.running import JobHosts, Running
 from netsim.fabric.service import PriorityService
-from netsim.ties import rank
+from netsim.ties import merge_equal, rank
 from netsim.units import format_count
 
 __all__ = ["FabricView", "Floats", "Ints"]
@@ -59,9 +59,10 @@ class FabricView:
 
     Arrays have one entry per active coflow, shape (C,), or per unfinished flow, shape (F,). Coflows
     are in order of (valid time, job, stage), and jobs are numbered by (arrival, id), so a stable
-    sort breaks ties in the usual way. Flows are listed coflow by coflow, in list order. All arrays
-    are read-only. A column that the policy does not declare to know is refused with an
-    `InputError`: sizes if it is agnostic, and `job_ahead_s` unless it is job-clairvoyant.
+    sort breaks ties in the usual way. Only netsim's own policies also take valid times within 1e-9
+    of each other as equal. Flows are listed coflow by coflow, in list order. All arrays are
+    read-only. A column that the policy does not declare to know is refused with an `InputError`:
+    sizes if it is agnostic, and `job_ahead_s` unless it is job-clairvoyant.
 
     Building blocks are compiled. They take and return arrays with one entry per coflow, (C,),
     per unfinished flow, (F,), or per link, (L,).
@@ -589,10 +590,15 @@ class FabricView:
         return rates, left
 
     def bssi(self) -> tuple[Ints, float]:
-        """Return Sincronia's order of the coflows, and its dual bound; see `ordered.bssi`."""
+        """Return Sincronia's order of the coflows, and its dual bound; see `ordered.bssi`.
+
+        In ties, coflows that become valid within 1e-9 of each other are in order of their jobs.
+        """
         self._need_sizes("bssi")
-        order, dual = ordered.bssi(self._rows, self._table.loads, self._table.capacity)
-        return order, float(dual)
+        valid = self._rows["valid"]
+        turn = np.lexsort((self._rows["job"], merge_equal(valid)))
+        order, dual = ordered.bssi(self._rows[turn], self._table.loads, self._table.capacity)
+        return turn[order], float(dual)
 
     def link_shares(self, shares: ArrayLike = 1.0) -> Floats:
         """Return the sum of the shares of the coflows on each link. Shape (L,).

@@ -179,9 +179,11 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
     def _act(self, act: Callable[[], None], *unless: type[Exception]) -> None:
         """Let the target do something; if an error, but for `unless`, stops it halfway, close."""
+        # After these, nothing has been done yet.
+        harmless: tuple[type[Exception], ...] = (Undecided, simpy.core.EmptySchedule, *unless)
         try:
             act()
-        except (Undecided, simpy.core.EmptySchedule, *unless):  # nothing has been done yet
+        except harmless:
             raise
         except BaseException as error:
             self._closed = closed_by(

@@ -187,7 +187,8 @@ def test_a_rule_that_reads_the_clock(leftover):
 
 
 @pytest.mark.parametrize("policy", ["fifo", "scf", "lcf", "lcf:key=remaining", "ncf", "sebf",
-                                    "sebf:key=original", "sebf:decisions=coflow", "edf", "srtf"])
+                                    "sebf:key=original", "sebf:decisions=coflow", "edf", "srtf",
+                                    "sincronia"])
 def test_ties_of_coflows_that_arrive_at_once(policy):
     """Equal coflows of 3 bytes of two jobs, valid at 0.1 + 0.2 s and 0.3 s, over 1 byte/s.
 

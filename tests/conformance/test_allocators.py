@@ -2,6 +2,7 @@
 
 import math
 import random
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -334,11 +335,18 @@ def test_reading_a_hidden_column_is_refused_at_once(run):
             run(policy)
 
 
+class Sizes(NamedTuple):
+    gamma: float = 2.0
+
+
+SIZES = Sizes()
+
+
 def test_what_merely_has_the_name_of_a_hidden_column():
     @netsim.compiled(information="agnostic", reads=["sent"])
     def by_gamma_function(coflows, jobs, now, order):
         for c in range(len(coflows)):
-            order.key[c] = -math.gamma(2.0 + coflows[c].job)
+            order.key[c] = -math.gamma(SIZES.gamma + coflows[c].job)
 
     done = netsim.simulate(netsim.big_switch(2, 1.0), JOBS, allocator=by_gamma_function)
     assert done.jobs["finish_s"].tolist() == [12, 6]
