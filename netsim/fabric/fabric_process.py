@@ -252,12 +252,11 @@ class FabricProcess:
         self.table.set_capacities(capacity)
         self._adapt(event)
 
-    def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow], alone: Alone = (None, {})
-                ) -> None:
+    def reroute(self, demands: Mapping[CoflowEvent, RoutedCoflow], alone: Alone) -> None:
         """Reroute coflows, and jobs without a process, with the same flows; see `Alone`."""
         self._move()
         self.in_flight.reroute(demands)
-        if self.table.reroute_alone(*alone) or demands:
+        if self.table.reroute_alone(alone) or demands:
             self._adapt(_CAPACITY | _REVISIT)
 
     def set_allocator(self, allocator: Allocator) -> None:

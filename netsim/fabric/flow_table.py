@@ -21,7 +21,7 @@ from netsim.fabric.kernels.rules import NO_ORDER
 from netsim.fabric.kernels.sharing_parts import Parts
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB, WAITED
-from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.fabric.routed_coflow import Alone, RoutedCoflow
 from netsim.fabric.serving import PriorityEngine
 from netsim.fabric.sharing import MaxMinEngine
 
@@ -299,19 +299,10 @@ class FlowTable:
         """Move an active coflow to the links of a demand with the same flows, from now on."""
         self._reroute(np.array([self._place(key)]), demand)
 
-    def reroute_alone(self, singles: RoutedCoflow | None,
-                      chains: Mapping[int, Sequence[RoutedCoflow]]) -> bool:
-        """Reroute jobs without a process, from now on; return whether an active coflow moves.
-
-        Parameters
-        ----------
-        singles : RoutedCoflow or None
-            Active coflows, each the only one of its job.
-        chains : mapping of int to sequence of RoutedCoflow
-            By job, what its coflows send, repeated in this order.
-        """
-        moves = singles is not None and self._reroute_singles(singles)
-        for job, demands in chains.items():
+    def reroute_alone(self, alone: Alone) -> bool:
+        """Reroute jobs without a process, from now on; return whether an active coflow moves."""
+        moves = alone.singles is not None and self._reroute_singles(alone.singles)
+        for job, demands in alone.chains.items():
             moves |= self._reroute_chain(job, demands)
         return moves
 

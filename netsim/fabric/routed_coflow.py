@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -176,6 +177,16 @@ class RoutedCoflow:
                                  latency)[0])
 
 
-#: Coflows of jobs without a process: those that are the only ones of their jobs, if any, and those
-#: of chains by job.
-Alone: TypeAlias = tuple[RoutedCoflow | None, Mapping[int, Sequence[RoutedCoflow]]]
+class Alone(NamedTuple):
+    """What jobs without a process send.
+
+    Attributes
+    ----------
+    singles : RoutedCoflow, optional
+        Active coflows, each the only one of its job.
+    chains : mapping of int to sequence of RoutedCoflow
+        By job, what its coflows send, repeated in this order.
+    """
+
+    singles: RoutedCoflow | None = None
+    chains: Mapping[int, Sequence[RoutedCoflow]] = MappingProxyType({})

@@ -318,7 +318,7 @@ class JobsOnServers:
 
     def routed_anew(self) -> Alone:
         """Return nothing: all jobs have processes; see `JobHost`."""
-        return None, {}
+        return Alone()
 
     def lose(self, host: int, restart: bool) -> None:
         """Give no more GPUs of a server to jobs."""

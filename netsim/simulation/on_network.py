@@ -262,7 +262,7 @@ class OnNetwork(Clocked):
                                & (table.coflows["open"] > 0)]
         moving = singles.routed_anew(active, now) if len(active) else None
         alone = np.setdiff1d(table.alone(), singles.columns.members)
-        return moving, {job: self._chain(job) for job in alone.tolist()}
+        return Alone(moving, {job: self._chain(job) for job in alone.tolist()})
 
     def _chain(self, job: int) -> Sequence[RoutedCoflow]:
         """Return the demands of one iteration of a job that the fabric runs by itself."""
