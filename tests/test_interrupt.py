@@ -52,15 +52,15 @@ except KeyboardInterrupt as stop:
     print(stop, flush=True)
 """
 
-#: A worker of an edge-cloud with a long queue, which a single call of a kernel serves.
+#: A worker of an edge-cloud gets a long queue as its second job, which a single call of a kernel
+#: serves.
 ON_EDGE = """
 import netsim
 
-sim = netsim.Simulation(
-    netsim.EdgeCloud([["a"]], cloud=False),
-    [netsim.EdgeJob(id=0, chunks=60_000, worker_type="a", compute_s=1.0, chunk_bytes=1.0,
-                    upload_s=[0.0])], scheduler="a-online-e")
-sim.on("job-arrived", lambda _: print("begun", flush=True))
+jobs = [netsim.EdgeJob(id=k, arrival_s=k, chunks=chunks, worker_type="a", compute_s=0.5,
+                       chunk_bytes=1.0, upload_s=[0.0]) for k, chunks in enumerate([1, 100_000])]
+sim = netsim.Simulation(netsim.EdgeCloud([["a"]], cloud=False), jobs, scheduler="a-online-e")
+sim.on("job-done", lambda event: print("begun", flush=True) if event.job == 0 else None)
 try:
     sim.run()
     print("ended", flush=True)
@@ -124,23 +124,24 @@ def process(script, *words, **environment):
 def test_a_script(name):
     """At whatever instruction it arrives."""
     times = 5
-    running = process(SCRIPT, name, str(times))
-    for _ in range(times):
-        assert running.stdout.readline() == "begun\n"
-        running.send_signal(signal.SIGINT)
-        assert running.stdout.readline() == "interrupted\n"
-    assert running.communicate() == ("", None)
+    with process(SCRIPT, name, str(times)) as running:
+        for _ in range(times):
+            assert running.stdout.readline() == "begun\n"
+            running.send_signal(signal.SIGINT)
+            assert running.stdout.readline() == "interrupted\n"
+        assert running.communicate() == ("", None)
     assert running.returncode == 0
 
 
 @pytest.mark.parametrize("script", [AT_ONCE, ON_EDGE], ids=["fabric", "edge"])
 def test_a_kernel_is_left_at_once(script):
     """Otherwise the kernel would go on until all jobs have finished."""
-    running = process(script)
-    assert running.stdout.readline() == "begun\n"
-    running.send_signal(signal.SIGINT)
-    done, total = re.fullmatch(r"at .* of the simulation (.*) of (.*) jobs? had finished.*\n",
-                               running.communicate()[0]).groups()
+    with process(script) as running:
+        assert running.stdout.readline() == "begun\n"
+        running.send_signal(signal.SIGINT)
+        said = running.communicate()[0]
+    done, total = re.fullmatch(r"at .* of the simulation (.*) of (.*) jobs had finished.*\n",
+                               said).groups()
     assert int(done.replace(",", "")) < int(total.replace(",", ""))
 
 
@@ -148,15 +149,15 @@ def test_a_kernel_is_left_at_once(script):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_compiler(tmp_path, number):
     """What was interrupted is compiled when it is called again."""
-    running = process(COMPILING, NUMBA_CACHE_DIR=str(tmp_path))
     lines = []
-    for line in running.stdout:
-        lines.append(line)
-        if line == "begun\n" and lines.count("interrupted\n") < 5:
-            running.send_signal(number)
+    with process(COMPILING, NUMBA_CACHE_DIR=str(tmp_path)) as running:
+        for line in running.stdout:
+            lines.append(line)
+            if line == "begun\n" and lines.count("interrupted\n") < 5:
+                running.send_signal(number)
     assert lines.count("interrupted\n") == 5
     assert lines[-1].startswith("[")
-    assert running.wait() == 0
+    assert running.returncode == 0
 
 
 @pytest.mark.parametrize("name", [
