@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.checks import Node, check_name, check_sequence, check_whole
+from netsim.checks import Node, check_flag, check_name, check_sequence, check_whole
 from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
@@ -87,6 +87,7 @@ class Fabric:
         if not isinstance(env, simpy.Environment):
             raise InputError(f"env must be a simpy.Environment, not {env!r}")
         check_whole(seed, "seed")
+        check_flag(check, "check")
         self.env = env
         self.network = as_network(network)
         self._allocator = make_allocator(allocator)
@@ -225,6 +226,7 @@ class Fabric:
             known = None
         if known is not None:
             return known[1:]
+        check_name(name, "name")
         given = _as_flows(flows, self.network)
         stage = Stage(name, given, weight=weight, deadline_s=deadline_s)
         routed = stage, self._demand(stage, job)

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.checks import check_name, check_path, is_number
+from netsim.checks import check_name, check_path
 from netsim.columns import RowError, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
 from netsim.plain import plain
@@ -121,10 +121,10 @@ def _parsed(table: pd.DataFrame, columns: Mapping[str, Any], names: bool) -> pd.
 def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float]) -> float:
     """Read a number, or a quantity with a unit."""
     number = decimal(value) if isinstance(value, str) else plain(value)
-    if is_number(number) and (number == number or not isinstance(value, str)):
-        return float(number)
+    if isinstance(number, float) and (number == number or not isinstance(value, str)):
+        return number
     try:
-        return parse(value, what)
+        return parse(value if isinstance(value, str) else number, what)
     except InputError as error:
         raise RowError(str(error), row) from error
 
