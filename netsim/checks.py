@@ -115,8 +115,16 @@ def check_path(value: Any, what: str) -> None:
         raise InputError(f"{what} must be a name or a path, not {reprlib.repr(value)}")
 
 
-def refuse_set(values: Any, what: str) -> None:
+def refuse_set(values: Any, what: str, *, within: bool = False) -> None:
     """Refuse a set where order means something: it differs from one run of Python to the next.
+
+    Parameters
+    ----------
+    values : object
+    what : str
+        What it is.
+    within : bool
+        Whether to refuse also the sets in a list, such as rows.
 
     Raises
     ------
@@ -126,6 +134,10 @@ def refuse_set(values: Any, what: str) -> None:
     if isinstance(values, set | frozenset):
         raise InputError(f"{what} must not be a set, {reprlib.repr(values)}: a set has no order; "
                          "give a list, such as sorted(...)")
+    if within and isinstance(values, list | tuple):
+        for k, each in enumerate(values):
+            if isinstance(each, set | frozenset):
+                refuse_set(each, f"{what}: entry {k}")
 
 
 def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:

@@ -147,7 +147,7 @@ class Flows:
         InputError
             If the flows are not such tuples.
         """
-        refuse_set(flows, "flows")
+        refuse_set(flows, "flows", within=True)
         try:
             rows = list(flows)
             src, dst, nbytes = zip(*rows, strict=True) if rows else ((), (), ())
@@ -273,6 +273,8 @@ def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str, *, names: b
     """
     (src, sources), (dst, destinations), (nbytes, sizes), (start, starts) = named
     whats = f"{owner}: {src}", f"{owner}: {dst}"
+    for what, ends in zip(whats, (sources, destinations), strict=True):
+        refuse_set(ends, what)
     hosts: dict[str | int, int] = {}
     if names and any(map(_holds_names, (sources, destinations))):
         sources, destinations = (_places(each, hosts, what) for each, what in
