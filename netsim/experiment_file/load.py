@@ -20,7 +20,7 @@ from netsim.plain import plain
 from netsim.plugins import parse_named, without_code
 from netsim.reading import confined, read_text, refusal
 from netsim.text import toml_problem
-from netsim.units import parse_value, question_rates
+from netsim.units import is_digits, parse_value, question_rates
 
 __all__ = ["Draft", "load_experiment", "ready_made_experiments", "template", "write_template"]
 
@@ -292,7 +292,7 @@ def _entry(table: Any, part: str, override: str) -> Any:
 def _key(table: Any, part: str, override: str) -> Any:
     if isinstance(table, dict):
         return part
-    if not (part.isdecimal() and int(part) < len(table)):
+    if not (is_digits(part) and int(part) < len(table)):
         raise SpecError([f"{override!r}: {part!r} is not the number of an entry; there are "
                          f"{len(table)}, numbered from 0"])
     return int(part)

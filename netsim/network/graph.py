@@ -16,6 +16,7 @@ from netsim.network.given import GivenPaths, Paths
 from netsim.network.gpu_servers import GpuPaths, GpuServers
 from netsim.network.routing import Ints, ShortestPaths, flow_hash, reach
 from netsim.network.topology import Topology
+from netsim.units import is_digits
 
 __all__ = ["ROUTING", "GraphTopology"]
 
@@ -157,7 +158,7 @@ class GraphTopology(Topology):
     @cached_property
     def misleading(self) -> frozenset[int]:
         """The host numbers that, written as text, are the name of another node."""
-        named = {int(name): number for name, number in self._node_ids.items() if name.isdecimal()}
+        named = {int(name): number for name, number in self._node_ids.items() if is_digits(name)}
         return frozenset(name for name, number in named.items() if number != name < self.hosts)
 
     def links_of_switch(self, name: Node) -> Ints:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from contextlib import suppress
@@ -14,7 +13,7 @@ from netsim.reading import open_text
 from netsim.reading import read_text as text_of
 from netsim.traces.problems import Problem, TraceProblemsError
 
-__all__ = ["OF_AICB", "decimal", "delimiter_of", "first_word", "nul_problem", "read_text",
+__all__ = ["OF_AICB", "delimiter_of", "first_word", "nul_problem", "read_text",
            "require_file", "split_lines", "write_text"]
 
 #: What the first word of a workload file of AICB begins with, also if its title is missing.
@@ -74,17 +73,6 @@ def read_text(path: str | Path) -> str:
 def nul_problem(line: int, path: str | Path) -> TraceProblemsError:
     """Return the error about a NUL character, which some parsers would take for the end."""
     return TraceProblemsError([Problem(line, "a NUL character, which no text has")], path)
-
-
-def decimal(text: str) -> float:
-    """Parse a number; NaN if it is none, or has underscores or digits other than 0 to 9.
-
-    Python accepts these, but in a file they are mistakes.
-    """
-    try:
-        return float(text) if text.isascii() and "_" not in text else math.nan
-    except ValueError:
-        return math.nan
 
 
 def first_word(path: str | Path) -> str:

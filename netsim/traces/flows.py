@@ -16,9 +16,9 @@ from netsim.columns import RowError, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
 from netsim.plain import plain
 from netsim.reading import open_text
-from netsim.traces.files import decimal, delimiter_of, read_text, require_file
+from netsim.traces.files import delimiter_of, read_text, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
-from netsim.units import parse_bytes, parse_seconds
+from netsim.units import decimal, is_digits, parse_bytes, parse_seconds
 from netsim.workload import Workload
 
 if TYPE_CHECKING:
@@ -132,9 +132,9 @@ def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float])
 def _host(value: Any, named: bool, what: str, row: int) -> Any:
     """Return a host from a column of texts: its name, or its number unless all are `named`."""
     text = value.strip() if isinstance(value, str) else value
-    if named or not isinstance(text, str) or not text.isdecimal():
+    if named or not isinstance(text, str) or not text.replace("_", "").isdecimal():
         return text
-    if not text.isascii() or len(text) > _MOST_DIGITS:
+    if not is_digits(text, _MOST_DIGITS):
         raise RowError(f"{what} must be a name, or a number of at most {_MOST_DIGITS} digits from "
                        f"0 to 9, not {text!r}", row)
     return int(text)

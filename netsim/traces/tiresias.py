@@ -13,9 +13,9 @@ from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.plugins import parse_policy, refuse_code
 from netsim.streams import stream
-from netsim.traces.files import decimal, delimiter_of, read_text, split_lines, write_text
+from netsim.traces.files import delimiter_of, read_text, split_lines, write_text
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
-from netsim.units import parse_bytes
+from netsim.units import decimal, parse_bytes
 from netsim.workload import JobSpec, Workload
 
 __all__ = ["Construction", "TiresiasRow", "parse_tiresias", "read_tiresias", "write_tiresias"]

@@ -165,6 +165,7 @@ def test_decimals_are_numbers(tmp_path):
     ("src,dst,bytes\n0,1,5\n0,1\x002,5\n", r"mine.csv:3: a NUL character"),
     ("src,dst,bytes\n0,1,1_000\n", r"mine.csv:2: bytes of row 0 '1_000'"),
     ("src,dst,bytes\n0,1,5\n0,1,\uff12\n", r"mine.csv:3: bytes of row 1 '\uff12' is not a "),
+    ("src,dst,bytes\n1_0,2,100\n", r"mine.csv:2: src of row 0 must be a name, or .* not '1_0'"),
     ("src,dst,bytes\nx,1,5\n\uff12,1,5\n", r"mine.csv:3: src of row 1 must be a name, or a num"),
     ("src,dst,bytes\nx,1,5\n" + "9" * 5000 + ",1,5\n", r"mine.csv:3: src of row 1 must be a n"),
 ])

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from netsim.errors import TraceError
 from netsim.reading import open_bytes, open_text
-from netsim.traces.files import decimal, delimiter_of, nul_problem, require_file, split_lines
+from netsim.traces.files import delimiter_of, nul_problem, require_file, split_lines
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
+from netsim.units import decimal
 
 __all__ = ["COUNT", "SECONDS", "Chunk", "locating", "read_table", "seconds_of"]
 

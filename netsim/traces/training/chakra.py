@@ -46,7 +46,7 @@ COMPUTE_S, STREAM, PAYLOAD, SLOTS = ("netsim_compute_s", "netsim_stream", "netsi
 #: Groups of all ranks.
 _ALL = ("", "0")
 
-_FILE = re.compile(r"(.*)\.(0|[1-9]\d{0,6})\.(et|json)", re.DOTALL)
+_FILE = re.compile(r"(.*)\.(0|[1-9][0-9]{0,6})\.(et|json)", re.DOTALL)
 
 
 class Group(NamedTuple):

@@ -26,7 +26,7 @@ __all__ = ["KinetoEvent", "KinetoMeasures", "KinetoTrace", "Parts", "read_kineto
 _GPU = {"kernel": "kernel", "Kernel": "kernel", "gpu_memcpy": "memcpy", "Memcpy": "memcpy",
         "gpu_memset": "memset", "Memset": "memset"}
 _CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
-_STEP = re.compile(r"ProfilerStep#(\d{1,9})")
+_STEP = re.compile(r"ProfilerStep#([0-9]{1,9})")
 
 #: The latest instant.
 _MOST_NS = 2**63
