@@ -19,6 +19,12 @@ __all__ = ["OF_AICB", "delimiter_of", "first_word", "nul_problem", "read_text",
 #: What the first word of a workload file of AICB begins with, also if its title is missing.
 OF_AICB = ("[", "comm_type,", "CommType.")
 
+#: Characters of a table of which the first line is looked at.
+_HEADER = 100_000
+
+#: A cell in quotes, which may be cut.
+_QUOTED = re.compile(r'(?:^|(?<=[,;\t])) *"(?:[^"]|"")*"?')
+
 
 def require_file(path: str | Path) -> Path:
     """Return `path` after checking that it is an existing file.
@@ -85,15 +91,18 @@ def first_word(path: str | Path) -> str:
     return words[0] if words else ""
 
 
-def delimiter_of(header: str) -> str:
+def delimiter_of(text: str) -> str:
     """Return what separates the columns of a table, by its first line: most often a comma.
+
+    Blank lines and what is in quotes do not count.
 
     Examples
     --------
-    >>> delimiter_of("src,dst"), delimiter_of("src;dst"), delimiter_of("src")
+    >>> delimiter_of("\\nsrc,dst"), delimiter_of('src;"a,b,c"'), delimiter_of("src")
     (',', ';', ',')
     """
-    return max(",;\t", key=header.count)  # the first of equal ones
+    header = split_lines(text.lstrip()[:_HEADER])[0]
+    return max(",;\t", key=_QUOTED.sub("", header).count)  # the first of equal ones
 
 
 def split_lines(text: str) -> list[str]:

@@ -151,15 +151,11 @@ def has_flows(path: str | Path) -> bool:
     """Whether the header of a CSV file names the columns of flows; False if it cannot be read."""
     try:
         with open_text(path) as file:
-            first = file.readline(10_000)
-            header = next(csv.reader([first], delimiter=delimiter_of(first)), [])
+            first = file.read(10_000).lstrip()
+            header = next(csv.reader(io.StringIO(first), delimiter=delimiter_of(first)), [])
     except (OSError, UnicodeDecodeError, csv.Error):
         return False
     return {"src", "dst"} <= {name.strip() for name in header}
-
-
-def _delimiter(text: str) -> str:
-    return delimiter_of(text.lstrip("\r\n").partition("\n")[0])
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -174,7 +170,7 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
         last = line
         return line
 
-    reader = csv.reader(map(seen, io.StringIO(text)), delimiter=_delimiter(text),
+    reader = csv.reader(map(seen, io.StringIO(text)), delimiter=delimiter_of(text),
                         skipinitialspace=True)
     for row in reader:
         if last.strip():
@@ -215,7 +211,7 @@ def _csv(text: str, path: Path) -> pd.DataFrame:
     _check_rows(text, path)
     file = io.StringIO(text)
     try:
-        table = pd.read_csv(file, sep=_delimiter(text), skipinitialspace=True, index_col=False)
+        table = pd.read_csv(file, sep=delimiter_of(text), skipinitialspace=True, index_col=False)
         return table.rename(columns=str.strip)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise TraceProblemsError([Problem(None, f"{_NO_TABLE}: {str(error).strip()}")], path

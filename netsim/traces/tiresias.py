@@ -203,7 +203,7 @@ def parse_tiresias(text: str) -> tuple[list[TiresiasRow], list[Problem]]:
     rows: list[TiresiasRow] = []
     problems: list[Problem] = []
     lines = [(n, line) for n, line in enumerate(split_lines(text), 1) if line.strip()]
-    separated = delimiter_of(lines[0][1]) if lines else ","
+    separated = delimiter_of(text)
     header = [name.strip() for name in _cells(*lines[0], separated, problems)] if lines else []
     if not problems:
         problems += _header_problems(header, lines[0][0] if lines else 1)

@@ -108,9 +108,13 @@ def test_parquet_is_as_csv(table, tmp_path):
 
 @pytest.mark.parametrize("text", [
     TABLE.replace(",", ";"), TABLE.replace(",", "\t"), TABLE.replace(",", " ,"),
-    TABLE.replace("\n", " \n"), TABLE.replace(",", ", ")])
+    TABLE.replace("\n", " \n"), TABLE.replace(",", ", "), " \n\n" + TABLE.replace(",", ";"),
+    TABLE.replace("\n", ',"note; a; b; c; d; e"\n')])
 def test_what_separates_columns(table, text):
-    """Semicolons, tabs, and commas with spaces before or after them, also in the header."""
+    """Semicolons, tabs, and commas with spaces before or after them, also in the header.
+
+    Neither blank lines nor what is in quotes says which it is.
+    """
     one, other = (netsim.simulate(netsim.big_switch(3, "8Mbps"), str(table(each, name))).coflows
                   for each, name in ((TABLE, "one.csv"), (text, "other.csv")))
     assert one.equals(other)

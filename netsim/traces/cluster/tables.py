@@ -202,7 +202,7 @@ def read_table(
         If the file is empty, a column is missing, or a row is malformed; with the line.
     """
     with locating(path), open_text(require_file(path), newline="") as file:
-        separated = delimiter_of(file.readline(10_000))
+        separated = delimiter_of(file.read(10_000))
         file.seek(0)
         reader = csv.reader(_lines(file, path), delimiter=separated, skipinitialspace=True,
                             strict=True)
