@@ -23,12 +23,13 @@ from netsim.checks import (
 from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.forking import same
-from netsim.plain import plain
+from netsim.plain import known_names, plain
 from netsim.units import Quantity, parse_seconds
 
 __all__ = ["Stage", "is_ranked"]
 
 
+@known_names
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class Stage:
     """A node of a job's per-iteration DAG: compute, then one coflow.

@@ -16,7 +16,7 @@ from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import POLICIES, Experiment, table_at
 from netsim.experiment_file.sandbox import code_named, files_named, read_with
 from netsim.network.files import changed_name
-from netsim.plain import plain
+from netsim.plain import known_names, plain
 from netsim.plugins import parse_named, without_code
 from netsim.reading import confined, read_text, refusal
 from netsim.text import toml_problem
@@ -27,6 +27,7 @@ __all__ = ["Draft", "load_experiment", "ready_made_experiments", "template", "wr
 _POLICIES = ("allocator", "transport", *POLICIES)
 
 
+@known_names
 def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
                     plugins: bool = True, single: bool = False) -> Experiment:
     """Read an experiment file.

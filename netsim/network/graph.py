@@ -119,7 +119,9 @@ class GraphTopology(Topology):
         for link, (start, end) in enumerate(pairs):
             if (end, start) not in both:
                 return (f"; the graph is directed, and {self.link_names[link]!r} leads one way "
-                        "only: unless that is meant, make the graph undirected")
+                        "only: unless that is meant, make the graph undirected, in GraphML by "
+                        'edgedefault="undirected", in GML by directed 0, in JSON by '
+                        '"directed": false')
         return ""
 
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]

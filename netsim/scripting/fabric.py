@@ -47,6 +47,7 @@ __all__ = ["Fabric"]
 _MOST_KNOWN = 4096
 
 
+@known_names
 class Fabric:
     """A network in a user's SimPy environment, on which processes send coflows.
 
@@ -110,6 +111,7 @@ class Fabric:
 
     # --- jobs and coflows -------------------------------------------------------------
 
+    @known_names
     def job(self, name: str = "", *, hosts: Sequence[Node] | None = None,
             communication_s: Quantity | None = None) -> Job:
         """Make a job, which arrives now; policies that rank jobs see its coflows as one job.
@@ -150,6 +152,7 @@ class Fabric:
             self._process.running.begin(job.index, where.tolist())
         return job
 
+    @known_names
     def coflow(self, flows: Flows | Iterable[tuple[Node, Node, Quantity]] | NDArray[Any]
                | pd.DataFrame, *, job: Job | None = None, name: str = "coflow",
                weight: float = 1.0, deadline_s: Quantity | None = None) -> Coflow:
@@ -326,6 +329,7 @@ class Fabric:
         """
         self._change(capacity_by_hand(self.env.now, link, capacity))
 
+    @known_names
     def fail(self, *, link: Node | None = None, host: Node | None = None,
              switch: Node | None = None) -> None:
         """Fail a link, or a host or switch with all of its links, from now on.
@@ -341,6 +345,7 @@ class Fabric:
             self._cancel(coflow, f"host {host} was lost: coflow {coflow.number} "
                                  f"{coflow.name!r} ended")
 
+    @known_names
     def repair(self, *, link: Node | None = None, host: Node | None = None,
                switch: Node | None = None) -> None:
         """Restore the nominal capacity of a link, or of all links of a host or switch."""
