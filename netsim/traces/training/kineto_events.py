@@ -298,8 +298,8 @@ class Parts:
             one, other = sorted((far[0], middle))
             days = abs(other.start_ns - one.start_ns) / 1e9 / 86400
             raise TraceError(f"{one} and {other} begin {days:,.0f} days apart, and no week has "
-                             f"most of the {len(events):,} events, which would say whose stamps are "
-                             "damaged: mend them, or leave these events out", self._path)
+                             f"most of the {len(events):,} events, which would say whose stamps "
+                             "are damaged: mend them, or leave these events out", self._path)
         return middle.start_ns
 
     def _ns(self, event: Mapping[str, Any], key: str, index: int, name: str) -> int:
