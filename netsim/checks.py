@@ -16,10 +16,11 @@ import numpy as np
 
 from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain
+from netsim.text import said
 
-__all__ = ["LARGEST", "MOST_ID", "Node", "check_collection", "check_name", "check_options",
-           "check_path", "check_sequence", "check_whole", "is_number", "is_whole", "node_name",
-           "parents_first", "refuse_set", "refuse_twice"]
+__all__ = ["LARGEST", "MOST_ID", "Node", "check_collection", "check_flag", "check_name",
+           "check_options", "check_path", "check_sequence", "check_whole", "is_number", "is_utf8",
+           "is_whole", "node_name", "parents_first", "refuse_set", "refuse_twice"]
 
 #: A host or a switch: by number or name, or as a tuple, as nodes of networkx graphs may be.
 Node = str | int | tuple[Any, ...]
@@ -65,11 +66,30 @@ def check_name(value: Any, what: str) -> None:
     """
     if not isinstance(value, str):
         raise InputError(f"{what} must be a string, not {reprlib.repr(value)}")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
+    if not is_utf8(value):
         raise InputError(f"{what} must be a string that can be written as UTF-8, not "
-                         f"{reprlib.repr(value)}") from None
+                         f"{reprlib.repr(value)}")
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text can be written as UTF-8; halves of surrogate pairs cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_flag(value: Any, what: str) -> None:
+    """Check that a value is true or false.
+
+    Raises
+    ------
+    InputError
+        If it is not; the message begins with `what`.
+    """
+    if not isinstance(value, bool):
+        raise InputError(f"{what} must be true or false, not {said(value)}")
 
 
 def node_name(node: Any) -> Any:
@@ -95,8 +115,16 @@ def check_path(value: Any, what: str) -> None:
         raise InputError(f"{what} must be a name or a path, not {reprlib.repr(value)}")
 
 
-def refuse_set(values: Any, what: str) -> None:
+def refuse_set(values: Any, what: str, *, within: bool = False) -> None:
     """Refuse a set where order means something: it differs from one run of Python to the next.
+
+    Parameters
+    ----------
+    values : object
+    what : str
+        What it is.
+    within : bool
+        Whether to refuse also the sets in a list, such as rows.
 
     Raises
     ------
@@ -106,6 +134,10 @@ def refuse_set(values: Any, what: str) -> None:
     if isinstance(values, set | frozenset):
         raise InputError(f"{what} must not be a set, {reprlib.repr(values)}: a set has no order; "
                          "give a list, such as sorted(...)")
+    if within and isinstance(values, list | tuple):
+        for k, each in enumerate(values):
+            if isinstance(each, set | frozenset):
+                refuse_set(each, f"{what}: entry {k}")
 
 
 def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:

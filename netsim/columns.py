@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,10 @@ from netsim.brief import brief
 from netsim.checks import (
     LARGEST,
     MOST_ID,
+    check_name,
     check_whole,
     is_number,
+    is_utf8,
     is_whole,
     node_name,
     refuse_set,
@@ -24,6 +27,7 @@ from netsim.checks import (
 from netsim.errors import InputError
 from netsim.forking import same
 from netsim.plain import known_names, plain
+from netsim.text import said
 from netsim.units import Quantity, parse_bytes, parse_seconds
 
 if TYPE_CHECKING:
@@ -143,7 +147,7 @@ class Flows:
         InputError
             If the flows are not such tuples.
         """
-        refuse_set(flows, "flows")
+        refuse_set(flows, "flows", within=True)
         try:
             rows = list(flows)
             src, dst, nbytes = zip(*rows, strict=True) if rows else ((), (), ())
@@ -172,6 +176,8 @@ def frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
         If it is not a list of numbers, or holds fractions although `dtype` is int64; the message
         begins with `name`.
     """
+    if (row := _masked(values)) is not None:
+        raise InputError(f"{name} must be a list of numbers, but {name}[{row}] is masked")
     try:
         given = np.asarray(plain(values))
     except ValueError:  # lists of several lengths
@@ -186,6 +192,13 @@ def frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
                          f"{given[first].item()!r}")
     array.flags.writeable = False
     return array
+
+
+def _masked(values: Any) -> int | None:
+    """Return the place of the first masked value of an array or a list; None without one."""
+    if isinstance(values, list | tuple) and type(np.ma.masked) in set(map(type, values)):
+        return next(row for row, each in enumerate(values) if each is np.ma.masked)
+    return int(np.argmax(np.ma.getmaskarray(values))) if np.ma.is_masked(values) else None
 
 
 class Columns(NamedTuple):
@@ -260,6 +273,8 @@ def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str, *, names: b
     """
     (src, sources), (dst, destinations), (nbytes, sizes), (start, starts) = named
     whats = f"{owner}: {src}", f"{owner}: {dst}"
+    for what, ends in zip(whats, (sources, destinations), strict=True):
+        refuse_set(ends, what)
     hosts: dict[str | int, int] = {}
     if names and any(map(_holds_names, (sources, destinations))):
         sources, destinations = (_places(each, hosts, what) for each, what in
@@ -291,6 +306,8 @@ def _holds_names(hosts: Any) -> bool:
 def _places(given: Any, known: dict[str | int, int], what: str) -> Any:
     """Replace hosts, by name or number, by their indices in the list of known ones; extend it."""
     one = _is_one(given)
+    if getattr(given, "ndim", 1) > 1:  # a table would give the names of its columns
+        raise InputError(f"{what} must be a list of names or numbers, not {said(given)}")
     hosts = [node_name(plain(each)) for each in ([given] if one else given)]
     for row, host in enumerate(hosts):
         if isinstance(host, float) and host.is_integer():  # of a column where one is missing
@@ -298,7 +315,13 @@ def _places(given: Any, known: dict[str | int, int], what: str) -> Any:
         if not isinstance(host, str) and not (is_whole(host) and 0 <= host <= _MOST_HOST):
             raise RowError(f"{what}{'' if one else f' of row {row}'} must be a name, or a whole "
                            f"number from 0 to {_MOST_HOST:,}, not {host!r}", row)
+    before = len(known)
     places = [known.setdefault(host, len(known)) for host in hosts]
+    for host in islice(known, before, None):
+        if isinstance(host, str) and not is_utf8(host):
+            row = hosts.index(host)
+            raise RowError(f"{what}{'' if one else f' of row {row}'} must be a name that can be "
+                           f"written as UTF-8, not {host!r}", row)
     return places[0] if one else places
 
 
@@ -338,21 +361,25 @@ def _numbers(values: Any, what: str, of: str) -> NDArray[Any]:
         given = np.empty((0, 0))
     if given.ndim != 1:
         raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}")
-    if np.ma.is_masked(values):
-        row = int(np.argmax(np.ma.getmaskarray(values)))
+    if (row := _masked(values)) is not None:
         raise RowError(f"{what} of row {row} is masked", row)
     if given.dtype.kind == "f" and given.dtype.itemsize < 8:  # bounds would overflow
         given = given.astype(np.float64)
     if given.dtype.kind == "O":
         made = list(map(plain, given))
         if all(map(is_number, made)):
-            given = np.array([min(max(each, -LARGEST), LARGEST) for each in made], np.float64)
+            given = _floats(made)
     if given.size and given.dtype.kind not in "iuf":
         row, value = next((row, each) for row, each in enumerate(values)
                           if not is_number(plain(each)))
         raise RowError(f"{what} of row {row} must be a number, not {reprlib.repr(plain(value))}; "
                        f"columns hold {of} without units", row)
     return given
+
+
+def _floats(numbers: Iterable[int | float]) -> Floats:
+    """Convert numbers to an array; integers that are no floats to the largest one."""
+    return np.array([min(max(each, -LARGEST), LARGEST) for each in numbers], np.float64)
 
 
 def _refuse_first(given: NDArray[Any], good: NDArray[np.bool_], what: str, allowed: str) -> None:
@@ -369,6 +396,8 @@ def with_index(df: pd.DataFrame) -> pd.DataFrame:
     """Return a table whose index has no names: levels with a name become columns."""
     levels = [name for name in getattr(getattr(df, "index", None), "names", ())
               if name is not None and name not in df.columns]
+    if twice := [name for name in levels if levels.count(name) > 1]:
+        raise InputError(f"two levels of the index are named {twice[0]!r}")
     return df.reset_index(level=levels) if levels else df
 
 
@@ -490,6 +519,9 @@ def _labels(df: pd.DataFrame, name: str | None, owner: str) -> tuple[Ints, Any]:
     if (codes < 0).any():
         row = int(np.argmin(codes))
         raise RowError(f"{owner}: {name} of row {row} is missing; each flow must be of one", row)
+    for label in labels:
+        if isinstance(label, str):
+            check_name(label, f"{owner}: {name}")
     return codes.astype(np.int64), np.asarray(labels)
 
 
@@ -497,7 +529,7 @@ def _ids(labels: NDArray[Any], name: str | None, owner: str) -> Ints | None:
     """Return labels that are numbers as ids; None for others."""
     if not all(map(is_number, map(plain, labels.tolist()))):
         return None
-    numbers = labels.astype(np.float64)
+    numbers = _floats(map(plain, labels))
     good = (numbers >= 0) & (numbers <= MOST_ID) & (np.floor(numbers) == numbers)
     if not good.all():
         raise InputError(f"{owner}: {name} must be texts, or whole numbers from 0 to {MOST_ID:,}, "

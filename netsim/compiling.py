@@ -77,7 +77,7 @@ def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
         try:
             made.enable_caching()
         except RuntimeError:  # the folder cannot be made, or written to
-            tell_not_kept(_CONFIG.CACHE_DIR, None)
+            tell_not_kept(_CONFIG.CACHE_DIR)
     return made
 
 

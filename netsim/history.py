@@ -11,6 +11,7 @@ from netsim.brief import brief
 from netsim.columns import frozen
 from netsim.errors import InputError
 from netsim.forking import same
+from netsim.plain import known_names
 
 __all__ = ["UNKNOWN", "History", "joined"]
 
@@ -18,6 +19,7 @@ __all__ = ["UNKNOWN", "History", "joined"]
 UNKNOWN = -1
 
 
+@known_names
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
     """Past jobs, which ended before a workload begins, for predictors to learn from.

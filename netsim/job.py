@@ -234,6 +234,9 @@ class JobSpec:
         if min(numbers, default=0) < 0 or bool in kinds:
             wrong = next(host for host in numbers if host < 0 or isinstance(host, bool))
             raise InputError(f"{what} must be whole numbers of at least 0, or names, not {wrong!r}")
+        for host in hosts:
+            if isinstance(host, str):
+                check_name(host, f"{what}: a name")
         same = _interned(hosts if kinds <= {int} else tuple(
             host if isinstance(host, str) else int(host) for host in hosts))
         object.__setattr__(self, "hosts", same)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,13 +81,23 @@ class KernelCache(FunctionCache):
         try:
             super().save_overload(sig, data)
         except OSError as error:
-            tell_not_kept(os.path.dirname(self.cache_path), error.strerror)
+            file = str(error.filename2 or error.filename or self.cache_path)
+            place = self.cache_path, error.strerror
+            if place not in _told:
+                _told.add(place)
+                warnings.warn(NetsimWarning(
+                    f"a compiled kernel cannot be stored in {file.partition('.tmp.')[0]}: "
+                    f"{error.strerror or error}; each process compiles it again, unless "
+                    "NUMBA_CACHE_DIR names another folder"), stacklevel=2)
+
+
+#: Folders and reasons of which has been told: on a full disk, they are those of many kernels.
+_told: set[tuple[str, str | None]] = set()
 
 
 @cache
-def tell_not_kept(folder: str, why: str | None) -> None:
-    """Warn, once, that compiled kernels cannot be stored in a folder."""
+def tell_not_kept(folder: str) -> None:
+    """Warn, once, that no compiled kernels can be stored, as a folder cannot be written."""
     warnings.warn(NetsimWarning(
-        f"compiled kernels cannot be stored in {folder}{f': {why}' if why else ''}; each process "
-        "compiles them again, which takes a minute or two. Free that folder, or set "
-        "NUMBA_CACHE_DIR to another one"), stacklevel=2)
+        f"compiled kernels cannot be stored in {folder}; each process compiles them again, which "
+        "takes a minute or two, unless NUMBA_CACHE_DIR names another folder"), stacklevel=2)

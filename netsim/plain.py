@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from types import NoneType
@@ -57,6 +58,8 @@ def plain(value: Any) -> Any:
 
 def _of_decimal(value: Decimal) -> int | float:
     """Convert a decimal: whole numbers of up to 30 digits stay exact."""
+    if value.is_nan():  # a signalling one has no float
+        return math.nan
     whole = value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value()
     return int(value) if whole else float(value)
 

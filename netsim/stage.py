@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,16 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.brief import brief
-from netsim.checks import MOST_ID, check_collection, check_name, check_whole, refuse_twice
+from netsim.checks import (
+    LARGEST,
+    MOST_ID,
+    check_collection,
+    check_flag,
+    check_name,
+    check_whole,
+    is_number,
+    refuse_twice,
+)
 from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.forking import same
-from netsim.plain import plain
+from netsim.plain import known_names, plain
 from netsim.units import Quantity, parse_seconds
 
 __all__ = ["Stage", "is_ranked"]
 
 
+@known_names
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class Stage:
     """A node of a job's per-iteration DAG: compute, then one coflow.
@@ -100,9 +111,10 @@ class Stage:
         if flows is not None and not isinstance(flows, Flows):
             flows = Flows.of(flows)
         weight, coflow_id = plain(weight), plain(coflow_id)
-        if isinstance(weight, bool) or not (isinstance(weight, int | float)
-                                            and np.isfinite(weight) and weight > 0):
-            raise InputError(f"{owner}: weight must be finite and positive, not {weight!r}")
+        if not (is_number(weight) and 0 < weight <= LARGEST):
+            raise InputError(f"{owner}: weight must be finite and positive, not "
+                             f"{reprlib.repr(weight)}")
+        check_flag(intra_server, f"{owner}: intra_server")
         check_name(name, f"{owner}: name")
         if coflow_id is not None:
             check_whole(coflow_id, f"{owner}: coflow_id", most=MOST_ID)

@@ -7,8 +7,14 @@ import re
 __all__ = ["named", "said", "shortened", "toml_problem", "visible"]
 
 #: A key of TOML with text that should be in quotes.
-_UNQUOTED = re.compile(r"\s*([\w.-]+)\s*=\s*(?!true\b|false\b)"
+_UNQUOTED = re.compile(r"\s*([\w.-]+)\s*=\s*(?!(?:true|false|inf|nan)\b)"
                        r"""(\d[\d._]*)?([A-Za-z_/.][^"'#=]*)""")
+
+#: Such text in a list or in a table within braces.
+_ENTRY = re.compile(r"""(?!(?:true|false|inf|nan)\b)[A-Za-z_/.][^"'#=,\[\]{}]*""")
+
+#: How other languages write what TOML writes in small letters.
+_FLAGS = ("True", "TRUE", "False", "FALSE")
 
 #: The most characters of a message, and the characters of its end that are kept if it is longer.
 _MOST, _END = 2000, 400
@@ -83,11 +89,24 @@ def toml_problem(error: Exception, text: str) -> str:
     'is not TOML: Invalid value (at line 2, column 13); quote strings: allocator = "fifo"'
     """
     told = f"is not TOML: {error}"
-    if (place := re.search(r"\(at line (\d+), column \d+\)", told)) is None:
+    if (place := re.search(r"\(at line (\d+), column (\d+)\)", told)) is None:
         return told
-    key = _UNQUOTED.match(text.split("\n")[int(place[1]) - 1])
-    return told if key is None else (f'{told}; quote strings: {key[1]} = '
-                                     f'"{key[2] or ""}{key[3].rstrip()}"')
+    line, column = text.split("\n")[int(place[1]) - 1], int(place[2])
+    if (key := _UNQUOTED.match(line)) is not None:
+        return told + _as_toml(f"{key[1]} = ", f"{key[2] or ''}{key[3].rstrip()}")
+    number = re.search(r"[0-9.:_+-]*$", line[:column - 1])
+    entry = _ENTRY.match(line, column - 1)
+    # A list, or a table within braces, ends nowhere if a number has a unit.
+    if entry is None or number is None or not (number[0] or "Invalid value" in told):
+        return told
+    return told + _as_toml("", f"{number[0]}{entry[0].rstrip()}")
+
+
+def _as_toml(key: str, value: str) -> str:
+    """Say how a value without quotes is written in TOML."""
+    if value in _FLAGS:
+        return f"; write {key}{value.lower()}"
+    return f'; quote strings: {key}"{value}"'
 
 
 def said(value: object) -> str:

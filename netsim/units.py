@@ -22,9 +22,10 @@ import numpy as np
 
 from netsim.errors import NetsimWarning, UnitError
 
-__all__ = ["SMALL_RATE", "decimals_for", "format_aligned", "format_bytes", "format_count",
-           "format_number", "format_rate", "format_seconds", "format_size", "parse_bytes",
-           "parse_rate", "parse_seconds", "parse_value", "question_rates"]
+__all__ = ["SMALL_RATE", "decimal", "decimals_for", "format_aligned", "format_bytes",
+           "format_count", "format_number", "format_rate", "format_seconds", "format_size",
+           "is_digits", "parse_bytes", "parse_rate", "parse_seconds", "parse_value",
+           "question_rates"]
 
 Quantity = str | int | float
 
@@ -235,6 +236,33 @@ def question_rates(ask: bool = True) -> Iterator[None]:
             f"{first} has no unit and is read as {rate:g} bytes/s; write "
             f'"{rate:g}B/s" if this is meant, otherwise add the unit, as in "40Gbps"{more}'),
             stacklevel=4)
+
+
+def decimal(text: str) -> float:
+    """Parse a number; NaN if it is none, or has underscores or digits other than 0 to 9.
+
+    Python accepts these, but in a file they are mistakes.
+
+    Examples
+    --------
+    >>> decimal("1.5e3"), decimal("1_000")
+    (1500.0, nan)
+    """
+    try:
+        return float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        return math.nan
+
+
+def is_digits(text: str, most: int = 18) -> bool:
+    """Whether a text is a whole number of at most `most` digits, all of them from 0 to 9.
+
+    Examples
+    --------
+    >>> is_digits("07"), is_digits("1_0"), is_digits("")
+    (True, False, False)
+    """
+    return text.isascii() and text.isdecimal() and len(text) <= most
 
 
 def parse_value(text: str) -> Any:

@@ -14,6 +14,7 @@ from xml.parsers import expat
 
 from netsim.errors import TraceError
 from netsim.reading import read_bytes
+from netsim.units import is_digits
 
 __all__ = ["Element", "parse_xml", "read_xml", "xml_bytes"]
 
@@ -65,7 +66,7 @@ class Element:
         """Return an attribute as a whole number of at least `least`."""
         text = self.text(name, None if default is None else str(default))
         digits = text.strip().removeprefix("-")
-        value = int(text) if digits.isascii() and digits.isdigit() and len(digits) < 16 else None
+        value = int(text) if is_digits(digits, 15) else None
         if value is None or value < least:
             self.refuse(f"<{self.name}>: {name} must be a whole number of at least {least}, not "
                         f"{text!r}")

@@ -13,7 +13,9 @@ from netsim.errors import InputError, TraceError, UnitError, UnknownNameError
 from netsim.limits import LIMITS, check_limit, limited, most
 from netsim.network import make_network
 from netsim.network.files import changed_name
+from netsim.traces import convert
 from netsim.traces.checked import json_problem
+from netsim.traces.writers import write_instance
 from netsim.units import parse_rate
 
 TOPO = """Nodes {nodes}
@@ -223,3 +225,16 @@ def test_picoseconds_of_more_digits_than_an_integer_may_have(written):
     text = "Nodes 2\nConnections 2\n0->1 start 0.{}1 size 9\n0->1 start {}.5e3 size 9\n"
     jobs = netsim.read_workload(written(text.format("0" * 5000, "123456789012345678"), "t.cm"))
     assert [job.arrival_s for job in jobs] == [0.0, 123456789.0123456785]
+
+
+def test_what_was_read_with_raised_limits_can_be_written(tmp_path):
+    """Writing has no limit: the jobs are there."""
+    job = netsim.JobSpec(0, hosts=[0, 149_999], stages=[netsim.Stage("c0", [(0, 1, 5)])])
+    one, other = tmp_path / "one.json", tmp_path / "other.txt"
+    write_instance(netsim.Workload([job]), one, network={"hosts": 150_000})
+    with pytest.raises(TraceError, match=r"limits = \{ports"):
+        netsim.read_workload(one)
+    assert len(convert(one, other, limits={"ports": 200_000})) == 1
+    assert netsim.read_workload(other, limits={"ports": 200_000})[0].hosts[-1] == 149_999
+    with pytest.raises(InputError, match="has a host that is not from 0 to 149998"):
+        write_instance(netsim.Workload([job]), one, network={"hosts": 149_999})

@@ -4,10 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netsim
+import netsim.testing
 from netsim.allocators.registry import make_allocator
 from netsim.cluster import draw_gpus
 from netsim.errors import UnknownNameError
@@ -213,6 +215,33 @@ def test_plain_leaves_other_things_as_they_are():
         assert plain(thing) is thing
     assert plain(np.True_) is True
     assert isinstance(plain(np.timedelta64(5, "s")), np.timedelta64)
+
+
+#: Those whose first argument says which others there are, or which users do not make.
+_OTHERS = {"Allocator", "Comparison", "Event", "Experiment", "FabricView", "LPBound", "LowerBounds",
+           "Pattern", "Result", "RunEvent", "Sweep", "check_trace", "collective_times", "compare",
+           "make_model", "read_edge_cloud", "read_edge_jobs", "read_network", "read_workload",
+           "sweep"}
+
+
+def _users_calls():
+    made = netsim.Fabric(simpy.Environment(), netsim.ring(3))
+    yield from (getattr(module, name) for module in (netsim, netsim.testing)
+                for name in module.__all__ if name not in _OTHERS)
+    yield from (made.coflow, made.transfer, made.job, made.fail, made.repair,
+                netsim.Simulation.run, netsim.Result.save, netsim.Workload.from_frame)
+
+
+def test_arguments_that_do_not_exist():
+    """Python's own error does not say which there are."""
+    calls = [each for each in _users_calls() if callable(each)
+             and not (isinstance(each, type) and issubclass(each, Exception))]
+    assert len(calls) > 60
+    for call in calls:
+        with pytest.raises(UnknownNameError, match=r"unknown (argument|option) of .* 'gvies'"):
+            call(gvies=1)
+    with pytest.raises(UnknownNameError, match=r"'gvies' \(did you mean 'gives'\?\)"):
+        netsim.compiled(gvies="order")
 
 
 @pytest.mark.parametrize("what", ["observe_interval", "until"])

@@ -1,5 +1,8 @@
 """Values of types that nobody expects are refused by errors of netsim's, without warnings."""
 
+from decimal import Decimal
+
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,6 +30,87 @@ def test_names_that_tables_cannot_hold(name, fabric):
                  lambda: netsim.Stage(name, [(0, 1, 5)])):
         with pytest.raises(InputError, match="must be a string"):
             call()
+
+
+def test_names_of_hosts_that_results_cannot_be_written_with(fabric, tmp_path):
+    graph = nx.Graph()
+    graph.add_edge("\ud800", "b", capacity=1e6)
+    path = tmp_path / "g.json"
+    path.write_text('{"graph": {}, "nodes": [{"id": "\\ud800"}, {"id": "b"}], "edges": [{"source": '
+                    '"\\ud800", "target": "b", "capacity": 1000000}]}')
+    table = pd.DataFrame({**PAIR, "nbytes": 5, "job": ["\ud800", "b"]}, dtype=object)
+    for call in (lambda: netsim.Workload.from_arrays(["a", "\ud800"], ["b", "c"], 5),
+                 lambda: netsim.JobSpec(0, hosts=["\ud800"], ranks=1, stages=[netsim.Stage("a")]),
+                 lambda: netsim.from_networkx(graph, hosts=["b"]),
+                 lambda: netsim.read_network(path, hosts=["b"]),
+                 lambda: netsim.Workload.from_frame(table, start=None)):
+        with pytest.raises(InputError, match="can be written as UTF-8, not"):
+            call()
+    with pytest.raises(InputError, match=r"^name must be a string"):
+        fabric.transfer(0, 1, 5, name="\ud800")
+
+
+TABLE = pd.DataFrame({"a": [1]})
+
+
+@pytest.mark.parametrize("value", [TABLE, np.array([1, 2]), pd.NA, np.ma.masked, "yes"])
+@pytest.mark.parametrize("name", ["timeline", "symmetry", "progress", "check"])
+def test_flags(name, value, job):
+    with pytest.raises(InputError, match=f"^{name}.* must be true or false, not"):
+        netsim.simulate(netsim.ring(4), [job], **{name: value})
+
+
+def test_a_run_goes_on_after_a_wrong_progress(job):
+    sim = netsim.Simulation(netsim.ring(4), [job])
+    with pytest.raises(InputError, match="true or false, not a DataFrame"):
+        sim.run(progress=TABLE)
+    assert len(sim.run().result().jobs) == 1
+
+
+@pytest.mark.parametrize("record", [b"x", bytearray(b"x"), range(2)])
+def test_records_that_are_no_names(record, job):
+    with pytest.raises(InputError, match="record must be a list of names, but holds"):
+        netsim.simulate(netsim.ring(4), [job], record=record)
+
+
+def test_decimals_that_signal_and_integers_beyond_floats(tmp_path):
+    for column in ("src", "nbytes", "start_s", "coflow", "job"):
+        for value in (Decimal("sNaN"), 10**400):
+            table = pd.DataFrame({**PAIR, "nbytes": 5, "start_s": 0.0, column: [value] * 2},
+                                 dtype=object)
+            with pytest.raises(InputError, match=f"{column} (of row 0 )?(must|is)"):
+                netsim.Workload.from_frame(table)
+        values = {"src": 0, "dst": 1, "nbytes": 5, "start_s": 0, column: 1}
+        first = ",".join(map(str, values.values()))
+        second = ",".join(map(str, {**values, column: "9" * 400}.values()))
+        path = tmp_path / "t.csv"
+        path.write_text(f"{','.join(values)}\n{first}\n{second}")
+        with pytest.raises(TraceError, match=f"{column} (of row 1 )?must be"):
+            netsim.read_workload(path)
+    with pytest.raises(InputError, match="arrival_s must be finite"):
+        netsim.JobSpec(0, Decimal("sNaN"), stages=[netsim.Stage("a")])
+    for wrong in (10**400, Decimal("sNaN")):
+        with pytest.raises(InputError, match="weight must be finite"):
+            netsim.Stage("a", None, weight=wrong)
+    with pytest.raises(InputError, match="intra_server must be true or false"):
+        netsim.Stage("a", intra_server=pd.NA)
+
+
+@pytest.mark.filterwarnings("error")
+def test_masked_values_warn_of_nothing(fabric):
+    for call in (lambda: fabric.transfer(0, 1, np.ma.masked),
+                 lambda: fabric.transfer(np.ma.masked, 1, 5),
+                 lambda: netsim.Flows(np.ma.array([0, 1], mask=[1, 0]), [1, 2], [5, 6])):
+        with pytest.raises(InputError, match=r"\[0\] is masked"):
+            call()
+
+
+def test_two_levels_of_one_name_and_tables_for_columns():
+    index = pd.MultiIndex.from_tuples([(0, 1), (1, 2)], names=["src", "src"])
+    with pytest.raises(InputError, match="two levels of the index are named 'src'"):
+        netsim.Workload.from_frame(pd.DataFrame({"dst": 1, "nbytes": 5}, index=index), start=None)
+    with pytest.raises(InputError, match="src must be a list of names or numbers, not a DataFrame"):
+        netsim.Workload.from_arrays(pd.DataFrame(PAIR), 1, 5)
 
 
 def test_records_and_events_of_other_types(job):

@@ -10,6 +10,7 @@ import pytest
 import netsim
 from netsim.errors import InputError, NetsimError, TraceError, UnknownNameError
 from netsim.experiment_file.load import load_experiment
+from netsim.jobs.patterns.collective import AllToAll, SendRecv
 from netsim.testing import make_view
 
 #: As a TOML file has them.
@@ -54,6 +55,10 @@ SETS = {
     "stages": [lambda: netsim.JobSpec(0, hosts=[0, 1], stages={netsim.Stage("s", [(0, 1, 1.0)])})],
     "jobs": [lambda: netsim.Workload(set(JOBS))],
     "flows": [lambda: netsim.Stage("s", {(0, 1, 1.0), (1, 0, 2.0)})],
+    "flows: entry 1": [lambda: netsim.Stage("s", [(0, 1, 1.0), {1, 0, 2.0}])],
+    "src": [lambda: netsim.Workload.from_arrays({"a", "b"}, ["c", "d"], 1.0)],
+    "matrix: entry 0": [lambda: AllToAll(matrix=[{"1MB", "2MB"}, {"3MB", "4MB"}])],
+    "pairs: entry 1": [lambda: SendRecv(pairs=[[0, 1], {2, 1}])],
     "allocator": [lambda: netsim.sweep(NET, JOBS, allocator={"sebf", "fifo"})],
     "allocators": [lambda: netsim.compare(NET, JOBS, {"sebf", "fifo"})],
     "observe_interval": [lambda: netsim.sweep(NET, JOBS, observe_interval={0.0, 1.0})],

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from netsim.fabric.allocator import Allocator
+from netsim.plain import known_names
 from netsim.plugins import Registry
 
 __all__ = ["ALLOCATORS", "make_allocator"]
@@ -50,6 +51,7 @@ ALLOCATORS = Registry(
     accepts=Allocator, refusal="is not an allocator: it must derive from netsim.Allocator")
 
 
+@known_names
 def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]) -> Allocator:
     """Make a fresh allocator.
 

@@ -19,6 +19,7 @@ from netsim.fabric.allocation import Event
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.view import FabricView
 from netsim.network import Topology, read_network
+from netsim.plain import known_names
 
 if TYPE_CHECKING:
     from netsim.workload import Workload
@@ -61,6 +62,7 @@ class LowerBounds:
     __repr__ = brief
 
 
+@known_names
 def lower_bounds(network: Topology | str | Path, workload: Workload | str | Path, *,
                  which: Sequence[str] = BOUNDS[:-1], seed: int = 0) -> LowerBounds:
     """Compute lower bounds on the completion times of all coflows of a workload.

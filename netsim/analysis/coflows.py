@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from netsim.errors import InputError
+from netsim.plain import known_names
 from netsim.results.summary import spread
 from netsim.units import Quantity, parse_bytes
 
@@ -25,6 +26,7 @@ CLASSES = ("short narrow", "long narrow", "short wide", "long wide")
 ALL = "all"
 
 
+@known_names
 def classify_coflows(result: Result, *, short: Quantity = "5MB", narrow: int = 50
                      ) -> pd.DataFrame:
     """Classify completed coflows by length and width, and compute their slowdowns.
@@ -77,6 +79,7 @@ def classify_coflows(result: Result, *, short: Quantity = "5MB", narrow: int = 5
     return coflows
 
 
+@known_names
 def by_class(result: Result, *, short: Quantity = "5MB", narrow: int = 50) -> pd.DataFrame:
     """Summarise CCTs and slowdowns by class of coflow: a row per class, and one for all.
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.plain import known_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@known_names
 def gpu_usage(result: Result) -> pd.DataFrame:
     """Return the number of GPUs in use, and of jobs that wait for GPUs, over time.
 

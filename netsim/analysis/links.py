@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.plain import known_names
 
 if TYPE_CHECKING:
     from netsim.network import Topology
@@ -52,6 +53,7 @@ def utilised(result: Result) -> pd.DataFrame:
     return links
 
 
+@known_names
 def link_utilisation(result: Result) -> pd.DataFrame:
     """Return the utilisation of each link, and the shares of time in which it was busy and full.
 
@@ -114,6 +116,7 @@ def link_utilisation(result: Result) -> pd.DataFrame:
         "peak": grouped["load"].max().fillna(0.0).to_numpy(), **more})
 
 
+@known_names
 def share_at_bottleneck(result: Result) -> float:
     """Return the share of the makespan in which at least one link was full.
 
@@ -131,6 +134,7 @@ def share_at_bottleneck(result: Result) -> float:
     return _covered(full["start_s"].to_numpy(), full["end_s"].to_numpy()) / makespan(result)
 
 
+@known_names
 def coflows_at_bottleneck(result: Result, network: Topology | str | Path,
                           workload: Workload | str | Path) -> pd.DataFrame:
     """Return the completed coflows with the share of their time at a bottleneck.

@@ -8,6 +8,7 @@ import numpy as np
 
 from netsim.analysis.gpus import end_of, steps_of
 from netsim.errors import InputError
+from netsim.plain import known_names
 from netsim.units import Quantity, parse_seconds
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = ["edge_utilisation", "suspended_jobs", "worker_usage"]
 _ROUNDING = 1e-12
 
 
+@known_names
 def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
     """Return the utilisation of edge workers in each slot of time.
 

@@ -86,9 +86,10 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mappin
 
 def _counts(text: str) -> list[int]:
     from netsim.errors import InputError
+    from netsim.units import is_digits
 
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) for part in parts):
+    if not all(is_digits(part) and int(part) for part in parts):
         raise InputError(f"--counts must be a list of GPUs by server, such as 4,4,2, not {text!r}")
     return [int(part) for part in parts]
 

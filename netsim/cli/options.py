@@ -21,7 +21,7 @@ __all__ = ["EXIT_FAILED", "FORMAT", "PLUGINS", "SET", "experiment_options", "fin
 
 
 #: Of a seed; Python itself refuses to read numbers of some thousands.
-_MOST_DIGITS = 1000
+_MOST_DIGITS = 999
 
 #: Some runs of several have failed.
 EXIT_FAILED = 1
@@ -126,9 +126,10 @@ def prepared(experiment: str, changes: list[str], out: str | None, *, single: bo
 def seeds_of(given: str) -> int | list[int]:
     """Parse ``--seeds``: a number of seeds, or a list of them."""
     from netsim.errors import InputError
+    from netsim.units import is_digits
 
     parts = [part.strip() for part in given.split(",")]
-    if not all(part.isdecimal() and len(part) < _MOST_DIGITS for part in parts):
+    if not all(is_digits(part, _MOST_DIGITS) for part in parts):
         raise InputError(f"--seeds must be a number, or a list such as 3,5,8, not {given!r}")
     return int(given) if len(parts) == 1 else [int(part) for part in parts]
 

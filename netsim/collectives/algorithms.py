@@ -296,7 +296,7 @@ def frozen_pairs(pairs: Any, what: str) -> tuple[tuple[int, int], ...]:
     InputError
         If the argument is not a list of pairs of whole numbers, or is empty.
     """
-    refuse_set(pairs, what)
+    refuse_set(pairs, what, within=True)
     try:
         found = tuple((src, dst) for src, dst in pairs)
     except (TypeError, ValueError):

@@ -12,6 +12,7 @@ import numpy as np
 from netsim.edge.jobs import EdgeJob, EdgeWorkload
 from netsim.edge.programme import CLOUD, Place, Work, least_cost
 from netsim.edge.system import EdgeCloud, Kind
+from netsim.plain import known_names
 from netsim.units import Quantity, parse_seconds
 
 __all__ = ["LPBound", "lp_bound"]
@@ -50,6 +51,7 @@ class LPBound:
         return jct_total_s / self.jct_s
 
 
+@known_names
 def lp_bound(system: EdgeCloud, jobs: EdgeWorkload | Iterable[EdgeJob], *,
              slot: Quantity = "1h", horizon: Quantity | None = None,
              time_limit: Quantity | None = None) -> LPBound:

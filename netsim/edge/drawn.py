@@ -16,7 +16,7 @@ from netsim.edge.system import MOST, EdgeCloud, Kind
 from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.streams import stream
-from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
+from netsim.units import Quantity, is_digits, parse_bytes, parse_rate, parse_seconds
 
 __all__ = ["CHUNKS", "SIZES", "JobRanges", "draw_edge_cloud", "draw_edge_jobs"]
 
@@ -103,7 +103,7 @@ def _frequencies(given: object, what: str, things: str) -> tuple[list[int], NDAr
                          f"{given!r}")
     counts, weights = [], []
     for number, weight in given.items():
-        count = int(number) if str(number).isdecimal() else number
+        count = int(number) if is_digits(str(number)) else number
         check_whole(count, f"{what}: {things}", 0, 10**6)
         if not (is_number(weight) and 0 <= weight <= 1e15):
             raise InputError(f"{what}: the probability of {number} {things} must be a number from "

@@ -16,7 +16,7 @@ from netsim.checks import check_options, check_path
 from netsim.edge.jobs import EdgeJob, EdgeWorkload
 from netsim.edge.system import EdgeCloud, Kind
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.plain import plain_numbers
+from netsim.plain import known_names, plain_numbers
 from netsim.plugins import Registry
 from netsim.reading import read_text
 from netsim.text import toml_problem
@@ -140,6 +140,7 @@ def full_edge_cloud(table: Mapping[str, Any], defaults: bool = False) -> Table:
     return full if not defaults else _defaults(EDGE_KINDS, full["kind"]) | full
 
 
+@known_names
 def read_edge_cloud(source: str | Path, *, seed: int = 0, **options: Any) -> EdgeCloud:
     """Read an edge-cloud from a TOML file, or make a ready-made one by name.
 
@@ -242,6 +243,7 @@ def full_edge_jobs(table: Mapping[str, Any], defaults: bool = False) -> Table:
     return full if not defaults else _defaults(EDGE_FORMATS, full["format"]) | full
 
 
+@known_names
 def read_edge_jobs(source: str | Path, system: EdgeCloud | None = None, *, seed: int = 0,
                    **options: Any) -> EdgeWorkload:
     """Read jobs from a TOML file, or make ready-made ones by name.

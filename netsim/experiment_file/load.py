@@ -16,17 +16,18 @@ from netsim.errors import OutputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import POLICIES, Experiment, table_at
 from netsim.experiment_file.sandbox import code_named, files_named, read_with
 from netsim.network.files import changed_name
-from netsim.plain import plain
+from netsim.plain import known_names, plain
 from netsim.plugins import parse_named, without_code
 from netsim.reading import confined, read_text, refusal
 from netsim.text import toml_problem
-from netsim.units import parse_value, question_rates
+from netsim.units import is_digits, parse_value, question_rates
 
 __all__ = ["Draft", "load_experiment", "ready_made_experiments", "template", "write_template"]
 
 _POLICIES = ("allocator", "transport", *POLICIES)
 
 
+@known_names
 def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
                     plugins: bool = True, single: bool = False) -> Experiment:
     """Read an experiment file.
@@ -292,7 +293,7 @@ def _entry(table: Any, part: str, override: str) -> Any:
 def _key(table: Any, part: str, override: str) -> Any:
     if isinstance(table, dict):
         return part
-    if not (part.isdecimal() and int(part) < len(table)):
+    if not (is_digits(part) and int(part) < len(table)):
         raise SpecError([f"{override!r}: {part!r} is not the number of an entry; there are "
                          f"{len(table)}, numbered from 0"])
     return int(part)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.brief import MOST_ROWS, shown
 from netsim.errors import AllocationError, InputError, UnknownNameError
 from netsim.fabric.service import PriorityService
+from netsim.plain import known_names
 
 __all__ = ["Allocation", "Event", "Information", "check_sees", "sees"]
 
@@ -64,6 +65,7 @@ class Event(enum.IntFlag):
 _FORMS = ("rates", "shares", "weights", "coflow_weights", "order", "service")
 
 
+@known_names
 class Allocation:
     """Bandwidth of each flow until the next decision, in one of six forms.
 

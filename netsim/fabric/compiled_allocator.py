@@ -17,6 +17,7 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.rule import Rule, columns_in
 from netsim.fabric.ruling import RuleError, Ruling
 from netsim.fabric.view import FabricView
+from netsim.plain import known_names
 
 __all__ = ["CompiledAllocator", "compiled"]
 
@@ -65,6 +66,7 @@ class CompiledAllocator(Allocator):
         return allocation
 
 
+@known_names
 def compiled(function: Callable[..., None] | None = None, *,
              gives: str = "order", leftover: str = "none", stretch: str = "none",
              information: Information = "clairvoyant", wakes_on: str | Event = "coflow",

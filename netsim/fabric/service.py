@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.checks import refuse_set
 from netsim.errors import AllocationError, UnknownNameError
 from netsim.fabric.kernels import serving_parts as kinds
+from netsim.plain import known_names
 
 __all__ = ["PriorityService", "kinds_of"]
 
@@ -15,6 +16,7 @@ _PRIMARY = {"none": kinds.NOBODY, "madd": kinds.MADD, "queues": kinds.QUEUES}
 _BACKFILL = {"none": kinds.NOBODY, "maxmin": kinds.MAXMIN, "greedy": kinds.GREEDY}
 
 
+@known_names
 class PriorityService:
     """Serve coflows in order, again whenever a flow ends, without asking the policy.
 

@@ -16,7 +16,7 @@ from typing import Any
 from netsim.checks import check_whole
 from netsim.errors import InputError
 from netsim.models import ModelStage, ParallelModel
-from netsim.plain import plain_numbers
+from netsim.plain import known_names, plain_numbers
 from netsim.plugins import Registry
 from netsim.reading import read_text
 from netsim.units import parse_bytes
@@ -27,6 +27,7 @@ __all__ = ["MODELS", "make_model", "models_for", "parallel_models"]
 _BACKWARD = 2.0
 
 
+@known_names
 def parallel_models() -> dict[str, int]:
     """Return the least number of GPUs that each model of the catalogue needs, by its name.
 

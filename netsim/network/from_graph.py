@@ -115,7 +115,12 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
 
 
 def _check_names(names: Sequence[str], nodes: Sequence[Hashable], label: str) -> None:
-    """Check that no two links have the same name; nodes that are written alike may be why."""
+    """Check that no two links have the same name; nodes that are written alike may be why.
+
+    All names must be texts that results can be written with.
+    """
+    for name in (*map(str, nodes), *names):
+        check_name(name, f"network {label!r}: the name of a node or a link")
     (twice, count), = Counter(names).most_common(1) or [("", 0)]
     if count < 2:
         return

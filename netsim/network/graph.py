@@ -16,6 +16,7 @@ from netsim.network.given import GivenPaths, Paths
 from netsim.network.gpu_servers import GpuPaths, GpuServers
 from netsim.network.routing import Ints, ShortestPaths, flow_hash, reach
 from netsim.network.topology import Topology
+from netsim.units import is_digits
 
 __all__ = ["ROUTING", "GraphTopology"]
 
@@ -118,7 +119,9 @@ class GraphTopology(Topology):
         for link, (start, end) in enumerate(pairs):
             if (end, start) not in both:
                 return (f"; the graph is directed, and {self.link_names[link]!r} leads one way "
-                        "only: unless that is meant, make the graph undirected")
+                        "only: unless that is meant, make the graph undirected, in GraphML by "
+                        'edgedefault="undirected", in GML by directed 0, in JSON by '
+                        '"directed": false')
         return ""
 
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
@@ -157,7 +160,7 @@ class GraphTopology(Topology):
     @cached_property
     def misleading(self) -> frozenset[int]:
         """The host numbers that, written as text, are the name of another node."""
-        named = {int(name): number for name, number in self._node_ids.items() if name.isdecimal()}
+        named = {int(name): number for name, number in self._node_ids.items() if is_digits(name)}
         return frozenset(name for name, number in named.items() if number != name < self.hosts)
 
     def links_of_switch(self, name: Node) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from netsim.network.cables import Cable, cabled
 from netsim.network.graph import GraphTopology
 from netsim.network.lines import Line, lines_of
 from netsim.network.wired import takes_wire
-from netsim.units import parse_rate, parse_seconds
+from netsim.units import decimal, is_digits, parse_rate, parse_seconds
 
 __all__ = ["host_numbers", "hpcc", "rest_of"]
 
@@ -145,7 +146,7 @@ def _form(head: Line) -> tuple[bool, bool]:
     begins with a digit.
     """
     words = len(head.words)
-    of_powertcp = words == 4 or (words == 6 and head.words[5][0].isdigit())
+    of_powertcp = words == 4 or (words == 6 and head.words[5][0].isdecimal())
     return words >= 5 and not of_powertcp, of_powertcp
 
 
@@ -175,9 +176,12 @@ def _cable(line: Line, nodes: int) -> tuple[Cable, float]:
         line.refuse(f"the link leads from node {start} to itself")
     rate, delay = line.word(2, "rate of the link"), line.word(3, "delay of the link")
     error = line.real(4, "error of the link")
+    short = _SHORT.get(delay[-2:])
+    number = math.nan if short is None else decimal(delay[:-2])
+    if short is not None and math.isnan(number):
+        line.refuse(f"delay must be a number with a unit, such as '10{delay[-2:]}', not {delay!r}")
     try:
-        short = _SHORT.get(delay[-2:])
-        wait = parse_seconds(delay if short is None else float(delay[:-2]) * short, "delay")
+        wait = parse_seconds(delay if short is None else number * short, "delay")
         rate = _NO_UNIT.sub("bps", _BYTES.sub("B/s", rate))
         cable = Cable(start, end, parse_rate(rate, "rate", strict=True), wait, wait)
     except ValueError as problem:  # an InputError is one, too
@@ -188,7 +192,7 @@ def _cable(line: Line, nodes: int) -> tuple[Cable, float]:
 def rest_of(lines: Iterator[Line], words: int) -> Sequence[Line]:
     """Return the remaining lines with `words` words, of which the first two are numbers."""
     return [line for line in lines
-            if len(line.words) == words and all(word.isdecimal() for word in line.words[:2])]
+            if len(line.words) == words and all(is_digits(word) for word in line.words[:2])]
 
 
 def _warn(path: Path, lossy: Sequence[tuple[Cable, float]], rest: Sequence[Line]) -> None:

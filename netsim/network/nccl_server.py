@@ -10,6 +10,7 @@ from pathlib import Path
 
 from netsim.checks import check_path
 from netsim.errors import InputError, NetsimWarning, UnknownNameError
+from netsim.units import decimal
 from netsim.xml_tree import Element, read_xml
 
 __all__ = ["NcclCpu", "NcclDevice", "NcclLink", "NcclServer", "read_nccl_server"]
@@ -19,7 +20,7 @@ _GB = 1e9
 
 #: Of one lane of PCIe, in units of 100 Mbps, by the gigatransfers per second.
 _LANES = {2.5: 15, 5.0: 30, 8.0: 60, 16.0: 120, 32.0: 240, 64.0: 480}
-_SPEED = re.compile(r"\s*(\d+(?:\.\d+)?)\s*GT/s")
+_SPEED = re.compile(r"\s*(\d+(?:\.\d+)?)\s*GT/s", re.ASCII)
 
 #: GB/s of an NVLink, by the least compute capability that has it; 8.6 is a case of its own.
 _NVLINKS = ((100, 40.1), (90, 20.6), (70, 20.0), (60, 18.0))
@@ -276,7 +277,11 @@ def _kind(element: Element, named: Mapping[str, str]) -> str:
 
 def _pcie(element: Element) -> tuple[float, bool]:
     """Return the rate of a device's PCIe link, and whether the file has its speed."""
-    match = _SPEED.match(element.attributes.get("link_speed", ""))
+    speed = element.attributes.get("link_speed", "")
+    match = _SPEED.match(speed)
+    if match is None and "GT/s" in speed:
+        element.refuse(f"<{element.name}>: link_speed must be such as '16.0 GT/s PCIe', not "
+                       f"{speed!r}")
     lanes = element.whole("link_width", 0, 0) or 16
     per_lane = _LANES.get(float(match[1]), 60) if match else 60
     return _GB * lanes * per_lane / 80, match is not None
@@ -287,10 +292,7 @@ def _add_nets(found: _Found, busid: str, nic: Element) -> None:
         mbps = net.whole("speed", -(10**9), 0)
         name = net.attributes.get("name", f"net-{len(found.nets)}")
         text = net.attributes.get("latency", "0")
-        try:
-            latency = float(text)
-        except ValueError:
-            latency = -1.0
+        latency = decimal(text)
         if not 0 <= latency < 1e9:
             net.refuse(f"<net>: latency must be a number of microseconds, not {text!r}")
         found.nets.append((busid, name, (mbps if mbps > 0 else _NET_MBPS) * 1e6 / 8,

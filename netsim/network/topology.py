@@ -16,7 +16,7 @@ from netsim.checks import Node, check_name, check_whole, is_whole, node_name, re
 from netsim.errors import InputError, UnknownNameError, did_you_mean
 from netsim.network.gpu_servers import GpuServers
 from netsim.network.wire import Wire
-from netsim.plain import plain, plain_numbers
+from netsim.plain import known_names, plain, plain_numbers
 from netsim.units import format_count
 
 __all__ = ["BigSwitch", "Topology"]
@@ -326,6 +326,7 @@ class Topology:
             }, self.links)
 
 
+@known_names
 class BigSwitch(Topology):
     """A non-blocking switch: host i sends through link i and receives through link hosts+i.
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from netsim.analysis.gpus import STATES
 from netsim.atomic import atomic_write
 from netsim.errors import InputError, NetsimWarning
+from netsim.plain import known_names
 from netsim.plots.counters import LinkRates, counters_of, link_rates
 from netsim.plots.lanes import (
     GpuSpans,
@@ -63,6 +64,7 @@ _FIXED = 2 * 5 + 4
 Json = dict[str, Any]
 
 
+@known_names
 def timeline(result: Result, workload: Workload | str | Path | None = None, *,
              most_events: int = MOST_EVENTS, most_links: int = MOST_LINKS) -> Json:
     """Return the timeline of a run in the Trace Event Format, as `write_timeline` writes it.
@@ -107,6 +109,7 @@ def timeline(result: Result, workload: Workload | str | Path | None = None, *,
     return made.head() | {"traceEvents": list(made.events())}
 
 
+@known_names
 def write_timeline(result: Result, path: str | Path,
                    workload: Workload | str | Path | None = None, *,
                    most_events: int = MOST_EVENTS, most_links: int = MOST_LINKS) -> Path:
@@ -215,7 +218,7 @@ class _Timeline:
                    LinkRates(links.names, links.used, links.changes[kept[4]], links.until),
                    counters, counts[kept[5]], decisions[kept[3]], cut)
         if cut is not None:
-            warnings.warn(NetsimWarning(made.notice()), stacklevel=3)
+            warnings.warn(NetsimWarning(made.notice()), stacklevel=4)
         return made
 
     def notice(self) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from netsim.errors import InputError
+from netsim.plain import known_names
 from netsim.reading import read_text
 from netsim.results.csv import read_csv
 from netsim.results.parquet import read_parquet
@@ -23,6 +24,7 @@ from netsim.results.summary import OF_RUN, summarise
 __all__ = ["load_result", "read_spec"]
 
 
+@known_names
 def load_result(folder: str | Path, *, tables: Collection[str] | None = None) -> Result:
     """Read a result that `Result.save` wrote.
 

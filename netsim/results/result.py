@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.brief import MOST_ROWS, shown
+from netsim.plain import known_names
 from netsim.results.drawing import draw
 from netsim.results.lazy_table import LazyTable
 from netsim.results.not_recorded import not_recorded, shares_links
@@ -203,6 +204,7 @@ class Result:
         return summarise(self.jobs, table_of(self, "coflows"), table_of(self, "gpus"),  # type: ignore[arg-type]
                          self.run)
 
+    @known_names
     def plot(self, kind: str = "timeline", of: str | None = None) -> Axes:
         """Draw the run; see `netsim.plots.pictures.PICTURES`.
 
@@ -236,6 +238,7 @@ class Result:
         """
         return draw(self, kind, "run", of)
 
+    @known_names
     def save(self, folder: str | Path, format: str = "csv") -> Path:
         """Write the result to a folder atomically; `netsim.load_result` reads it back.
 

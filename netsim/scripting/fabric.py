@@ -12,7 +12,7 @@ import numpy as np
 import simpy
 
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.checks import Node, check_name, check_sequence, check_whole
+from netsim.checks import Node, check_flag, check_name, check_sequence, check_whole
 from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
@@ -60,6 +60,7 @@ def _whole(method: Method) -> Method:
     return cast(Method, call)
 
 
+@known_names
 class Fabric:
     """A network in a user's SimPy environment, on which processes send coflows.
 
@@ -100,6 +101,7 @@ class Fabric:
         if not isinstance(env, simpy.Environment):
             raise InputError(f"env must be a simpy.Environment, not {env!r}")
         check_whole(seed, "seed")
+        check_flag(check, "check")
         self.env = env
         self.network = as_network(network)
         self._allocator = make_allocator(allocator)
@@ -122,6 +124,7 @@ class Fabric:
 
     # --- jobs and coflows -------------------------------------------------------------
 
+    @known_names
     def job(self, name: str = "", *, hosts: Sequence[Node] | None = None,
             communication_s: Quantity | None = None) -> Job:
         """Make a job, which arrives now; policies that rank jobs see its coflows as one job.
@@ -162,6 +165,7 @@ class Fabric:
             self._process.running.begin(job.index, where.tolist())
         return job
 
+    @known_names
     @_whole
     def coflow(self, flows: Flows | Iterable[tuple[Node, Node, Quantity]] | NDArray[Any]
                | pd.DataFrame, *, job: Job | None = None, name: str = "coflow",
@@ -239,6 +243,7 @@ class Fabric:
             known = None
         if known is not None:
             return known[1:]
+        check_name(name, "name")
         given = _as_flows(flows, self.network)
         stage = Stage(name, given, weight=weight, deadline_s=deadline_s)
         routed = stage, self._demand(stage, job)
@@ -340,6 +345,7 @@ class Fabric:
         """
         self._change(capacity_by_hand(self.env.now, link, capacity))
 
+    @known_names
     def fail(self, *, link: Node | None = None, host: Node | None = None,
              switch: Node | None = None) -> None:
         """Fail a link, or a host or switch with all of its links, from now on.
@@ -355,6 +361,7 @@ class Fabric:
             self._cancel(coflow, f"host {host} was lost: coflow {coflow.number} "
                                  f"{coflow.name!r} ended")
 
+    @known_names
     def repair(self, *, link: Node | None = None, host: Node | None = None,
                switch: Node | None = None) -> None:
         """Restore the nominal capacity of a link, or of all links of a host or switch."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.allocators import make_allocator
-from netsim.checks import Node, check_collection, check_whole
+from netsim.checks import Node, check_collection, check_flag, check_whole
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
@@ -66,6 +66,11 @@ class Arguments(NamedTuple):
         """The observe interval in seconds."""
         return parse_seconds(self.observe_interval, "observe_interval")
 
+    def check_flags(self) -> None:
+        """Check that what is true or false is, before anything asks: tables have no truth value."""
+        check_flag(self.timeline, "timeline")
+        check_flag(self.check, "check")
+
     @property
     def given(self) -> list[str]:
         """The arguments that differ from their defaults, in the order in which errors name them."""
@@ -79,7 +84,7 @@ class Arguments(NamedTuple):
             "scheduler": self.scheduler is not None, "epsilon": _differs(self.epsilon, 0),
             "transport": _differs(self.transport, "constant"),
             "preemption": self.preemption is not None,
-            **{f"record.{name}": isinstance(self.record, Sequence) and name in self.record
+            **{f"record.{name}": isinstance(self.record, Sequence) and name in tuple(self.record)
                for name in (*OF_LINKS, *EDGE_TABLES)}}
         return [name for name, is_given in differs.items() if is_given]
 
@@ -98,6 +103,7 @@ def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, 
     InputError
         As `simulate` does.
     """
+    args.check_flags()
     if isinstance(what, EdgeCloud):
         refuse_arguments("edge-cloud", args.given)
         return _on_edge(what, as_edge_workload(workload), args)
@@ -121,6 +127,7 @@ def check_call(what: Topology | Cluster | EdgeCloud, workload: Workload | EdgeWo
     InputError
         As `simulate` does.
     """
+    args.check_flags()
     what = what if isinstance(what, EdgeCloud) else _as_cluster(what, args)
     if isinstance(what, Cluster) and isinstance(workload, Workload):
         refuse_arguments("cluster", args.given)

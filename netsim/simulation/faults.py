@@ -31,6 +31,7 @@ from netsim.network.live import (
 from netsim.recording.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes_of
 from netsim.simulation.teller import Teller
+from netsim.units import is_digits
 
 __all__ = [
     "Faults",
@@ -238,7 +239,7 @@ def problems_on(network: Topology, given: Any, cluster: Cluster | None = None
 
 def hosts_of(stragglers: Mapping[str, float]) -> dict[Any, float]:
     """Convert the keys of `stragglers`, which are strings in a file, to numbers of hosts."""
-    return {int(host) if host.isdecimal() else host: factor for host, factor in stragglers.items()}
+    return {int(host) if is_digits(host) else host: factor for host, factor in stragglers.items()}
 
 
 class JobsOnHosts:

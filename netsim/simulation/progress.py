@@ -6,14 +6,28 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from netsim.checks import check_flag
 from netsim.text import visible
 from netsim.watching import in_notebook, on_terminal
 
-__all__ = ["show_progress", "show_runs"]
+__all__ = ["check_progress", "show_progress", "show_runs"]
 
 #: Seconds between two updates of a line.
 _REFRESH_S = 0.2
+
+
+def check_progress(progress: Any) -> None:
+    """Check that `progress` is true, false, or a function.
+
+    Raises
+    ------
+    InputError
+        If it is not.
+    """
+    if not callable(progress):
+        check_flag(progress, "progress, unless it is a function,")
 
 
 @contextmanager
@@ -31,6 +45,7 @@ def show_progress(progress: bool | Callable[[int, int], None], total: int,
     label : str
         Name of the items, in the plural.
     """
+    check_progress(progress)
     if not progress:
         yield lambda done, total: None
     elif callable(progress):
@@ -54,6 +69,7 @@ def show_runs(progress: bool | Callable[[int, int, int], None], total: int, done
     total, done : int
         Number of all runs, and of those that had been done before.
     """
+    check_progress(progress)
     if not progress:
         yield lambda failure: None
     elif callable(progress):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from netsim.checks import Node
+from netsim.checks import Node, check_flag
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.fabric.allocator import Allocator
@@ -14,6 +14,7 @@ from netsim.network import Topology
 from netsim.plain import plain_numbers
 from netsim.results.result import Result
 from netsim.simulation.events import FaultEvent
+from netsim.simulation.progress import check_progress
 from netsim.simulation.simulation import Simulation
 from netsim.units import Quantity
 from netsim.workload import JobSpec, Workload
@@ -129,6 +130,8 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     >>> netsim.simulate(net, netsim.Workload([job])).jobs["jct_s"][0]
     np.float64(3.0)
     """
+    check_flag(symmetry, "symmetry")
+    check_progress(progress)
     sim = Simulation(
         network, workload, allocator=allocator, observe_interval=observe_interval, seed=seed,
         record=record, timeline=timeline, events=events, stragglers=stragglers, check=check,

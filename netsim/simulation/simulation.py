@@ -21,7 +21,7 @@ from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, closed_by, interruption_of
 from netsim.fabric.allocator import Allocator, Undecided
 from netsim.network import Topology
-from netsim.plain import plain, plain_numbers
+from netsim.plain import known_names, plain, plain_numbers
 from netsim.recording.link_recorder import RECORDS
 from netsim.results.result import Result
 from netsim.simulation.arguments import Arguments, target_of
@@ -111,6 +111,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
     # --- time passes ------------------------------------------------------------------
 
+    @known_names
     def run(self, until: Quantity | None = None,
             progress: bool | Callable[[int, int], None] = False) -> Simulation:
         """Run until all jobs have finished, or until a given time; return the simulation.
@@ -319,6 +320,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         self._change(self._target.change,
                      capacity_by_hand(self._target.now, link, plain(capacity)))
 
+    @known_names
     def fail(self, *, link: Node | None = None, host: Node | None = None,
              switch: Node | None = None, restart: bool = False) -> None:
         """Fail a link, or a host or switch and all of its links, now; see `netsim.FaultEvent`."""
@@ -326,6 +328,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             "fail", self._target.now, kind="fail", link=link, host=host, switch=switch,
             restart=restart))
 
+    @known_names
     def repair(self, *, link: Node | None = None, host: Node | None = None,
                switch: Node | None = None) -> None:
         """Restore the nominal capacity of a link, or of all links of a host or switch."""

@@ -18,6 +18,7 @@ from netsim.jobs.fitting import fitted_pattern
 from netsim.jobs.network_costs import costs_on
 from netsim.jobs.patterns import AllToAll, Collective, SendRecv, make_pattern
 from netsim.network import Topology, read_network
+from netsim.plain import known_names
 from netsim.simulation.simulate import simulate
 from netsim.units import Quantity, parse_bytes
 from netsim.workload import JobSpec
@@ -31,6 +32,7 @@ __all__ = ["collective_times", "sizes_between"]
 _MOST_SIZES = 1000
 
 
+@known_names
 def collective_times(collective: str, on: Topology | str | Path, ranks: int | None = None,
                      sizes: Iterable[Quantity] | Quantity | None = None, *,
                      algorithm: str | None = None, form: str = "steps",

@@ -20,7 +20,7 @@ from netsim.experiment_file.load import load_experiment
 from netsim.experiment_file.tables import PolicyTable
 from netsim.network import Topology
 from netsim.network.files import as_network
-from netsim.plain import plain_numbers
+from netsim.plain import known_names, plain_numbers
 from netsim.results.drawing import draw
 from netsim.results.result import Result, records_of
 from netsim.results.store import save_comparison
@@ -88,6 +88,7 @@ class Comparison:
         """
         return note_of(self.table)
 
+    @known_names
     def against(self, baseline: Policy | None = None, *, short: Quantity = "5MB", narrow: int = 50
                 ) -> pd.DataFrame:
         """Return the times of each run over those of the baseline, by class of coflow.
@@ -125,6 +126,7 @@ class Comparison:
         chosen = (self.baseline or next(iter(self.results))) if baseline is None else baseline
         return ratios_to(label_in(chosen, self.results), self.results, short=short, narrow=narrow)
 
+    @known_names
     def plot(self, kind: str = "bars", of: str | None = None) -> Axes:
         """Draw the comparison; see `netsim.plots.pictures.PICTURES`.
 
@@ -157,6 +159,7 @@ class Comparison:
         """
         return draw(self, kind, "comparison", of)
 
+    @known_names
     def save(self, folder: str | Path, format: str = "csv") -> Path:
         """Write ``comparison.csv`` and a folder per run, either completely or not at all.
 

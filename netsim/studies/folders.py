@@ -8,6 +8,7 @@ from typing import Any
 
 from netsim.analysis.comparison import LOWER_BOUND
 from netsim.errors import InputError
+from netsim.plain import known_names
 from netsim.results.csv import read_csv
 from netsim.results.load import load_result, read_spec
 from netsim.results.store import folder_names
@@ -17,6 +18,7 @@ from netsim.studies.sweep_result import load_sweep
 __all__ = ["KINDS", "kind_of_folder", "load_comparison", "load_folder"]
 
 
+@known_names
 def load_comparison(folder: str | Path, *, tables: Collection[str] | None = None) -> Comparison:
     """Load a comparison that `netsim.Comparison.save` wrote.
 

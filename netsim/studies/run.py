@@ -10,12 +10,14 @@ from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.experiment_file.edge_tables import bound_of
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import load_experiment
+from netsim.plain import known_names
 from netsim.results.result import Result
 from netsim.simulation.simulate import simulate
 
 __all__ = ["adding_bound", "run", "run_experiment"]
 
 
+@known_names
 def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = False,
                    progress: bool | Callable[[int, int], None] = False) -> Result:
     """Run an experiment with its own policies; available as `netsim.run`.

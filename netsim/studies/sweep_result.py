@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from netsim.analysis.intervals import means_of, of_whole_runs, policies_in, ratios_of
 from netsim.brief import MOST_ROWS, shown
 from netsim.errors import InputError, UnknownNameError
+from netsim.plain import known_names
 from netsim.results.csv import read_csv
 from netsim.results.drawing import draw
 from netsim.studies.labels import Policy, is_label_in, label_in
@@ -90,6 +91,7 @@ class Sweep:
     _scratch: Scratch | None = field(default=None, repr=False)
 
     @classmethod
+    @known_names
     def load(cls, folder: str | Path, scratch: Scratch | None = None) -> Sweep:
         """Load the sweep in a folder; damaged runs count as missing.
 
@@ -148,6 +150,7 @@ class Sweep:
 
     # --- numbers ---------------------------------------------------------------------------
 
+    @known_names
     def means(self, metrics: Sequence[str] | None = None) -> pd.DataFrame:
         """Return means over seeds with 95 % intervals; see `netsim.analysis.intervals.means_of`.
 
@@ -170,6 +173,7 @@ class Sweep:
         whole = {name: of_whole_runs(self.table, name) for name in chosen if name in self.table}
         return means_of(self.table.assign(**whole), self.columns, chosen)
 
+    @known_names
     def ratios(self, of: str | None = None, baseline: Any = None,
                metric: str = "jct_total_s") -> pd.DataFrame:
         """Return ratios to a baseline, pair by pair; see `netsim.analysis.intervals.ratios_of`.
@@ -305,6 +309,7 @@ class Sweep:
         for row in self.where(**values).table.to_dict("records"):
             yield {str(name): value for name, value in row.items()}, store.result(row["key"])
 
+    @known_names
     def pooled(self, column: str = "jct_s", by: Sequence[str] | None = None
                ) -> dict[str, NDArray[np.float64]]:
         """Return the times of all jobs or coflows, pooled over seeds.
@@ -335,6 +340,7 @@ class Sweep:
             pools.setdefault(label, []).append(frame[column].dropna().to_numpy())
         return {value: np.concatenate(parts) for value, parts in pools.items()}
 
+    @known_names
     def plot(self, kind: str = "bars", of: str | None = None, *, x: str | None = None,
              y: str | None = None, hue: str | None = None, col: str | None = None,
              row: str | None = None, style: str | None = None) -> Axes:
@@ -456,6 +462,7 @@ def _failures(store: RunStore, index: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+@known_names
 def load_sweep(folder: str | Path) -> Sweep:
     """Load the finished runs of a sweep from its folder; see `Sweep.load`."""
     return Sweep.load(folder)

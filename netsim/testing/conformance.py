@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from netsim.network import Topology
+from netsim.plain import known_names
 from netsim.testing.cases import draw_case, draw_network
 from netsim.testing.hunt import chosen, hunt
 from netsim.testing.promises import PROMISES
@@ -17,6 +18,7 @@ __all__ = ["check_allocator"]
 _LARGEST = 5
 
 
+@known_names
 def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = None,
                     promises: Iterable[str] | None = None, examples: int = 100,
                     seed: int = 0) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from netsim.errors import InputError
+from netsim.plain import known_names
 from netsim.testing import patterns, placements, promises, schedulers, topologies
 from netsim.testing.conformance import check_allocator
 from netsim.testing.hunt import Promise
@@ -19,6 +20,7 @@ _OF: dict[Callable[..., None], dict[str, Promise[Any]]] = {
     topologies.check_topology: topologies.PROMISES}
 
 
+@known_names
 def promises_of(check: Callable[..., None]) -> dict[str, str]:
     """List the promises that a check tests.
 

@@ -13,6 +13,7 @@ import numpy as np
 from netsim.checks import parents_first
 from netsim.errors import InputError
 from netsim.jobs.patterns import PATTERNS, make_pattern
+from netsim.plain import known_names
 from netsim.plugins import labelled
 from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt_accepted, noted
 from netsim.workload import Flow, Stage
@@ -28,6 +29,7 @@ _BYTES = 2.0**12
 _Shape = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
+@known_names
 def check_pattern(pattern: Any, *, ranks: Iterable[int] = range(1, 10), nbytes: float = 1e6,
                   total: Callable[[int, float], float] | None = None,
                   promises: Iterable[str] | None = None, seed: int = 0) -> None:

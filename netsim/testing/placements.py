@@ -14,6 +14,7 @@ from netsim.cluster.cluster import Cluster
 from netsim.errors import AllocationError, InputError
 from netsim.placements.placement import Placement, Room
 from netsim.placements.registry import PLACEMENTS, make_placement
+from netsim.plain import known_names
 from netsim.plugins import labelled
 from netsim.simulation.compatibility import check_policy
 from netsim.testing.cluster_cases import Taken, draw_taken
@@ -29,6 +30,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+@known_names
 def check_placement(placement: Any, *, promises: Iterable[str] | None = None,
                     examples: int = 100, seed: int = 0) -> None:
     """Check on random clusters that a placement keeps its promises.

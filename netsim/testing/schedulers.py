@@ -14,6 +14,7 @@ from netsim.engine.timed import run_to_end, timed_engine
 from netsim.engine.view import ClusterView, Decision, Scheduler, decider_of
 from netsim.errors import AllocationError, InputError, StalledError
 from netsim.placements.registry import make_placement
+from netsim.plain import known_names
 from netsim.plugins import labelled
 from netsim.schedulers.in_order import InOrderRun
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
@@ -51,6 +52,7 @@ _ROUNDING = 1e-9
 _Act = tuple[float, int, tuple[int, ...] | None]
 
 
+@known_names
 def check_scheduler(scheduler: Any, *, placement: Any = None,
                     promises: Iterable[str] | None = None, examples: int = 60, seed: int = 0
                     ) -> None:

@@ -8,6 +8,7 @@ from netsim.errors import MissingExtraError
 from netsim.fabric.allocation import Information
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
+from netsim.plain import known_names
 from netsim.testing.cases import Pick, draw_case, draw_network
 from netsim.testing.jobs import draw_workload
 from netsim.workload import Workload
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["networks", "views", "workloads"]
 
 
+@known_names
 def networks(*, min_hosts: int = 2, max_hosts: int = 4) -> SearchStrategy[BigSwitch]:
     """Return a strategy for big switches with unequal ports, with or without loopback on the ports.
 
@@ -34,6 +36,7 @@ def networks(*, min_hosts: int = 2, max_hosts: int = 4) -> SearchStrategy[BigSwi
     return _drawn(draw_network, min_hosts, max_hosts)
 
 
+@known_names
 def views(network: Topology | None = None, *, max_coflows: int = 4, max_width: int = 4,
           information: Information = "clairvoyant") -> SearchStrategy[FabricView]:
     """Return a strategy for views of an allocator in the middle of a run.
@@ -58,6 +61,7 @@ def views(network: Topology | None = None, *, max_coflows: int = 4, max_width: i
     return _drawn(draw_view)
 
 
+@known_names
 def workloads(hosts: int = 2, *, max_jobs: int = 4, chains: bool = False
               ) -> SearchStrategy[Workload]:
     """Return a strategy for small workloads.

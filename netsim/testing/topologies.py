@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.network import Topology, from_networkx, read_network
+from netsim.plain import known_names
 from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt, noted
 
 __all__ = ["PROMISES", "check_topology"]
@@ -27,6 +28,7 @@ _KEYS = (0, 1, 2**40 + 7)
 _MISMATCH = "has a graph that does not match its links"
 
 
+@known_names
 def check_topology(network: Topology | str | Path | Callable[[], Topology], *,
                    symmetric: bool = False, promises: Iterable[str] | None = None,
                    pairs: int = 400, seed: int = 0) -> None:

@@ -15,6 +15,7 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.running import Running
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
+from netsim.plain import known_names
 from netsim.units import Quantity, parse_rate
 from netsim.workload import Flows
 
@@ -27,6 +28,7 @@ _PER_JOB = {"arrival_s": "arrival", "attained": "attained", "completed": "comple
             "ahead_s": "ahead", "longest_s": "longest"}
 
 
+@known_names
 def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, float]]], *,
               sent: Sequence[Sent] | None = None, jobs: Sequence[int] | None = None,
               valid_s: Sequence[float] | None = None, now: float | None = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from contextlib import suppress
@@ -14,11 +13,17 @@ from netsim.reading import open_text
 from netsim.reading import read_text as text_of
 from netsim.traces.problems import Problem, TraceProblemsError
 
-__all__ = ["OF_AICB", "decimal", "delimiter_of", "first_word", "nul_problem", "read_text",
+__all__ = ["OF_AICB", "delimiter_of", "first_word", "nul_problem", "read_text",
            "require_file", "split_lines", "write_text"]
 
 #: What the first word of a workload file of AICB begins with, also if its title is missing.
 OF_AICB = ("[", "comm_type,", "CommType.")
+
+#: Characters of a table of which the first line is looked at.
+_HEADER = 100_000
+
+#: A cell in quotes, which may be cut.
+_QUOTED = re.compile(r'(?:^|(?<=[,;\t])) *"(?:[^"]|"")*"?')
 
 
 def require_file(path: str | Path) -> Path:
@@ -76,17 +81,6 @@ def nul_problem(line: int, path: str | Path) -> TraceProblemsError:
     return TraceProblemsError([Problem(line, "a NUL character, which no text has")], path)
 
 
-def decimal(text: str) -> float:
-    """Parse a number; NaN if it is none, or has underscores or digits other than 0 to 9.
-
-    Python accepts these, but in a file they are mistakes.
-    """
-    try:
-        return float(text) if text.isascii() and "_" not in text else math.nan
-    except ValueError:
-        return math.nan
-
-
 def first_word(path: str | Path) -> str:
     """Return the first word of a file; empty if there is none, or it cannot be read."""
     try:
@@ -97,15 +91,18 @@ def first_word(path: str | Path) -> str:
     return words[0] if words else ""
 
 
-def delimiter_of(header: str) -> str:
+def delimiter_of(text: str) -> str:
     """Return what separates the columns of a table, by its first line: most often a comma.
+
+    Blank lines and what is in quotes do not count.
 
     Examples
     --------
-    >>> delimiter_of("src,dst"), delimiter_of("src;dst"), delimiter_of("src")
+    >>> delimiter_of("\\nsrc,dst"), delimiter_of('src;"a,b,c"'), delimiter_of("src")
     (',', ';', ',')
     """
-    return max(",;\t", key=header.count)  # the first of equal ones
+    header = split_lines(text.lstrip()[:_HEADER])[0]
+    return max(",;\t", key=_QUOTED.sub("", header).count)  # the first of equal ones
 
 
 def split_lines(text: str) -> list[str]:

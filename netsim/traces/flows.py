@@ -11,14 +11,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.checks import check_name, check_path, is_number
+from netsim.checks import check_name, check_path
 from netsim.columns import RowError, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
 from netsim.plain import plain
 from netsim.reading import open_text
-from netsim.traces.files import decimal, delimiter_of, read_text, require_file
+from netsim.traces.files import delimiter_of, read_text, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
-from netsim.units import parse_bytes, parse_seconds
+from netsim.units import decimal, is_digits, parse_bytes, parse_seconds
 from netsim.workload import Workload
 
 if TYPE_CHECKING:
@@ -121,10 +121,10 @@ def _parsed(table: pd.DataFrame, columns: Mapping[str, Any], names: bool) -> pd.
 def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float]) -> float:
     """Read a number, or a quantity with a unit."""
     number = decimal(value) if isinstance(value, str) else plain(value)
-    if is_number(number) and (number == number or not isinstance(value, str)):
-        return float(number)
+    if isinstance(number, float) and (number == number or not isinstance(value, str)):
+        return number
     try:
-        return parse(value, what)
+        return parse(value if isinstance(value, str) else number, what)
     except InputError as error:
         raise RowError(str(error), row) from error
 
@@ -132,9 +132,9 @@ def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float])
 def _host(value: Any, named: bool, what: str, row: int) -> Any:
     """Return a host from a column of texts: its name, or its number unless all are `named`."""
     text = value.strip() if isinstance(value, str) else value
-    if named or not isinstance(text, str) or not text.isdecimal():
+    if named or not isinstance(text, str) or not text.replace("_", "").isdecimal():
         return text
-    if not text.isascii() or len(text) > _MOST_DIGITS:
+    if not is_digits(text, _MOST_DIGITS):
         raise RowError(f"{what} must be a name, or a number of at most {_MOST_DIGITS} digits from "
                        f"0 to 9, not {text!r}", row)
     return int(text)
@@ -151,15 +151,11 @@ def has_flows(path: str | Path) -> bool:
     """Whether the header of a CSV file names the columns of flows; False if it cannot be read."""
     try:
         with open_text(path) as file:
-            first = file.readline(10_000)
-            header = next(csv.reader([first], delimiter=delimiter_of(first)), [])
+            first = file.read(10_000).lstrip()
+            header = next(csv.reader(io.StringIO(first), delimiter=delimiter_of(first)), [])
     except (OSError, UnicodeDecodeError, csv.Error):
         return False
     return {"src", "dst"} <= {name.strip() for name in header}
-
-
-def _delimiter(text: str) -> str:
-    return delimiter_of(text.lstrip("\r\n").partition("\n")[0])
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -174,7 +170,7 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
         last = line
         return line
 
-    reader = csv.reader(map(seen, io.StringIO(text)), delimiter=_delimiter(text),
+    reader = csv.reader(map(seen, io.StringIO(text)), delimiter=delimiter_of(text),
                         skipinitialspace=True)
     for row in reader:
         if last.strip():
@@ -215,7 +211,7 @@ def _csv(text: str, path: Path) -> pd.DataFrame:
     _check_rows(text, path)
     file = io.StringIO(text)
     try:
-        table = pd.read_csv(file, sep=_delimiter(text), skipinitialspace=True, index_col=False)
+        table = pd.read_csv(file, sep=delimiter_of(text), skipinitialspace=True, index_col=False)
         return table.rename(columns=str.strip)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise TraceProblemsError([Problem(None, f"{_NO_TABLE}: {str(error).strip()}")], path

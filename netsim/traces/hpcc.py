@@ -17,6 +17,7 @@ from netsim.network.lines import Line, lines_of
 from netsim.reading import open_text
 from netsim.traces.files import require_file
 from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.units import is_digits
 from netsim.workload import Workload
 
 __all__ = ["has_count_of_flows", "read_hpcc_flows"]
@@ -27,7 +28,7 @@ def has_count_of_flows(path: str | Path) -> bool:
     try:
         with open_text(path) as file:
             count, flow = file.readline(100), file.readline(1000)
-            return count.strip().isdecimal() and len(flow.split()) >= 6 and ":" not in flow
+            return is_digits(count.strip()) and len(flow.split()) >= 6 and ":" not in flow
     except (OSError, UnicodeDecodeError):
         return False
 

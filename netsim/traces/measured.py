@@ -179,8 +179,8 @@ class HtsimRun(NamedTuple):
 
 
 _TITLE = "Experiment:"
-_TAIL = re.compile(r"\[(?:PASS|FAIL)\] Tail FCT (\d+(?:\.\d*)?) us .*")
-_SUMMARY = re.compile(r"Summary: New: (\d+) Rtx: (\d+) .*")
+_TAIL = re.compile(r"\[(?:PASS|FAIL)\] Tail FCT ([0-9]+(?:\.[0-9]*)?) us .*")
+_SUMMARY = re.compile(r"Summary: New: ([0-9]{1,18}) Rtx: ([0-9]{1,18}) .*")
 
 
 def read_htsim_results(path: str | Path) -> list[HtsimRun]:

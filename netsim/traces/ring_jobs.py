@@ -11,12 +11,12 @@ from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.problems import whole_option
-from netsim.units import Quantity, parse_bytes, parse_seconds
+from netsim.units import Quantity, is_digits, parse_bytes, parse_seconds
 from netsim.workload import JobSpec, Workload
 
 __all__ = ["SECTION_7", "ring_jobs"]
 
-_MOST_JOBS, _MOST_DIGITS = 10**6, 20
+_MOST_JOBS = 10**6
 
 #: Number of jobs by number of GPUs.
 SECTION_7: Mapping[str, int] = {"1": 80, "2": 14, "4": 26, "8": 30, "16": 8, "32": 2}
@@ -88,8 +88,7 @@ def _check_mix(mix: object) -> Mapping[Any, Any]:
 def _parse_gpus(value: Any, name: str) -> int:
     """Parse a number of GPUs; in files, keys of a table are text."""
     digits = str(value)
-    plain = digits.isdecimal() and len(digits) < _MOST_DIGITS
-    return whole_option(int(digits) if plain else value, name, 1)
+    return whole_option(int(digits) if is_digits(digits) else value, name, 1)
 
 
 def _parse_range(values: Any, name: str, parse: Callable[[Any], Any]) -> tuple[Any, Any]:

@@ -13,9 +13,9 @@ from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.plugins import parse_policy, refuse_code
 from netsim.streams import stream
-from netsim.traces.files import decimal, delimiter_of, read_text, split_lines, write_text
+from netsim.traces.files import delimiter_of, read_text, split_lines, write_text
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
-from netsim.units import parse_bytes
+from netsim.units import decimal, parse_bytes
 from netsim.workload import JobSpec, Workload
 
 __all__ = ["Construction", "TiresiasRow", "parse_tiresias", "read_tiresias", "write_tiresias"]
@@ -203,7 +203,7 @@ def parse_tiresias(text: str) -> tuple[list[TiresiasRow], list[Problem]]:
     rows: list[TiresiasRow] = []
     problems: list[Problem] = []
     lines = [(n, line) for n, line in enumerate(split_lines(text), 1) if line.strip()]
-    separated = delimiter_of(lines[0][1]) if lines else ","
+    separated = delimiter_of(text)
     header = [name.strip() for name in _cells(*lines[0], separated, problems)] if lines else []
     if not problems:
         problems += _header_problems(header, lines[0][0] if lines else 1)

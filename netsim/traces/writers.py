@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
-from netsim.limits import most
 from netsim.plain import plain_numbers
 from netsim.stage import is_ranked
 from netsim.traces.coflow_benchmark import scaled
@@ -39,7 +38,8 @@ def write_instance(
 
     Flows are written between hosts, and a job's ``compute_s`` is added to its first stages.
     Everything else reads back unchanged, except for the rounding of release times, which are
-    written as instants.
+    written as instants. Files of more hosts than `netsim.limits.LIMITS` has for ``"ports"`` are
+    read with the option `limits`.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def write_instance(
     OutputError
         If the file cannot be written.
     """
-    hosts = whole_option((network or {}).get("hosts", most("ports")), "hosts", 1,
-                         most("ports"))
+    given = (network or {}).get("hosts")
+    hosts = None if given is None else whole_option(given, "hosts", 1)
     for job in workload:
         _check(job, hosts)
     try:
@@ -82,8 +82,11 @@ def _refuse_if(job: JobSpec, reasons: Mapping[str, bool]) -> None:
             raise InputError(f"job {job.id} {reason}")
 
 
-def _check(job: JobSpec, hosts: int) -> None:
-    """Raise an error if no format can express the job, or its reader would reject it."""
+def _check(job: JobSpec, hosts: int | None) -> None:
+    """Raise an error if no format can express the job, or its reader would reject it.
+
+    There is no limit on hosts, unlike for readers: whoever has the jobs has the memory for them.
+    """
     sizes = [stage.flows.nbytes.max(initial=0) for stage in job.stages if stage.flows is not None]
     times = [time for stage in job.stages
              for time in (stage.release_s, stage.compute_s, stage.overhead_s or 0.0)]
@@ -94,7 +97,7 @@ def _check(job: JobSpec, hosts: int) -> None:
             job.operations is not None,
         "does not say the hosts of its ranks, and there is no network to place them on":
             job.hosts is None,
-        f"has a host that is not from 0 to {hosts - 1}": max(
+        f"has a host that is not from 0 to {(hosts or 0) - 1}": hosts is not None and max(
             [host for host in job.hosts or () if not isinstance(host, str)], default=0) >= hosts,
         "has an arrival, a release, a computation or an overhead beyond 1e15 s": max(
             job.arrival_s, job.compute_s, *times) > 1e15,
@@ -262,13 +265,13 @@ def write_coflow_benchmark(
         If the file cannot be written.
     """
     unit = Decimal(parse_bytes(megabyte, "megabyte", strict=True))
-    first_port = whole_option(first_port, "first_port", 0, most("ports"))
+    first_port = whole_option(first_port, "first_port", 0)
     for job in workload:
         _refuse_if(job, {"gives hosts by name, and this format has numbers of ports; give the "
                          "network": job.by_name})
     largest = max(max([1, len(job.hosts or ()), *(int(host) + 1 for host in job.hosts or ())])
                   for job in workload)
-    ports = whole_option((network or {}).get("hosts", largest), "hosts", 1, most("ports"))
+    ports = whole_option((network or {}).get("hosts", largest), "hosts", 1)
     for job in workload:
         _check(job, ports)
     rows = [_row(job, unit, first_port) for job in workload]

@@ -146,7 +146,8 @@ def lonely(graph: nx.Graph) -> nx.Graph:
     (with_edge("x", "y"), {"capacity": 1}, InputError,
      "no path from host 0, 'a', to host 3, 'x'"),
     (nx.DiGraph([("a", "b")]), {"capacity": 1}, InputError,
-     "to host 0, 'a'; the graph is directed, and 'a->b' leads one way only"),
+     "to host 0, 'a'; the graph is directed, and 'a->b' leads one way only.*, in GraphML by "
+     'edgedefault="undirected", in GML by directed 0'),
     (nx.Graph([*nx.cycle_graph("abc").edges, ("a", "d")]), {"capacity": 1}, InputError,
      r"only 'd' has a single neighbour; name the hosts in hosts=\[...\]"),
     (two_switches(), {"capacity": 1, "hosts": ["a", "z"]}, InputError,

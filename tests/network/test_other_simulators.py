@@ -177,6 +177,7 @@ def test_simai_lists_nvswitches_first(written):
     ("1 0 10Gbps", "1 1 10Gbps", "3: the link leads from node 1 to itself"),
     ("1 0 10Gbps", "1 0 10Gbpss", "3: rate '10Gbpss' has the unknown unit"),
     ("1 0 10Gbps", "1 0 0Gbps", "3: rate must be greater than 0"),
+    ("1000000ps 0", "1_0ps 0", "6: delay must be a number with a unit, such as .* not '1_0ps'"),
     ("5us 0", "-5us 0", "5: delay must be at least 0"),
     ("5us 0", "5us", "5: error of the link is missing"),
     ("0 3 40Gbps", "0 2 40Gbps", "there is no path from host 0, 'host-1', to host 2"),
@@ -283,6 +284,8 @@ def test_gpus_as_near_take_turns_with_nics(written):
 
 @pytest.mark.parametrize(("text", "options", "said"), [
     (server(), {}, "has no NVLinks; give nvlink"),
+    (server().replace("32 GT/s", "\uff11\uff16.0 GT/s"), {"nvlink": 0},
+     "server.xml:14: <pci>: link_speed must be such as '16.0 GT/s PCIe', not"),
     (server(nic=""), {"servers": 2, "nvlink": 0}, "has no speed of NIC n0; give nic"),
     (server(nic="").replace('class="0x020700"', 'class="0x060400"'),
      {"servers": 2, "nvlink": 0}, "has no NIC, which GPU g0 needs"),

@@ -357,6 +357,7 @@ def test_collectives_without_a_size_take_the_recorded_time(tmp_path):
     ('{"workload_graph": [4]}', r"workload_graph\[0\]: must be an object"),
     ('{"workload_graph": [{"Id": 1.5, "NodeType": 4}]}', "id must be a whole number"),
     ('{"workload_graph": [{"Id": -1, "NodeType": 4}]}', "id must be at least 0"),
+    ('{"workload_graph": [{"Id": "\uff11", "NodeType": 4}]}', "id must be a whole number of 64"),
     ('{"version": "1"}{"id": 1, "type": "NEW_NODE"}', "message 1: unknown node type 'NEW_NODE'"),
     ('{"version": "1"}{"id": 1, "attr": 2}', "attr must be a list"),
     ('{"id": 1, "type": 4}', "first message must be the metadata"),

@@ -108,9 +108,13 @@ def test_parquet_is_as_csv(table, tmp_path):
 
 @pytest.mark.parametrize("text", [
     TABLE.replace(",", ";"), TABLE.replace(",", "\t"), TABLE.replace(",", " ,"),
-    TABLE.replace("\n", " \n"), TABLE.replace(",", ", ")])
+    TABLE.replace("\n", " \n"), TABLE.replace(",", ", "), " \n\n" + TABLE.replace(",", ";"),
+    TABLE.replace("\n", ',"note; a; b; c; d; e"\n')])
 def test_what_separates_columns(table, text):
-    """Semicolons, tabs, and commas with spaces before or after them, also in the header."""
+    """Semicolons, tabs, and commas with spaces before or after them, also in the header.
+
+    Neither blank lines nor what is in quotes says which it is.
+    """
     one, other = (netsim.simulate(netsim.big_switch(3, "8Mbps"), str(table(each, name))).coflows
                   for each, name in ((TABLE, "one.csv"), (text, "other.csv")))
     assert one.equals(other)
@@ -165,6 +169,7 @@ def test_decimals_are_numbers(tmp_path):
     ("src,dst,bytes\n0,1,5\n0,1\x002,5\n", r"mine.csv:3: a NUL character"),
     ("src,dst,bytes\n0,1,1_000\n", r"mine.csv:2: bytes of row 0 '1_000'"),
     ("src,dst,bytes\n0,1,5\n0,1,\uff12\n", r"mine.csv:3: bytes of row 1 '\uff12' is not a "),
+    ("src,dst,bytes\n1_0,2,100\n", r"mine.csv:2: src of row 0 must be a name, or .* not '1_0'"),
     ("src,dst,bytes\nx,1,5\n\uff12,1,5\n", r"mine.csv:3: src of row 1 must be a name, or a num"),
     ("src,dst,bytes\nx,1,5\n" + "9" * 5000 + ",1,5\n", r"mine.csv:3: src of row 1 must be a n"),
 ])

@@ -301,6 +301,15 @@ def test_options_are_checked(tmp_path, options, said):
 # --- damaged stamps ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("options", [{}, {"drop_long": True}])
+def test_where_no_week_has_most_events_none_is_dropped(tmp_path, options):
+    """The median would be that of the damaged one."""
+    path = write(tmp_path, [kernel(1, 50, 0), kernel(1e13, 50, 1)], ranks=1)
+    with pytest.raises(TraceError, match=r"event 0 .* and event 1 .* begin 116 days apart, and no "
+                                         "week has most of the 2 events"):
+        netsim.read_workload(path, format="kineto", **options)
+
+
 @pytest.mark.parametrize(("changes", "said"), [
     ({"dur": 7.45e15}, r"event 3 \('gemm'\): takes 86,227 days, which is more than a week"),
     ({"ts": 7.45e15}, r"event 3 \('gemm'\): begins more than a week away from most other events")])

@@ -192,6 +192,7 @@ def test_bandwidths_may_be_listed(tmp_path):
 @pytest.mark.parametrize(("line", "problem"), [
     ("allreduce,: 1", "2: must be a group"), ("XP:", "2: unknown group 'XP'"),
     ("TP:\nallreduce,: -1", "3: allreduce must be a number of GiB/s above 0, or null, not '-1'"),
+    ("TP:\nallreduce,: 1_0", "3: .*not '1_0'"), ("TP:\nallreduce,: \uff11", "3: .*not '\uff11'"),
     ("TP:\nallreduce,: x", "3: .*not 'x'"), ("TP:\nallreduce,: 1 2", "3: must be a collective"),
     ("TP:\nallreduce,: 1\nallreduce,: 2", "4: allreduce of TP is there already"),
     ("TP:\nbroadcast,: 1", "3: must be a collective"), ("TP:\nalltoall,: 1e99", "3: .*'1e99'")])

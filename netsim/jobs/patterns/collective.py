@@ -375,7 +375,7 @@ class AllToAll(Collective):
 def _parsed(matrix: Any) -> tuple[tuple[float, ...], ...]:
     """Check that a matrix is square, and parse its sizes."""
     what = "all-to-all: matrix"
-    refuse_set(matrix, what)
+    refuse_set(matrix, what, within=True)
     try:
         rows = [tuple(row) for row in matrix]
     except TypeError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netsim.errors import InputError
+from netsim.checks import check_flag
 
 __all__ = ["flag"]
 
@@ -15,6 +15,5 @@ def flag(value: object, what: str) -> bool:
     InputError
         If the value is not a bool.
     """
-    if not isinstance(value, bool):
-        raise InputError(f"{what} must be true or false, not {value!r}")
-    return value
+    check_flag(value, what)
+    return bool(value)

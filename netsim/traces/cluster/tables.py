@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from netsim.errors import TraceError
 from netsim.reading import open_bytes, open_text
-from netsim.traces.files import decimal, delimiter_of, nul_problem, require_file, split_lines
+from netsim.traces.files import delimiter_of, nul_problem, require_file, split_lines
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
+from netsim.units import decimal
 
 __all__ = ["COUNT", "SECONDS", "Chunk", "locating", "read_table", "seconds_of"]
 
@@ -201,7 +202,7 @@ def read_table(
         If the file is empty, a column is missing, or a row is malformed; with the line.
     """
     with locating(path), open_text(require_file(path), newline="") as file:
-        separated = delimiter_of(file.readline(10_000))
+        separated = delimiter_of(file.read(10_000))
         file.seek(0)
         reader = csv.reader(_lines(file, path), delimiter=separated, skipinitialspace=True,
                             strict=True)

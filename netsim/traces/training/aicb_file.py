@@ -16,6 +16,7 @@ from netsim.errors import TraceError
 from netsim.limits import check_limit
 from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.units import is_digits
 
 __all__ = ["AicbFile", "AicbRow", "read_aicb_file"]
 
@@ -234,8 +235,7 @@ class _Reader:
         return kinds[kind], groups[group]
 
     def _whole(self, number: int, column: str, cell: str, least: int) -> int:
-        if not (cell.isascii() and cell.isdecimal() and len(cell) < 20
-                ) or not least <= int(cell) <= _MOST:
+        if not is_digits(cell, 19) or not least <= int(cell) <= _MOST:
             raise self._refuse(number, f"{column} must be a whole number from {least} to 1e18, not "
                                        f"{cell!r}")
         return int(cell)

@@ -7,6 +7,7 @@ from pathlib import Path
 from netsim.errors import TraceError
 from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.units import decimal
 
 __all__ = ["read_busbw"]
 
@@ -59,10 +60,7 @@ def read_busbw(path: Path) -> dict[tuple[str, str], float]:
 
 
 def _rate(path: Path, number: int, key: str, text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = -1.0
+    rate = decimal(text)
     if not 0 < rate <= _MOST:
         raise _refused(path, number, f"{key} must be a number of GiB/s above 0, or null, not "
                                      f"{text!r}")

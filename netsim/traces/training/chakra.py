@@ -46,7 +46,7 @@ COMPUTE_S, STREAM, PAYLOAD, SLOTS = ("netsim_compute_s", "netsim_stream", "netsi
 #: Groups of all ranks.
 _ALL = ("", "0")
 
-_FILE = re.compile(r"(.*)\.(0|[1-9]\d{0,6})\.(et|json)", re.DOTALL)
+_FILE = re.compile(r"(.*)\.(0|[1-9][0-9]{0,6})\.(et|json)", re.DOTALL)
 
 
 class Group(NamedTuple):
@@ -283,7 +283,7 @@ class _Rank:
         known = {node.id for node in self._file.nodes}
         lost = 0
         made = []
-        for node in map(self._of_a_week, self._file.nodes):
+        for node in map(self._without_long_time, self._file.nodes):
             after = node.data_deps
             if self._options.deps == "data+ctrl":
                 there = tuple(each for each in node.ctrl_deps if each in known)
@@ -303,7 +303,7 @@ class _Rank:
             warnings.warn(NetsimWarning(f"rank {self._rank}: {count} {what}", self._file.path),
                           stacklevel=5)
 
-    def _of_a_week(self, node: ChakraNode) -> ChakraNode:
+    def _without_long_time(self, node: ChakraNode) -> ChakraNode:
         """Refuse a node of more than a week, or take its time away."""
         seconds = node.duration_micros / 1e6
         if seconds <= WEEK_S:

@@ -19,6 +19,7 @@ from netsim.traces.training.chakra_file import (
     ChakraNode,
     InputOutput,
 )
+from netsim.units import is_digits
 
 __all__ = ["read_chakra_json"]
 
@@ -101,7 +102,7 @@ class _Entry:
 
     def _whole(self, value: object, what: str) -> int:
         """Return a whole number, which may be written as text."""
-        if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= 20:
+        if isinstance(value, str) and is_digits(value.removeprefix("-"), 20):
             value = int(value)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -122,7 +123,7 @@ class _Entry:
                 made[name] = value if isinstance(value, str) else str(value)
             elif name.endswith("_deps"):
                 made[name] = tuple(self._natural(each, name) for each in self._list(value, name))
-            elif name == "type" and isinstance(value, str) and not value.isdecimal():
+            elif name == "type" and isinstance(value, str) and not is_digits(value):
                 made[name] = self._type(value)
             else:
                 made[{"start_time_micros": "start_micros"}.get(name, name)] = self._natural(

@@ -26,7 +26,7 @@ __all__ = ["KinetoEvent", "KinetoMeasures", "KinetoTrace", "Parts", "read_kineto
 _GPU = {"kernel": "kernel", "Kernel": "kernel", "gpu_memcpy": "memcpy", "Memcpy": "memcpy",
         "gpu_memset": "memset", "Memset": "memset"}
 _CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
-_STEP = re.compile(r"ProfilerStep#(\d{1,9})")
+_STEP = re.compile(r"ProfilerStep#([0-9]{1,9})")
 
 #: The latest instant.
 _MOST_NS = 2**63
@@ -262,8 +262,7 @@ class Parts:
 
     def check_times(self, drop: bool) -> None:
         """Refuse, or drop, events that are longer than a week, or a week away from most others."""
-        starts = sorted(each.start_ns for found in self.of.values() for each in found)
-        middle = starts[len(starts) // 2] if starts else 0
+        middle = self._middle()
         dropped = []
         for part, found in self.of.items():
             wrong = {each.place for each in found if each.end_ns - each.start_ns > _WEEK_NS
@@ -283,6 +282,25 @@ class Parts:
             raise TraceError(problem, self._path)
         warnings.warn(NetsimWarning(f"{len(dropped)} events with damaged times are left out, the "
                                     f"first of them {first}", self._path), stacklevel=5)
+
+    def _middle(self) -> int:
+        """Return the median of the starts, which those of most events must be within a week of.
+
+        Otherwise nothing says which of them are damaged.
+        """
+        events = sorted((each for found in self.of.values() for each in found),
+                        key=lambda each: each.start_ns)
+        if not events:
+            return 0
+        middle = events[len(events) // 2]
+        far = [each for each in events if abs(each.start_ns - middle.start_ns) > _WEEK_NS]
+        if 2 * len(far) >= len(events):
+            one, other = sorted((far[0], middle))
+            days = abs(other.start_ns - one.start_ns) / 1e9 / 86400
+            raise TraceError(f"{one} and {other} begin {days:,.0f} days apart, and no week has "
+                             f"most of the {len(events):,} events, which would say whose stamps "
+                             "are damaged: mend them, or leave these events out", self._path)
+        return middle.start_ns
 
     def _ns(self, event: Mapping[str, Any], key: str, index: int, name: str) -> int:
         """Return a time, which is in microseconds with decimals, as nanoseconds."""

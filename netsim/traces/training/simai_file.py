@@ -12,6 +12,7 @@ from netsim.errors import TraceError
 from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.traces.training.rank_trace import WEEK_S, too_long
+from netsim.units import is_digits
 
 __all__ = ["COLUMNS", "POLICIES", "SimaiFile", "SimaiLayer", "SimaiStep", "read_simai_file"]
 
@@ -159,8 +160,7 @@ class _Reader:
     def _whole(self, word: _Word, what: str, *, least: int = 0) -> int:
         """Return a word as a whole number; ``25165824.0`` is one."""
         digits, _, rest = word.text.partition(".")
-        if not (digits.isascii() and digits.isdecimal() and len(digits) < 20
-                and not rest.strip("0")) or not least <= int(digits) <= _MOST:
+        if not (is_digits(digits, 19) and not rest.strip("0")) or not least <= int(digits) <= _MOST:
             raise self._refuse(word.line, f"{what} must be a whole number from {least} to 1e18, "
                                           f"not {word.text!r}")
         return int(digits)

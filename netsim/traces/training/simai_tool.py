@@ -17,10 +17,10 @@ import numpy as np
 from netsim.checks import check_whole, is_number
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.limits import check_limit
-from netsim.traces.files import decimal, read_text, split_lines
+from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.traces.training.simai_file import SimaiFile, SimaiStep
-from netsim.units import Quantity, parse_rate
+from netsim.units import Quantity, decimal, parse_rate
 
 __all__ = ["SMALL", "Efficiencies", "GroupSizes", "Machines", "SimaiTimes", "analytical_times",
            "fixed_ns", "time_ns"]

@@ -88,6 +88,7 @@ def test_failed_jobs_are_kept_if_asked_for(trace, name: str, more: list[int]) ->
 
 @pytest.mark.parametrize("change", [
     lambda text: text.replace(",", ";"), lambda text: text.replace(",", "\t"),
+    lambda text: "\n" + text.replace(",", ";"),
     lambda text: text.replace(",", ", "), lambda text: text.replace(",", " ,"),
     lambda text: re.sub(r"(\d) (\d)", r"\1T\2", text)])
 @pytest.mark.parametrize("name", ["helios", "pai-100k"])
