@@ -269,7 +269,7 @@ def write_tiresias(rows: Iterable[TiresiasRow], path: str | Path) -> None:
     Raises
     ------
     InputError
-        If a model's name contains a line break.
+        If a model's name contains a line break or a NUL character.
     OutputError
         If the file cannot be written.
     """
@@ -277,8 +277,8 @@ def write_tiresias(rows: Iterable[TiresiasRow], path: str | Path) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(TiresiasRow._fields)
     for row in rows:
-        if len(split_lines(row.model_name)) > 1:
-            raise InputError(f"job {row.job_id}: model_name must be one line, "
+        if len(split_lines(row.model_name)) > 1 or "\0" in row.model_name:
+            raise InputError(f"job {row.job_id}: model_name must be one line without NUL, "
                              f"not {row.model_name!r}")
         writer.writerow(row)
     write_text(text.getvalue(), path)

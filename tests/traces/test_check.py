@@ -124,7 +124,7 @@ def test_formats() -> None:
                                "tiresias-cluster"]
     assert [name for name in FORMATS if not format_of(name).needs_file] == [
         "synthetic", "ring-jobs", "llm", "pattern", "recurrent"]
-    assert format_of("json").options == ("poisson_jobs", "poisson_mean")
+    assert format_of("json").options == ("poisson_jobs", "poisson_mean", "limits")
     assert "redraw" in format_of("tiresias").options
     assert set(format_of("synthetic").options) - set(format_of("tiresias").options) == {
         "jobs", "trace_seed"}
