@@ -163,7 +163,7 @@ def test_what_holds_gpus_after_many_preemptions():
 @pytest.mark.parametrize("kind", [Tiresias, TiresiasL])
 @pytest.mark.parametrize(("given", "message"), [
     ([], r"thresholds must list at least one number of GPU-seconds, .* not \[\]"),
-    ({3, 2}, "thresholds must list at least one"), (object(), "thresholds must list at least one"),
+    ({3, 2}, "thresholds must not be a set"), (object(), "thresholds must list at least one"),
     ({"a": 1}, "thresholds must list at least one"), (["a"], "thresholds 'a' is not a number"),
     ([None], "thresholds must be a number or a string"), (True, "thresholds must be a number"),
     ([3, 2], r"thresholds must ascend, unlike \[3, 2\]"), ([3, 3], "thresholds must ascend"),
