@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ __all__ = [
     "TraceError",
     "UnitError",
     "UnknownNameError",
+    "described",
     "did_you_mean",
 ]
 
@@ -245,9 +247,14 @@ def interruption_of(error: BaseException | None) -> KeyboardInterrupt | None:
 
 def closed_by(what: str, error: BaseException, at_s: float, way_out: str) -> str:
     """Make the message of what cannot go on after an error in the middle of an instant."""
-    said = f": {error}" if str(error) else ""
     return (f"the {what} is closed: it was left in the middle of an instant, at {at_s:g} s, by "
-            f"{type(error).__name__}{said}\n{way_out}")
+            f"{described(error)}\n{way_out}")
+
+
+def described(error: BaseException) -> str:
+    """Return the class and the message of an error, even if its `str` fails."""
+    lines = traceback.format_exception_only(error)
+    return "".join(lines).strip().removeprefix("netsim.errors.")
 
 
 class NetsimWarning(_Located, UserWarning):

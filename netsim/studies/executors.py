@@ -34,7 +34,14 @@ from typing import Any, Protocol
 import loky
 
 from netsim.compiling import tell_once_by
-from netsim.errors import DaskError, InputError, MissingExtraError, NetsimError, NetsimWarning
+from netsim.errors import (
+    DaskError,
+    InputError,
+    MissingExtraError,
+    NetsimError,
+    NetsimWarning,
+    described,
+)
 from netsim.results.result import Result
 from netsim.studies.run_store import Files, packed
 from netsim.studies.sending import as_bytes
@@ -92,7 +99,7 @@ def _outcome_of(sent: bytes | Failure) -> Outcome:
     try:
         task = pickle.loads(sent)
     except Exception as error:  # whatever the import of a module of the user's own raises
-        return Failure(f"it cannot be read by the process that is to do it: {_said(error)}",
+        return Failure(f"it cannot be read by the process that is to do it: {described(error)}",
                        traceback.format_exc())
     return _outcome(task)
 
@@ -101,7 +108,7 @@ def _sent(task: Task) -> bytes | Failure:
     try:
         return as_bytes(task)
     except Exception as error:  # whatever it raises that is asked to pickle itself
-        return Failure(f"it cannot be sent to another process: {_said(error)}",
+        return Failure(f"it cannot be sent to another process: {described(error)}",
                        traceback.format_exc())
 
 
@@ -111,14 +118,9 @@ def _outcome(task: Task) -> Outcome:
             warnings.simplefilter("ignore", NetsimWarning)  # said when the sweep was prepared
             return packed(task.run())
     except NetsimError as error:
-        return Failure(_said(error))
+        return Failure(described(error))
     except (Exception, SystemExit) as error:  # whatever a policy of the user's own raises
-        return Failure(_said(error), traceback.format_exc())
-
-
-def _said(error: BaseException) -> str:
-    """Format the message of an error, even if its `str` fails."""
-    return "".join(traceback.format_exception_only(error)).strip().removeprefix("netsim.errors.")
+        return Failure(described(error), traceback.format_exc())
 
 
 def one_by_one(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
@@ -431,6 +433,6 @@ def _error_of(future: Future[Any]) -> BaseException | None:
 
 def _result_of(future: Future[Any], count: int) -> tuple[list[Outcome], float]:
     if (error := _error_of(future)) is not None:
-        return [Failure(_said(error))] * count, 0.0
+        return [Failure(described(error))] * count, 0.0
     result: tuple[list[Outcome], float] = future.result()
     return result
