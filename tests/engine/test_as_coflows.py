@@ -404,12 +404,15 @@ def test_only_rings_by_the_contention_model_and_its_plans():
     pair = JobSpec(1, model=ParallelModel([ModelStage(), ModelStage()], name="mine"))
     with pytest.raises(InputError, match=r"execution 'rar-contention' needs rings: job 1 is no "
                                          r"ring: it has the model 'mine'\. .* 'fifo'"):
-        netsim.simulate(cluster, [ring, pair])
+        netsim.simulate(cluster, [ring, pair], execution="rar-contention")
     with pytest.raises(InputError, match="scheduler 'ff' needs rings: job 1 is no ring"):
         netsim.simulate(cluster, [ring, pair], execution="fabric", scheduler="ff")
     with pytest.raises(InputError, match="it has explicit stages"):
-        netsim.sweep(cluster, [JobSpec(0, stages=[Stage("a", [(0, 1, 1)])])], scheduler=["fifo"])
-    assert netsim.simulate(cluster, [ring, pair], execution="fabric").jobs["finish_s"].notna().all()
+        netsim.sweep(cluster, [JobSpec(0, stages=[Stage("a", [(0, 1, 1)])])], scheduler=["fifo"],
+                     execution="rar-contention")
+    for execution in ("fabric", None):
+        done = netsim.simulate(cluster, [ring, pair], execution=execution)
+        assert done.jobs["finish_s"].notna().all()
 
 
 def test_schedules_by_the_time_of_an_iteration_are_those_of_the_fabric():

@@ -139,7 +139,7 @@ def test_a_format(sizes: Path) -> None:
     assert [stage.flows.nbytes.tolist() for job in jobs for stage in job.stages] == [[2e6], [4e6]]
     assert jobs.seed == 7
     assert dict(netsim.check_trace(sizes, f"{HERE}:pairs").facts)["bytes in total"] == 3e6
-    assert format_of(f"{HERE}:pairs").options == ("scale", "poisson_jobs", "poisson_mean")
+    assert format_of(f"{HERE}:pairs").options == ("scale", "poisson_jobs", "poisson_mean", "limits")
     assert len(netsim.read_workload(format=f"{HERE}:one_job", nbytes=5)) == 1
 
 
