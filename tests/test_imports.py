@@ -17,7 +17,7 @@ PACKAGE = Path(netsim.__file__).parent
 
 #: The rooms of the package, each a module or a folder. One may import what stands above it.
 ROOMS = (
-    "_version", "text", "errors", "plain", "reading", "xml_tree", "units", "checks", "streams",
+    "_version", "text", "errors", "plain", "reading", "units", "xml_tree", "checks", "streams",
     "limits", "ties", "brief", "lazy", "forking", "watching", "plugins", "kernel_cache",
     "compiled_kernel", "compiling", "atomic", "columns", "collectives", "models", "operations",
     "programs", "stage", "history", "job", "workload", "llm", "network", "results", "fabric",

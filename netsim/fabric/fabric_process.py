@@ -85,10 +85,8 @@ class FabricProcess:
         The coflows that were submitted and are not complete.
     stepwise : bool
         Whether to call `told`. It may be changed at any time, and changes no result.
-    check_open : callable
-        Raises an error if another one has left the fabric in the middle of an instant.
-    closing : callable
-        Makes a context in which errors do that; see `Alarm.closing`.
+    check_open, closing : callable
+        See `Alarm`.
     """
 
     #: If `stepwise`, called at every arrival, start and completion of a coflow and every decision,
@@ -239,9 +237,8 @@ class FabricProcess:
     def set_capacities(self, capacity: Mapping[int, float]) -> None:
         """Set capacities of links from now on, in bytes per second; 0 means a failed link.
 
-        This is an event only if an unfinished flow crosses one of the links. What the policy has
-        said of order then stands, unless such a link fails or is repaired, so that other coflows
-        can move.
+        This is an event only if an unfinished flow crosses one of the links. The policy's order
+        then stands, unless such a link fails or is repaired, so that other coflows can move.
         """
         self._move()
         event, in_use = 0, self.table.links_in_use()

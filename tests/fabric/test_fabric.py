@@ -204,8 +204,8 @@ class TestFaultEvents:
         (("1s", 0, 1), "a list of FaultEvent or mappings, but holds"),
         ({"at": 1, "link": 1.5, "capacity": 1}, "has no link 1.5"),
         ({"at": 1, "link": 0}, "to degrade, give a capacity or a factor"),
-        ({"at": 1, "lnk": 0}, "an event has the keys at, link, .*, of which at is required, not "
-                              "at, lnk"),
+        ({"at": 1, "lnk": 0}, r"unknown argument of FaultEvent 'lnk' \(did you mean 'link'\?\)"),
+        ({"link": 0}, "an event has the keys at, link, .*, of which at is required, not link"),
     ])
     def test_refused(self, event, message):
         with pytest.raises(InputError, match=message):
