@@ -81,7 +81,7 @@ def test_rooms_with_other_kernels_are_listed():
     """Modules that compile functions of their own; those of the fabric are in the first table."""
     package = ROOT / "netsim"
     found = {path.relative_to(ROOT).as_posix() for path in package.rglob("*.py")
-             if re.search(r"^from netsim\.compiling import .*\b(compiled|in_place)\b",
+             if re.search(r"^from netsim\.compiling import .*\b(compiled|in_place|inlined)\b",
                           path.read_text(), re.MULTILINE)}
     assert {names[0] for names, _, _ in ELSEWHERE} | {"netsim/fabric/kernels/__init__.py"} == found
     for names, _, by in ELSEWHERE:
