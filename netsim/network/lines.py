@@ -15,6 +15,7 @@ from netsim.network.graph_files import read_text
 __all__ = ["Line", "lines_of"]
 
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_MOST = 1e100  # as of quantities with units
 _NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d{1,3})?", re.IGNORECASE | re.ASCII)
 
 
@@ -59,12 +60,12 @@ class Line:
         return value
 
     def real(self, place: int, what: str, *, strict: bool = False) -> float:
-        """Return a word as a finite number of at least 0, or above 0 if `strict`."""
+        """Return a word as a number from 0 to 1e100, or above 0 if `strict`."""
         word = self.word(place, what)
         value = float(word) if _NUMBER.fullmatch(word) else math.nan
-        if not (math.isfinite(value) and (value > 0 if strict else value >= 0)):
-            self.refuse(f"{what} must be a number {'greater than' if strict else 'of at least'} "
-                        f"0, not {word!r}")
+        if not (0 <= value <= _MOST) or (strict and not value):
+            allowed = "greater than 0, up to" if strict else "from 0 to"
+            self.refuse(f"{what} must be a number {allowed} {_MOST:g}, not {word!r}")
         return value
 
 

@@ -89,7 +89,7 @@ def test_messages_at_the_beginning_need_no_warning(written, recwarn):
     ("Nodes 4\n", "", ":4: Nodes is missing|:1"),
     ("Connections 4", "Connections 5", ":2: 5 connections announced, 4 found"),
     ("Triggers 2", "Triggers 3", ":3: 3 triggers announced, 2 found"),
-    ("start 1000000", "start -1", ":5: start must be a number of at least 0, not '-1'"),
+    ("start 1000000", "start -1", r":5: start must be a number from 0 to 1e\+100, not '-1'"),
     ("start 1000000", "", ":5: neither start nor trigger"),
     ("start 1000000", "start 0 trigger 1", ":5: start and trigger are both given"),
     ("size 2000", "size 0", ":8: size must be at least 1, not 0, with which htsim never stops"),
@@ -177,6 +177,7 @@ def test_flows_of_hpcc(written):
     ("1\n0 1 3 100 -5 2\n", ":2: bytes must be a whole number"),
     ("1\n0 1 3 100 5\n", ":2: start is missing"),
     ("1\n0 1 3 100 5 inf\n", ":2: start must be a number"),
+    ("1\n0 1 3 100 5 1e300\n", r":2: start must be a number from 0 to 1e\+100, not '1e300'"),
     ("1\n0 2 3 100 5 1\n", ":2: src 0 is not a host of the topology"),
 ])
 def test_bad_flows_of_hpcc(written, text, said):
