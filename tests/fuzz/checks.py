@@ -57,7 +57,8 @@ def flows_of(job: JobSpec) -> int:
 def is_small(workload: Workload) -> bool:
     """Say whether a workload can be simulated flow by flow in no time."""
     return (len(workload) <= _MOST_JOBS and sum(map(flows_of, workload)) <= _MOST_FLOWS
-            and max(max(job.hosts or (job.ranks,)) for job in workload) < _MOST_RANKS)
+            and max(max(job.ranks, *(host for host in job.hosts or () if isinstance(host, int)), 0)
+                    for job in workload) < _MOST_RANKS)
 
 
 def check_network(network: netsim.Topology) -> None:
