@@ -57,8 +57,13 @@ def flows_of(job: JobSpec) -> int:
 def is_small(workload: Workload) -> bool:
     """Say whether a workload can be simulated flow by flow in no time."""
     return (len(workload) <= _MOST_JOBS and sum(map(flows_of, workload)) <= _MOST_FLOWS
-            and max(max(job.ranks, *(host for host in job.hosts or () if isinstance(host, int)), 0)
-                    for job in workload) < _MOST_RANKS)
+            and hosts_of(workload) <= _MOST_RANKS)
+
+
+def hosts_of(workload: Workload) -> float:
+    """Return how many hosts a network must have for a workload; inf if it names hosts."""
+    hosts = {host for job in workload for host in job.hosts or range(job.ranks)}
+    return math.inf if any(isinstance(host, str) for host in hosts) else max(hosts, default=0) + 1
 
 
 def check_network(network: netsim.Topology) -> None:

@@ -17,7 +17,15 @@ from netsim.traces import check_trace, read_workload
 from netsim.traces.cluster import gpu_v2023_nodes
 from netsim.workload import Workload
 
-from .checks import ALLOCATORS, SCHEDULERS, check_folder, check_result, check_workload, is_small
+from .checks import (
+    ALLOCATORS,
+    SCHEDULERS,
+    check_folder,
+    check_result,
+    check_workload,
+    hosts_of,
+    is_small,
+)
 from .documents import toml_of, write_json
 from .harness import Guard, fuzzed
 from .mutations import changed, damaged
@@ -89,8 +97,8 @@ def check(workload: Workload | None, data: st.DataObject, folder: Path) -> None:
                                      scheduler=data.draw(st.sampled_from(schedulers)))
             check_result(result)
     elif is_small(workload):
-        hosts = max(max((*(job.hosts or ()), job.ranks - 1)) for job in workload) + 1
-        network = netsim.big_switch(max(hosts, 2), loopback_uses_ports=data.draw(st.booleans()))
+        hosts = max(hosts_of(workload), 2)
+        network = netsim.big_switch(hosts, loopback_uses_ports=data.draw(st.booleans()))
         intervals = [0, 0, "100ms"] if is_short(workload) else [0]
         allocator = data.draw(st.sampled_from(ALLOCATORS))
         result = netsim.simulate(network, workload, allocator=allocator,

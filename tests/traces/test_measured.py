@@ -164,7 +164,7 @@ def test_a_table_of_vidur(tmp_path):
 @pytest.mark.parametrize(("old", "new", "message"), [
     (".min", ".max", r"csv:1: has no column time_stats\.<collective>\.min"),
     ("rank", "rang", r"csv:1: has no column rank"),
-    ("0.006", "-1", r"csv:5: time_stats\.all_reduce\.min must be a number greater than 0, .*not '-1"),
+    ("0.006", "-1", r"csv:5: time_stats\.all_reduce\.min must be a number greater than 0, .*'-1'"),
     ("4096", "4e3", r"csv:5: size must be a whole number of at least 1, not '4e3'"),
     (",2048,8\n1", "\n1", r"csv:2: has 4 values, not 6"),
     (",0,", ",1,", r"csv: has no rows of rank 0"),
