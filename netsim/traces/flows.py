@@ -144,7 +144,7 @@ def _line(error: InputError, text: str | None) -> int | None:
     """Return the line on which the row of an error ends."""
     if text is None or not isinstance(error, RowError):
         return None
-    return next(line for line, _ in islice(_rows(text), error.row + 1, None))
+    return next((line for line, _ in islice(_rows(text), error.row + 1, None)), None)
 
 
 def has_flows(path: str | Path) -> bool:
@@ -170,10 +170,11 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
         last = line
         return line
 
-    reader = csv.reader(map(seen, io.StringIO(text)), delimiter=delimiter_of(text),
-                        skipinitialspace=True)
+    delimiter = delimiter_of(text)
+    blank = " \t\r\n".replace(delimiter, "")
+    reader = csv.reader(map(seen, io.StringIO(text)), delimiter=delimiter, skipinitialspace=True)
     for row in reader:
-        if last.strip():
+        if last.strip(blank):
             yield reader.line_num, row
 
 

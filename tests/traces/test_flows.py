@@ -162,6 +162,8 @@ def test_decimals_are_numbers(tmp_path):
     # One of quotes is a row, of a value that is missing.
     ('src,dst,bytes\n0,1,5\n""\n0,1,x\n', r"mine.csv:4: bytes of row 2 'x'"),
     ('src,dst,bytes\n0,1,5\n""\n', r"mine.csv:3: src of row 1 "),
+    ("src,dst,bytes\n0,1,5\n\x0b\n", r"mine.csv:3: dst of row 1 "),
+    ("src\tdst\tbytes\n\t\t\n0\t1\tx\n", r"mine.csv:3: bytes of row 1 'x'"),
     # All rows are longer than the header: the first column is no index of theirs.
     ("src,dst,bytes\n0,1,5,6\n0,1,7,8\n", r"mine.csv:2: 4 values, where the header has 3"),
     ("src,dst,bytes\n0,1,5,\n0,1,7,\n", r"mine.csv:2: 4 values, where the header has 3"),
