@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "TraceError",
     "UnitError",
     "UnknownNameError",
+    "causes_of",
     "described",
     "did_you_mean",
 ]
@@ -240,9 +241,16 @@ def interruption_of(error: BaseException | None) -> KeyboardInterrupt | None:
 
     Ctrl-C in compiled code, or in the compiler, may surface as a `SystemError` or another error.
     """
-    while error is not None and not isinstance(error, KeyboardInterrupt):
+    return next((each for each in causes_of(error) if isinstance(each, KeyboardInterrupt)), None)
+
+
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what caused it, each once: causes may go round in a circle."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
         error = error.__cause__ or error.__context__
-    return error
 
 
 def closed_by(what: str, error: BaseException, at_s: float, way_out: str) -> str:

@@ -102,3 +102,12 @@ def test_what_is_shortened_keeps_its_ends(text, times):
 def test_line_ends_are_kept_where_there_are_lines():
     assert visible("a\n\tb", lines=True) == "a\n\\tb"
     assert visible("a\nb") == "a\\nb"
+
+
+def test_causes_that_go_round_in_a_circle_end():
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+    assert [*errors.causes_of(one)] == [one, other]
+    assert errors.interruption_of(one) is None
+    one.__cause__ = KeyboardInterrupt()
+    assert errors.interruption_of(other) is one.__cause__

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from netsim.errors import NetsimError, NetsimWarning, SpecError, TraceError
+from netsim.errors import NetsimError, NetsimWarning, SpecError, TraceError, causes_of
 
 #: Of all readers together; a few where nobody asks for more, as in the gate.
 EXAMPLES = int(os.environ.get("NETSIM_FUZZ", "0"))
@@ -111,13 +111,10 @@ class Guard:
         return None
 
 
-def _is_of_memory(error: BaseException | None) -> bool:
+def _is_of_memory(error: BaseException) -> bool:
     """Whether an error was made of a `MemoryError`, so that another computer would give another."""
-    while error is not None:
-        if isinstance(error, MemoryError) or "malloc of size" in str(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    return any(isinstance(each, MemoryError) or "malloc of size" in str(each)
+               for each in causes_of(error))
 
 
 @contextmanager
