@@ -88,7 +88,7 @@ def check_flag(value: Any, what: str) -> None:
     InputError
         If it is not; the message begins with `what`.
     """
-    if not isinstance(value, bool):
+    if not isinstance(plain(value), bool):
         raise InputError(f"{what} must be true or false, not {said(value)}")
 
 

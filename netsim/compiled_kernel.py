@@ -326,19 +326,22 @@ class _Interruption(event.Listener):
 
     def __init__(self, handlers: Mapping[Any, Any]) -> None:
         self._handlers = handlers
-        self._pending: list[int] = []
+        self._pending: list[tuple[int, Any]] = []
+        self._keeps = True
 
     def on_start(self, event: Any) -> None:
         """Handle the signals that have arrived; mostly, that raises."""
         while self._pending:
-            number = self._pending.pop()
-            self._handlers[number](number, None)
+            number, frame = self._pending.pop(0)
+            self._handlers[number](number, frame)
 
     def on_end(self, event: Any) -> None:
         """Do nothing."""
 
-    def _keep(self, number: int, _: Any) -> None:
-        self._pending.append(number)
+    def _keep(self, number: int, frame: Any) -> None:
+        self._pending.append((number, frame))
+        if not self._keeps:
+            self.on_start(None)
 
     @classmethod
     @contextmanager
@@ -356,6 +359,7 @@ class _Interruption(event.Listener):
             with event.install_listener("numba:run_pass", listener):
                 yield
         finally:
+            listener._keeps = False  # a signal may come before all handlers are back
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-        listener.on_start(None)
+            listener.on_start(None)

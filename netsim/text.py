@@ -13,6 +13,9 @@ _UNQUOTED = re.compile(r"\s*([\w.-]+)\s*=\s*(?!(?:true|false|inf|nan)\b)"
 #: Such text in a list or in a table within braces.
 _ENTRY = re.compile(r"""(?!(?:true|false|inf|nan)\b)[A-Za-z_/.][^"'#=,\[\]{}]*""")
 
+#: What Python would take for a number, or for none.
+_NUMBER = re.compile(r"[\d.e_+-]*|nan|inf|none", re.IGNORECASE)
+
 #: How other languages write what TOML writes in small letters.
 _FLAGS = ("True", "TRUE", "False", "FALSE")
 
@@ -103,7 +106,9 @@ def toml_problem(error: Exception, text: str) -> str:
 
 
 def _as_toml(key: str, value: str) -> str:
-    """Say how a value without quotes is written in TOML."""
+    """Say how a value without quotes is written in TOML; nothing of what looks like a number."""
+    if _NUMBER.fullmatch(value):
+        return ""
     if value in _FLAGS:
         return f"; write {key}{value.lower()}"
     return f'; quote strings: {key}"{value}"'

@@ -6,11 +6,13 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from netsim.allocators import ALLOCATORS
+from netsim.compiled_kernel import _Interruption
 
 #: Runs, over and over, a workload that takes many seconds, and says when each has begun.
 SCRIPT = """
@@ -158,6 +160,29 @@ def test_the_compiler(tmp_path, number):
     assert lines.count("interrupted\n") == 5
     assert lines[-1].startswith("[")
     assert running.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_handler_of_ones_own_during_compiling(number, fails):
+    """It is called once the compiler is done, also if that failed, and is in its place again."""
+    called = []
+
+    def handler(given, frame):
+        called.append((given, frame.f_lineno > 0))
+
+    before = signal.signal(number, handler)
+    try:
+        with (pytest.raises(ValueError, match="no code") if fails else nullcontext(),
+              _Interruption.between_passes()):
+            signal.raise_signal(number)
+            assert not called
+            if fails:
+                raise ValueError("no code")
+        assert called == [(number, True)]
+        assert signal.getsignal(number) is handler
+    finally:
+        signal.signal(number, before)
 
 
 @pytest.mark.parametrize("name", [

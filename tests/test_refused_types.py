@@ -60,6 +60,16 @@ def test_flags(name, value, job):
         netsim.simulate(netsim.ring(4), [job], **{name: value})
 
 
+@pytest.mark.parametrize("value", [True, np.True_, False, np.False_])
+def test_flags_of_numpy(value, job):
+    """And no progress at all."""
+    net = netsim.ring(4)
+    netsim.Fabric(simpy.Environment(), net, check=value)
+    netsim.Stage("s", intra_server=value)
+    for progress in (value, None):
+        netsim.simulate(net, [job], timeline=value, progress=progress)
+
+
 def test_a_run_goes_on_after_a_wrong_progress(job):
     sim = netsim.Simulation(netsim.ring(4), [job])
     with pytest.raises(InputError, match="true or false, not a DataFrame"):

@@ -59,8 +59,8 @@ class FabricView:
 
     Arrays have one entry per active coflow, shape (C,), or per unfinished flow, shape (F,). Coflows
     are in order of (valid time, job, stage), and jobs are numbered by (arrival, id), so a stable
-    sort breaks ties in the usual way. Only netsim's own policies also take valid times within 1e-9
-    of each other as equal. Flows are listed coflow by coflow, in list order. All arrays are
+    sort breaks ties in the usual way. Only `bssi` and netsim's own policies take valid times within
+    1e-9 of each other as equal. Flows are listed coflow by coflow, in list order. All arrays are
     read-only. A column that the policy does not declare to know is refused with an `InputError`:
     sizes if it is agnostic, and `job_ahead_s` unless it is job-clairvoyant.
 
@@ -592,7 +592,8 @@ class FabricView:
     def bssi(self) -> tuple[Ints, float]:
         """Return Sincronia's order of the coflows, and its dual bound; see `ordered.bssi`.
 
-        In ties, coflows that become valid within 1e-9 of each other are in order of their jobs.
+        Of coflows with the same weight per second, those valid within 1e-9 of each other are in
+        order of their jobs.
         """
         self._need_sizes("bssi")
         valid = self._rows["valid"]

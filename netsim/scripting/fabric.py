@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import simpy
@@ -31,7 +30,7 @@ from netsim.results.result import Result
 from netsim.scripting.coflow import Coflow
 from netsim.scripting.job import Job
 from netsim.scripting.recorder import ScriptRecorder
-from netsim.simulation.events import FaultEvent, by_hand, capacity_by_hand, changes_of
+from netsim.simulation.events import Change, FaultEvent, by_hand, capacity_by_hand, changes_of
 from netsim.simulation.instant import active_coflows, active_flows, links_now
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.target import jobs_table, run_info
@@ -46,18 +45,6 @@ __all__ = ["Fabric"]
 
 #: How many coflows that were given as `Flows` are remembered with their routes.
 _MOST_KNOWN = 4096
-
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def _whole(method: Method) -> Method:
-    """Decorate a method that changes a fabric: an error that stops it halfway closes the fabric."""
-    @wraps(method)
-    def call(self: Fabric, *given: Any, **named: Any) -> Any:
-        with self._process.closing(InputError):  # by which it refuses what it is given
-            return method(self, *given, **named)
-    return cast(Method, call)
 
 
 @known_names
@@ -157,16 +144,16 @@ class Fabric:
         ahead = 0.0 if communication_s is None else parse_seconds(communication_s,
                                                                   "communication_s")
         self._check_clock()
-        job = Job(len(self._jobs), name, self.env.now, self._end)
-        self._jobs.append(job)
-        self._process.table.add_job(job.index, self.env.now)
-        self._process.table.jobs["ahead"][job.index] = ahead
-        if self._allocator.sees_running:
-            self._process.running.begin(job.index, where.tolist())
+        with self._process.closing():
+            job = Job(len(self._jobs), name, self.env.now, self._end)
+            self._jobs.append(job)
+            self._process.table.add_job(job.index, self.env.now)
+            self._process.table.jobs["ahead"][job.index] = ahead
+            if self._allocator.sees_running:
+                self._process.running.begin(job.index, where.tolist())
         return job
 
     @known_names
-    @_whole
     def coflow(self, flows: Flows | Iterable[tuple[Node, Node, Quantity]] | NDArray[Any]
                | pd.DataFrame, *, job: Job | None = None, name: str = "coflow",
                weight: float = 1.0, deadline_s: Quantity | None = None) -> Coflow:
@@ -194,6 +181,12 @@ class Fabric:
         self._check_clock()
         index = len(self._jobs) if job is None else self._check_job(job).index
         stage, demand = self._route(flows, index, name, weight, deadline_s)
+        with self._process.closing():
+            return self._submit(stage, demand, job)
+
+    def _submit(self, stage: Stage, demand: RoutedCoflow, job: Job | None) -> Coflow:
+        """Submit a coflow of a job, or of one of its own."""
+        name = stage.name
         owner = self._own_job(name, demand) if job is None else job
         coflow = Coflow(self.env, self._submitted, owner, job is None, stage, demand,
                         self._completed, self._cancel)
@@ -279,10 +272,13 @@ class Fabric:
         if coflow.alone:
             self._let_end(owner, coflow.finish_s)
 
-    @_whole
     def _cancel(self, coflow: Coflow, why: str) -> float:
         """Withdraw a coflow; return the bytes that are left."""
         self._check_clock()
+        with self._process.closing():
+            return self._withdraw(coflow, why)
+
+    def _withdraw(self, coflow: Coflow, why: str) -> float:
         if coflow not in self._in_flight:
             return 0.0
         in_flight = self._process.in_flight
@@ -308,7 +304,6 @@ class Fabric:
         if coflow.start_s < owner.start_s or math.isnan(owner.start_s):
             owner.start_s = coflow.start_s
 
-    @_whole
     def _end(self, job: Job) -> None:
         self._check_job(job)
         self._check_clock()
@@ -316,7 +311,8 @@ class Fabric:
         if flying:
             raise InputError(f"job {job.name!r} cannot end: {flying[0]} is in flight; wait for it, "
                              "or cancel it")
-        self._let_end(job, self.env.now)
+        with self._process.closing():
+            self._let_end(job, self.env.now)
 
     def _sending(self, coflows: Sequence[Coflow]) -> list[Coflow]:
         """Return those that have not sent their last bytes, whether that is noticed or not."""
@@ -343,7 +339,9 @@ class Fabric:
         capacity : quantity
             ``"1Gbps"``, or bytes per second.
         """
-        self._change(capacity_by_hand(self.env.now, link, capacity))
+        changes = self._changes_of(capacity_by_hand(self.env.now, link, capacity))
+        with self._process.closing():
+            self._change(changes)
 
     @known_names
     def fail(self, *, link: Node | None = None, host: Node | None = None,
@@ -354,25 +352,32 @@ class Fabric:
         Coflows with flows that start or end at a failed host fail with `netsim.Cancelled`, also if
         they are submitted after the failure and before the repair.
         """
-        lost = self._change(by_hand("fail", self.env.now, kind="fail", link=link, host=host,
-                                    switch=switch))
-        self._lost.update(lost)
-        for coflow in [each for each in self._in_flight if any(map(each.uses, lost))]:
-            self._cancel(coflow, f"host {host} was lost: coflow {coflow.number} "
-                                 f"{coflow.name!r} ended")
+        changes = self._changes_of(by_hand("fail", self.env.now, kind="fail", link=link, host=host,
+                                           switch=switch))
+        with self._process.closing():
+            lost = self._change(changes)
+            self._lost.update(lost)
+            for coflow in [each for each in self._in_flight if any(map(each.uses, lost))]:
+                self._withdraw(coflow, f"host {host} was lost: coflow {coflow.number} "
+                                       f"{coflow.name!r} ended")
 
     @known_names
     def repair(self, *, link: Node | None = None, host: Node | None = None,
                switch: Node | None = None) -> None:
         """Restore the nominal capacity of a link, or of all links of a host or switch."""
-        self._lost.difference_update(self._change(by_hand(
-            "repair", self.env.now, kind="repair", link=link, host=host, switch=switch)))
+        changes = self._changes_of(by_hand("repair", self.env.now, kind="repair", link=link,
+                                           host=host, switch=switch))
+        with self._process.closing():
+            self._lost.difference_update(self._change(changes))
 
-    @_whole
-    def _change(self, event: FaultEvent) -> list[int]:
-        """Change links now, and reroute flows if needed; return the affected hosts."""
+    def _changes_of(self, event: FaultEvent) -> Sequence[Change]:
+        """Return what an event changes, after checking that it may happen now."""
         self._check_clock()
-        changes, table = changes_of([event], self.network), self._process.table
+        return changes_of([event], self.network)
+
+    def _change(self, changes: Sequence[Change]) -> list[int]:
+        """Change links now, and reroute flows if needed; return the affected hosts."""
+        table = self._process.table
         capacities: Mapping[int, float] = {
             link: rate for change in changes for link, rate in change.capacity.items()}
         if self._routed is self.network and moves_flows(self.network, capacities):

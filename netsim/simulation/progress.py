@@ -19,14 +19,14 @@ _REFRESH_S = 0.2
 
 
 def check_progress(progress: Any) -> None:
-    """Check that `progress` is true, false, or a function.
+    """Check that `progress` is true, false or None, or a function.
 
     Raises
     ------
     InputError
         If it is not.
     """
-    if not callable(progress):
+    if progress is not None and not callable(progress):
         check_flag(progress, "progress, unless it is a function,")
 
 

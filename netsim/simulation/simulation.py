@@ -187,7 +187,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         except harmless:
             raise
         except BaseException as error:
-            self._closed = closed_by(
+            self._closed = self._closed or closed_by(
                 "run", interruption_of(error) or error, self._target.now,
                 "Make a new Simulation, or continue a fork that was made before.")
             raise
@@ -382,7 +382,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
 
     def _hear(self, event: RunEvent) -> None:
         for function in tuple(self._listeners.get(event.kind, ())):
-            function(event)
+            self._act(partial(function, event))
 
     def events(self) -> Iterator[RunEvent]:
         """Continue the run, and yield its events one by one, until all jobs have finished.

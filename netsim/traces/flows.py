@@ -132,7 +132,7 @@ def _number(value: Any, what: str, row: int, parse: Callable[[Any, str], float])
 def _host(value: Any, named: bool, what: str, row: int) -> Any:
     """Return a host from a column of texts: its name, or its number unless all are `named`."""
     text = value.strip() if isinstance(value, str) else value
-    if named or not isinstance(text, str) or not text.replace("_", "").isdecimal():
+    if named or not isinstance(text, str) or not text.isdecimal():
         return text
     if not is_digits(text, _MOST_DIGITS):
         raise RowError(f"{what} must be a name, or a number of at most {_MOST_DIGITS} digits from "

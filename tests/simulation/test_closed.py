@@ -11,6 +11,7 @@ from netsim import InputError, JobSpec, Simulation, Stage
 from netsim.allocators.maxmin import MaxMin
 from netsim.errors import Interrupted
 from netsim.fabric.fabric_process import FabricProcess
+from netsim.fabric.flow_table import FlowTable
 
 NET = netsim.big_switch(2, "8Mbps")
 JOBS = [JobSpec(k, arrival_s=5 * k, hosts=range(2), stages=[Stage("a", [(0, 1, 1e6)])])
@@ -117,15 +118,42 @@ def test_ctrl_c_in_a_change_closes_the_run(change, interrupted):
     assert_closed(sim, "at 0.5 s, by KeyboardInterrupt")
 
 
-def test_ctrl_c_in_a_change_closes_a_fabric(interrupted):
+@pytest.mark.parametrize(("at", "change"), [
+    ((FabricProcess, "_adapt"), lambda fabric: fabric.set_capacity("egress-0", 5)),
+    ((FabricProcess, "_move"), lambda fabric: fabric.fail(link="egress-0")),
+    ((FlowTable, "set_capacities"), lambda fabric: fabric.repair(link="egress-0")),
+    ((netsim.Fabric, "_withdraw"), lambda fabric: fabric.fail(host=0)),
+    ((FlowTable, "add_job"), lambda fabric: fabric.job()),
+    ((FabricProcess, "send"), lambda fabric: fabric.transfer(1, 0, 5))])
+def test_ctrl_c_in_a_change_closes_a_fabric(at, change, monkeypatch):
     env = simpy.Environment()
     fabric = netsim.Fabric(env, NET)
     fabric.transfer(0, 1, 1e6)
     env.run(until=0.5)
+    monkeypatch.setattr(*at, mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        fabric.set_capacity("egress-0", 5)
+        change(fabric)
     with pytest.raises(InputError, match=r"at 0.5 s, by KeyboardInterrupt"):
         env.run()
+
+
+def test_a_call_that_is_wrong_closes_no_fabric():
+    env = simpy.Environment()
+    fabric = netsim.Fabric(env, NET)
+    with pytest.raises(TypeError):
+        fabric.coflow()
+    coflow = fabric.transfer(0, 1, 1e6)
+    env.run()
+    assert coflow.finish_s == 1
+
+
+def test_an_error_of_a_listener_in_a_change_closes_the_run():
+    """Of whatever class: an argument that the listener got wrong, say."""
+    sim = Simulation(NET, JOBS).run(until=0.5)
+    sim.on("capacity", lambda _: sim.fail(link="typo"))
+    with pytest.raises(InputError, match="typo"):
+        sim.set_capacity("egress-0", 5)
+    assert_closed(sim, "at 0.5 s, by UnknownNameError|at 0.5 s, by InputError")
 
 
 def test_events_of_a_closed_run():
