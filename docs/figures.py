@@ -1,8 +1,9 @@
 """Draw the figures of these pages into ``docs/img/``, as SVG.
 
 Run as ``python docs/figures.py [NAME ...]``; without names, it draws those that take less than a
-minute each. Figures of reproductions are drawn by their names, such as ``parrot-fig5``; their runs
-are kept in ``reproductions/``. Where ``NETSIM_TRACES`` names a folder with the public traces, those
+minute each. Figures of reproductions are drawn by their names: those of papers, such as
+``parrot-fig5``, from the runs that netsim ships; those of studies from runs that are kept in
+``reproductions/``. Where ``NETSIM_TRACES`` names a folder with the public traces, those
 are used. The figures of the front page, of the gallery and of ``own-data.md`` are drawn by the code
 above them. The speed of a machine is drawn by ``tests/bench/scale.py`` and its neighbours, the
 rooms by ``docs/rooms.py``.
@@ -21,7 +22,7 @@ import netsim
 from netsim.plots.bars import save_plot, total_jct_bars
 from netsim.plots.collectives import collective_curves
 from netsim.plots.gantt import gantt
-from netsim.reproductions import REPRODUCTIONS
+from netsim.reproductions import PAPERS, REPRODUCTIONS
 from netsim.studies.compare import compare_experiment
 
 DOCS = Path(__file__).resolve().parent
@@ -131,8 +132,11 @@ SLOW = {"parrot-trace": parrot_trace}
 
 
 def reproduced(name):
-    """Draw a figure of a paper from its runs, of which those that are missing are computed."""
-    traced = {"parrot": "tiresias/60_job.csv", "preemption-tiresias": "tiresias/60_job.csv",
+    """Draw a figure of a paper from kept runs; of a study, run what is missing."""
+    for paper in PAPERS.values():
+        if name in paper.reproductions:
+            return paper.figure(name.removeprefix(f"{paper.name}-"))
+    traced = {"preemption-tiresias": "tiresias/60_job.csv",
               "accuracy-m3": "m3", "accuracy-htsim": "htsim", "accuracy-allreduce": "vidur"}
     found = [TRACES / file for start, file in traced.items() if name.startswith(start)]
     options = {"trace": found[0]} if found and found[0].exists() else {}

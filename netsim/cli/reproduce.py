@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import EXIT_FAILED, seeds_of
 
+if TYPE_CHECKING:
+    from netsim.reproductions.ledger import Paper, Row
+    from netsim.reproductions.reproduction import Reproduced
+
 __all__ = ["reproduce"]
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--list", "listed", is_flag=True, help="List all reproductions.")
-@click.option("--seeds", metavar="N", default="10", show_default=True,
-              help="Number of seeds, or a list of seeds, as in 3,5,8.")
+@click.option("--list", "listed", is_flag=True, help="List all papers and reproductions.")
+@click.option("--rows", is_flag=True,
+              help="List what the paper says, statement by statement, with the values that were "
+                   "measured and the verdicts; without NAME, of all papers. Nothing is run.")
+@click.option("--row", "ids", multiple=True, metavar="ID",
+              help="Run only what this statement of the paper needs. May be given several times.")
+@click.option("--seeds", metavar="N",
+              help="Number of seeds, or a list of seeds, as in 3,5,8; by default as many as the "
+                   "reproduction is meant to have, mostly 10.")
 @click.option("--trace", type=click.Path(), metavar="FILE",
               help="The real trace. By default, a trace is drawn with the same characteristics. "
                    "For accuracy-..., the folder with the published table to compare with.")
@@ -25,40 +38,98 @@ __all__ = ["reproduce"]
 @click.option("--resume/--no-resume", default=True, show_default=True,
               help="Keep existing runs, or remove them and start again.")
 @click.option("--out", type=click.Path(), metavar="FOLDER",
-              help="Folder of the runs and results; by default reproductions/<name>.")
+              help="Folder of the runs and results; by default reproductions/<name>. Those of a "
+                   "paper are in folders within it.")
+@click.option("--keep", is_flag=True,
+              help="Also replace the values that netsim ships with the new ones.")
 @click.option("--page", type=click.Path(), metavar="FILE",
               help="Also write the tables into a Markdown page, at the places that it has for "
                    "them.")
 @JSON
 @click.pass_context
-def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, trace: str | None,
-              workers: int, resume: bool, out: str | None, page: str | None,
-              as_json: bool) -> None:
-    """Reproduce a figure of a paper, and check the paper's claims.
+def reproduce(ctx: click.Context, name: str | None, listed: bool, rows: bool,
+              ids: tuple[str, ...], as_json: bool, page: str | None, out: str | None,
+              **options: Any) -> None:
+    """Reproduce a paper, or a figure of one, and check what the paper says.
 
-    A second call computes only the runs that are missing. The exit code is 1 if a run failed.
+    NAME is a paper (parrot, sjf-bco, a-srpt, a-online), of which all settings run, or one of the
+    reproductions that --list shows. A second call computes only the runs that are missing. The exit
+    code is 1 if a run failed.
     """
-    from netsim.cli.sweep_tables import print_claims, print_failures
+    from netsim.reproductions import PAPERS
+
+    if rows:
+        _print_rows({name: _paper(name)} if name else PAPERS, as_json, page)
+        return
+    if listed or name is None:
+        _print_names(as_json)
+        return
+    if ids:
+        failed = [_run_row(_paper(name), each, as_json, out, **options) for each in ids]
+    elif name in PAPERS:
+        failed = [_run(each, as_json, page, Path(out or "reproductions") / each, **options)
+                  for each in PAPERS[name].reproductions]
+    else:
+        failed = [_run(name, as_json, page, Path(out or f"reproductions/{name}"), **options)]
+    ctx.exit(EXIT_FAILED if any(failed) else 0)
+
+
+def _paper(name: str) -> Paper:
+    from netsim.errors import UnknownNameError
+    from netsim.reproductions import PAPERS
+
+    if name not in PAPERS:
+        raise UnknownNameError("paper", name, PAPERS)
+    return PAPERS[name]
+
+
+def _print_names(as_json: bool) -> None:
+    from netsim.reproductions import PAPERS, REPRODUCTIONS
+
+    titles = {name: paper.title for name, paper in PAPERS.items()}
+    titles |= {each.name: each.title for each in REPRODUCTIONS.values()}
+    if as_json:
+        echo_json(titles)
+        return
+    for each, title in titles.items():
+        echo(f"{each:<22}  {title}")
+
+
+def _print_rows(papers: Mapping[str, Paper], as_json: bool, page: str | None) -> None:
+    """Print all statements of papers, with what is known of them."""
+    import pandas as pd
+
+    from netsim.cli.tables import print_table
+    from netsim.reproductions.ledger import statements
+
+    found = list(statements(papers))
+    if page is not None:
+        from netsim.reproductions.page import fill_page
+
+        for paper in papers.values():
+            for setting, table in paper.tables().items():
+                fill_page(page, setting, {"rows": table})
+    if as_json:
+        echo_json(pd.DataFrame(found))
+        return
+    print_table({"id": [row["id"] for row in found], "says": [row["says"] for row in found],
+                 "measured": [row["measured"] for row in found],
+                 "verdict": [row["verdict"] for row in found]}, texts=4)
+
+
+def _run(name: str, as_json: bool, page: str | None, folder: Path, *, seeds: str | None,
+         trace: str | None, workers: int, resume: bool, keep: bool) -> bool:
+    """Run a reproduction, and print what it found; return whether a run failed."""
+    from netsim.cli.sweep_tables import print_claims
     from netsim.plots.bars import check_plottable, save_plot
-    from netsim.reproductions import REPRODUCTIONS, find_reproduction
+    from netsim.reproductions import find_reproduction
     from netsim.reproductions.page import fill_page
 
-    if listed or name is None:
-        titles = {each.name: each.title for each in REPRODUCTIONS.values()}
-        if as_json:
-            echo_json(titles)
-        else:
-            for each, title in titles.items():
-                echo(f"{each:<22}  {title}")
-        return
     found = find_reproduction(name)
-    folder = Path(out or f"reproductions/{name}")
     figure = folder / f"{name}.pdf"
     check_plottable(figure)
-    done = found.run(seeds=seeds_of(seeds), trace=trace, workers=workers, folder=folder,
-                     resume=resume, progress=True)
-    if done.sweep is not None:
-        print_failures(done.sweep)
+    done = found.run(seeds=seeds_of(seeds) if seeds else found.seeds, trace=trace,
+                     workers=workers, folder=folder, resume=resume, progress=True)
     if len(done.table):
         if as_json:
             echo_json(done.claims)
@@ -69,8 +140,54 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, seeds: str, tr
             save_plot(ax, path)
         if not as_json:
             echo(f"results: {folder}\npicture: {figure}")
+        if keep:
+            echo(f"kept: {_keep(name, done)}")
         if page is not None:
             shown = done.claims[["claim", "paper", "measured", "verdict"]]
             fill_page(page, name, {"claims": shown, **done.tables})
-    failed = done.sweep is not None and len(done.sweep.failures)
-    ctx.exit(EXIT_FAILED if failed else 0)
+    return _tell_failures(done)
+
+
+def _keep(name: str, done: Reproduced) -> Path:
+    """Replace the runs that netsim ships; return their file."""
+    from netsim.errors import InputError
+    from netsim.reproductions import PAPERS
+
+    for paper in PAPERS.values():
+        if name in paper.reproductions:
+            return paper.keep(name.removeprefix(f"{paper.name}-"), done.table)
+    raise InputError(f"--keep is for reproductions of papers, and {name} is of none")
+
+
+def _run_row(paper: Paper, identity: str, as_json: bool, out: str | None, *, seeds: str | None,
+             trace: str | None, workers: int, resume: bool, keep: bool) -> bool:
+    """Run what a statement needs, and print the verdict; return whether a run failed."""
+    from netsim.cli.sweep_tables import print_claims
+    from netsim.errors import InputError, UnknownNameError
+
+    row: Row | None = paper.row(identity)
+    if row is None:
+        raise UnknownNameError(f"row of {paper.name}", identity, [row.id for row in paper.rows])
+    if keep:
+        raise InputError("--keep needs all runs of a reproduction; leave out --row")
+    if row.measure is None:
+        echo(f"{row.id}: {row.text}: {paper.told(row).verdict}: {row.withheld or row.scope}")
+        return False
+    found = replace(paper.reproductions[f"{paper.name}-{row.setting}"], claims=(row.claim,))
+    done = found.run(seeds=seeds_of(seeds) if seeds else found.seeds, trace=trace,
+                     workers=workers, folder=Path(out or "reproductions") / found.name,
+                     resume=resume, progress=True, places=row.measure.selected())
+    if as_json:
+        echo_json(done.claims)
+    else:
+        print_claims(done.claims)
+    return _tell_failures(done)
+
+
+def _tell_failures(done: Reproduced) -> bool:
+    from netsim.cli.sweep_tables import print_failures
+
+    if done.sweep is None:
+        return False
+    print_failures(done.sweep)
+    return bool(len(done.sweep.failures))

@@ -15,21 +15,21 @@ from netsim.reproductions import (
     accuracy_m3,
     joint,
     llm_neighbours,
-    parrot,
     preemption,
-    sjf_bco,
 )
 from netsim.reproductions.accuracy import Accuracy
 from netsim.reproductions.claims import Claim
+from netsim.reproductions.ledger import PAPERS
 from netsim.reproductions.reproduction import Measurement, Reproduced, Reproduction
 
-__all__ = ["REPRODUCTIONS", "Accuracy", "Claim", "Measurement", "Reproduced", "Reproduction",
-           "find_reproduction"]
+__all__ = ["PAPERS", "REPRODUCTIONS", "Accuracy", "Claim", "Measurement", "Reproduced",
+           "Reproduction", "find_reproduction"]
 
 #: All reproductions by name.
 REPRODUCTIONS: dict[str, Reproduction | Measurement | Accuracy] = {
-    each.name: each for each in (*parrot.FIGURES, *sjf_bco.FIGURES, *a_srpt.FIGURES,
-                                 *a_srpt_mapping.FIGURES, *a_online.FIGURES,
+    each.name: each for each in (*(each for paper in PAPERS.values()
+                                   for each in paper.reproductions.values()),
+                                 *a_srpt.FIGURES, *a_srpt_mapping.FIGURES, *a_online.FIGURES,
                                  *a_online_edge.FIGURES, *a_online_links.FIGURES, *joint.FIGURES,
                                  *preemption.FIGURES, *llm_neighbours.FIGURES, *accuracy_m3.FIGURES,
                                  *accuracy_htsim.FIGURES, *accuracy_allreduce.FIGURES)}

@@ -28,17 +28,9 @@ from netsim.reproductions.a_online_setting import (
     ratio_of,
     under,
 )
-from netsim.reproductions.claims import (
-    LESS,
-    Claim,
-    Runs,
-    above_one,
-    below,
-    below_one,
-    near,
-    positive,
-)
+from netsim.reproductions.claims import LESS, Claim, Runs
 from netsim.reproductions.reproduction import Reproduction
+from netsim.reproductions.rules import above_one, below, below_one, near, positive
 from netsim.studies.sweep_result import Sweep
 
 if TYPE_CHECKING:
@@ -74,7 +66,7 @@ def _rate_claims(called: str, values: Sequence[int]) -> Iterator[Claim]:
                     f"the paper says, within 5 points, {values[0]} to {values[-1]} {called}, "
                     f"{title}", f"up to {most:.0%}",
                     partial(_largest_gain, setting, other, called, values), near(most, 0.05),
-                    partly=positive, percent=True, scale=LESS)
+                    sense=positive, percent=True, scale=LESS)
 
 
 def _largest_gain(setting: str, other: str, called: str, values: Sequence[int], runs: Runs

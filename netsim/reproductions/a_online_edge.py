@@ -31,18 +31,9 @@ from netsim.reproductions.a_online_setting import (
     ratio_of,
     under,
 )
-from netsim.reproductions.claims import (
-    PLAIN,
-    SHARE,
-    Claim,
-    Runs,
-    above_one,
-    below,
-    below_one,
-    near,
-    positive,
-)
+from netsim.reproductions.claims import PLAIN, SHARE, Claim, Runs
 from netsim.reproductions.reproduction import panels
+from netsim.reproductions.rules import above_one, at_least, below, below_one, near, positive
 from netsim.results.result import Result
 from netsim.studies.sweep_result import Sweep
 
@@ -128,8 +119,8 @@ def _utilisation_claims() -> Iterator[Claim]:
     for setting, title in SETTINGS.items():
         for name in ("a-online", "a-online-e"):
             yield Claim(f"{NAMES[name]} keeps all workers busy in some slot: its highest "
-                        f"utilisation, {title}", "100 %", partial(_peak, setting, name), _full,
-                        percent=True, scale=SHARE)
+                        f"utilisation, {title}", "100 %", partial(_peak, setting, name),
+                        at_least(_FULL), percent=True, scale=SHARE)
         for name in ("srtf", "tiresias-l"):
             yield Claim(f"{NAMES[name]} never keeps all workers busy: its highest utilisation, "
                         f"{title}", "< 100 %", partial(_peak, setting, name), below(_FULL),
@@ -138,7 +129,7 @@ def _utilisation_claims() -> Iterator[Claim]:
             yield Claim(f"A_online's makespan over that of {NAMES[name]}, within 0.05 of the "
                         f"paper's, {title}", f"about {paper}",
                         partial(ratio_of, under(setting, "a-online"), under(setting, name),
-                                metric="makespan_s"), near(paper, 0.05), partly=below_one)
+                                metric="makespan_s"), near(paper, 0.05), sense=below_one)
         for name in ("srtf", "tiresias-l"):
             yield Claim(f"The edge's utilisation under A_online over that under {NAMES[name]}, "
                         f"{title}", "-",
@@ -146,10 +137,6 @@ def _utilisation_claims() -> Iterator[Claim]:
                                 metric="utilisation"), above_one)
         yield Claim(f"A_online sends less than half of the chunks to the cloud, {title}", "-",
                     partial(_share_in_cloud, setting), below(0.5), percent=True, scale=SHARE)
-
-
-def _full(utilisation: float) -> bool:
-    return utilisation >= _FULL
 
 
 def _peak(setting: str, name: str, runs: Runs) -> pd.Series:

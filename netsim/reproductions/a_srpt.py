@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from netsim.reproductions.claims import Claim, Runs, below_one, words
+from netsim.reproductions.claims import Claim, Runs, words
 from netsim.reproductions.ratio_plots import ratio_dots, same_ratios
 from netsim.reproductions.reproduction import Reproduction, panels
+from netsim.reproductions.rules import below_one
 from netsim.studies.sweep_result import Sweep
 
 if TYPE_CHECKING:

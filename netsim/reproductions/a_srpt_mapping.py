@@ -18,8 +18,9 @@ from netsim.analysis.intervals import means_of
 from netsim.models import ParallelModel
 from netsim.models.catalogue import make_model, parallel_models
 from netsim.models.servers import ServerKind
-from netsim.reproductions.claims import SHARE, Claim, Runs, below_one, near
+from netsim.reproductions.claims import SHARE, Claim, Runs
 from netsim.reproductions.reproduction import Measurement
+from netsim.reproductions.rules import below_one, near
 from netsim.streams import stream
 
 if TYPE_CHECKING:

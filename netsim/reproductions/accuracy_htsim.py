@@ -20,8 +20,9 @@ from netsim.errors import TraceError
 from netsim.network import Topology, leaf_spine
 from netsim.network.wired import wired
 from netsim.reproductions.accuracy import Accuracy, errors_by, refitted_claim
-from netsim.reproductions.claims import PLAIN, Claim, Runs, below
+from netsim.reproductions.claims import PLAIN, Claim, Runs
 from netsim.reproductions.fitting import at_odd_positions, fit_times, fitted, four_figures
+from netsim.reproductions.rules import below
 from netsim.simulation.simulate import simulate
 from netsim.traces.htsim import read_htsim
 from netsim.traces.measured import find_file, read_htsim_results

@@ -18,14 +18,11 @@ from netsim.analysis.intervals import (
     of_whole_runs,
     sides_of_one,
 )
-from netsim.errors import InputError
+from netsim.errors import InputError, UnknownNameError
+from netsim.reproductions.rules import Rule
 
-__all__ = ["DOES_NOT_HOLD", "HOLDS", "HOLDS_PARTLY", "LESS", "MORE", "NOT_MEASURED", "PLAIN",
-           "RATIO", "SHARE", "Claim", "Runs", "Scale", "above_one", "below", "below_one", "near",
-           "positive", "table_of_claims", "words"]
-
-HOLDS, HOLDS_PARTLY, DOES_NOT_HOLD = "holds", "holds partly", "does not hold"
-NOT_MEASURED = "not measured"
+__all__ = ["LESS", "MORE", "PLAIN", "RATIO", "SHARE", "Claim", "Runs", "Scale", "column_of",
+           "is_value", "table_of_claims", "words"]
 
 
 class Scale(NamedTuple):
@@ -100,7 +97,7 @@ class Runs:
         if not len(self._table):
             return pd.Series(dtype=float)
         rows = self.rows(**where)
-        values = of_whole_runs(rows, metric).set_axis(rows["seed"])
+        values = _whole(rows, metric).set_axis(rows["seed"])
         if values.index.has_duplicates:
             raise InputError(f"{where} selects several runs of one seed")
         return values
@@ -140,7 +137,7 @@ class Runs:
         rows = self.rows(**where)
         seeds = rows["seed"].unique().tolist()
         keys = pd.MultiIndex.from_product([seeds, *axes.values()], names=["seed", *axes])
-        values = of_whole_runs(rows, metric).set_axis(pd.MultiIndex.from_frame(rows[keys.names]))
+        values = _whole(rows, metric).set_axis(pd.MultiIndex.from_frame(rows[keys.names]))
         if values.index.has_duplicates:
             raise InputError(f"two runs of one seed have the same {', '.join(axes)}, among {where}")
         shape = (len(seeds), *map(len, axes.values()))
@@ -150,15 +147,44 @@ class Runs:
         """Return the selected runs; see `of`."""
         rows = self._table
         for name, value in where.items():
-            column = next(each for each in rows.columns
-                          if name in (each, each.rpartition(".")[2]))
-            rows = rows[rows[column] == value]
+            column = column_of(name, rows.columns)
+            if column is None:
+                raise UnknownNameError("column", name, rows.columns)
+            rows = rows[is_value(rows[column], value)]
         return rows
+
+    def any_of(self, places: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+        """Return the runs that any of some columns and values select, each once."""
+        found = [self.rows(**place) for place in places] if len(self._table) else []
+        every = pd.concat([self._table.iloc[:0], *found])
+        return every[~every.index.duplicated()].sort_index()
 
     def ratio(self, one: dict[str, Any], other: dict[str, Any], metric: str = "jct_total_s"
               ) -> pd.Series:
         """Return a metric of one run over that of another, for each seed."""
         return self.of(metric, **one) / self.of(metric, **other)
+
+
+def column_of(name: str, columns: Iterable[str]) -> str | None:
+    """Return the column of a name, which may be the last part of that of the column, if any."""
+    return next((each for each in columns if name in (each, each.rpartition(".")[2])), None)
+
+
+def is_value(column: pd.Series, value: Any) -> pd.Series:
+    """Return where a column has a value, which a file may have turned into its text.
+
+    A policy may be given as to a sweep, as in ``ff:order=by_size``.
+    """
+    if pd.api.types.is_numeric_dtype(column) and not isinstance(value, str):
+        return column == value
+    name, *options = str(value).split(":")
+    label = f"{name} ({', '.join(options)})" if options else name
+    return column.astype(str).isin([label, str(value)])
+
+
+def _whole(rows: pd.DataFrame, metric: str) -> pd.Series:
+    # What is kept of runs that were stopped is NaN already.
+    return of_whole_runs(rows, metric) if "jobs_finished" in rows else rows[metric]
 
 
 @dataclass(frozen=True)
@@ -173,10 +199,10 @@ class Claim:
         The paper's value, or ``"-"`` if it gives none.
     measure : callable
         Computes the quantity for each seed from `Runs`.
-    holds : callable
-        Whether the claim holds for a value.
-    partly : callable, optional
-        Whether a value agrees at least in sense, such as the direction of an effect.
+    rule : Rule
+        The values for which the claim holds.
+    sense : Rule, optional
+        Values that agree at least in their direction.
     percent : bool
         Whether values are shown as percentages.
     scale : Scale
@@ -186,41 +212,27 @@ class Claim:
     text: str
     paper: str
     measure: Callable[[Runs], pd.Series]
-    holds: Callable[[float], bool]
-    partly: Callable[[float], bool] | None = None
+    rule: Rule
+    sense: Rule | None = None
     percent: bool = False
     scale: Scale = RATIO
-
-    def verdict(self, values: Iterable[float]) -> str:
-        """Return whether the claim holds, given the value of each seed.
-
-        It holds if it does so for every seed. It holds partly if it does so for the mean over
-        seeds (geometric for ratios), or if every value agrees in sense.
-        """
-        known = pd.Series(list(values), dtype=float)
-        if not len(known) or not np.isfinite(known).all():
-            return NOT_MEASURED
-        if all(map(self.holds, known)):
-            return HOLDS
-        in_sense = self.partly is not None and all(map(self.partly, known))
-        partly = in_sense or self.holds(self.scale.interval(known)[0])
-        return HOLDS_PARTLY if partly else DOES_NOT_HOLD
 
     def row(self, runs: Runs) -> dict[str, Any]:
         """Return the claim's row of the table."""
         values = self.measure(runs)
         mean, low, high = self.scale.interval(values)
         known = len(values) > 0 and bool(np.isfinite(values).all())
-        measured, holds_on, held, even = "-", "-", values.map(self.holds).astype(bool), 0
+        measured, holds_on, held, even = "-", "-", values.map(self.rule.holds).astype(bool), 0
         if known:
             show = "{:.1%}".format if self.percent else "{:.3g}".format
             measured = show(mean) + (f" [{show(low)}, {show(high)}]" if np.isfinite(low) else "")
             even = self.scale.even(values[~held])
             holds_on = f"{held.sum()} of {len(values)}" + (f" ({even} equal)" if even else "")
         return {"claim": self.text, "paper": self.paper, "measured": measured,
-                "holds_on": holds_on, "verdict": self.verdict(values), "mean": mean, "low": low,
-                "high": high, "least": float(values.min()), "most": float(values.max()),
-                "held": int(held.sum()), "equal": even, "seeds": len(values)}
+                "holds_on": holds_on, "verdict": self.rule.verdict(mean, low, high, self.sense),
+                "mean": mean, "low": low, "high": high, "least": float(values.min()),
+                "most": float(values.max()), "held": int(held.sum()), "equal": even,
+                "seeds": len(values)}
 
 
 def table_of_claims(claims: Iterable[Claim], table: pd.DataFrame) -> pd.DataFrame:
@@ -240,41 +252,13 @@ def table_of_claims(claims: Iterable[Claim], table: pd.DataFrame) -> pd.DataFram
             Number of seeds on which the claim holds and, if any, the number of others on which
             the two runs are equal.
         verdict
-            See `Claim.verdict`.
+            See `Rule.verdict`.
         mean, low, high, least, most, held, equal, seeds
             The numbers behind `measured` and `holds_on`, and the smallest and largest value over
             seeds.
     """
     runs = Runs(table)
     return pd.DataFrame([claim.row(runs) for claim in claims])
-
-
-# --- conditions that many claims use -------------------------------------------------------
-
-
-def near(value: float, within: float) -> Callable[[float], bool]:
-    """Return a condition: a value differs from another by at most `within`."""
-    return lambda measured: abs(measured - value) <= within
-
-
-def below(most: float) -> Callable[[float], bool]:
-    """Return a condition: a value is less than `most`."""
-    return lambda measured: measured < most
-
-
-def positive(measured: float) -> bool:
-    """Whether a value is greater than 0."""
-    return measured > 0
-
-
-def above_one(measured: float) -> bool:
-    """Whether a value is greater than 1."""
-    return measured > 1
-
-
-def below_one(measured: float) -> bool:
-    """Whether a value is less than 1."""
-    return measured < 1
 
 
 def words(quantity: str) -> str:

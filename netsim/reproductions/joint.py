@@ -15,11 +15,12 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from netsim.plugins import labelled, parse_named
-from netsim.reproductions.claims import Claim, Runs, below_one
+from netsim.reproductions.claims import Claim, Runs
 from netsim.reproductions.factorial import Factorial
 from netsim.reproductions.joint_figures import draw_layers, draw_systems
-from netsim.reproductions.layer_claims import claims_of_shares, claims_of_spreads, matters
+from netsim.reproductions.layer_claims import MATTERS, claims_of_shares, claims_of_spreads
 from netsim.reproductions.reproduction import Reproduction
+from netsim.reproductions.rules import below_one
 from netsim.studies.sweep_result import Sweep
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _layers_claims(layers: Layers) -> Iterator[Claim]:
         for choice, called in enumerate(layers["placement"].values()):
             yield Claim("The worst allocator's mean JCT over the best's is above 1.1, placement "
                         f"{called}, {condition}", "-",
-                        partial(found.spread_at, "allocator", "placement", choice), matters)
+                        partial(found.spread_at, "allocator", "placement", choice), MATTERS)
     for (condition, found), (layer, names) in product(_factorials(layers).items(), layers.items()):
         default, *others = names.values()
         for choice, called in enumerate(others, 1):

@@ -8,8 +8,9 @@ from itertools import product
 
 from netsim.reproductions.claims import SHARE, Claim
 from netsim.reproductions.factorial import Factorial
+from netsim.reproductions.rules import above
 
-__all__ = ["Conditions", "claims_of_shares", "claims_of_spreads", "matters", "name_of_layer"]
+__all__ = ["MATTERS", "Conditions", "claims_of_shares", "claims_of_spreads", "name_of_layer"]
 
 #: Factorials by the name of their condition.
 Conditions = Mapping[str, Factorial]
@@ -20,17 +21,9 @@ _CALLED = {"cluster.nic": "network"}
 _OTHERS = {"at their best": True, "by default": False}
 
 
-def _most(share: float) -> bool:
-    return share > 0.5
-
-
-def _a_tenth(share: float) -> bool:
-    return share > 0.1
-
-
-def matters(ratio: float) -> bool:
-    """Whether the worst choice over the best one shows that the choice matters."""
-    return ratio > 1.1
+#: A share that is most of a whole; one that is worth a word; a worst choice over the best that
+#: shows that the choice matters.
+_MOST, _A_TENTH, MATTERS = above(0.5), above(0.1), above(1.1)
 
 
 def claims_of_shares(found: Mapping[str, Conditions]) -> Iterator[Claim]:
@@ -46,10 +39,10 @@ def claims_of_shares(found: Mapping[str, Conditions]) -> Iterator[Claim]:
             for layer in each.layers:
                 called = name_of_layer(layer)
                 yield Claim(f"The {called} explains most of the variance of the {label}, "
-                            f"{condition}", "-", partial(each.share, layer), _most,
+                            f"{condition}", "-", partial(each.share, layer), _MOST,
                             percent=True, scale=SHARE)
             yield Claim(f"Interactions explain a tenth of the variance of the {label}, {condition}",
-                        "-", partial(each.share, "together"), _a_tenth, percent=True,
+                        "-", partial(each.share, "together"), _A_TENTH, percent=True,
                         scale=SHARE)
 
 
@@ -65,7 +58,7 @@ def claims_of_spreads(conditions: Conditions) -> Iterator[Claim]:
         for (label, best), layer in product(_OTHERS.items(), found.layers):
             called = name_of_layer(layer)
             yield Claim(f"The worst {called}'s mean JCT over the best's is above 1.1, the rest "
-                        f"{label}, {condition}", "-", partial(found.spread, layer, best), matters)
+                        f"{label}, {condition}", "-", partial(found.spread, layer, best), MATTERS)
 
 
 def name_of_layer(column: str) -> str:

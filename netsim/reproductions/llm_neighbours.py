@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 
 from netsim.analysis.intervals import geometric_interval
-from netsim.reproductions.claims import Claim, Runs, above_one, below_one
+from netsim.reproductions.claims import Claim, Runs
 from netsim.reproductions.ratio_plots import ratio_dots, same_ratios
 from netsim.reproductions.reproduction import Reproduction, panels
+from netsim.reproductions.rules import above_one, below_one
 from netsim.results.result import Result
 from netsim.studies.sweep_result import Sweep
 from netsim.units import format_bytes, parse_bytes

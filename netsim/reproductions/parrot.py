@@ -1,233 +1,185 @@
-"""The evaluation of Parrot: Figures 5 to 10.
-
-The paper's figures cannot result from the trace's full iteration counts and arrivals. The closest
-interpretation has 10 iterations per job, arrivals 20 times as dense, and flows of up to 250 MB.
-"""
+"""What some of Parrot's statements are measured with; see ``papers/parrot.toml``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
-from netsim.reproductions.claims import (
-    LESS,
-    MORE,
-    PLAIN,
-    Claim,
-    Runs,
-    above_one,
-    below_one,
-    near,
-    positive,
-    words,
-)
-from netsim.reproductions.reproduction import Reproduction
-from netsim.studies.sweep_result import Sweep
+import numpy as np
+import pandas as pd
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+import netsim
+from netsim.allocators import make_allocator
+from netsim.allocators.parrot import Parrot, average_coflow
+from netsim.fabric.allocation import Allocation, Event, Information
+from netsim.fabric.allocator import Allocator
+from netsim.fabric.view import FabricView
+from netsim.results.result import Result
+from netsim.streams import stream
 
-__all__ = ["FIGURES"]
+__all__ = ["constant_rates", "distribution", "model", "occupancy", "served_first", "timeline"]
 
-_SPEEDS = ("10Gbps", "40Gbps")
+#: Bytes at which Fig. 4 is drawn, and its jobs.
+_BYTES, _JOBS = (0.0, *10.0 ** np.arange(2, 13), 1e20), 5
+
+#: Shares of jobs at which distributions are compared, and JCTs of which the share below is kept.
+_QUANTILES = np.arange(1, 20) / 20
+_SECONDS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+
 _SCHEMES = ("parrot", "aalo-lbsf", "lccf")
-_VARIANTS = {"parrot": ("uniform", "per_flow", "none"),
-             "aalo-lbsf": ("capped", "shared_uniform", "none"),
-             "lccf": ("capped", "shared_uniform", "none")}
-_NAMES = {"parrot": "Parrot", "aalo-lbsf": "Aalo", "lccf": "LCCF"}
-
-_TRACE = {"iterations": 10, "arrival_scale": 0.05, "length": "250MB"}
 
 
-def _label(scheme: str, conservation: str = "") -> str:
-    return f"{scheme} (work_conservation={conservation})" if conservation else scheme
+def timeline(result: Result) -> Mapping[str, float]:
+    """Return what Section 2.5 says of the two jobs: when they end, and what is decided."""
+    coflows, decisions = result.coflows, result.decisions
+    valid = coflows["valid_s"].to_numpy()
+    before = coflows.groupby("job")["finish_s"].shift(1).fillna(0.0).to_numpy()
+    found = {"ends_s": float(coflows["finish_s"].sum()),
+             "second_job_s": float(result.jobs["jct_s"].iloc[1]),
+             "early": float((coflows["start_s"].to_numpy() < np.maximum(valid, before)).sum())}
+    if "theta" in decisions:
+        changed = decisions[decisions["job"] == 1]
+        found |= {"theta_first": float(decisions["theta"].iloc[0]),
+                  "theta_second": float(changed["theta"].iloc[0]),
+                  "inferred_s": float(changed["time_s"].iloc[0])}
+    return found
 
 
-# --- measured quantities -------------------------------------------------------------------
+def distribution(result: Result) -> Mapping[str, float]:
+    """Return the distribution of JCTs: quantiles, and the shares of jobs below some times."""
+    jcts = result.jobs["jct_s"].to_numpy()
+    return {**{f"jct_p{100 * share:02.0f}_s": float(np.quantile(jcts, share))
+               for share in _QUANTILES},
+            **{f"below_{seconds}s": float((jcts < seconds).mean()) for seconds in _SECONDS}}
 
 
-def _less(scheme: str, other: str, *, conservation: str = "", **where: Any
-          ) -> Callable[[Runs], Any]:
-    """Return a measure: the relative reduction of a scheme's total JCT from another's."""
-    return lambda runs: 1 - runs.ratio({"allocator": scheme, **where},
-                                       {"allocator": _label(other, conservation), **where})
+@dataclass
+class _Jobs:
+    """As much of a view as `Parrot.theta` looks at."""
+
+    job_attained: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.job_attained)
 
 
-def _more(scheme: str, other: str, **where: Any) -> Callable[[Runs], Any]:
-    """Return a measure: the relative increase of a scheme's total JCT over another's."""
-    return lambda runs: -_less(scheme, other, **where)(runs)
+def occupancy(seed: int) -> pd.DataFrame:
+    """Return theta of Eq. 10 against the bytes that five jobs have sent together."""
+    return pd.DataFrame([{"bytes": sent, "theta": Parrot().theta(
+        _Jobs(np.full(_JOBS, sent / _JOBS)))} for sent in _BYTES])  # type: ignore[arg-type]
 
 
-def _grows(key: str, low: Any, high: Any, scheme: str, **where: Any) -> Callable[[Runs], Any]:
-    """Return a measure: total JCT at one value of a key over that at another value."""
-    return lambda runs: runs.ratio({"allocator": scheme, key: high, **where},
-                                   {"allocator": scheme, key: low, **where})
+@dataclass
+class _Watched(Allocator):
+    """A scheme, whose choices are held against the paper's words, as notes of its decisions."""
+
+    scheme: str = "parrot"
+
+    information: ClassVar[Information] = "job-clairvoyant"
+    wakes_on: ClassVar[Event] = Event.COFLOW
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Allocate as the scheme does, and note whom it serves first."""
+        given = make_allocator(self.scheme).allocate(view)
+        key = {"parrot": average_coflow(view), "aalo-lbsf": view.job_attained,
+               "lccf": view.job_completed}[self.scheme]
+        first = np.lexsort((view.job, view.job_attained, key))[0]
+        remaining, share = view.job_ahead_s + view.gamma, _shares(view, given)
+        served = (given.note["job"] == view.job[first] if given.note and "job" in given.note
+                  else share[first] >= share.max() - 1e-9)
+        given.note = {"served": served, "moving": bool((share > 0).all()),
+                      "right": remaining[first] <= remaining.min() * (1 + 1e-9)}
+        return given
 
 
-# --- Fig. 5: total JCT of all schemes ------------------------------------------------------
+def _shares(view: FabricView, given: Allocation) -> np.ndarray:
+    """Return the part of its LP rates that each coflow gets."""
+    return np.asarray(given.shares if given.order is None else view.greedy(given.order))
 
 
-def _fig5_claims() -> Iterator[Claim]:
-    yield Claim("Parrot's total JCT over the lower bound, 10 Gbps, is at most 2.75", "<= 2.75",
-                lambda runs: runs.of("over_lower_bound", allocator="parrot", capacity="10Gbps"),
-                lambda measured: measured <= 2.75)
-    for speed in _SPEEDS:
-        for scheme, other in (("parrot", "aalo-lbsf"), ("aalo-lbsf", "lccf")):
-            yield Claim(f"{_NAMES[scheme]} is below {_NAMES[other]}, {words(speed)}", "> 0",
-                        _less(scheme, other, capacity=speed), positive, percent=True,
-                        scale=LESS)
-    for other, paper in (("aalo-lbsf", 0.584), ("lccf", 0.913)):
-        for conservation in ("", "capped", "shared_uniform"):
-            yield Claim(f"Parrot is below {_NAMES[other]} ({conservation or 'greedy'}) by as much "
-                        "as the paper says, within 5 points, 10 Gbps", f"{paper:.1%}",
-                        _less("parrot", other, conservation=conservation, capacity="10Gbps"),
-                        near(paper, 0.05), percent=True, scale=LESS)
-    for other in ("aalo-lbsf", "lccf"):
-        yield Claim(f"The gain on {_NAMES[other]} at 10 Gbps exceeds that at 40 Gbps", "> 0",
-                    partial(_gain_lost, other), positive, percent=True, scale=PLAIN)
+def served_first(seed: int) -> pd.DataFrame:
+    """Return how often each scheme serves the job first that the paper says, and how often rightly.
+
+    Returns
+    -------
+    DataFrame
+        A row per ``scheme``, with shares of decisions with several jobs: ``served``, whose first
+        job is the one that the paper's rule names; ``moving``, at which every job has bandwidth;
+        ``right``, at which that job has the least time to go. The row ``random`` has the share of
+        a job chosen at random.
+    """
+    jobs, rows = netsim.read_workload("parrot-60", seed=seed, jobs=20), []
     for scheme in _SCHEMES:
-        yield Claim(f"{_NAMES[scheme]}'s total JCT without work conservation over that with "
-                    "it, 10 Gbps", "> 1",
-                    partial(_without, scheme), above_one)
+        decisions = netsim.simulate(
+            "big-switch-128-10g", jobs, allocator=_Watched(scheme), observe_interval="10ms",
+            record=["decisions"]).decisions
+        several = decisions[decisions["jobs"] > 1]
+        rows.append({"scheme": scheme, **several[["served", "moving", "right"]].mean()})
+        if scheme == "parrot":
+            chance = {"scheme": "random", "right": (1 / several["jobs"]).mean()}
+    return pd.DataFrame([*rows, chance])
 
 
-def _gain_lost(other: str, runs: Runs) -> Any:
-    slow, fast = (_less("parrot", other, capacity=speed)(runs) for speed in _SPEEDS)
-    return slow - fast
+def constant_rates(seed: int) -> pd.DataFrame:
+    """Compare effective bottlenecks with the optimum of the LP O3 for drawn coflows.
+
+    O3 in y = 1/Gamma: maximise y such that V y fits all ports. Its optimum is the reciprocal of the
+    effective bottleneck, if Eq. 26 is right.
+    """
+    from scipy.optimize import linprog
+
+    rng, off = stream(seed, "coflows"), []
+    for _ in range(20):
+        volumes = rng.exponential(1.0, (6, 6)) * (rng.random((6, 6)) < 0.5)
+        egress, ingress = rng.uniform(0.5, 2.0, 6), rng.uniform(0.5, 2.0, 6)
+        found = linprog([-1.0], A_ub=[[v] for v in (*volumes.sum(1), *volumes.sum(0))],
+                        b_ub=[*egress, *ingress])
+        bottleneck = max((volumes.sum(1) / egress).max(), (volumes.sum(0) / ingress).max())
+        off.append(abs(bottleneck * found.x[0] - 1))
+    return pd.DataFrame({"difference": [max(off)]})
 
 
-def _without(scheme: str, runs: Runs) -> Any:
-    return runs.ratio({"allocator": _label(scheme, "none"), "capacity": "10Gbps"},
-                      {"allocator": scheme, "capacity": "10Gbps"})
+def model(seed: int) -> pd.DataFrame:
+    """Return what small jobs show of the paper's model, by ``check``; times in seconds.
 
+    Jobs send between four machines at 1 MB/s, and times follow by hand from their bytes.
+    """
+    del seed
+    wire = netsim.big_switch(4, "1MB/s")
+    push = netsim.Stage("push", [(0, 1, 3e6)], compute_s=2.0)
+    pull = netsim.Stage("pull", [(1, 0, 4e6)], compute_s=1.0, after=["push"])
+    chain = netsim.JobSpec(0, stages=[push, pull], iterations=2)
+    computing = netsim.JobSpec(1, stages=[netsim.Stage("push", [(0, 1, 3e6)], compute_s=100.0)])
+    before = netsim.JobSpec(0, stages=[
+        netsim.Stage("long", [(0, 1, 9e6)]),
+        netsim.Stage("short", [(2, 3, 1e6)], finishes_before=["long"])])
+    square, drawn = ({"name": "parameter-server", "servers": 2, "sizes": sizes}
+                     for sizes in ("split", "uniform"))
+    barrier = netsim.JobSpec(0, stages=[netsim.Stage("both", [(0, 1, 2e6), (1, 0, 2e6)])],
+                             iterations=3)
 
-def _draw_bars(sweep: Sweep) -> Axes:
-    from netsim.plots.facets import bar_facets
+    def of(*jobs: netsim.JobSpec, scheme: str = "parrot") -> Result:
+        return netsim.simulate(wire, list(jobs), allocator=scheme, record=["coflows"])
 
-    # With the colours that the page's other figures have.
-    return bar_facets(sweep.means(["over_lower_bound"]), among={"allocator": _SCHEMES})
+    def first(*jobs: netsim.JobSpec) -> float:
+        return float(of(*jobs).jobs["jct_s"].iloc[0])
 
-
-# --- Fig. 6: distributions -----------------------------------------------------------------
-
-
-def _fig6_claims() -> Iterator[Claim]:
-    for speed in _SPEEDS:
-        for other in ("aalo-lbsf", "lccf"):
-            for metric, name in (("jct_p50_s", "median"), ("jct_p95_s", "95th percentile")):
-                yield Claim(f"Parrot's {name} of JCTs over {_NAMES[other]}'s is below 1, "
-                            f"{words(speed)}", "-", partial(_of_others, metric, other, speed),
-                            below_one)
-
-
-def _of_others(metric: str, other: str, speed: str, runs: Runs) -> Any:
-    return runs.ratio({"allocator": "parrot", "capacity": speed},
-                      {"allocator": other, "capacity": speed}, metric)
-
-
-def _draw_distributions(sweep: Sweep) -> Axes:
-    from netsim.plots.facets import cdf_facets
-
-    return cdf_facets(sweep, col="network.capacity")
-
-
-# --- Fig. 7 to 10: one parameter each ------------------------------------------------------
-
-
-def _fig7_claims() -> Iterator[Claim]:
-    for speed in _SPEEDS:
-        yield Claim(f"Parrot at an interval of 100 ms over 1 ms, {words(speed)}", "> 1",
-                    _grows("observe_interval", "1ms", "100ms", "parrot", capacity=speed),
-                    above_one)
-    for speed, interval in (("10Gbps", "50ms"), ("40Gbps", "10ms")):
-        yield Claim(f"Parrot is above Aalo at an interval of {words(interval)}, {words(speed)}",
-                    "> 0", _more("parrot", "aalo-lbsf", capacity=speed,
-                                 observe_interval=interval), positive, percent=True,
-                    scale=MORE)
-    for speed in _SPEEDS:
-        yield Claim(f"LCCF does not depend on the interval, within 5 %: 100 ms over 1 "
-                    f"ms, {words(speed)}", "flat",
-                    _grows("observe_interval", "1ms", "100ms", "lccf", capacity=speed),
-                    near(1, 0.05))
-
-
-def _fig8_claims() -> Iterator[Claim]:
-    yield Claim("A theta_max of 0.6 over one of 0.9, 10 Gbps", "< 1",
-                _grows("theta_max", 0.9, 0.6, "parrot", capacity="10Gbps"), below_one)
-    yield Claim("A theta_max of 0.6 over one of 0.9, 40 Gbps", "-",
-                _grows("theta_max", 0.9, 0.6, "parrot", capacity="40Gbps"), below_one)
-
-
-def _fig9_claims() -> Iterator[Claim]:
-    for speed in _SPEEDS:
-        for scheme in _SCHEMES:
-            yield Claim(f"{_NAMES[scheme]}'s total JCT falls with the time between arrivals: "
-                        f"1 s over 0.1 s, {words(speed)}", "< 1",
-                        _grows("poisson_mean", "100ms", "1000ms", scheme, capacity=speed),
-                        below_one)
-    for mean in ("100ms", "500ms", "1000ms"):
-        yield Claim(f"Parrot is below Aalo, a mean of {words(mean)}, 10 Gbps", "> 0",
-                    _less("parrot", "aalo-lbsf", capacity="10Gbps", poisson_mean=mean),
-                    positive, percent=True, scale=LESS)
-        yield Claim("Parrot equals Aalo within 2 points: reduction of total JCT, a mean of "
-                    f"{words(mean)}, 40 Gbps", "equal",
-                    _less("parrot", "aalo-lbsf", capacity="40Gbps", poisson_mean=mean),
-                    near(0, 0.02), percent=True, scale=LESS)
-
-
-def _fig10_claims() -> Iterator[Claim]:
-    for speed in _SPEEDS:
-        for scheme in _SCHEMES:
-            yield Claim(f"{_NAMES[scheme]}'s total JCT rises with the number of servers: up to 16 "
-                        f"over up to 2, {words(speed)}", "> 1",
-                        _grows("servers_max", 2, 16, scheme, capacity=speed), above_one)
-        yield Claim(f"Parrot is below Aalo with up to 16 servers, {words(speed)}", "> 0",
-                    _less("parrot", "aalo-lbsf", capacity=speed, servers_max=16), positive,
-                    percent=True, scale=LESS)
-
-
-def _draw_lines(key: str, metric: str, sweep: Sweep) -> Axes:
-    from netsim.plots.facets import line_facets
-
-    return line_facets(sweep.means([metric]), metric, x=key, col="network.capacity")
-
-
-# --- all of them ---------------------------------------------------------------------------
-
-
-def _figure(number: int, title: str, claims: Iterator[Claim], draw: Callable[[Sweep], Axes],
-            vary: dict[str, Sequence[Any]], *, allocators: Sequence[str] = _SCHEMES,
-            workload: dict[str, Any] | None = None) -> Reproduction:
-    keys = {"network": {"name": "big-switch-128-10g"}, "observe_interval": "10ms",
-            "record": ["jobs"], "workload": {"name": "parrot-60", **(workload or {})}}
-    return Reproduction(f"parrot-fig{number}", f"Parrot, Fig. {number}: {title}", keys,
-                        {"network.capacity": _SPEEDS, "allocator": allocators, **vary},
-                        tuple(claims), draw, _TRACE)
-
-
-def _all_schemes() -> list[str]:
-    conserved = [scheme if not conservation else f"{scheme}:work_conservation={conservation}"
-                 for scheme in _SCHEMES for conservation in ("", *_VARIANTS[scheme])]
-    return [*conserved, "maxmin:decisions=coflow", "srpt"]
-
-
-FIGURES = (
-    _figure(5, "total JCT of all schemes at 10 and 40 Gbps", _fig5_claims(), _draw_bars, {},
-            allocators=_all_schemes()),
-    _figure(6, "distributions of JCTs", _fig6_claims(), _draw_distributions, {}),
-    _figure(7, "total JCT against the observe interval", _fig7_claims(),
-            partial(_draw_lines, "observe_interval", "over_lower_bound"),
-            {"observe_interval": ["1ms", "2ms", "5ms", "10ms", "20ms", "50ms", "100ms"]}),
-    _figure(8, "Parrot's total JCT against theta_max", _fig8_claims(),
-            partial(_draw_lines, "allocator.theta_max", "over_lower_bound"),
-            {"allocator.theta_max": [0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95]},
-            allocators=("parrot",)),
-    _figure(9, "total JCT against the mean time between Poisson arrivals", _fig9_claims(),
-            partial(_draw_lines, "workload.poisson_mean", "jct_total_s"),
-            {"workload.poisson_mean": ["100ms", "200ms", "300ms", "500ms", "700ms", "1000ms"]},
-            workload={"poisson_jobs": 100, "poisson_mean": "500ms"}),
-    _figure(10, "total JCT against the most parameter servers of a job", _fig10_claims(),
-            partial(_draw_lines, "workload.servers_max", "jct_total_s"),
-            {"workload.servers_max": [2, 4, 8, 16]}, workload={"servers_max": 2}),
-)
+    redrawn = of(netsim.JobSpec(0, pattern=drawn, ranks=4, nbytes=5e6, iterations=5, redraw=True))
+    whole = of(netsim.JobSpec(0, pattern=square, ranks=4, nbytes=5e6))
+    ends = of(before).coflows["finish_s"]
+    job = netsim.llm_job("llama-7b", pp=4, dp=2, micro_batch=1, global_batch=8)
+    pipeline = [float(netsim.simulate(netsim.big_switch(8, "100Gbps"), [job], allocator=scheme)
+                      .jobs["jct_s"][0]) for scheme in ("parrot", "maxmin")]
+    return pd.DataFrame([{"check": name, "value": value} for name, value in {
+        "alone": max(of(each, scheme=scheme).summary()["jct_total_s"] / least
+                     for scheme in _SCHEMES for each, least in ((chain, 20.0), (barrier, 6.0))),
+        "servers": netsim.read_network("big-switch-128-10g").hosts,
+        "flows": float(whole.coflows["width"].iloc[0]),
+        "starts before": float(ends.iloc[1] - ends.iloc[0]),
+        "sizes": float(redrawn.coflows["bytes"].nunique()),
+        "redrawn": float(redrawn.jobs["jct_s"].iloc[0] / redrawn.coflows["gamma_s"].sum()),
+        "barrier": float(len(of(barrier).coflows)),
+        "computation": first(chain) / (2 * (2 + 3 + 1 + 4)),
+        "communicating": first(chain, computing) / first(chain),
+        "pipeline": pipeline[0] / pipeline[1]}.items()])

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from netsim.plugins import labelled, parse_named
-from netsim.reproductions.claims import Claim, Runs, below_one, words
+from netsim.reproductions.claims import Claim, Runs, words
 from netsim.reproductions.factorial import Factorial
 from netsim.reproductions.layer_claims import Conditions, claims_of_shares, claims_of_spreads
 from netsim.reproductions.preemption_figures import Worth, draw_study
 from netsim.reproductions.reproduction import Reproduction
+from netsim.reproductions.rules import below_one
 from netsim.studies.sweep_result import Sweep
 
 if TYPE_CHECKING:

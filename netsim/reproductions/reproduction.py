@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
@@ -13,7 +15,7 @@ import pandas as pd
 from netsim.errors import InputError
 from netsim.experiment_file.load import Draft
 from netsim.experiment_file.values import seeds_of
-from netsim.reproductions.claims import Claim, table_of_claims
+from netsim.reproductions.claims import Claim, Runs, column_of, table_of_claims
 from netsim.results.result import Result
 from netsim.simulation.progress import show_runs
 from netsim.studies.run_store import RunStore
@@ -78,6 +80,8 @@ class Reproduction:
         takes no trace.
     derive : callable, optional
         Computes further metrics, which claims use, from a `Result`.
+    seeds : int
+        How many seeds it is meant to run with.
     """
 
     name: str
@@ -88,10 +92,12 @@ class Reproduction:
     draw: Callable[[Sweep], Axes]
     trace: Mapping[str, Any] | None = None
     derive: Callable[[Result], Mapping[str, float]] | None = None
+    seeds: int = 10
 
     def run(self, *, seeds: int | Sequence[int] = 10, trace: str | Path | None = None,
             workers: int = 1, folder: str | Path | None = None, resume: bool = True,
-            progress: bool | Callable[[int, int, int], None] = False) -> Reproduced:
+            progress: bool | Callable[[int, int, int], None] = False,
+            places: Sequence[Mapping[str, Any]] | None = None) -> Reproduced:
         """Run the sweep and check the claims.
 
         Parameters
@@ -101,6 +107,8 @@ class Reproduction:
         trace : path-like, optional
             The real trace, for workloads made from one. By default, a trace with its
             characteristics is drawn.
+        places : sequence of mapping, optional
+            Run only what any of these selects, by columns and values; see `Runs.of`.
 
         Raises
         ------
@@ -108,7 +116,8 @@ class Reproduction:
             If the reproduction takes no trace, or the trace cannot be read.
         """
         sweep = sweep_experiment(self.draft(trace), self.vary, seeds=seeds, workers=workers,
-                                 folder=folder, resume=resume, progress=progress)
+                                 folder=folder, resume=resume, progress=progress,
+                                 only=None if places is None else partial(_is_in, places))
         sweep = self.derived(sweep)
         claims = table_of_claims(self.claims, sweep.table)
         if folder is not None:
@@ -134,6 +143,13 @@ class Reproduction:
         return Draft(keys).copy()
 
 
+def _is_in(places: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> bool:
+    """Whether any of some places selects a combination of varied values."""
+    row = pd.DataFrame([values])
+    return any(len(Runs(row).rows(**place)) for place in places
+               if all(column_of(name, values) for name in place))
+
+
 @dataclass(frozen=True)
 class Measurement:
     """A table of a paper that is not made from runs of an experiment, such as of mappings.
@@ -149,6 +165,8 @@ class Measurement:
     unsteady : sequence of str
         Columns that differ between runs of the same seed, such as times to solve. They are not
         written to files, as the same seeds must give the same bytes.
+    seeds : int
+        As for `Reproduction`.
     """
 
     name: str
@@ -157,10 +175,12 @@ class Measurement:
     claims: Sequence[Claim]
     draw: Callable[[pd.DataFrame], Axes]
     unsteady: Sequence[str] = ()
+    seeds: int = 10
 
     def run(self, *, seeds: int | Sequence[int] = 10, trace: str | Path | None = None,
             workers: int = 1, folder: str | Path | None = None, resume: bool = True,
-            progress: bool | Callable[[int, int, int], None] = False) -> Reproduced:
+            progress: bool | Callable[[int, int, int], None] = False,
+            places: Sequence[Mapping[str, Any]] | None = None) -> Reproduced:
         """Measure all seeds and check the claims.
 
         Parameters
@@ -169,7 +189,7 @@ class Measurement:
             As for `Reproduction.run`.
         trace : path-like, optional
             Not allowed: a measurement takes no trace.
-        workers, resume
+        workers, resume, places
             Without effect: seeds are measured in one process, from the start.
 
         Raises
@@ -184,12 +204,15 @@ class Measurement:
         chosen, parts = seeds_of(seeds), []
         with show_runs(progress, len(chosen), 0) as report:
             for seed in chosen:
-                parts.append(self.measure(seed).assign(seed=seed))
+                began = perf_counter()
+                part = self.measure(seed).assign(seed=seed)
+                parts.append(part.assign(wall_s=(perf_counter() - began) / len(part)))
                 report(False)
         table = pd.concat(parts, ignore_index=True)
         claims = table_of_claims(self.claims, table)
         if folder is not None:
-            write_tables(folder, runs=table.drop(columns=list(self.unsteady)), claims=claims)
+            write_tables(folder, runs=table.drop(columns=["wall_s", *self.unsteady]),
+                         claims=claims)
         return Reproduced(table, claims, lambda: self.draw(table))
 
 

@@ -1,258 +1,96 @@
-"""The evaluation of SJF-BCO (Section 7 of the paper), and its schedules on simulated networks.
-
-The section is read so that contention and overhead take at most 15 % of the time: alpha = 0,
-k_min = 0, xi1 = xi2 = 7e-5, and gradients m such that 2m over a NIC's rate is one second. The paper
-plots single runs and gives no numbers. Claims with ``"-"`` as the paper's value are ours.
-"""
+"""What some of SJF-BCO's statements are measured with; see ``papers/sjf-bco.toml``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from netsim.reproductions.claims import (
-    LESS,
-    SHARE,
-    Claim,
-    Runs,
-    above_one,
-    below_one,
-    near,
-    positive,
-)
-from netsim.reproductions.reproduction import Reproduction, panels
-from netsim.studies.sweep_result import Sweep
+import netsim
+from netsim.cluster import RingLayout, ring_stages
+from netsim.results.result import Result
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+__all__ = ["model", "over_plan", "spread"]
 
-__all__ = ["FIGURES"]
-
-_BASELINES = ("ff", "ls", "rand")
-_SMALLEST_FIRST = ("ff", "ls")
-_METRICS = {"makespan_s": "makespan", "jct_mean_s": "mean JCT"}
-_KAPPAS = (1, 2, 4, 8, 16, 32)
-_SERVERS = (10, 12, 14, 16, 18, 20)
-_LAMBDAS = (1, 2, 4, 8)
-
-_NETWORKS = {"big-switch-20-10g": "non-blocking switch",
-             "leaf-spine-20-4to1-10g": "leaf-spine, 4:1 oversubscribed"}
-_ALLOCATORS = {"maxmin": "max-min", "parrot": "Parrot", "aalo": "Aalo",
-               "ring-contention": "ring-contention"}
-_JOINT = ("sjf-bco", "ff", "ls", "rand", "ff:order=by_size")
-
-_SECTION_7: dict[str, Any] = {
-    "cluster": {"servers": 20, "draw_gpus": [4, 8, 16, 32], "nic": "10Gbps", "intra": 1e18},
-    "workload": {"name": "sjf-bco-160"}, "record": ["jobs"],
-    "execution": {"name": "rar-contention", "k_min": 0, "xi1": 7e-5, "xi2": 7e-5}}
+#: Jobs of the workload by their GPUs (Section 7).
+_MIX = {1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 32: 2}
 
 
-def _within(horizon: int, name: str, order: str = "given") -> str:
-    """Return a scheduler with its horizon and order, as given in an experiment."""
-    return f"{name}:horizon={horizon}" + ("" if order == "given" else f":order={order}")
+def spread(result: Result) -> Mapping[str, float]:
+    """Return over how many servers jobs are spread, what it costs, and the bounds of Section 6."""
+    jobs, summary = result.jobs, result.summary()
+    ran = (jobs["finish_s"] - jobs["start_s"]) * jobs["gpus"]
+    alone = np.minimum(jobs["lower_bound_s"], ran / jobs["gpus"]) * jobs["gpus"]
+    several = jobs["gpus"] > 1
+    return {"servers_per_job": float(jobs["servers"][several].mean()),
+            "extra": float(1 - alone.sum() / ran.sum()),
+            "of_theorem_5": summary["makespan_s"] / summary["makespan_bound_s"]
+            / summary["theorem_5"] if "theorem_5" in summary else np.nan,
+            "of_lemma_3": summary["makespan_s"] / (
+                jobs["gpus"].max() * result.gpus.groupby(["server", "gpu"])
+                .apply(lambda own: (own["end_s"] - own["start_s"]).sum()).max())}
 
 
-def _label(horizon: int, name: str, order: str = "given") -> str:
-    """Return the name of the same scheduler in tables."""
-    return f"{name} (horizon={horizon}" + (")" if order == "given" else f", order={order})")
+def over_plan(result: Result) -> Mapping[str, float]:
+    """Return the makespan over that of the plan."""
+    summary = result.summary()
+    return {"over_plan": summary["makespan_s"] / summary["plan_makespan_s"]}
 
 
-def _words(label: str) -> str:
-    """Return the name of a scheduler in figures."""
-    name, _, options = label.partition(" (")
-    return name.upper() + (", smallest first" if "by_size" in options else "")
+def _iteration_s(rings: int = 1, *, of: Mapping[str, Any] | None = None, **allocator: Any) -> float:
+    """Return how long an iteration takes of each of some rings on two servers that send 1 MB/s."""
+    layouts = [RingLayout([(0, k), (1, k)]) for k in range(rings)]
+    jobs = [netsim.JobSpec(k, iterations=10, hosts=ring.servers, ranks=2,
+                           stages=ring_stages(ring, 3e6, **(of or {})))
+            for k, ring in enumerate(layouts)]
+    done = netsim.simulate(netsim.big_switch(2, "1MB/s"), jobs,
+                           allocator={"name": "ring-contention", "count": "running", **allocator})
+    return float(done.jobs["jct_s"].iloc[0]) / 10
 
 
-# --- policies ------------------------------------------------------------------------------
+def model(seed: int) -> pd.DataFrame:
+    """Return what small jobs show of the paper's model, by ``check``; 1 if it is as the paper says.
+
+    Gradients have 3 MB, and servers send 1 MB/s. So w workers on as many servers exchange for
+    6 (w-1)/w seconds; two of them for 3 s.
+    """
+    del seed
+    three = RingLayout([(0, 0), (1, 0), (2, 0)])
+    once, steps = (ring_stages(three, 3e6, stepwise=stepwise) for stepwise in (False, True))
+    one_server = ring_stages(RingLayout([(0, 0), (0, 1)]), 3e6, intra=1e9)
+    pattern = {"name": "parameter-server", "servers": 1, "sizes": "split"}
+    served = netsim.simulate(
+        netsim.big_switch(4, "1MB/s"), [netsim.JobSpec(0, pattern=pattern, ranks=4, nbytes=3e6)],
+        record=["coflows"]).coflows["bytes"].sum()
+    # Iterations of 3.3 s in slots of 10 s: three in each, so that ten take four slots.
+    held, halved = (netsim.simulate(
+        netsim.Cluster(gpus=[1, 1], nic="1MB/s", intra="1GB/s"), [netsim.JobSpec(
+            0, pattern="ring-all-reduce", ranks=2, nbytes=3e6, compute_s=0.3, iterations=10)],
+        scheduler="fifo", execution={"name": "rar-contention", **options})
+        for options in ({"slot": 10.0}, {"time": "continuous", "xi1": 0.5, "k_min": 0}))
+    counted = pd.Series([job.ranks for job in netsim.read_workload("sjf-bco-160", seed=0)])
+    return pd.DataFrame([{"check": name, "value": float(value)} for name, value in {
+        "worker bytes": sum(nbytes for _, dst, nbytes in _flows(once) if dst == 1)
+        / (2 * 3e6 * 2 / 3),
+        "steps": len(steps) / (2 * (3 - 1)),
+        "server bytes": served / (2 * 3 * 3e6),
+        "independent": (2 * 63 / 64) / (2 * 31 / 32),
+        "contention": _iteration_s(2) / (2 * 3.0),
+        "linear": _iteration_s(2, alpha=0.5) / ((2 + 0.5) * 3.0),
+        "xi1": float(halved.jobs["jct_s"].iloc[0]) / 10 / (0.5 * 3.0 + 0.3),
+        "iteration": _iteration_s(of={"compute_s": 0.7, "reduction": 3e6, "server_s": 0.25})
+        / (3.0 + 0.5 + 2 * 0.25 + 0.7),
+        "one server": one_server[-1].compute_s / (3e6 / 1e9),
+        "slots": float(held.jobs["jct_s"].iloc[0]) / (4 * 10.0),
+        "gang": float((held.gpus["end_s"] - held.gpus["start_s"]).min()
+                      / held.jobs["jct_s"].iloc[0]),
+        "jobs": len(counted),
+        "mix": float((counted.value_counts().sort_index() == pd.Series(_MIX)).mean())}.items()])
 
 
-def _policies_claims() -> Iterator[Claim]:
-    own = {"scheduler": _label(1200, "sjf-bco")}
-    for order, label, paper in (("given", "their order as given", "< 1"),
-                               ("by_size", "the smallest first as well", "-")):
-        for name in _BASELINES:
-            other = {"scheduler": _label(1200, name, order)}
-            for metric, what in _METRICS.items():
-                yield Claim(f"SJF-BCO's {what} over that of {name.upper()}, {label}", paper,
-                            partial(_ratio, own, other, metric), below_one)
-    yield Claim("SJF-BCO's makespan is within the ratio of Theorem 5: over that times the least "
-                "possible", "<= 1", partial(_of_theorem_5, own["scheduler"]), below_one)
-
-
-def _ratio(one: dict[str, Any], other: dict[str, Any], metric: str, runs: Runs) -> pd.Series:
-    return runs.ratio(one, other, metric)
-
-
-def _of_theorem_5(scheduler: str, runs: Runs) -> pd.Series:
-    return (runs.of("makespan_s", scheduler=scheduler)
-            / runs.of("makespan_bound_s", scheduler=scheduler)
-            / runs.of("theorem_5", scheduler=scheduler))
-
-
-def _draw_policies(sweep: Sweep) -> Axes:
-    from netsim.plots.facets import bar_facets
-
-    means = sweep.means([*_METRICS, "makespan_bound_s"])
-    means = means.assign(scheduler=means["scheduler"].map(_words))
-    return panels({what: metric for metric, what in _METRICS.items()},
-                  lambda metric, ax: bar_facets(means, metric, ax=ax))
-
-
-# --- one parameter each --------------------------------------------------------------------
-
-
-def _kappa_claims() -> Iterator[Claim]:
-    for metric, what in _METRICS.items():
-        yield Claim(f"The {what} with kappa 1 over that with 32, which packs no job", "-",
-                    partial(_ratio, {"kappa": 1}, {"kappa": 32}, metric), above_one)
-    yield Claim("The least makespan over kappa from 2 to 16, over that with 32", "-",
-                _best_between, below_one)
-
-
-def _best_between(runs: Runs) -> pd.Series:
-    between = pd.DataFrame({kappa: runs.of("makespan_s", kappa=kappa) for kappa in _KAPPAS[1:-1]})
-    return between.min(axis=1) / runs.of("makespan_s", kappa=32)
-
-
-def _servers_claims() -> Iterator[Claim]:
-    for name in ("sjf-bco", *_BASELINES):
-        scheduler = {"scheduler": _label(1500, name)}
-        yield Claim(f"{name.upper()}'s makespan on 20 servers over that on 10", "< 1",
-                    partial(_ratio, {**scheduler, "servers": 20}, {**scheduler, "servers": 10},
-                            "makespan_s"), below_one)
-    for servers in (10, 20):
-        own = {"scheduler": _label(1500, "sjf-bco"), "servers": servers}
-        for order, names, label, paper in (("given", _BASELINES, "", "< 1"),
-                                          ("by_size", _SMALLEST_FIRST, ", smallest first", "-")):
-            for name in names:
-                other = {"scheduler": _label(1500, name, order), "servers": servers}
-                yield Claim(f"SJF-BCO's makespan over that of {name.upper()}{label}, {servers} "
-                            "servers", paper, partial(_ratio, own, other, "makespan_s"), below_one)
-
-
-def _lambda_claims() -> Iterator[Claim]:
-    for one, other in ((1, 2), (2, 4), (4, 8)):
-        for metric, what in _METRICS.items():
-            yield Claim(f"The {what} with lambda {other} over that with {one}, kappa 1", "-",
-                        partial(_ratio, {"lam": other}, {"lam": one}, metric), below_one)
-
-
-def _draw_lines(key: str, sweep: Sweep) -> Axes:
-    from netsim.plots.facets import line_facets
-
-    means = sweep.means(list(_METRICS))
-    if "scheduler" in means:
-        means = means.assign(scheduler=means["scheduler"].map(_words))
-    ends = ("", "_low", "_high")
-    parts = {what: means[[*sweep.columns, "runs", *(f"{metric}{end}" for end in ends)]].rename(
-        columns={f"{metric}{end}": f"time_s{end}" for end in ends})
-        for metric, what in _METRICS.items()}
-    both = pd.concat(parts, names=["of"]).reset_index("of")
-    return line_facets(both, "time_s", x=key, col="of", among={"of": parts})
-
-
-# --- the schedules on a network ------------------------------------------------------------
-
-
-def _joint_claims() -> Iterator[Claim]:
-    for network, where in _NETWORKS.items():
-        for allocator, name in _ALLOCATORS.items():
-            place = {"network.name": network, "allocator": allocator}
-            for scheduler in ("sjf-bco", "ff"):
-                yield Claim(f"The makespan of {scheduler.upper()} over that of its plan, {name}, "
-                            f"{where}", "-",
-                            partial(_over_plan, scheduler, place), near(1, 0.05))
-            yield Claim(f"Pairs of schedulers in the order of their plans, {name}, {where}",
-                        "-", partial(_in_order, place), near(1, 0), partly=_mostly, percent=True,
-                        scale=SHARE)
-            yield Claim(f"SJF-BCO's makespan is below the best other's, {name}, {where}", "-",
-                        partial(_ahead, place), positive, percent=True, scale=LESS)
-
-
-def _mostly(share: float) -> bool:
-    return share > 0.5
-
-
-def _over_plan(scheduler: str, place: dict[str, Any], runs: Runs) -> pd.Series:
-    return (runs.of("makespan_s", scheduler=scheduler, **place)
-            / runs.of("plan_makespan_s", scheduler=scheduler, **place))
-
-
-def _by_scheduler(metric: str, place: dict[str, Any], runs: Runs) -> pd.DataFrame:
-    return pd.DataFrame({name: runs.of(metric, scheduler=_as_labelled(name), **place)
-                         for name in _JOINT})
-
-
-def _as_labelled(name: str) -> str:
-    scheduler, _, option = name.partition(":")
-    return f"{scheduler} ({option})" if option else scheduler
-
-
-def _in_order(place: dict[str, Any], runs: Runs) -> pd.Series:
-    """Return the share of pairs of schedulers whose makespans are in the order of their plans."""
-    plan, run = (_by_scheduler(metric, place, runs) for metric in ("plan_makespan_s",
-                                                                   "makespan_s"))
-    pairs = list(combinations(_JOINT, 2))
-    kept = [(plan[one] - plan[other]) * (run[one] - run[other]) >= 0 for one, other in pairs]
-    return pd.concat(kept, axis=1).mean(axis=1)
-
-
-def _ahead(place: dict[str, Any], runs: Runs) -> pd.Series:
-    run = _by_scheduler("makespan_s", place, runs)
-    return 1 - run["sjf-bco"] / run.drop(columns="sjf-bco").min(axis=1)
-
-
-def _draw_joint(sweep: Sweep) -> Axes:
-    from netsim.plots.facets import line_facets
-
-    means = sweep.means(["makespan_s", "plan_makespan_s"])
-    # RAND takes so long that the others could not be told apart.
-    means = means[means["scheduler"] != "rand"]
-    means = means.assign(scheduler=means["scheduler"].map(_words))
-    plan = means[means["allocator"] == means["allocator"].iloc[0]].assign(allocator="its plan")
-    for end in ("", "_low", "_high"):
-        plan[f"makespan_s{end}"] = plan[f"plan_makespan_s{end}"]
-    every = pd.concat([means, plan]).replace(
-        {"allocator": _ALLOCATORS, "network.name": _NETWORKS}).rename(
-        columns={"network.name": "network"})
-    return line_facets(every, "makespan_s", x="scheduler", row="network")
-
-
-# --- all of them ---------------------------------------------------------------------------
-
-
-def _figure(name: str, title: str, claims: Iterator[Claim], draw: Callable[[Sweep], Axes],
-            vary: dict[str, Sequence[Any]], **keys: Any) -> Reproduction:
-    return Reproduction(f"sjf-bco-{name}", f"SJF-BCO, Section 7: {title}", {**_SECTION_7, **keys},
-                        vary, tuple(claims), draw)
-
-
-FIGURES = (
-    _figure("policies", "makespan and mean JCT of all policies, in both orders",
-            _policies_claims(), _draw_policies,
-            {"scheduler": [_within(1200, "sjf-bco"),
-                           *(_within(1200, name, order) for order in ("given", "by_size")
-                             for name in _BASELINES)]}),
-    _figure("kappa", "makespan and mean JCT against kappa", _kappa_claims(),
-            partial(_draw_lines, "scheduler.kappa"), {"scheduler.kappa": _KAPPAS},
-            scheduler={"name": "sjf-bco", "horizon": 1200}),
-    _figure("servers", "makespan and mean JCT against the number of servers",
-            _servers_claims(), partial(_draw_lines, "cluster.servers"),
-            {"cluster.servers": _SERVERS,
-             "scheduler": [*(_within(1500, name) for name in ("sjf-bco", *_BASELINES)),
-                           *(_within(1500, name, "by_size") for name in _SMALLEST_FIRST)]}),
-    _figure("lambda", "makespan and mean JCT against lambda", _lambda_claims(),
-            partial(_draw_lines, "scheduler.lam"), {"scheduler.lam": _LAMBDAS},
-            scheduler={"name": "sjf-bco", "horizon": 1200, "kappa": 1}),
-    _figure("fabric", "its schedules on networks under four allocators", _joint_claims(),
-            _draw_joint, {"network.name": list(_NETWORKS), "allocator": list(_ALLOCATORS),
-                          "scheduler": _JOINT},
-            cluster={"draw_gpus": [4, 8, 16, 32], "nic": "10Gbps", "intra": "300GB/s"},
-            network={"name": "big-switch-20-10g"},
-            workload={"name": "sjf-bco-160", "iterations": [50, 300], "length": "25MB"},
-            execution={"name": "fabric", "time": "continuous"}),
-)
+def _flows(stages: tuple[netsim.Stage, ...]) -> list[tuple[int, int, float]]:
+    flows = stages[-1].flows
+    assert flows is not None
+    return list(zip(flows.src.tolist(), flows.dst.tolist(), flows.nbytes.tolist(), strict=True))

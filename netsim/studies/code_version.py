@@ -1,7 +1,8 @@
 """The version of the code that results depend on: a part of the key of a stored run.
 
 Syntax trees count, without docstrings: an edit of a comment, of a docstring or of the layout leaves
-stored runs valid, and so does any edit of a part that no result depends on, such as the plots.
+stored runs valid, and so does any edit of a part that no result depends on, such as the plots. A
+run's key names the code of those policies only that the run can use.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import json
 import re
 import sys
 import tomllib
@@ -26,10 +28,11 @@ from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.network import Topology
 from netsim.plugins import parse_named
 from netsim.reading import read_bytes, read_text
+from netsim.studies.modules import Module, modules_of, parse_module
 from netsim.workload import Workload
 
 __all__ = ["RESULT_DATA", "RESULT_PARTS", "code_version", "digest_of_files", "digest_of_package",
-           "digest_of_source", "own_modules", "result_modules"]
+           "digest_of_source", "own_modules", "result_modules", "version_of_run"]
 
 #: The parts of netsim that results depend on: folders and modules, by path within the package.
 #: `tests/studies/test_code_version.py` holds this list against what a run imports.
@@ -52,9 +55,6 @@ _NETSIM = Path(__file__).parents[1]
 #: A class or a function by name.
 _PLACE = re.compile(r"[\w.]+:[\w.]+")
 
-#: What a digest looks like.
-_DIGEST = re.compile("[0-9a-f]{16}")
-
 #: Packages that are not the user's own; what a script defines in ``__main__`` is sent whole.
 _NOT_OWN = ("netsim", "numpy", "pandas", "__main__")
 
@@ -70,15 +70,39 @@ def code_version(*modules: str) -> str:
     *modules : str
         Names of loaded modules, as returned by `own_modules`.
     """
-    return " ".join([__version__, _digest_of_netsim(),
-                     *(digest_of_source(source) for source in _sources_of(modules))])
+    return _version(_modules(), modules)
+
+
+def version_of_run(settings: object, *modules: str) -> str:
+    """Identify the code that one run can depend on; see `netsim.studies.modules.modules_of`.
+
+    Parameters
+    ----------
+    settings : object
+        What the run is made of: names of policies and their options, and objects.
+    *modules : str
+        As for `code_version`. If there are any, all policies of netsim count, as the user's code
+        may build on each.
+    """
+    every = _modules()
+    if not modules:
+        found = list(_within(settings))
+        counted = modules_of((each for each in found if isinstance(each, str)),
+                             (each for each in found if isinstance(each, type)), every)
+        every = {path: module for path, module in every.items() if path in counted}
+    return _version(every, modules)
+
+
+def _version(every: Mapping[str, Module], own: Iterable[str]) -> str:
+    digests = {path: module.digest for path, module in every.items()}
+    return " ".join([__version__, _digest_of(digests, _NETSIM),
+                     *map(digest_of_source, _sources_of(own))])
 
 
 def digest_of_files(*modules: str) -> str:
     """Hash the files that `code_version` depends on, byte by byte.
 
-    If the files are equal, so are the versions of the code. This takes a hundredth of the time that
-    `code_version` takes, because nothing is parsed.
+    If the files are equal, so are the versions of the code. Nothing is parsed.
 
     Parameters
     ----------
@@ -112,22 +136,29 @@ def own_modules(values: object) -> tuple[str, ...]:
         Sorted names of loaded modules. ``__main__`` is left out, as its classes are sent by value.
     """
     found: set[str] = set()
+    for value in _within(values):
+        if not isinstance(value, str):
+            if "<locals>" not in value.__qualname__:
+                found.add(str(value.__module__))
+        elif ":" in value and _PLACE.fullmatch(parse_named(value)["name"]):
+            found.add(value.partition(":")[0])
+    return tuple(sorted(filter(_is_own, found)))
+
+
+def _within(values: object) -> Iterator[Any]:
+    """Yield the texts, classes and functions that occur in some values; of objects, their class."""
     seen: dict[int, object] = {}
     waiting = [values]
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):
-            table = parse_named(value) if ":" in value else {"name": ""}
-            if _PLACE.fullmatch(table.pop("name")):
-                found.add(value.partition(":")[0])
-            waiting += table.values()
+            yield value
+            if ":" in value:
+                waiting += [part for key, part in parse_named(value).items() if key != "name"]
         elif id(value) not in seen and not isinstance(value, Path):
             seen[id(value)] = value
-            kind = value if isinstance(value, type | types.FunctionType) else type(value)
-            if "<locals>" not in kind.__qualname__:
-                found.add(str(kind.__module__))
+            yield value if isinstance(value, type | types.FunctionType) else type(value)
             waiting += _parts(value)
-    return tuple(sorted(filter(_is_own, found)))
 
 
 def _parts(value: Any) -> Iterable[Any]:
@@ -151,21 +182,25 @@ def _is_own(module: str) -> bool:
 
 
 @functools.cache
-def _digest_of_netsim() -> str:
-    """Return the digest of this package, from a file if equal modules were parsed before.
+def _modules() -> dict[str, Module]:
+    """Return the modules that results depend on, from a file if equal ones were parsed before.
 
-    Parsing takes a second; hashing the bytes takes a hundredth of that.
+    Parsing takes seconds; hashing the bytes takes a hundredth of that.
     """
     python = ".".join(map(str, sys.version_info[:2]))
-    known = cache_folder() / f"code-{_digest_of_netsim_files().hex()[:16]}-{python}.txt"
-    with suppress(OSError, UnicodeDecodeError):
-        text = read_text(known)
-        if _DIGEST.fullmatch(text):
-            return text
-    found = digest_of_package(_NETSIM)
+    known = cache_folder() / f"code-{_digest_of_netsim_files().hex()[:16]}-{python}.json"
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        return {path: Module(*parts) for path, parts in json.loads(read_text(known)).items()}
+    every = modules_in(_NETSIM)
     with suppress(OSError), atomic_write(known, folders=True) as temporary:
-        temporary.write_text(found, encoding="ascii")
-    return found
+        temporary.write_text(json.dumps(every), encoding="utf-8")
+    return every
+
+
+def modules_in(folder: Path) -> dict[str, Module]:
+    """Parse the modules of a copy of netsim that results depend on, by path within it."""
+    return {path.relative_to(folder).as_posix(): parse_module(source, digest_of_source(source))
+            for path in result_modules(folder) for source in [read_bytes(path)]}
 
 
 @functools.cache
@@ -190,10 +225,15 @@ def digest_of_package(folder: Path) -> str:
     str
         16 hexadecimal digits.
     """
+    return _digest_of({path.relative_to(folder).as_posix(): digest_of_source(read_bytes(path))
+                       for path in result_modules(folder)}, folder)
+
+
+def _digest_of(digests: Mapping[str, str], folder: Path) -> str:
+    """Hash the digests of modules by path, and the numbers in a package."""
     digest = hashlib.sha256()
-    for path in result_modules(folder):
-        name = path.relative_to(folder).as_posix()
-        digest.update(f"{name} {digest_of_source(read_bytes(path))}\n".encode())
+    for path, each in digests.items():
+        digest.update(f"{path} {each}\n".encode())
     for name in RESULT_DATA:
         if (folder / name).is_file():
             values = tomllib.loads(read_bytes(folder / name).decode())

@@ -35,7 +35,12 @@ from netsim.simulation.inapplicable import (
 )
 from netsim.simulation.on_edge import as_edge_workload
 from netsim.simulation.simulate import simulate
-from netsim.studies.code_version import code_version, digest_of_files, own_modules
+from netsim.studies.code_version import (
+    code_version,
+    digest_of_files,
+    own_modules,
+    version_of_run,
+)
 from netsim.studies.labels import as_cell, policy_label
 from netsim.studies.sending import digest_of, main_classes
 from netsim.studies.tasks import (
@@ -136,8 +141,17 @@ def _said(run: SweepRun) -> str:
 # --- of an experiment file -----------------------------------------------------------------
 
 
-def runs_of_experiment(draft: Draft, grid: SweepTable) -> list[SweepRun]:
+def runs_of_experiment(draft: Draft, grid: SweepTable,
+                       only: Callable[[Mapping[str, Any]], bool] | None = None
+                       ) -> list[SweepRun]:
     """List the runs of an experiment with varied settings; seeds vary fastest.
+
+    Parameters
+    ----------
+    draft : Draft
+    grid : SweepTable
+    only : callable, optional
+        Whether to list a combination, given its values by column of the tables.
 
     Raises
     ------
@@ -150,6 +164,7 @@ def runs_of_experiment(draft: Draft, grid: SweepTable) -> list[SweepRun]:
     if free := _free_in_file(draft, grid):
         _tell_who_is_free([as_cell(each) for each in free])
     return [run for chosen in combinations(grid.vary, grid.points)
+            if only is None or only(_labels(chosen, draft.path))
             for run in _of_variant(draft, grid, chosen, free)]
 
 
@@ -196,7 +211,7 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any], free:
     if first.edge_cloud is not None:  # which warns here, as processes of a sweep do not
         check_call(first.target, first.jobs, Arguments(**first.sharing, **first.settings))
     resolved = first.resolved()
-    labels = {_column(key): _label(key, value, variant.path) for key, value in values.items()}
+    labels = _labels(values, variant.path)
     origin = cache(partial(_origin, {}, resolved, own_modules([resolved, first.jobs]), {}))
     for seed in seeds:
         spec = deepcopy(resolved) | {"seed": seed}
@@ -208,16 +223,23 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any], free:
 def _origin(identity: Mapping[str, Any], settings: Mapping[str, Any], modules: Sequence[str],
             files: Mapping[str, str]) -> _Origin:
     """Make an `_Origin`, with the version of the code that the settings use."""
-    code, classes = code_version(*modules), main_classes(settings)
+    classes = main_classes(settings)
+    # A class of a script or a notebook may build on any policy of netsim.
+    code = code_version(*modules) if classes else version_of_run(settings, *modules)
     return _Origin({**identity, "code": code, "classes": identity_of(classes)},
-                   partial(SentTask, code=code, sources=digest_of_files(*modules), modules=modules,
-                           classes=classes, files=files))
+                   partial(SentTask, code=code_version(*modules), sources=digest_of_files(*modules),
+                           modules=modules, classes=classes, files=files))
 
 
 def _column(key: str) -> str:
     """Return the column of a key; that of ``"allocator.name"`` is ``"allocator"``."""
     policy, _, rest = key.partition(".")
     return policy if rest == "name" and policy in _POLICIES else key
+
+
+def _labels(values: Mapping[str, Any], path: Path | None) -> dict[str, Any]:
+    """Return varied values as tables show them."""
+    return {_column(key): _label(key, value, path) for key, value in values.items()}
 
 
 def _label(key: str, value: Any, path: Path | None) -> Any:

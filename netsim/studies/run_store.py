@@ -87,16 +87,14 @@ class RunStore:
         Parameters
         ----------
         index : mapping
-            New contents of ``sweep.json``. Its ``experiment`` and ``code`` must match those of
-            the stored runs.
+            New contents of ``sweep.json``. Its ``experiment`` must match that of the stored runs.
         resume : bool
             Whether to keep the stored runs.
 
         Raises
         ------
         InputError
-            If the stored runs are of another experiment or another version of the code, or another
-            process uses the folder.
+            If the stored runs are of another experiment, or another process uses the folder.
         OutputError
             If the folder cannot be written, or contains anything else.
         """
@@ -150,13 +148,11 @@ class RunStore:
         if not resume:
             return
         held = self.read_index()
-        afresh = "give another folder, or start afresh (--no-resume), which removes its runs"
         if held["experiment"] != index["experiment"]:
             raise InputError(f"{self.folder}: holds a sweep of another experiment: "
-                             f"{_difference(held['experiment'], index['experiment'])}; {afresh}")
-        if held["code"] != index["code"]:
-            raise InputError(f"{self.folder}: holds a sweep by another version of netsim's code, "
-                             f"{held['code']}, and this is {index['code']}; {afresh}")
+                             f"{_difference(held['experiment'], index['experiment'])}; give "
+                             "another folder, or start afresh (--no-resume), which removes its "
+                             "runs")
 
     def read_index(self) -> dict[str, Any]:
         """Read ``sweep.json``, the index that `begun` was last called with.

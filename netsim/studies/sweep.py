@@ -209,7 +209,8 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
                      points: int | Points | None = None, workers: int = 1,
                      folder: str | Path | None = None, resume: bool = True,
                      dask: str | None = None, slurm: Mapping[str, Any] | None = None,
-                     progress: bool | Callable[[int, int, int], None] = True) -> Sweep:
+                     progress: bool | Callable[[int, int, int], None] = True,
+                     only: Callable[[Mapping[str, Any]], bool] | None = None) -> Sweep:
     """Run an experiment for all combinations of some settings, and for every seed.
 
     Parameters
@@ -230,6 +231,8 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
         The number of points drawn from ranges, and the method; by default as the file says.
     workers, folder, resume, dask, slurm, progress
         As for `sweep`.
+    only : callable, optional
+        Whether to run a combination, given the values of what its grid varies.
 
     Returns
     -------
@@ -256,7 +259,9 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     if not grids:
         raise SpecError(["sweep: there is nothing to vary: the list of grids is empty"])
     draft = grids[0][0]
-    runs = _with_all_columns([run for each in grids for run in runs_of_experiment(*each)])
+    runs = _with_all_columns([run for each in grids for run in runs_of_experiment(*each, only)])
+    if not runs:
+        raise SpecError(["sweep: there is nothing to run: only() refuses all combinations"])
     return run_sweep(runs, tuple(runs[0].varied), _identity(draft), folder=folder,
                      workers=workers, resume=resume, dask=dask, slurm=slurm, progress=progress,
                      baseline=_baseline(draft, runs),

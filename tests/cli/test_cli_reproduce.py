@@ -1,18 +1,22 @@
 """``netsim reproduce``, ``netsim report`` and ``netsim plot`` of sweeps."""
 
+import json
 from dataclasses import replace
 
 import pandas as pd
 
-from netsim.reproductions import REPRODUCTIONS
+from netsim.reproductions import PAPERS, REPRODUCTIONS
 
 
 def test_the_list(netsim):
     done = netsim("reproduce", "--list")
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.stdout.splitlines()] == [
-        *(f"parrot-fig{number}" for number in range(5, 11)),
-        *(f"sjf-bco-{name}" for name in ("policies", "kappa", "servers", "lambda", "fabric")),
+        "parrot", "sjf-bco",
+        *(f"parrot-{name}" for name in ("fig2", "fig4", "inference", "model", "lp", "fig5", "fig6",
+                                        "fig7", "fig8", "fig9", "fig10")),
+        *(f"sjf-bco-{name}" for name in ("model", "policies", "kappa", "servers", "lambda",
+                                         "fabric")),
         *(f"a-srpt-{name}" for name in ("testbed", "jobs", "single", "nic", "predictors",
                                         "mapping")),
         *(f"a-online-{name}" for name in ("jobs", "servers", "ratio-jobs", "ratio-servers",
@@ -36,14 +40,14 @@ def test_a_reproduction_prints_its_claims_and_draws_its_figure(netsim, here, mon
     monkeypatch.setitem(REPRODUCTIONS, "parrot-fig8", few)
     done = netsim("reproduce", "parrot-fig8", "--seeds", "1", "--out", "r")
     assert done.exit_code == 0
-    assert "A theta_max of 0.6 over one of 0.9, 10 Gbps" in done.stdout
+    assert "With theta_max below 0.75 the total JCT is smaller" in done.stdout
     assert "holds on" in done.stdout.splitlines()[0]
     assert "measured: mean over seeds, with its 95 % confidence interval; geometric of ratios" in (
         done.stdout)
     assert (here / "r" / "parrot-fig8.pdf").stat().st_size > 1000
     assert len(pd.read_csv(here / "r" / "runs.csv")) == 18
     assert netsim("report", "r").stdout == "report: r/report.html\n"
-    assert "A theta_max of 0.6" in (here / "r" / "report.html").read_text()
+    assert "With theta_max below 0.75" in (here / "r" / "report.html").read_text()
     assert netsim("plot", "r", "--kind", "sweep", "--of", "jct_p95_s", "--out",
                   "x.svg").exit_code == 0
     assert "theta max" in (here / "x.svg").read_text()
@@ -54,3 +58,31 @@ def test_bad_input(refused):
         "reproduce", "parrot-fig55")
     assert "--seeds must be a number" in refused("reproduce", "parrot-fig8", "--seeds", "many")
     assert "it has none of summary.json, comparison.csv, sweep.json" in refused("report", ".")
+
+
+def test_the_statements_of_a_paper(netsim):
+    done = netsim("reproduce", "parrot", "--rows")
+    assert done.exit_code == 0
+    assert "parrot-37" in done.stdout
+    rows = json.loads(netsim("reproduce", "--rows", "--json").stdout)
+    assert {row["paper"] for row in rows} == {*PAPERS}
+    assert rows[0].keys() >= {"paper", "id", "where", "says", "setting", "measure", "value",
+                              "interval", "verdict", "why", "cpu_s"}
+
+
+def test_one_statement_runs_alone(netsim, here):
+    """Parrot and one other scheme of five, which another statement does not run again."""
+    done = netsim("reproduce", "parrot", "--row", "parrot-01", "--row", "parrot-42", "--out", "r")
+    assert done.exit_code == 0
+    assert "40.89" in done.stdout
+    assert len(list((here / "r" / "parrot-fig2" / "runs").iterdir())) == 2
+    told = netsim("reproduce", "parrot", "--row", "parrot-17")
+    assert "cannot be told" in told.stdout
+
+
+def test_what_is_no_statement(refused):
+    assert "unknown row of parrot 'parrot-99'" in refused("reproduce", "parrot", "--row",
+                                                         "parrot-99")
+    assert "unknown paper 'parrot-fig5'" in refused("reproduce", "parrot-fig5", "--row",
+                                                    "parrot-01")
+    assert "leave out --row" in refused("reproduce", "parrot", "--row", "parrot-01", "--keep")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from netsim.studies.code_version import (
     own_modules,
     result_modules,
 )
+from netsim.studies.modules import Module, homes_of, modules_of, parse_module
 
 PACKAGE = Path(netsim.__file__).parent
 
@@ -51,28 +53,30 @@ class Filler:
 
 
 def test_the_package_is_parsed_once(tmp_path, monkeypatch) -> None:
-    """The digest is kept by the bytes of the modules; what is damaged is made again."""
+    """What is found is kept by the bytes of the modules; what is damaged is made again."""
     parsed = []
 
-    def digest(folder: Path) -> str:
+    def modules(folder: Path) -> dict[str, Module]:
         parsed.append(folder)
-        return f"{len(parsed):016x}"
+        return {"stage.py": Module(f"{len(parsed)}", [], [], {}, {})}
 
     monkeypatch.setattr(versions, "cache_folder", lambda: tmp_path / "cache")
-    monkeypatch.setattr(versions, "digest_of_package", digest)
-    found = versions._digest_of_netsim.__wrapped__
-    assert found() == found() == "0000000000000001"
+    monkeypatch.setattr(versions, "modules_in", modules)
+    found = versions._modules.__wrapped__
+    assert found() == found()
     assert parsed == [PACKAGE]
     (kept,) = (tmp_path / "cache").iterdir()
-    kept.write_text("nonsense")
-    assert found() == found() == "0000000000000002"
+    for damaged in ("nonsense", "[]", '{"stage.py": [1]}'):
+        kept.write_text(damaged)
+        assert found() == found()
+    assert len(parsed) == 4
 
 
 def test_where_nothing_can_be_kept_the_package_is_parsed_each_time(tmp_path, monkeypatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(versions, "cache_folder", lambda: tmp_path / "file" / "cache")
-    monkeypatch.setattr(versions, "digest_of_package", lambda folder: "0" * 16)
-    assert versions._digest_of_netsim.__wrapped__() == "0" * 16
+    monkeypatch.setattr(versions, "modules_in", lambda folder: {})
+    assert versions._modules.__wrapped__() == {}
 
 
 # --- one module ------------------------------------------------------------------------
@@ -160,6 +164,63 @@ def test_a_module_that_is_added_or_renamed_counts(package: Path) -> None:
     before = digest_of_package(package)
     (package / "fabric" / "inner" / "module.py").rename(package / "fabric" / "inner" / "other.py")
     assert digest_of_package(package) != before
+
+
+# --- what a run can use ----------------------------------------------------------------
+
+RULE = b"""
+from netsim.allocators.first import Base
+class Rule(Base): ...
+"""
+REGISTRY = b"""
+KNOWN = Registry({"rule": "netsim.allocators.rule:Rule", "first": "netsim.allocators.first:First",
+                  "other": "netsim.allocators.other:Other"},
+                 aliases={"best": "rule"}, presets={"as-usual": {"name": "other", "k": 3}})
+"""
+SOURCES = {"fabric/view.py": b"x = 1", "allocators/registry.py": REGISTRY,
+           "allocators/rule.py": RULE, "allocators/first.py": b"class Base: ...",
+           "allocators/other.py": b"y = 2"}
+
+
+@pytest.mark.parametrize(("text", "counted"), [
+    ("", []), ("none:rule=3:k=2", ["first.py", "rule.py"]), ("best", ["first.py", "rule.py"]),
+    ("rule:k=2", ["first.py", "rule.py"]), ("first", ["first.py"]), ("as-usual", ["other.py"])])
+def test_policies_count_that_the_settings_name(text: str, counted: list[str]) -> None:
+    """By name, alias or preset; with what they import."""
+    every = {path: parse_module(source, "") for path, source in SOURCES.items()}
+    assert modules_of([text], [], every) == {
+        "fabric/view.py", "allocators/registry.py", *(f"allocators/{name}" for name in counted)}
+
+
+def test_the_usual_choice_of_a_module_counts() -> None:
+    """Its name is a text in a module that counts, but for the registry, which names all."""
+    every = {path: parse_module(source, "") for path, source in
+             {**SOURCES, "fabric/view.py": b'def f(policy="first"): ...'}.items()}
+    assert "allocators/first.py" in modules_of([], [], every)
+    assert "allocators/rule.py" not in modules_of([], [], every)
+
+
+def test_the_class_of_an_object_counts_with_its_bases() -> None:
+    every = versions._modules()
+    assert "allocators/parrot.py" not in modules_of([], [], every)
+    assert "allocators/parrot.py" in modules_of([], [netsim.allocators.parrot.Parrot], every)
+
+
+SPECS = [{"network": "parrot-fig2", "workload": "parrot-fig2", "allocator": "parrot"},
+         {"network": "parrot-fig2", "workload": "parrot-fig2", "allocator": "coflowsim-lcf"}]
+
+
+@pytest.mark.parametrize("settings", SPECS, ids=lambda settings: settings["allocator"])
+def test_what_a_run_loads_of_policies_counts(settings: dict[str, str]) -> None:
+    """In a process of its own, of which all loaded modules are known."""
+    code = (f"import sys, netsim; netsim.simulate(**{settings!r}); "
+            "print(*(name for name in sys.modules if name.startswith('netsim.')))")
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                            check=True).stdout.split()
+    every = versions._modules()
+    policies = set().union(*homes_of(every).values())
+    paths = {f"{name.removeprefix('netsim.').replace('.', '/')}.py" for name in loaded}
+    assert paths & policies <= modules_of(settings.values(), [], every)
 
 
 # --- netsim itself ---------------------------------------------------------------------

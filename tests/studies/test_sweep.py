@@ -20,6 +20,7 @@ from netsim import JobSpec, Stage, Workload
 from netsim.errors import InputError, OutputError, SpecError, UnitError, UnknownNameError
 from netsim.experiment_file.load import Draft
 from netsim.experiment_file.tables import SweepTable
+from netsim.studies import code_version as versions
 from netsim.studies.executors import Failure, one_by_one, pooled
 from netsim.studies.grid import refuse_twins, runs_of_calls, runs_of_experiment
 from netsim.studies.sweep import prepare
@@ -216,10 +217,30 @@ def test_any_option_changes_the_key_and_a_description_does_not(small):
     assert keys(small, {"allocator": ["parrot"]}) == base
 
 
-def test_another_version_of_the_code_changes_the_key(small, monkeypatch):
+@pytest.mark.parametrize(("path", "kept"), [
+    ("fabric/view.py", 0), ("allocators/parrot.py", 2), ("allocators/first.py", 2),
+    ("schedulers/sjf_bco.py", 4)])
+def test_the_key_changes_with_the_code_that_a_run_can_use(small, monkeypatch, path, kept):
+    """Two runs of four are under Parrot, and two under LCCF; none has a scheduler."""
     before = keys(small, GRID)
-    monkeypatch.setattr("netsim.studies.code_version._digest_of_netsim", lambda: "another")
-    assert not set(keys(small, GRID)) & set(before)
+    every = versions._modules()
+    edited = {**every, path: every[path]._replace(digest="another")}
+    monkeypatch.setattr(versions, "_modules", lambda: edited)
+    assert len(set(keys(small, GRID)) & set(before)) == kept
+
+
+def test_runs_of_other_code_are_made_again(small, tmp_path, monkeypatch):
+    """The same call goes on after an edit: runs that cannot depend on it are kept."""
+    netsim.sweep_experiment(small, GRID, folder=tmp_path / "s")
+    every = versions._modules()
+    path = "allocators/parrot.py"
+    edited = {**every, path: every[path]._replace(digest="another")}
+    monkeypatch.setattr(versions, "_modules", lambda: edited)
+    told = []
+    netsim.sweep_experiment(small, GRID, folder=tmp_path / "s",
+                            progress=lambda *numbers: told.append(numbers))
+    assert told[0][0] == 3
+    assert told[-1] == (4, 0, 4)
 
 
 #: A module of the user's own, with something of each kind.
@@ -320,7 +341,8 @@ def test_code_of_one_s_own_counts_in_a_call_too(given, mine, tmp_path):
 
 def test_a_comparison_makes_no_keys(monkeypatch):
     """They take the time of reading all of netsim, and a policy that cannot be sent has none."""
-    monkeypatch.setattr("netsim.studies.grid.code_version", lambda *_: pytest.fail("made a key"))
+    monkeypatch.setattr("netsim.studies.grid.version_of_run",
+                        lambda *_: pytest.fail("made a key"))
     assert list(netsim.compare("parrot-fig2", "parrot-fig2", ["lccf"]).results) == ["lccf"]
 
 
@@ -436,8 +458,7 @@ def test_folders_of_something_else(small, tmp_path):
         netsim.sweep_experiment(other, GRID, folder=folder)
     index = json.loads((folder / "sweep.json").read_text())
     (folder / "sweep.json").write_text(json.dumps(index | {"code": "0.0.1 older"}))
-    with pytest.raises(InputError, match=r"another version of netsim's code, 0.0.1 older, and "):
-        netsim.sweep_experiment(small, GRID, folder=folder)
+    assert netsim.sweep_experiment(small, GRID, folder=folder).code == versions.code_version()
     assert len(netsim.sweep_experiment(other, GRID, folder=folder, resume=False).table) == 4
     assert len(list(folder.glob("runs/*"))) == 4
     (tmp_path / "full").mkdir()

@@ -1,0 +1,345 @@
+"""The papers, statement by statement: what each says, where, how netsim measures it, and a rule.
+
+A paper is a file of the folder ``papers``. Its settings are sweeps, or tables that a function
+measures; each is a reproduction of its own. Its rows are the paper's statements, and its claims are
+our own, such as controls.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from netsim.reading import read_text
+from netsim.reproductions.claims import Claim, Runs
+from netsim.reproductions.measure import Measure
+from netsim.reproductions.measured import keep_measured, read_measured
+from netsim.reproductions.reproduction import Measurement, Reproduction
+from netsim.reproductions.rules import (
+    CANNOT_BE_TOLD,
+    OUT_OF_SCOPE,
+    Rule,
+    above,
+    at_least,
+    at_most,
+    below,
+    near,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["PAPERS", "Paper", "Row", "Setting", "Told", "statements"]
+
+_FOLDER = Path(__file__).with_name("papers")
+
+_BOUNDS = {"below": below, "above": above, "at_most": at_most, "at_least": at_least}
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Setting(_Table):
+    """What rows are measured on: a sweep, or a table that a function returns for each seed.
+
+    Attributes
+    ----------
+    title : str
+        What of the paper it is, and what it shows.
+    keys : mapping
+        The experiment, with the keys of an experiment file.
+    vary : mapping, or sequence of mappings
+        As for `netsim.sweep_experiment`.
+    seeds : int
+        How many seeds it is meant to run with.
+    trace : mapping, optional
+        As for `Reproduction`.
+    derive, measure, draw : str
+        Functions, as ``module:name`` within this package; see `Reproduction` and `Measurement`.
+    options : mapping
+        Keyword arguments of `draw`.
+    """
+
+    title: str
+    keys: dict[str, Any] = {}
+    vary: dict[str, list[Any]] | list[dict[str, list[Any]]] = {}
+    seeds: int = 10
+    trace: dict[str, Any] | None = None
+    derive: str = ""
+    measure: str = ""
+    unsteady: list[str] = []
+    draw: str
+    options: dict[str, Any] = {}
+
+    def drawn(self, table: pd.DataFrame, columns: Sequence[str] = ()) -> Axes:
+        """Draw the figure from a row per run and the varied columns."""
+        axes: Axes = _function(self.draw)(table, columns, **self.options)
+        return axes
+
+
+class Row(_Table):
+    """A statement of a paper.
+
+    Attributes
+    ----------
+    id : str
+        Its name in the ledger; empty for a claim of our own.
+    where : str
+        Section, figure, table or equation.
+    find : str
+        A few words of the passage.
+    says : str
+        The statement in our own words; ``{paper}`` stands for the paper's number.
+    paper : float or str, optional
+        The paper's number, such as 2.75 or ``"58.4 %"``.
+    setting : str, optional
+        The setting on which it is measured.
+    measure : Measure, optional
+    rule, sense : mapping, optional
+        Bounds by name (``below``, ``above``, ``at_most``, ``at_least``), or ``near`` and
+        ``within``; see `Rule.verdict`. ``"paper"`` stands for the paper's number.
+    why : str
+        What decides the verdict, where it is not plain.
+    withheld : str
+        The datum that the paper withholds, without which nothing can be told.
+    scope : str
+        Why netsim has nothing to say here.
+    """
+
+    id: str = ""
+    where: str = ""
+    find: str = ""
+    says: str
+    paper: int | float | str | None = None
+    setting: str = ""
+    measure: Measure | None = None
+    rule: dict[str, int | float | str] = {}
+    sense: dict[str, int | float | str] = {}
+    why: str = ""
+    withheld: str = ""
+    scope: str = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Row:
+        told = [name for name in ("setting", "withheld", "scope") if getattr(self, name)]
+        if len(told) != 1:
+            raise ValueError(f"{self.id or self.says}: give one of setting, withheld and scope")
+        if bool(self.setting) != bool(self.measure and self.rule):
+            raise ValueError(f"{self.id or self.says}: a setting comes with measure and rule")
+        return self
+
+    @property
+    def text(self) -> str:
+        """The statement, with the paper's number."""
+        return self.says.format(paper=self.paper)
+
+    @property
+    def number(self) -> float | None:
+        """The paper's number."""
+        if not isinstance(self.paper, str):
+            return self.paper
+        number = float(self.paper.removesuffix("%"))
+        return number / 100 if self.paper.endswith("%") else number
+
+    def bounds(self, given: Mapping[str, float | str]) -> Rule:
+        """Make a rule from its table."""
+        paper = self.number
+        if paper is None and "paper" in given.values():
+            raise ValueError(f"{self.id or self.says}: it has no number of the paper")
+        numbers = {name: float(paper or 0) if value == "paper" else float(value)
+                   for name, value in given.items()}
+        if "near" in numbers:
+            return near(numbers["near"], numbers["within"])
+        [(name, bound)] = numbers.items()
+        return _BOUNDS[name](bound)
+
+    @property
+    def claim(self) -> Claim:
+        """The statement as a claim that can be held against runs."""
+        assert self.measure is not None
+        return Claim(self.text, "-" if self.paper is None else str(self.paper), self.measure,
+                     self.bounds(self.rule), self.bounds(self.sense) if self.sense else None,
+                     self.measure.percent, self.measure.scale)
+
+
+class Told(NamedTuple):
+    """What the ledger says of a row.
+
+    Attributes
+    ----------
+    value, low, high : float
+        The measured value and the ends of its interval; NaN where there is none.
+    shown : str
+        Both, in words.
+    verdict : str
+    cpu_s : float
+        CPU time of the runs that it needs.
+    """
+
+    value: float
+    low: float
+    high: float
+    shown: str
+    verdict: str
+    cpu_s: float
+
+
+class Paper(_Table):
+    """A paper of the ledger.
+
+    Attributes
+    ----------
+    title : str
+    settings : mapping of str to Setting
+    rows : sequence of Row
+        What the paper says.
+    claims : sequence of Row
+        What we hold beside it.
+    """
+
+    name: str
+    title: str
+    settings: dict[str, Setting] = {}
+    rows: list[Row] = []
+    claims: list[Row] = []
+
+    @cached_property
+    def reproductions(self) -> dict[str, Reproduction | Measurement]:
+        """The settings as reproductions, by name."""
+        return {f"{self.name}-{key}": self._reproduction(key, setting)
+                for key, setting in self.settings.items()}
+
+    def of(self, setting: str) -> list[Row]:
+        """Return the rows and claims that are measured on a setting."""
+        return [row for row in (*self.rows, *self.claims) if row.setting == setting]
+
+    def row(self, identity: str) -> Row | None:
+        """Return a row by its id."""
+        return next((row for row in self.rows if row.id == identity), None)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return a table for the page of each setting, and one of what has none, by name."""
+        parts: dict[str, list[Row]] = {}
+        for row in (*self.rows, *self.claims):
+            parts.setdefault(f"{self.name}-{row.setting}" if row.setting else self.name,
+                             []).append(row)
+        return {name: pd.DataFrame([self._shown(row) for row in rows])
+                for name, rows in parts.items()}
+
+    def _shown(self, row: Row) -> dict[str, str]:
+        told = self.told(row)
+        return {"": row.id, "the paper says" if row.id else "we add": row.text,
+                "where": row.where, "measured": told.shown, "holds if": str(
+                    row.bounds(row.rule)) if row.rule else "", "verdict": told.verdict,
+                "why": row.why or row.withheld or row.scope}
+
+    def figure(self, setting: str) -> Axes:
+        """Draw the figure of a setting from its kept runs."""
+        table = read_measured(f"{self.name}-{setting}")
+        names = list(map(str, table))
+        return self.settings[setting].drawn(table, names[:names.index("seed")])
+
+    def keep(self, setting: str, table: pd.DataFrame) -> Path:
+        """Replace the kept runs of a setting by new ones; return their file."""
+        known, given = self.settings[setting], self.of(setting)
+        drawn = known.options.get("metric", "jct_total_s")
+        wanted = {row.measure.metric for row in given if row.measure} | {
+            "lower_bound_total_s", *([drawn] if isinstance(drawn, str) else drawn)}
+        names = list(map(str, table))
+        columns = [] if known.measure else names[:names.index("seed")]
+        derived = names[names.index("key") + 1:] if "key" in names else [
+            name for name in names if name not in ("seed", "wall_s")]
+        metrics = [name for name in names if name in wanted or name in derived]
+        if known.measure:
+            columns = [name for name in metrics if not is_numeric_dtype(table[name])]
+        return keep_measured(f"{self.name}-{setting}", table, columns,
+                             [name for name in metrics if name not in columns])
+
+    def _reproduction(self, key: str, setting: Setting) -> Reproduction | Measurement:
+        name, claims = f"{self.name}-{key}", tuple(row.claim for row in self.of(key))
+        if setting.measure:
+            return Measurement(name, setting.title, _function(setting.measure), claims,
+                               setting.drawn, setting.unsteady, setting.seeds)
+        return Reproduction(name, setting.title, setting.keys, setting.vary, claims,
+                            lambda sweep: setting.drawn(sweep.table, sweep.columns), setting.trace,
+                            _function(setting.derive) if setting.derive else None,
+                            setting.seeds)
+
+    def told(self, row: Row, measured: pd.DataFrame | None = None) -> Told:
+        """Return what is known of a row.
+
+        Parameters
+        ----------
+        row : Row
+        measured : DataFrame, optional
+            Runs of its setting; by default those that netsim ships.
+        """
+        nan = float("nan")
+        if not row.setting:
+            return Told(nan, nan, nan, "", OUT_OF_SCOPE if row.scope else CANNOT_BE_TOLD, 0.0)
+        table = read_measured(f"{self.name}-{row.setting}") if measured is None else measured
+        runs, claim = Runs(table), row.claim
+        found = claim.row(runs)
+        assert row.measure is not None
+        spent = runs.any_of(row.measure.selected())
+        return Told(found["mean"], found["low"], found["high"], found["measured"],
+                    found["verdict"], float(spent["cpu_s"].sum()) if "cpu_s" in spent else nan)
+
+
+def _function(place: str) -> Callable[..., Any]:
+    """Return a function of this package, imported when it is called."""
+    module, _, name = place.partition(":")
+
+    def call(*given: Any, **named: Any) -> Any:
+        return getattr(import_module(f"netsim.reproductions.{module}"), name)(*given, **named)
+    return call
+
+
+def ledger_of(name: str) -> Paper:
+    """Read a paper of the ledger."""
+    keys = tomllib.loads(read_text(_FOLDER / f"{name}.toml"))
+    settings = keys.get("settings", {})
+    return Paper.model_validate({**keys, "name": name, "settings": {
+        key: _inherited(key, settings) for key in settings}})
+
+
+def _inherited(key: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a setting with what it takes from the one that it is like.
+
+    Its own keys replace the other's; of `keys` and `vary`, those that it names. What it varies over
+    no values is not varied.
+    """
+    own = dict(settings[key])
+    if "like" not in own:
+        return own
+    base = _inherited(own.pop("like"), settings)
+    parts = {part: {**base.get(part, {}), **own.get(part, {})} for part in ("keys", "vary")}
+    parts["vary"] = {name: values for name, values in parts["vary"].items() if values}
+    return {**base, **own, **parts}
+
+
+def statements(papers: Mapping[str, Paper]) -> Iterator[dict[str, Any]]:
+    """Yield all rows of some papers, as ``netsim reproduce --rows --json`` prints them."""
+    for paper in papers.values():
+        for row in paper.rows:
+            told = paper.told(row)
+            yield {"paper": paper.name, "id": row.id, "where": row.where, "says": row.text,
+                   "setting": f"{paper.name}-{row.setting}" if row.setting else None,
+                   "measure": str(row.measure) if row.measure else None,
+                   "measured": told.shown, "value": told.value,
+                   "interval": [told.low, told.high],
+                   "verdict": told.verdict, "why": row.why or row.withheld or row.scope,
+                   "cpu_s": told.cpu_s}
+
+
+#: The papers by name.
+PAPERS = {name: ledger_of(name) for name in ("parrot", "sjf-bco")}

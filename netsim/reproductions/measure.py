@@ -1,0 +1,158 @@
+"""What a statement measures, as data: a metric of runs, or how a run compares with others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, product
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict
+
+from netsim.reproductions.claims import LESS, MORE, PLAIN, RATIO, SHARE, Runs, Scale
+
+__all__ = ["Measure"]
+
+#: Values of columns that select the runs of one combination.
+Place = Mapping[str, Any]
+
+_SCALES = {"ratio": RATIO, "less": LESS, "more": MORE, "share": SHARE, "value": PLAIN,
+           "turns": PLAIN}
+
+#: Relative change of a metric from which a curve turns.
+_TURN = 1e-6
+
+
+class Measure(BaseModel):
+    """What a statement measures, for each seed.
+
+    A run is selected by columns of the table of runs and their values; the last part of a column's
+    name is enough. Where a text stands for a run, it is a policy, in the column `policy`.
+
+    Attributes
+    ----------
+    kind : str
+        ``value``: the metric of `one`; ``share``: the same, a part of a whole; ``ratio``: it over
+        that of `other`; ``less`` and ``more``: how much it is below and above, relative to `other`;
+        ``turns``: how often the metric turns from rising to falling, or back, along `along`.
+    metric : str
+    policy : str
+    at : mapping
+        Values that all runs have.
+    one : str or mapping
+    other : str or mapping, or sequence of these
+        What `one` is compared with; of several, the least of each seed.
+    than : mapping, optional
+        Values in place of those of `at`: the ratio is then over the same ratio there.
+    along : mapping of str to sequence, optional
+        One column, and its values in order. The metric of `one` at the last value is compared with
+        that at the first; if `pick` is given, each is with the one before.
+    over : mapping of str to sequence
+        Columns and values: the statement is about all their combinations.
+    pick : str, optional
+        Which combination, or step along `along`, is measured: ``most``, that with the largest mean
+        over seeds, or ``least``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["value", "share", "ratio", "less", "more", "turns"] = "value"
+    metric: str = "jct_total_s"
+    policy: str = "allocator"
+    at: dict[str, Any] = {}
+    one: str | dict[str, Any] = {}
+    other: str | dict[str, Any] | list[str | dict[str, Any]] = []
+    than: dict[str, Any] = {}
+    along: dict[str, list[Any]] = {}
+    over: dict[str, list[Any]] = {}
+    pick: Literal["", "most", "least"] = ""
+
+    @property
+    def scale(self) -> Scale:
+        """How means over seeds are taken."""
+        return _SCALES[self.kind]
+
+    @property
+    def percent(self) -> bool:
+        """Whether values are shown as percentages."""
+        return self.kind in ("less", "more", "share")
+
+    def __call__(self, runs: Runs) -> pd.Series:
+        """Return the measured value of each seed; of several combinations, of the picked one."""
+        found = [values for place in self._places() for values in self._values(runs, place)]
+        if not self.pick:
+            return found[0]
+        means = [self.scale.interval(values)[0] for values in found]
+        if not np.isfinite(means).all():
+            return pd.Series([np.nan])
+        return found[int(np.argmax(means) if self.pick == "most" else np.argmin(means))]
+
+    def selected(self) -> list[Place]:
+        """Return what selects the runs that the measure needs."""
+        ends = [{name: value} for name, values in self.along.items() for value in values] or [{}]
+        return [{**self.at, **than, **run, **place, **end}
+                for place in self._places() for end in ends
+                for run in (self._run(self.one), *self._others())
+                for than in ([{}, self.than] if self.than else [{}])]
+
+    def _places(self) -> Iterator[Place]:
+        for values in product(*self.over.values()):
+            yield dict(zip(self.over, values, strict=True))
+
+    def _run(self, given: str | Mapping[str, Any]) -> Place:
+        return {self.policy: given} if isinstance(given, str) else given
+
+    def _others(self) -> list[Place]:
+        return [self._run(each) for each in
+                (self.other if isinstance(self.other, list) else [self.other])]
+
+    def _values(self, runs: Runs, place: Place) -> list[pd.Series]:
+        """Return the value of each seed, for each step along `along`."""
+        here = {**self.at, **place}
+        if not self.along:
+            value = self._at(runs, here)
+            return [self._shown(value / self._at(runs, {**here, **self.than}) if self.than
+                                else value)]
+        [(name, values)] = self.along.items()
+        curve = [self._at(runs, {**here, name: value}) for value in values]
+        if self.kind == "turns":
+            return [_turns(curve)]
+        steps = pairwise(curve) if self.pick else [(curve[0], curve[-1])]
+        return [self._shown(later / earlier) for earlier, later in steps]
+
+    def _at(self, runs: Runs, here: Place) -> pd.Series:
+        """Return the metric of `one`, or its ratio to the least of the others."""
+        one = runs.of(self.metric, **{**here, **self._run(self.one)})
+        others = [runs.of(self.metric, **{**here, **other}) for other in self._others()]
+        if not others:
+            return one
+        return one / pd.concat(others, axis=1).min(axis=1, skipna=False)
+
+    def _shown(self, value: pd.Series) -> pd.Series:
+        return {"less": 1 - value, "more": value - 1}.get(self.kind, value)
+
+    def __str__(self) -> str:
+        """Say what is measured, as in ``jct_total_s: parrot / lccf, capacity=10Gbps``."""
+        def said(run: str | Mapping[str, Any]) -> str:
+            return run if isinstance(run, str) else " ".join(f"{k}={v}" for k, v in run.items())
+
+        others: Sequence[Any] = self.other if isinstance(self.other, list) else [self.other]
+        pair = said(self.one) + (" / " + (said(others[0]) if len(others) == 1 else
+                                          f"least of {', '.join(map(said, others))}")
+                                 if others else "")
+        parts = [{"less": f"1 - {pair}", "more": f"{pair} - 1"}.get(self.kind, pair),
+                 said(self.at), f"over that at {said(self.than)}" if self.than else "",
+                 *(f"{'turns ' if self.kind == 'turns' else ''}along {name}: "
+                   f"{', '.join(map(str, values))}" for name, values in self.along.items()),
+                 *(f"{name} in {', '.join(map(str, values))}"
+                   for name, values in self.over.items()),
+                 f"the {self.pick}" if self.pick else ""]
+        return f"{self.metric}: {'; '.join(part for part in parts if part)}"
+
+
+def _turns(curve: Sequence[pd.Series]) -> pd.Series:
+    """Count, for each seed, how often a curve turns; it does not where it is level."""
+    steps = pd.concat(curve, axis=1).pct_change(axis=1).iloc[:, 1:]
+    signs = steps.where(steps.abs() > _TURN).apply(np.sign).ffill(axis=1)
+    return (signs.diff(axis=1).abs() > 1).sum(axis=1).astype(float)

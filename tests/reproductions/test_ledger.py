@@ -1,0 +1,173 @@
+"""The ledger: what the papers say, where they say it, and that verdicts follow from values."""
+
+import os
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from netsim.reproductions import PAPERS
+from netsim.reproductions.claims import Runs
+from netsim.reproductions.ledger import Row, statements
+from netsim.reproductions.measure import Measure
+from netsim.reproductions.measured import has_measured, read_measured
+from netsim.reproductions.page import filled
+from netsim.reproductions.rules import VERDICTS, above, at_least, at_most, below, near
+
+ROOT = Path(__file__).parents[2]
+TEXTS = Path(os.environ.get("NETSIM_PAPERS", ROOT.parent / "shared" / "papers"))
+ROWS = [(paper, row) for paper in PAPERS.values() for row in paper.rows]
+SETTINGS = [(paper, key) for paper in PAPERS.values() for key in paper.settings]
+
+#: How far from the words that a row gives its numbers may stand, in characters.
+NEAR = 900
+
+
+def plain(text):
+    """Drop what the text of a paper has of formulas and of layout."""
+    return re.sub(r"\s+", " ", re.sub(r"[$*\\{}~]|-\n", "", text))
+
+
+def texts_of(paper):
+    """Return the texts of a paper; skip if they are not there."""
+    found = [plain(path.read_text()) for path in sorted(TEXTS.glob(f"{paper.name}*.txt"))]
+    if not found:
+        pytest.skip("the texts of the papers are not here: NETSIM_PAPERS names their folder")
+    return found
+
+
+def test_each_statement_has_a_name_of_its_own():
+    ids = [row.id for _, row in ROWS]
+    assert len(ids) == len(set(ids))
+    for paper, row in ROWS:
+        assert re.fullmatch(rf"{paper.name}-\d\d", row.id)
+        assert row.where
+        assert row.find
+
+
+def test_no_two_statements_are_the_same():
+    texts = [row.text for _, row in ROWS]
+    assert len(texts) == len(set(texts))
+
+
+@pytest.mark.parametrize(("paper", "row"), ROWS, ids=[row.id for _, row in ROWS])
+def test_the_paper_says_so(paper, row):
+    """The words that a row gives stand in the paper, and its numbers near them."""
+    found = [text for text in texts_of(paper) if row.find in text]
+    assert found, f"{row.find!r} is not in {paper.name}"
+    numbers = set(re.findall(r"\d+(?:\.\d+)?", row.text))
+    for text in found:
+        place = text.index(row.find)
+        passage = text[max(0, place - NEAR):place + len(row.find) + NEAR].replace(",", "")
+        missing = {number for number in numbers if not re.search(
+            rf"(?<![\d.]){re.escape(number)}(?:\.0+)?(?![\d])", passage)}
+        if not missing:
+            return
+    pytest.fail(f"{row.id}: {missing} are not near {row.find!r}")
+
+
+@pytest.mark.parametrize(("paper", "key"), SETTINGS, ids=[f"{p.name}-{k}" for p, k in SETTINGS])
+def test_each_setting_has_runs_and_statements(paper, key):
+    """What a statement needs is among the kept runs, and each has a verdict."""
+    assert has_measured(f"{paper.name}-{key}"), "run: netsim reproduce NAME --keep"
+    for row in paper.of(key):
+        assert paper.told(row).verdict in VERDICTS, row.text
+    assert paper.of(key)
+
+
+def test_every_statement_has_a_verdict():
+    found = list(statements(PAPERS))
+    assert {row["verdict"] for row in found} <= {*VERDICTS}
+    untold = [row["id"] for row in found if row["verdict"] == "cannot be told"]
+    assert len(untold) <= len(found) / 8
+    assert all(row["why"] for row in found if row["id"] in untold)
+
+
+def test_a_verdict_follows_from_the_values():
+    """With other runs the same row has another verdict; a number of the paper is written once."""
+    row = Row(id="x-01", says="It is {paper} less", paper="50%", setting="here",
+              measure=Measure(kind="less", one="a", other="b"),
+              rule={"near": "paper", "within": 0.1}, sense={"above": 0})
+    assert row.text == "It is 50% less"
+
+    def verdict(*totals):
+        table = pd.DataFrame([(name, seed, total) for seed, pair in enumerate(totals)
+                              for name, total in zip("ab", pair, strict=True)],
+                             columns=["allocator", "seed", "jct_total_s"])
+        return row.claim.row(Runs(table))["verdict"]
+
+    assert verdict((5, 10), (5.1, 10)) == "holds"
+    assert verdict((9, 10), (8.9, 10)) == "partly"
+    assert verdict((12, 10), (12.1, 10)) == "differs"
+    assert verdict((float("nan"), 10), (5, 10)) == "not measured"
+
+
+@pytest.mark.parametrize(("rule", "inside", "edge", "outside"), [
+    (below(1), 0.5, False, 2), (above(1), 2, False, 0.5), (at_most(1), 0.5, True, 2),
+    (at_least(1), 2, True, 0.5), (near(1, 0), 1, True, 1.1)])
+def test_rules(rule, inside, edge, outside):
+    assert rule.holds(inside)
+    assert rule.holds(1) is edge
+    assert not rule.holds(outside)
+
+
+def table(**metrics):
+    """Runs of two policies at two speeds for one seed, with a metric each."""
+    places = [("10", "a"), ("10", "b"), ("40", "a"), ("40", "b")]
+    frame = pd.DataFrame(places, columns=["network.speed", "allocator"])
+    return Runs(frame.assign(seed=0, **metrics))
+
+
+def measured(values, **measure):
+    """What a measure finds for one seed."""
+    return Measure(metric="m", **measure)(table(m=values)).tolist()
+
+
+def test_measures_by_hand():
+    """A has 2 and 3, b has 4 and 12, at 10 and at 40."""
+    values = [2.0, 4.0, 3.0, 12.0]
+    at = {"speed": "10"}
+    over = {"network.speed": ["10", "40"]}
+    assert measured(values, at=at, one="b") == [4]
+    assert measured(values, kind="ratio", at=at, one="a", other="b") == [0.5]
+    assert measured(values, kind="less", at=at, one="a", other="b") == [0.5]
+    assert measured(values, kind="more", at=at, one="b", other="a") == [1]
+    assert measured(values, kind="ratio", at=at, one="b", other=["a", "b"]) == [2]
+    assert measured(values, kind="less", one="a", other="b", over=over, pick="most") == [0.75]
+    assert measured(values, kind="less", one="a", other="b", over=over, pick="least") == [0.5]
+    assert measured(values, kind="ratio", one="a", other="b", at=at, than={"speed": "40"}) == [2]
+    assert measured(values, kind="ratio", one="b", along={"speed": ["10", "40"]}) == [3]
+
+
+def test_a_curve_turns_where_it_rises_after_it_fell():
+    """3 2 2 5 4: it falls, is level, rises and falls, and so turns twice."""
+    frame = pd.DataFrame({"k": range(5), "seed": 0, "m": [3.0, 2.0, 2.0, 5.0, 4.0]})
+    turns = Measure(kind="turns", metric="m", along={"k": [0, 1, 2, 3, 4]})
+    assert turns(Runs(frame)).tolist() == [2]
+    steps = Measure(kind="ratio", metric="m", along={"k": [0, 1, 2, 3, 4]}, pick="most")
+    assert steps(Runs(frame)).tolist() == [2.5]
+
+
+def test_the_runs_that_a_measure_needs():
+    measure = Measure(kind="ratio", one="a", other="b", at={"speed": "10"}, than={"speed": "40"})
+    assert len(table(m=[1.0] * 4).any_of(measure.selected())) == 4
+    one = Measure(one="a", at={"speed": "10"})
+    assert len(table(m=[1.0] * 4).any_of(one.selected())) == 1
+
+
+@pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
+def test_the_page_shows_the_kept_values(paper):
+    """Pages are made from data: run `netsim reproduce PAPER --rows --page docs/systems/...`."""
+    page = (ROOT / "docs" / "systems" / f"{paper.name}.md").read_text()
+    for name, rows in paper.tables().items():
+        assert filled(page, name, {"rows": rows}) == page, name
+
+
+def test_kept_runs_are_what_a_run_finds():
+    """Those of the example are exact, and quick to run again."""
+    paper = PAPERS["parrot"]
+    done = paper.reproductions["parrot-fig2"].run(seeds=1)
+    kept = read_measured("parrot-fig2")
+    for metric in ("jct_total_s", "ends_s", "second_job_s"):
+        assert done.table[metric].to_numpy() == pytest.approx(kept[metric].to_numpy(), rel=1e-6)
