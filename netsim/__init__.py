@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from netsim.llm import llm_job
     from netsim.models import ModelStage, ParallelModel
     from netsim.models.catalogue import make_model, models_for, parallel_models
+    from netsim.models.planner import plan_model
     from netsim.network import (
         BigSwitch,
         Topology,
@@ -126,6 +127,7 @@ _HOME = {
     "netsim.llm": ("llm_job",),
     "netsim.models": ("ModelStage", "ParallelModel"),
     "netsim.models.catalogue": ("make_model", "models_for", "parallel_models"),
+    "netsim.models.planner": ("plan_model",),
     "netsim.network": ("BigSwitch", "Topology", "big_switch", "edge_cloud", "fat_tree",
                        "from_networkx", "gpu_cluster", "leaf_spine", "rail_pod", "read_network",
                        "ring", "torus"),

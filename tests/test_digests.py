@@ -52,7 +52,7 @@ EXPERIMENTS: dict[str, dict[str, Any]] = {
 DIGESTS = {
     "parrot": "a2b4e02df6b5fa8f12b730c233b5ffcc5f3e33f453f6224d3b00a4034540331f",
     "aalo": "4e69447981ccff44a6c133403624bb73ffc5f5abcdac2ff20f90294d5477741c",
-    "a-srpt": "5da61761db5ee5dfcffd105f7d11cfed673b1f2fd2258bd94fc62df99afed773",
+    "a-srpt": "9cc6d3defdbc01e08d86170129faa2edbfd336d4cbe3cad82fda71757f6bd85d",
     "sjf-bco": "7e42646604d963df77800d14ace308d2c8ff42e9af6d36b0ca9e782ab889a653",
     "edge": "f44ba0930f096449dc788c43258e218b7211bab3514111d1aad9d6ece6fef3aa",
     "fabric": "51a2803ad43bde677a3d3f37db9ec6e592c2d7004f732bd08766376fceab0c7d",

@@ -21,6 +21,7 @@ KINDS = {
     "patterns": "what the ranks of a job send to each other",
     "formats": "files of workloads",
     "models": "neural networks that jobs train",
+    "gpus": "kinds of GPUs on which they compute",
     "llms": "large language models, whose training is generated",
     "topologies": "kinds of networks, and ready-made ones",
     "workloads": "ready-made workloads and experiments",

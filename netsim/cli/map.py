@@ -27,6 +27,7 @@ __all__ = ["map_command"]
 @click.option("--nic", default="10Gbps", show_default=True, help="Bandwidth of a server's NIC.")
 @click.option("--intra", default="300GB/s", show_default=True,
               help="Bandwidth between two GPUs of a server.")
+@click.option("--gpu", default="a100", show_default=True, help="Kind of GPU; see netsim list gpus.")
 @click.option("--mapping", default="heavy-edge", show_default=True,
               help="heavy-edge, optimal, random, round-robin, or module:function.")
 @click.option("--stages", type=int, help="Number of stages of the pipeline; by default the least "
@@ -41,7 +42,7 @@ __all__ = ["map_command"]
 @click.option("--plot", type=click.Path(), metavar="FILE",
               help="Draw the mapping as a .png, .pdf or .svg.")
 @JSON
-def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mapping: str,
+def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, gpu: str, mapping: str,
                 stages: int | None, micro_batches: int, allreduce: str, seed: int | None,
                 time_limit: str, plot: str | None, as_json: bool) -> None:
     """Map a job's replicas to servers.
@@ -64,7 +65,7 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, mappin
     with question_rates():
         kind = ServerKind(gpus, parse_rate(nic, "--nic"), parse_rate(intra, "--intra"))
     given = _counts(counts)
-    job = make_model(model, sum(given), stages=stages, allreduce=allreduce,
+    job = make_model(model, sum(given), stages=stages, gpu=gpu, allreduce=allreduce,
                      micro_batches=micro_batches)
     found: dict[str, Mapped] = {}
     if mapping != "optimal":

@@ -14,7 +14,7 @@ Ints = NDArray[np.int64]
 
 def is_sliced(model: ParallelModel | None) -> bool:
     """Whether replicas of a model consist of several slices."""
-    return model is not None and any(stage.slices > 1 for stage in model.stages)
+    return model is not None and model.sliced
 
 
 def keep_together(model: ParallelModel, servers: ArrayLike) -> Ints | None:

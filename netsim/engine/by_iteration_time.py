@@ -52,7 +52,7 @@ class IterationTimeExecution(TimedExecution):
                  factors: NDArray[np.float64] | None = None) -> None:
         super().__init__(env, jobs)
         self._cluster = cluster
-        self._factors = np.ones(cluster.servers) if factors is None else factors
+        self._factors = None if factors is None or (factors == 1).all() else factors
         self._kind = server_kind(cluster)
         self._models = [model_of(job) for job in jobs]
         self._found = Known()
@@ -72,11 +72,12 @@ class IterationTimeExecution(TimedExecution):
 
     def seconds(self, job: int, gpus: Ints) -> float:
         """Return the time per iteration (alpha) of a job on some GPUs, given in order of ranks."""
-        model = slowed_model(self._models[job], self._factors[self._cluster.server_of[gpus]])
+        model, servers = self._models[job], self._cluster.server_of[gpus]
+        if self._factors is not None:
+            model = slowed_model(model, self._factors[servers])
         # Servers are renumbered by their first rank, as their identity makes no difference.
         number: dict[int, int] = {}
-        places = tuple([number.setdefault(server, len(number))
-                        for server in self._cluster.server_of[gpus].tolist()])
+        places = tuple([number.setdefault(server, len(number)) for server in servers.tolist()])
         found = self._found.get((model, places))
         if found is None:
             found = self._found[model, places] = self._seconds(model, np.array(places), len(number))

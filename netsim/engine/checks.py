@@ -60,11 +60,13 @@ def check_form(name: str, answer: Decision | Sequence[Start], now: float) -> Che
         If the answer is not a decision, or `wake_at` is not a number or in the past.
     """
     decision = answer if isinstance(answer, Decision) else Decision(answer)
+    start: list[Start] = []
+    sound = True
     try:
-        start = [(job, np.asarray(gpus, None if len(gpus) else np.int64))
-                 for job, gpus in decision.start]
-        sound = all(is_whole(job) and gpus.ndim == 1 and gpus.dtype.kind in "iu"
-                    for job, gpus in start)
+        for job, given in decision.start:
+            gpus = np.asarray(given, None if len(given) else np.int64)
+            sound = sound and is_whole(job) and gpus.ndim == 1 and gpus.dtype.kind in "iu"
+            start.append((job, gpus))
     except (TypeError, ValueError):
         sound = False
     if not sound:
@@ -79,7 +81,7 @@ def check_form(name: str, answer: Decision | Sequence[Start], now: float) -> Che
         raise AllocationError(f"scheduler {name}: preempt must be a sequence of jobs, by index, "
                               f"not {reprlib.repr(decision.preempt)}")
     preempt = list(map(int, preempt))
-    if len(set(preempt)) < len(preempt):
+    if preempt and len(set(preempt)) < len(preempt):
         twice = next(job for k, job in enumerate(preempt) if job in preempt[:k])
         raise AllocationError(f"scheduler {name} preempts the job with index {twice} twice in one "
                               "decision")

@@ -25,6 +25,7 @@ from netsim.experiment_file.load import ready_made_experiments
 from netsim.jobs.patterns import PATTERNS
 from netsim.llm import LLMS
 from netsim.models.catalogue import MODELS
+from netsim.models.gpus import gpu_summaries
 from netsim.network import TOPOLOGIES
 from netsim.placements.registry import PLACEMENTS
 from netsim.plugins import Registry
@@ -48,6 +49,7 @@ REGISTRIES: dict[str, dict[str, Registry]] = {
     "patterns": {"": PATTERNS},
     "formats": {"": FORMATS, "of edge-clouds: ": EDGE_FORMATS},
     "models": {"": MODELS},
+    "gpus": {},
     "llms": {"": LLMS},
     "topologies": {"kind: ": TOPOLOGIES, "kind of edge-cloud: ": EDGE_KINDS},
     "workloads": {},
@@ -55,6 +57,7 @@ REGISTRIES: dict[str, dict[str, Registry]] = {
 
 #: Kind -> functions that list ready-made descriptions, by the prefix of their summaries.
 _READY_MADE: dict[str, dict[str, Callable[[], Summaries]]] = {
+    "gpus": {"": gpu_summaries},
     "topologies": {"": network.ready_made, "edge-cloud: ": ready_made_edge_clouds},
     "workloads": {"": traces.ready_made, "of edge-clouds: ": ready_made_edge_jobs,
                   "experiment: ": ready_made_experiments},
@@ -88,8 +91,8 @@ def catalogue(kind: str) -> Summaries:
     ----------
     kind : str
         A name of `CATALOGUES`. ``"topologies"`` has kinds of networks and ready-made ones,
-        ``"workloads"`` ready-made workloads and experiments, ``"models"`` neural networks, and
-        ``"llms"`` transformers.
+        ``"workloads"`` ready-made workloads and experiments, ``"models"`` neural networks,
+        ``"gpus"`` kinds of GPUs, and ``"llms"`` transformers.
 
     Raises
     ------

@@ -11,6 +11,7 @@ from netsim.checks import check_sequence, check_whole, is_number
 from netsim.errors import InputError, UnknownNameError
 from netsim.forking import same
 from netsim.llm.transformer import Transformer
+from netsim.models.gpus import gpu_of
 from netsim.plain import plain_numbers
 from netsim.units import parse_seconds
 
@@ -81,7 +82,8 @@ class TrainingSetup:
     order : {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"}
         How ranks are numbered; the first name changes fastest.
     peak_flops, utilisation : float
-        Operations per second of a GPU, and the share of them that is reached.
+        Operations per second of a GPU, and the share of them that is reached. `peak_flops` may
+        also be the name of a GPU, such as ``"h100"`` (`netsim.models.gpus.GPUS`).
     forward_s : sequence of three quantities, optional
         Forward time of an attention block, an MLP block and the head, per micro-batch, instead of
         times computed from operations. Backward takes twice as long.
@@ -152,6 +154,8 @@ class TrainingSetup:
         for name in _FLAGS:
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"llm: {name} must be true or false, not {getattr(self, name)!r}")
+        if isinstance(self.peak_flops, str):
+            object.__setattr__(self, "peak_flops", gpu_of(self.peak_flops).flops)
         for name, most in (("peak_flops", 1e30), ("utilisation", 1.0)):
             value = getattr(self, name)
             if not (is_number(value) and 0 < value <= most):

@@ -1,14 +1,14 @@
 """A catalogue of neural networks to train on any number of GPUs: those of Table I of A-SRPT.
 
 The published data is in ``catalogue.toml``, with the formulas by which compute times and
-activations are derived from it.
+activations are derived from it and from the GPU.
 """
 
 from __future__ import annotations
 
-import math
 import reprlib
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,67 +16,86 @@ from typing import Any
 from netsim.checks import check_whole
 from netsim.errors import InputError
 from netsim.models import ModelStage, ParallelModel
+from netsim.models.gpus import Gpu, gpu_of
 from netsim.plain import known_names, plain_numbers
 from netsim.plugins import Registry
 from netsim.reading import read_text
-from netsim.units import parse_bytes
+from netsim.units import format_bytes
 
 __all__ = ["MODELS", "make_model", "models_for", "parallel_models"]
 
 #: Operations of the backward pass per operation of the forward pass.
-_BACKWARD = 2.0
+BACKWARD = 2.0
+
+#: The GPU of models for which none is named.
+GPU = "a100"
 
 
 @known_names
-def parallel_models() -> dict[str, int]:
+def parallel_models(gpu: str | Mapping[str, Any] | Gpu = GPU) -> dict[str, int]:
     """Return the least number of GPUs that each model of the catalogue needs, by its name.
 
     With fewer GPUs, and thus fewer stages, the state of a stage (see ``catalogue.toml``) would not
-    fit into the memory of a GPU.
+    fit into the memory of a GPU. A model of which not even one layer fits is left out.
+
+    Parameters
+    ----------
+    gpu : str, mapping or Gpu
+        The kind of GPU: a name of `netsim.models.gpus.GPUS`, or parameters of
+        `netsim.models.gpus.Gpu`.
+
+    Raises
+    ------
+    InputError
+        If there is no such GPU.
 
     Examples
     --------
-    >>> parallel_models()["vgg19"], parallel_models()["gpt-6.7b"]
-    (1, 2)
+    >>> parallel_models()["gpt-6.7b"], parallel_models("v100")["gpt-6.7b"]
+    (2, 4)
     """
-    return {name: MODELS.resolve(name).least for name in MODELS}
+    kind = gpu_of(gpu)
+    found = {name: MODELS.resolve(name).least_stages(kind) for name in MODELS}
+    return {name: least for name, least in found.items() if least is not None}
 
 
 @plain_numbers
-def models_for(gpus: int) -> tuple[ParallelModel, ...]:
+def models_for(gpus: int, gpu: str | Mapping[str, Any] | Gpu = GPU) -> tuple[ParallelModel, ...]:
     """Make all models of the catalogue that can be trained on a number of GPUs.
 
-    They are in the order of the catalogue. There is at least one, because the small models can be
-    trained on any number of GPUs.
+    They are in the order of the catalogue.
 
     Parameters
     ----------
     gpus : int
         Number of GPUs.
+    gpu : str, mapping or Gpu
+        The kind of GPU, as for `parallel_models`.
 
     Raises
     ------
     InputError
-        If `gpus` is not a whole number of at least 1.
+        If `gpus` is not a whole number of at least 1, or there is no such GPU.
     """
     check_whole(gpus, "gpus", 1)  # which 20.0 is not, though a cache takes it for 20
-    return _models_for(gpus)
+    return _models_for(gpus, gpu_of(gpu))
 
 
 @cache
-def _models_for(gpus: int) -> tuple[ParallelModel, ...]:
-    return tuple(make_model(name, gpus) for name, least in parallel_models().items()
+def _models_for(gpus: int, gpu: Gpu) -> tuple[ParallelModel, ...]:
+    return tuple(make_model(name, gpus, gpu=gpu) for name, least in parallel_models(gpu).items()
                  if least <= gpus)
 
 
 @plain_numbers
-def make_model(name: str, gpus: int, *, stages: int | None = None, **options: Any
-               ) -> ParallelModel:
+def make_model(name: str, gpus: int, *, stages: int | None = None,
+               gpu: str | Mapping[str, Any] | Gpu | None = None, **options: Any) -> ParallelModel:
     """Make a model that is trained on a number of GPUs.
 
     Layers and GPUs are divided into stages as evenly as possible: two stages differ by at most
-    one layer, and by at most one replica. The batch of an iteration is the model's batch times the
-    average number of replicas of a stage.
+    one layer, and by at most one replica. An iteration trains the model's mini-batch times the
+    average number of replicas of a stage. `netsim.plan_model` divides a model by what its layers
+    take instead, and a mini-batch among replicas.
 
     Parameters
     ----------
@@ -88,6 +107,8 @@ def make_model(name: str, gpus: int, *, stages: int | None = None, **options: An
     stages : int, optional
         Number of pipeline stages. By default as few as a GPU's memory allows; a single stage is
         plain data parallelism.
+    gpu : str, mapping or Gpu, optional
+        The kind of GPU, as for `parallel_models`; by default ``"a100"``.
     **options
         As for `ParallelModel`, such as ``allreduce="tree"`` or ``micro_batches=8``.
 
@@ -96,16 +117,16 @@ def make_model(name: str, gpus: int, *, stages: int | None = None, **options: An
     UnknownNameError
         If there is no such model.
     InputError
-        If there are more stages than GPUs or layers, or fewer than memory allows; or an option
-        has an invalid value.
+        If there are more stages than GPUs or layers, or fewer than memory allows; there is no
+        such GPU; or an option has an invalid value.
 
     Examples
     --------
     >>> [stage.replicas for stage in make_model("gpt-6.7b", gpus=5).stages]
     [2, 3]
     """
-    if stages is not None:
-        options["stages"] = stages
+    options |= {option: value for option, value in (("stages", stages), ("gpu", gpu))
+                if value is not None}
     made = MODELS.resolve(name)(gpus, **options)
     if not isinstance(made, ParallelModel):
         raise InputError(f"{name!r} is not a model: it must return a netsim.ParallelModel, not "
@@ -118,13 +139,18 @@ class _Published:
 
     def __init__(self, name: str, facts: dict[str, Any]) -> None:
         self.name, self.facts = name, facts
-        self.least = _least_stages(facts)
+        least = self.least_stages(gpu_of(GPU))
         self.__doc__ = (f"{_in_words(facts['parameters'])} parameters, {facts['layers']} layers; "
-                        f"on {self.least} GPU{'s' if self.least > 1 else ''} or more")
+                        f"on {least} GPU{'s' if least != 1 else ''} or more")
 
-    def __call__(self, gpus: int, *, stages: int | None = None, **options: Any) -> ParallelModel:
+    def __call__(self, gpus: int, *, stages: int | None = None,
+                 gpu: str | Mapping[str, Any] | Gpu = GPU, **options: Any) -> ParallelModel:
         check_whole(gpus, "gpus", 1)
-        least, name = self.least, self.name
+        kind, name = gpu_of(gpu), self.name
+        least = self.least_stages(kind)
+        if least is None:
+            raise InputError(f"model {name!r} has layers that do not fit into a GPU of "
+                             f"{format_bytes(kind.memory)}")
         if stages is None:
             if gpus < least:
                 raise InputError(f"model {name!r} needs at least {least} GPUs to fit into their "
@@ -135,41 +161,54 @@ class _Published:
         if gpus < stages:
             raise InputError(f"model {name!r} of {stages} stages needs at least {stages} GPUs, "
                              f"not {gpus}")
-        return ParallelModel(_stages(self.facts, gpus, stages), name=name, **options)
+        return ParallelModel(_stages(self.facts, gpus, stages, kind), name=name, **options)
+
+    def least_stages(self, gpu: Gpu) -> int | None:
+        """Return the least number of stages of which the largest fits into a GPU; None if none."""
+        layers = self.facts["layers"]
+        fit = int(gpu.memory // (state_bytes(self.facts["parameters"]) / layers))
+        return -(-layers // fit) if fit else None
 
 
 def _in_words(number: float) -> str:
     return f"{number / 1e9:g} billion" if number >= 1e9 else f"{number / 1e6:g} million"
 
 
-def _stages(facts: dict[str, Any], gpus: int, count: int) -> list[ModelStage]:
+def _stages(facts: dict[str, Any], gpus: int, count: int, gpu: Gpu) -> list[ModelStage]:
     """Make the stages of a model by the formulas in ``catalogue.toml``."""
     layers, replicas = _split(facts["layers"], count), _split(gpus, count)
-    flops = facts.get("forward_flops") or 2 * facts["parameters"] * facts["tokens"]
-    numbers = facts.get("numbers") or facts["tokens"] * facts["width"]
+    flops, numbers = forward_flops(facts), numbers_between(facts)
     each, samples = facts["bytes_per_number"], facts["batch"] * gpus / count
     found = []
     for number, (part, k) in enumerate(zip(layers, replicas, strict=True)):
         share, mine = part / facts["layers"], samples / k
-        forward_s = flops * share * mine / _read()["gpu"]["flops"]
+        forward_s = flops * share * mine / gpu.speed
         found.append(ModelStage(
-            k, forward_s, _BACKWARD * forward_s,
+            k, forward_s, BACKWARD * forward_s,
             in_bytes=each * numbers * mine if number > 0 else 0.0,
             out_bytes=each * numbers * mine if number < count - 1 else 0.0,
             param_bytes=each * facts["parameters"] * share))
     return found
 
 
+def forward_flops(facts: Mapping[str, Any]) -> float:
+    """Return the forward operations of a sample."""
+    return float(facts.get("forward_flops") or 2 * facts["parameters"] * facts["tokens"])
+
+
+def numbers_between(facts: Mapping[str, Any]) -> float:
+    """Return the numbers of a sample between two layers."""
+    return float(facts.get("numbers") or facts["tokens"] * facts["width"])
+
+
+def state_bytes(parameters: float) -> float:
+    """Return the bytes that parameters need while they are trained."""
+    return float(parameters * _read()["state_per_parameter"])
+
+
 def _split(whole: int, parts: int) -> list[int]:
     """Split a whole number into parts that differ by at most 1."""
     return [whole * (part + 1) // parts - whole * part // parts for part in range(parts)]
-
-
-def _least_stages(facts: dict[str, Any]) -> int:
-    """Return the least number of stages such that the largest fits into a GPU's memory."""
-    gpu = _read()["gpu"]
-    state = facts["parameters"] * gpu["state_per_parameter"] / facts["layers"]
-    return math.ceil(facts["layers"] / math.floor(parse_bytes(gpu["memory"]) / state))
 
 
 @cache

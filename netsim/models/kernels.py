@@ -1,4 +1,4 @@
-"""Compiled kernels for the time of an iteration and for Heavy-Edge.
+"""Compiled kernels for the time of an iteration, for Heavy-Edge, and for plans of pipelines.
 
 `netsim.models.iteration_time.iteration_parts` and `netsim.reference.mapping` are readable versions;
 tests compare the two.
@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.compiling import check_signals, compiled, in_place
 
-__all__ = ["EQUAL", "heavy_edge_of", "per_iteration_of"]
+__all__ = ["EQUAL", "fill_plans", "heavy_edge_of", "per_iteration_of"]
 
 #: Rows of `netsim.models.iteration_time.StageTerms`.
 (GPUS, _, COMPUTE, SLICES, FAR_IN, NEAR_IN, FAR_OUT, NEAR_OUT, FAR_EXPERTS, NEAR_EXPERTS,
@@ -195,3 +195,35 @@ def _next_block(link, size, kinds, server_of, priority, room, later, need):
                 and _fits(room, kinds, later, need, size[v], 0)):
             return v
     return -1
+
+
+@in_place
+def fill_plans(costs, best, begin, replicas):
+    """Find the plans whose slowest stage takes least, by dynamic programming.
+
+    The slowest of s stages of the first `end` layers on g GPUs, of which the last stage has the
+    layers from `start` on and k replicas, takes ``max(best[s - 1, start, g - k],
+    costs[start, end, k - 1])``.
+
+    Parameters
+    ----------
+    costs : ndarray of float, shape (layers + 1, layers + 1, replicas)
+        See `netsim.models.planner.stage_costs`.
+    best : ndarray of float, shape (stages + 1, layers + 1, GPUs + 1)
+        Output; all inf before.
+    begin, replicas : ndarray of int, the same shape
+        Output: `start` and k of the last stage.
+    """
+    best[0, 0, 0] = 0.0
+    for s in range(1, best.shape[0]):
+        for end in range(s, best.shape[1]):
+            for gpus in range(s, best.shape[2]):
+                least = np.inf
+                for start in range(s - 1, end):
+                    for k in range(1, min(costs.shape[2], gpus) + 1):
+                        slowest = max(best[s - 1, start, gpus - k], costs[start, end, k - 1])
+                        if slowest < least * (1 - EQUAL):
+                            least = slowest
+                            begin[s, end, gpus] = start
+                            replicas[s, end, gpus] = k
+                best[s, end, gpus] = least

@@ -134,6 +134,8 @@ class ParallelModel:
     ----------
     gpus : int
         Number of GPUs: one per slice of each replica of each stage.
+    sliced : bool
+        Whether replicas of a stage consist of several slices.
 
     Raises
     ------
@@ -154,6 +156,7 @@ class ParallelModel:
     backward_factor: float = 1.0
     allreduce_factor: float = 1.0
     gpus: int = field(init=False, compare=False)
+    sliced: bool = field(init=False, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
     __repr__ = brief
@@ -179,6 +182,7 @@ class ParallelModel:
                 ("backward_factor", _factor(backward_factor, f"{owner}: backward_factor")),
                 ("allreduce_factor", _factor(allreduce_factor, f"{owner}: allreduce_factor")),
                 ("gpus", sum(stage.gpus for stage in given)),
+                ("sliced", any(stage.slices > 1 for stage in given)),
                 # Of numbers only, whose hashes are the same in every process; cached, as models
                 # are keys of dictionaries.
                 ("_hash", hash((given, micro_batches)))):

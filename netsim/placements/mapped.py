@@ -19,6 +19,7 @@ from netsim.forking import same
 from netsim.jobs.traffic import traffic_of
 from netsim.models import ParallelModel
 from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold, heavy_edge_ranks
+from netsim.placements import kernels
 from netsim.workload import JobSpec
 
 __all__ = ["SERVER_RULES", "MappedPlacement", "MappingCache", "check_rules"]
@@ -28,6 +29,7 @@ Ints = NDArray[np.int64]
 #: Orders in which servers give their free GPUs until a job has enough: by number; those with most
 #: free GPUs first ("consolidated"); those with fewest first ("fragmentation-aware").
 SERVER_RULES = ("index", "most", "least")
+_RULES = {"index": kernels.INDEX, "most": kernels.MOST, "least": kernels.LEAST}
 
 #: A number larger than any number of free GPUs.
 _MANY = np.iinfo(np.int64).max
@@ -65,18 +67,9 @@ class MappingCache:
 
         `rule` is the order of servers; see `MappedPlacement`.
         """
-        if free_on.sum() < need:
-            return None
-        servers: list[int] = []
-        counts: list[int] = []
-        for server in _in_order(free_on, rule).tolist():
-            count = min(int(free_on[server]), need)
-            servers.append(server)
-            counts.append(count)
-            need -= count
-            if not need:
-                break
-        return servers, counts
+        servers, counts = np.empty((2, len(free_on)), np.int64)
+        taken = kernels.take_servers(free_on, need, _RULES[rule], servers, counts)
+        return (servers[:taken].tolist(), counts[:taken].tolist()) if taken else None
 
     def map(self, model: ParallelModel, free_on: Ints, rule: str
             ) -> tuple[list[int], Mapped] | None:
@@ -85,7 +78,7 @@ class MappingCache:
             server = _first(free_on, rule)
             return ([server], self._map(model, (1,))) if free_on[server] else None
         chosen = self.counts(free_on, model.gpus, rule)
-        if chosen is not None and len(chosen[1]) > 1 and not can_hold(model, chosen[1]):
+        if chosen is not None and model.sliced and not can_hold(model, chosen[1]):
             chosen = self._whole(model, free_on, rule)
         if chosen is None:
             return None
@@ -130,16 +123,10 @@ class MappingCache:
         if placement.size == 1 and placement[0, 0] == 1:
             start = int(first[servers[0]])
             return np.array([start + int(free[start:first[servers[0] + 1]].argmax())])
-        counts = [int(placement.sum())] if len(servers) == 1 else placement.sum(axis=1).tolist()
-        taken = [np.flatnonzero(free[first[server]:first[server + 1]])[:count] + first[server]
-                 for server, count in zip(servers, counts, strict=True)]
-        if len(taken) == 1:
-            return taken[0]
-        ends = np.cumsum(placement, axis=1)
-        return np.concatenate([own[end - count:end]
-                               for stage in range(placement.shape[1])
-                               for own, end, count in zip(taken, ends[:, stage],
-                                                          placement[:, stage], strict=True)])
+        found = np.empty(int(placement.sum()), np.int64)
+        kernels.place_ranks(free, first, np.array(servers), placement, found,
+                            np.empty(placement.shape[1], np.int64))
+        return found
 
 
 def _in_order(free_on: Ints, rule: str) -> Ints:

@@ -6,6 +6,7 @@ ends and deadlines take the place of slots.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -164,10 +165,16 @@ class _Run:
             self._submit(view, job)
         self._queue.extend(self._machine.completed(view.now))
         starts = self._starts(view) if self._queue else []
-        wake_at = self._machine.next_completion
+        return Decision(starts, wake_at=self._wake_at())
+
+    def _wake_at(self) -> float:
+        """Return the next instant at which a job may start without an arrival or an end.
+
+        While the head of the queue waits, whatever the virtual machine completes waits behind it.
+        """
         if self._window is not None:
-            wake_at = min(wake_at, self._window.deadline)
-        return Decision(starts, wake_at=wake_at)
+            return self._window.deadline
+        return math.inf if self._queue else self._machine.next_completion
 
     def _submit(self, view: ClusterView, job: int) -> None:
         """Submit an arriving job to the virtual machine."""

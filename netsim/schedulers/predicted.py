@@ -17,6 +17,7 @@ from netsim.cluster.ring import model_of
 from netsim.engine.view import ClusterView, Decision, Start
 from netsim.models.mapping import Mapper
 from netsim.placements.mapped import check_rules
+from netsim.placements.placement import Room
 from netsim.plain import plain_numbers
 from netsim.predictors import Forecast, make_predictor
 from netsim.schedulers.tied_queue import TiedQueue
@@ -309,12 +310,16 @@ class _ByKey:
 
     def _in_line(self, view: ClusterView) -> Sequence[Start]:
         """Return the jobs that start if the first job blocks the others."""
-        queue, room, left = self._queue_of(0), view.room(), view.idle
+        queue, left = self._queue_of(0), view.idle
+        room: Room | None = None  # made when it is needed
         starts: list[Start] = []
         while queue:
             job = queue.first[1]
             need = view.jobs[job].ranks
-            if need > left or (taken := room.place(job)) is None:
+            if need > left:
+                break
+            room = room or view.room()
+            if (taken := room.place(job)) is None:
                 break
             queue.pop()
             starts.append((job, taken))
@@ -323,7 +328,8 @@ class _ByKey:
 
     def _passing(self, view: ClusterView) -> Sequence[Start]:
         """Return the jobs that start if every job that fits does."""
-        room, left = view.room(), view.idle
+        left = view.idle
+        room: Room | None = None  # made when it is needed
         starts: list[Start] = []
         passed: list[tuple[int, float, int]] = []
         while left:
@@ -332,6 +338,7 @@ class _ByKey:
                 break
             gpus = self._next_of(fitting)
             key, job = self._queues[gpus].pop()
+            room = room or view.room()
             taken = room.place(job)
             if taken is None:  # enough GPUs, but not on servers that could hold the job
                 passed.append((gpus, key, job))

@@ -318,11 +318,15 @@ class OnCluster(Clocked):
 
     def _spread(self) -> dict[str, float]:
         """Return the mean ratio of servers that jobs used to the fewest that could hold them."""
+        held = list(self.engine.gpus.values())
+        if not held:
+            return {}
         most = np.cumsum(np.sort(self.cluster.gpus)[::-1])
-        held = self.engine.gpus
-        ratios = [len(np.unique(self.cluster.server_of[gpus]))
-                  / (np.searchsorted(most, len(gpus)) + 1) for gpus in held.values()]
-        return {"fragmentation": float(np.mean(ratios))} if ratios else {}
+        sizes = np.array([len(gpus) for gpus in held])
+        job = np.repeat(np.arange(len(held)), sizes)
+        pairs = np.unique(job * self.cluster.servers + self.cluster.server_of[np.concatenate(held)])
+        servers = np.bincount(pairs // self.cluster.servers, minlength=len(held))
+        return {"fragmentation": float(np.mean(servers / (np.searchsorted(most, sizes) + 1)))}
 
     def _jobs(self) -> pd.DataFrame:
         jobs, engine = self.workload.jobs, self.engine

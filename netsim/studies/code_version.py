@@ -47,7 +47,8 @@ RESULT_PARTS = (
     "studies/tasks.py")
 
 #: TOML files with numbers that results depend on.
-RESULT_DATA = ("models/catalogue.toml", "llm/catalogue.toml", "network/profiles.toml")
+RESULT_DATA = ("models/catalogue.toml", "models/gpus.toml", "llm/catalogue.toml",
+               "network/profiles.toml")
 
 #: The package.
 _NETSIM = Path(__file__).parents[1]

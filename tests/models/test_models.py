@@ -7,6 +7,7 @@ import pytest
 import netsim
 from netsim import ModelStage, ParallelModel
 from netsim.errors import InputError, UnknownNameError
+from netsim.models.catalogue import MODELS
 
 TWO = [ModelStage(2, "10ms", "20ms", out_bytes="1MB"), ModelStage(1, in_bytes="2MB")]
 
@@ -44,11 +45,19 @@ def test_refused(make, message):
         make()
 
 
+#: Table I of A-SRPT: parameters in millions, and the size of a mini-batch.
+TABLE_I = {"vgg19": (144, 32), "resnet152": (60, 4), "inception-v3": (24, 32),
+           "bert-large": (340, 4), "xlnet-large": (550, 4), "t5-11b": (11_000, 8),
+           "gpt-6.7b": (6_700, 32), "gpt-13b": (13_000, 32), "gpt-175b": (175_000, 16)}
+
+
 def test_the_nine_models():
     least = netsim.parallel_models()
-    assert list(least) == ["vgg19", "resnet152", "inception-v3", "bert-large", "xlnet-large",
-                           "t5-11b", "gpt-6.7b", "gpt-13b", "gpt-175b"]
+    assert list(least) == list(TABLE_I)
     assert least["gpt-175b"] == 48  # 2.8 TB in two of 96 layers per 80 GB
+    known = {name: (MODELS.resolve(name).facts["parameters"] / 1e6,
+                    MODELS.resolve(name).facts["batch"]) for name in MODELS}
+    assert known == TABLE_I
 
 
 def test_numbers_that_are_not_whole_are_refused_whatever_was_asked_before():
@@ -71,16 +80,16 @@ def test_models_for_any_number_of_gpus(gpus):
 
 
 def test_what_is_derived_follows_its_formulas():
-    """GPT 6.7B on 4 GPUs: 2 stages of 16 of 32 layers, 2 replicas each, 4 samples in all.
+    """GPT 6.7B on 4 A100: 2 stages of 16 of 32 layers, 2 replicas each, 64 samples in all.
 
-    A replica has 2 samples of 2048 tokens: p^f = 2 * 3.35e9 * 2 * 2048 / 125e12 s. It sends
-    2 * 2048 * 4096 numbers of 2 bytes.
+    A replica has 32 samples of 512 tokens: p^f = 2 * 3.35e9 * 32 * 512 / (0.4 * 312e12) s. It
+    sends 32 * 512 * 4096 numbers of 2 bytes.
     """
     one, other = netsim.make_model("gpt-6.7b", 4).stages
     assert (one.replicas, other.replicas) == (2, 2)
-    assert one.forward_s == pytest.approx(2 * 3.35e9 * 2 * 2048 / 125e12)
+    assert one.forward_s == pytest.approx(2 * 3.35e9 * 32 * 512 / (0.4 * 312e12))
     assert one.backward_s == 2 * one.forward_s
-    assert one.out_bytes == other.in_bytes == 2 * 2 * 2048 * 4096
+    assert one.out_bytes == other.in_bytes == 2 * 32 * 512 * 4096
     assert one.in_bytes == other.out_bytes == 0
     assert one.param_bytes == 6.7e9
 

@@ -178,3 +178,15 @@ def gpus_of(shares: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.
 def share_of(count: int, share: float) -> int:
     """Compute a share of a count, rounded down but for rounding errors; 0.29 of 100 is 29."""
     return math.floor(share * count + 1e-9)
+
+
+def draw_single(sizes: NDArray[np.int64], share: float, rng: np.random.Generator
+                ) -> NDArray[np.bool_]:
+    """Draw the groups whose jobs have one GPU: in random order, as long as `share` allows."""
+    single = np.zeros(len(sizes), dtype=bool)
+    left = round(share * int(sizes.sum()))
+    for group in rng.permutation(len(sizes)).tolist():
+        if sizes[group] <= left:
+            single[group] = True
+            left -= int(sizes[group])
+    return single

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.streams import stream
-from netsim.traces.cluster.columns import ClusterJobs
+from netsim.traces.cluster.columns import ClusterJobs, draw_single
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.problems import POSITIVE, Rule, whole_option
 from netsim.units import Quantity, parse_seconds
@@ -184,12 +184,7 @@ def _gpus(sizes: NDArray[np.int64], seed: int, share: float) -> NDArray[np.int64
     """Draw the number of GPUs of each group's jobs."""
     rng = stream(seed, "recurrent-gpus")
     gpus = rng.choice(_GPUS, size=len(sizes), p=_GPU_SHARES)
-    left = round(share * int(sizes.sum()))
-    for group in rng.permutation(len(sizes)).tolist():
-        if sizes[group] <= left:
-            gpus[group] = 1
-            left -= int(sizes[group])
-    return gpus
+    return np.where(draw_single(sizes, share, rng), 1, gpus)
 
 
 def _owners(groups: int, seed: int, users: int | None, jobs: int) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ import pytest
 from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.models.catalogue import MODELS, models_for
 from netsim.models.mapping import Mapper
+from netsim.models.planner import plan_model
 from netsim.models.servers import ServerKind
 from netsim.traces import check_trace, format_of, read_workload
 from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload, recurrent_jobs
@@ -79,6 +80,99 @@ def test_models_may_be_chosen() -> None:
     assert {job.model.name for job in few} <= {"gpt-6.7b", "vgg19"}
     with pytest.raises(InputError, match=r"none of gpt-6\.7b can be trained on 1 GPU, the number"):
         ClusterConstruction(train=0, models=["gpt-6.7b"]).workload(jobs, "w")
+
+
+def test_planned_configurations_are_drawn_by_group() -> None:
+    """Each from those that the planner finds for the construction's GPU and servers."""
+    jobs = jobs_of([8] * 400, [k % 100 for k in range(400)])
+    build = ClusterConstruction(train=0, configurations="planned", gpu="v100", base_nic="25Gbps")
+    workload = build.workload(jobs, "w", seed=3)
+    models = {job.group: job.model for job in workload}
+    assert all(job.model is models[job.group] for job in workload)
+    kind = ServerKind(8, "25Gbps", "300GB/s")
+    plans = {name: [plan.model for plan in plan_model(name, 8, gpu="v100", server=kind)]
+             for name in MODELS}
+    assert all(model in plans[model.name] for model in models.values())
+    assert {model.name for model in models.values()} == {name for name in MODELS if plans[name]}
+    several = [name for name in MODELS
+               if len({model for model in models.values() if model.name == name}) > 1]
+    assert len(several) >= 5
+    same = ClusterConstruction(train=0).workload(jobs, "w", seed=3)
+    assert [job.group for job in same] == [job.group for job in workload]
+
+
+def test_the_best_configuration_is_the_fastest_plan() -> None:
+    jobs = jobs_of([16] * 40, list(range(40)))
+    workload = ClusterConstruction(train=0, configurations="best", models=["vgg19"]).workload(
+        jobs, "w")
+    plans = plan_model("vgg19", 16)
+    assert {job.model for job in workload} == {
+        min(plans, key=lambda plan: plan.iteration_s).model}
+
+
+def test_no_plan_for_so_many_gpus() -> None:
+    with pytest.raises(InputError, match=r"none of bert-large can be trained on 200 GPUs"):
+        ClusterConstruction(train=0, configurations="planned", models=["bert-large"]).workload(
+            jobs_of([200], [0]), "w")
+
+
+def test_iterations_may_be_scaled() -> None:
+    """Of 3600 s a tenth remains, and of arrivals; the history counts iterations likewise."""
+    jobs = jobs_of([1, 2, 8, 16] * 5, list(range(20)))
+    plain, scaled = (ClusterConstruction(train=0.5, **options).workload(jobs, "w") for options in (
+        {}, {"iteration_scale": 0.1, "arrival_scale": 0.1}))
+    for one, other in zip(plain, scaled, strict=True):
+        assert (one.model, one.id) == (other.model, other.id)
+        assert other.iterations == pytest.approx(one.iterations / 10, abs=0.6)
+        assert other.arrival_s == pytest.approx(one.arrival_s / 10)
+    assert scaled.history.iterations == pytest.approx(plain.history.iterations / 10, abs=0.6)
+    least = ClusterConstruction(train=0, iteration_scale=1e-9).workload(jobs, "w")
+    assert {job.iterations for job in least} == {1}
+
+
+def test_a_sample_is_of_consecutive_jobs_after_the_history() -> None:
+    jobs = jobs_of([1] * 100, [k % 7 for k in range(100)])
+    every = ClusterConstruction(train=0.5).workload(jobs, "w", seed=1)
+    starts = set()
+    for seed in range(5):
+        some = ClusterConstruction(train=0.5, sample=20).workload(jobs, "w", seed=seed)
+        ids = [job.id for job in some]
+        assert ids == list(range(ids[0], ids[0] + 20))
+        assert 50 <= ids[0] <= 80
+        assert [job.arrival_s for job in some] == [10.0 * k for k in ids]
+        assert some.dropped["outside of the sample"] == 30
+        assert len(some.history) == 50
+        starts.add(ids[0])
+    assert len(starts) > 2
+    whole = ClusterConstruction(train=0.5, sample=50).workload(jobs, "w", seed=1)
+    assert [(job.id, job.iterations, job.model) for job in whole] == [
+        (job.id, job.iterations, job.model) for job in every]
+    with pytest.raises(InputError, match="sample = 51 jobs are more than the 50 that are not"):
+        ClusterConstruction(train=0.5, sample=51).workload(jobs, "w")
+
+
+@pytest.mark.parametrize("share", [0, 0.25, 0.8, 1])
+def test_the_share_of_jobs_on_one_gpu_may_be_set(share: float) -> None:
+    """The others keep their numbers, or get those of jobs of the trace that have several."""
+    sizes = [1, 1, 1, 4, 16] * 80
+    jobs = jobs_of(sizes, [k % 200 for k in range(400)])
+    workload = ClusterConstruction(train=0, single_gpu_share=share).workload(jobs, "w", seed=2)
+    gpus = [job.ranks for job in workload]
+    assert gpus.count(1) == 400 * share
+    assert set(gpus) <= {1, 4, 16}
+    groups: dict[int, set[int]] = {}
+    for job, own in zip(workload, sizes, strict=True):
+        groups.setdefault(job.group, set()).add(job.ranks)
+        assert own == 1 or job.ranks in (1, own)
+    assert all(len(numbers) == 1 for numbers in groups.values())
+    assert [job.arrival_s for job in workload] == jobs.submit_s.tolist()
+
+
+def test_no_number_of_gpus_to_draw_from() -> None:
+    jobs = jobs_of([1, 1, 1, 1], [0, 1, 2, 3])
+    with pytest.raises(InputError, match=r"single_gpu_share = 0\.5: no job of the trace has"):
+        ClusterConstruction(train=0, single_gpu_share=0.5).workload(jobs, "w")
+    assert len(ClusterConstruction(train=0, single_gpu_share=1).workload(jobs, "w")) == 4
 
 
 def test_a_faster_network_makes_more_iterations_of_the_same_time() -> None:
@@ -151,6 +245,12 @@ def test_a_file_whose_jobs_do_not_suit_the_options_is_named(trace) -> None:
     ({"models": ["vgg-19"]}, "unknown model 'vgg-19'"),
     ({"train": "most"}, "train must be .* not 'most'"),
     ({"arrival_scale": float("nan")}, "arrival_scale must be .* not nan"),
+    ({"iteration_scale": 0}, "iteration_scale must be .* not 0"),
+    ({"sample": 0}, "sample must be a whole number from 1"),
+    ({"single_gpu_share": 2}, "single_gpu_share must be a number from 0 to 1, not 2"),
+    ({"configurations": "plan"}, "unknown configurations 'plan' .did you mean 'planned'"),
+    ({"gpu": "p100"}, "unknown GPU 'p100'"),
+    ({"gpu": {"flops": 1e12}}, "gpu needs: memory"),
     ({"base_nic": 0}, "base_nic must be greater than 0"),
     ({"intra": "1 apple"}, "intra '1 apple'"),
     ({"seed": -1}, "seed must be a whole number"),
@@ -166,8 +266,9 @@ def test_options_go_by_format(trace) -> None:
         read_workload(trace("helios"), format="helios", instances=True)
     for name in ("pai", "pai-100k", "philly", "helios", "gpu-v2023", "tiresias-cluster",
                  "recurrent"):
-        assert {"limit", "train", "max_gpus", "arrival_scale", "base_nic", "intra",
-                "gpus_per_server"} <= set(format_of(name).options)
+        assert {"limit", "train", "max_gpus", "arrival_scale", "base_nic", "intra", "sample",
+                "gpus_per_server", "gpu", "configurations", "iteration_scale",
+                "single_gpu_share"} <= set(format_of(name).options)
         assert "length" not in format_of(name).options
 
 

@@ -1,0 +1,91 @@
+"""Compiled loops over the servers that a job takes GPUs from.
+
+`tests/cluster/test_placement_kernels.py` has readable versions.
+"""
+
+from __future__ import annotations
+
+from netsim.compiling import in_place
+
+__all__ = ["INDEX", "LEAST", "MOST", "place_ranks", "take_servers"]
+
+#: Orders of servers: by number; those with most free GPUs first; those with fewest first.
+INDEX, MOST, LEAST = 0, 1, 2
+
+
+@in_place
+def take_servers(free_on, need, rule, servers, counts):
+    """Take GPUs from servers in the order of a rule until there are enough.
+
+    Parameters
+    ----------
+    free_on : ndarray of int, shape (servers,)
+        Number of free GPUs of each server.
+    need : int
+        Number of GPUs to take.
+    rule : int
+        `INDEX`, `MOST` or `LEAST`; ties go to the lower number.
+    servers, counts : ndarray of int, shape (servers,)
+        Output: the servers, and how many GPUs to take from each.
+
+    Returns
+    -------
+    int
+        The number of these servers; 0 if too few GPUs are free.
+    """
+    taken = 0
+    level = 0  # of free GPUs: that of the servers in turn, or 0 before the first
+    while True:
+        following = 0
+        for server in range(len(free_on)):
+            free = free_on[server]
+            if free == 0:
+                continue
+            if rule == INDEX or free == level:
+                servers[taken] = server
+                counts[taken] = min(free, need)
+                need -= counts[taken]
+                taken += 1
+                if need == 0:
+                    return taken
+            elif rule == MOST:
+                if (level == 0 or free < level) and free > following:
+                    following = free
+            elif free > level and (following == 0 or free < following):
+                following = free
+        if following == 0:
+            return 0
+        level = following
+
+
+@in_place
+def place_ranks(free, first, servers, placement, gpus, following):
+    """Choose the GPU of each rank: the first free ones of each server, for its stages in order.
+
+    Parameters
+    ----------
+    free : ndarray of bool, shape (GPUs,)
+    first : ndarray of int, shape (all servers + 1,)
+        First GPU of each server.
+    servers : ndarray of int, shape (servers,)
+    placement : ndarray of int, shape (servers, stages)
+        How many GPUs of each of these servers work on each stage.
+    gpus : ndarray of int, shape (ranks,)
+        Output, stage by stage, and server by server within a stage.
+    following : ndarray of int, shape (stages,)
+        Work array: the next rank of each stage.
+    """
+    rank = 0
+    for stage in range(placement.shape[1]):
+        following[stage] = rank
+        for place in range(placement.shape[0]):
+            rank += placement[place, stage]
+    for place in range(placement.shape[0]):
+        gpu = first[servers[place]]
+        for stage in range(placement.shape[1]):
+            for _ in range(placement[place, stage]):
+                while not free[gpu]:
+                    gpu += 1
+                gpus[following[stage]] = gpu
+                following[stage] += 1
+                gpu += 1
