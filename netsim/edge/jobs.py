@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from netsim.brief import brief
 from netsim.checks import MOST_ID, check_name, check_sequence, check_whole, is_whole, refuse_twice
 from netsim.edge.system import MOST, EdgeCloud, Kind
-from netsim.errors import InputError
+from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, format_count, parse_bytes, parse_rate, parse_seconds
 
-__all__ = ["EdgeJob", "EdgeWorkload"]
+__all__ = ["EXCHANGES", "EdgeJob", "EdgeWorkload"]
+
+#: How the workers of a job exchange gradients.
+EXCHANGES = ("ps", "ring")
 
 
 @plain_numbers
@@ -42,9 +45,13 @@ class EdgeJob:
         m and G: seconds in which a worker computes a mini-batch, and in which the parameter server
         (PS) then updates the parameters. They must not both be 0.
     gradient_bytes : float
-        q: bytes that a worker sends to the PS for each mini-batch, and receives from it.
+        q: bytes of the gradients of a mini-batch, and of the parameters that they update.
     bandwidth : float
-        b, the bandwidth reserved between a worker and the PS, in bytes per second; greater than 0.
+        b, the bandwidth reserved between a worker and the PS, or between a worker and the next one
+        in the ring, in each direction; in bytes per second, greater than 0.
+    exchange : {"ps", "ring"}
+        Whether the workers exchange gradients through a PS, or by a ring all-reduce among
+        themselves, after which each makes the update on its own; see `exchange_bytes`.
     upload_s : float or tuple of float
         Delta, the seconds until a chunk is at an edge server: one value, or one per server.
     cloud_upload_s : float
@@ -86,6 +93,7 @@ class EdgeJob:
     update_s: float = 0.0
     gradient_bytes: float = 0.0
     bandwidth: float = 1.25e8
+    exchange: str = "ps"
     upload_s: float | Sequence[Quantity] = 0.0
     cloud_upload_s: float = 0.0
     chunk_bytes: float = 0.0
@@ -114,6 +122,8 @@ class EdgeJob:
         if not self.compute_s + self.update_s > 0:
             raise InputError(f"{owner}: a mini-batch must take some time: compute_s and update_s "
                              "must not both be 0")
+        if self.exchange not in EXCHANGES:
+            raise UnknownNameError(f"exchange of job {self.id}", self.exchange, EXCHANGES)
         self._check_types(owner)
 
     def _put(self, name: str, value: object) -> None:
@@ -136,20 +146,46 @@ class EdgeJob:
             if not (isinstance(kind, str) or is_whole(kind) or (kind is None and name[0] == "p")):
                 raise InputError(f"{owner}: {name} must be a name or a number, not {kind!r}")
 
+    def exchange_bytes(self, workers: int) -> float:
+        """Return the bytes that a worker exchanges per mini-batch while `workers` workers train.
+
+        With a PS, a worker sends q and then receives q: 2 q for any number of workers.
+
+        A ring all-reduce among n workers cuts the gradients into n parts of q / n. In n - 1 steps,
+        each worker sends one part to the next worker, which adds its own; in n - 1 further steps,
+        the sums go round. A worker sends 2 (n - 1) / n q in all, and receives as much at the same
+        time. A worker that trains alone exchanges nothing.
+
+        At the bandwidth b, both take these bytes / b. So a ring takes (n - 1) / n of the time of
+        a PS, and sends (n - 1) / n of its bytes.
+        """
+        if self.exchange == "ps":
+            return 2 * self.gradient_bytes
+        return 2 * (workers - 1) / workers * self.gradient_bytes
+
     @property
     def exchange_s(self) -> float:
-        """Time to exchange the gradients of a mini-batch with the PS, x = 2 q / b; seconds."""
-        return 2 * self.gradient_bytes / self.bandwidth
+        """Time to exchange the gradients of a mini-batch, x; in seconds.
+
+        With a PS, x = 2 q / b. In a ring, x = 2 (D - 1) / D q / b, as if all chunks trained at
+        once: as a worker trains one chunk at a time, more workers than this are never in the ring.
+        """
+        return self.exchange_bytes(self.chunks) / self.bandwidth
 
     @property
     def batches(self) -> int:
         """Number of mini-batches trained per chunk over all epochs, E B."""
         return self.epochs * self.minibatches
 
+    def chunk_s(self, workers: int) -> float:
+        """Return the training time of a chunk while `workers` workers exchange; in seconds."""
+        return self.batches * (self.compute_s + self.update_s
+                               + self.exchange_bytes(workers) / self.bandwidth)
+
     @property
     def p0_s(self) -> float:
         """Training time of a chunk if not all chunks are in the cloud, E B (m + G + x); seconds."""
-        return self.batches * (self.compute_s + self.update_s + self.exchange_s)
+        return self.chunk_s(self.chunks)
 
     @property
     def p1_s(self) -> float:

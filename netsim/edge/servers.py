@@ -1,4 +1,4 @@
-"""A_ps, which assigns a parameter server to each job while it trains."""
+"""A_ps, which assigns a parameter server to each job while it trains, unless it uses a ring."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class HeldServers:
     """
 
     def __init__(self, setting: EdgeSetting) -> None:
-        self._servers = ParameterServers(setting)
+        self._setting, self._servers = setting, ParameterServers(setting)
         self._of: dict[int, tuple[float, int]] = {}  # since when each job holds which
         self._rows: list[tuple[int, float, float, int]] = Rows()
 
@@ -128,7 +128,8 @@ class HeldServers:
         stopped : mapping of int to float
             When jobs stopped training. A job that starts again at once keeps its PS.
         starting : mapping of int to bool
-            Whether each job that starts is entirely in the cloud; its PS is then there, too.
+            Whether each job that starts is entirely in the cloud; its PS is then there, too. Those
+            that exchange in rings get none.
         """
         for job in self.jobs:
             if job in stopped and job not in starting:
@@ -136,12 +137,12 @@ class HeldServers:
                 self._servers.give_back(held)
                 self._rows.append((job, since, stopped[job], held))
         for job in sorted(starting):
-            if job not in self._of:
+            if job not in self._of and not self._setting.ring[job]:
                 self._of[job] = now, CLOUD if starting[job] else self._servers.take(job)
 
     def server(self, job: int) -> int:
-        """Return the server of the PS that a job holds, or `CLOUD`."""
-        held = self._of[job][1]
+        """Return the server of the PS that a job holds; `CLOUD` also if it uses a ring."""
+        held = CLOUD if self._setting.ring[job] else self._of[job][1]
         return CLOUD if held == CLOUD else int(self._servers.server[held])
 
     def assigned(self, stopped: Mapping[int, float]) -> PSAssignments:
@@ -159,10 +160,13 @@ def hold_servers(setting: EdgeSetting, schedule: Schedule) -> PSAssignments:
 
     A job whose chunks are all in the cloud uses a PS there. Other jobs get a PS at the edge that is
     free and that they can use, drawn uniformly, or a PS in the cloud if there is no such PS. They
-    keep it until the interval ends. Training times do not depend on the choice.
+    keep it until the interval ends. Training times do not depend on the choice. Jobs that exchange
+    in rings use no PS.
     """
     servers, busy = ParameterServers(setting), list[tuple[float, int]]()
     job, start, end = spans(schedule.training)
+    with_ps = ~setting.ring[job]
+    job, start, end = job[with_ps], start[with_ps], end[with_ps]
     held = np.full(len(job), CLOUD)
     in_cloud = schedule.cloud_chunks == setting.chunks
     for k in np.flatnonzero(~in_cloud[job]).tolist():

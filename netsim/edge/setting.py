@@ -55,6 +55,8 @@ class EdgeSetting:
         Training time of a chunk with zeta = 0 and with zeta = 1, at the augmented speed; seconds.
     exchange : ndarray of float, shape (jobs,)
         E B x, the part of p0 in which the chunk exchanges gradients.
+    ring : ndarray of bool, shape (jobs,)
+        Whether the job exchanges by a ring all-reduce, and so uses no PS.
     weight : ndarray of float, shape (jobs,)
         D p0 without speed augmentation, by which HAPRF orders jobs. Weights of jobs of one type
         that differ by rounding only are made equal; see `netsim.ties.merge_equal`.
@@ -81,6 +83,7 @@ class EdgeSetting:
     p0: Floats = field(init=False)
     p1: Floats = field(init=False)
     exchange: Floats = field(init=False)
+    ring: NDArray[np.bool_] = field(init=False)
     weight: Floats = field(init=False)
     delays: Floats = field(init=False)
     cloud_delay: Floats = field(init=False)
@@ -104,6 +107,7 @@ class EdgeSetting:
         self.p0 = np.array([job.p0_s for job in jobs]) / speed
         self.p1 = np.array([job.p1_s for job in jobs]) / speed
         self.exchange = np.array([job.batches * job.exchange_s for job in jobs]) / speed
+        self.ring = np.array([job.exchange == "ring" for job in jobs], np.bool_)
         self.weight = _weights(jobs)
         self.delays = np.array([job.delays(system.servers) for job in jobs]
                                ).reshape(len(jobs), system.servers)

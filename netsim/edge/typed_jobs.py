@@ -58,8 +58,21 @@ class TypedJobs:
                        estimate_s=self._seconds(number, size))
 
     def _seconds(self, number: int, workers: int) -> float:
-        chunks = int(self.setting.chunks[number])
-        return -(-chunks // workers) * float(self.setting.p0[number])
+        if not self.setting.ring[number]:
+            return -(-int(self.setting.chunks[number]) // workers) * float(self.setting.p0[number])
+        job = self.setting.jobs[number]
+        return sum(count * job.chunk_s(members) for count, members in self._rings(number, workers)
+                   ) / (1 + self.setting.epsilon)
+
+    def _rings(self, number: int, workers: int) -> list[tuple[int, int]]:
+        """Return how many chunks each worker of a ring trains, and how many workers it has then.
+
+        Each of k workers trains floor(D / k) chunks, one after the other. Then the ring has as many
+        workers as there are chunks left, and the others wait.
+        """
+        each, rest = divmod(int(self.setting.chunks[number]), workers)
+        return [(count, members) for count, members in ((each, workers), (1, rest))
+                if count and members]
 
     def seconds(self, job: int, workers: int) -> float:
         """Return how many seconds a job trains on `workers` workers, or in the cloud if 0."""
@@ -74,6 +87,13 @@ class TypedJobs:
         number = self.numbers[job]
         chunks = int(self.setting.chunks[number])
         return (-(-chunks // int(workers)) if workers else 1) * self.setting.jobs[number].batches
+
+    def ring_bytes(self, job: int, workers: int) -> float:
+        """Return the bytes that all workers of a ring send while the job trains; 0 in the cloud."""
+        number = self.numbers[job]
+        spec = self.setting.jobs[number]
+        return sum(count * spec.batches * members * spec.exchange_bytes(members)
+                   for count, members in (self._rings(number, workers) if workers else ()))
 
     def sizes(self, job: int) -> range:
         """Return the numbers of workers with which a job can train; 0 stands for the cloud."""
