@@ -18,7 +18,7 @@ from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.units import Quantity, is_digits, parse_bytes, parse_rate, parse_seconds
 
-__all__ = ["CHUNKS", "SIZES", "JobRanges", "draw_edge_cloud", "draw_edge_jobs"]
+__all__ = ["CHUNKS", "SIZES", "JobRanges", "check_counts", "draw_edge_cloud", "draw_edge_jobs"]
 
 #: Relative frequencies of servers by their number of workers.
 SIZES: Mapping[str, float] = {"2": 321, "8": 231}
@@ -126,7 +126,7 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
                    compute: Sequence[Quantity] = ("0.001h", "0.05h"),
                    update: Sequence[Quantity] = ("10ms", "100ms"),
                    gradients: Sequence[Quantity] = ("30MB", "575MB"),
-                   bandwidth: Sequence[Quantity] = ("100Mbps", "5120Mbps"),
+                   bandwidth: Sequence[Quantity] = ("100Mbps", "5120Mbps"), exchange: str = "ps",
                    upload: Sequence[Quantity] = ("1h", "4h"),
                    cloud_upload: Sequence[Quantity] = ("10h", "15h"), slot: Quantity = "1h",
                    chunk: Quantity = "1GB", gang: int | None = None, name: str = "edge-jobs",
@@ -165,7 +165,10 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
     compute, update : (quantity, quantity)
         Ranges of m, the time to compute a mini-batch, and of G, the time of the PS's update.
     gradients, bandwidth : (quantity, quantity)
-        Ranges of q, the size of the gradients, and of b, the bandwidth to the PS.
+        Ranges of q, the size of the gradients, and of b, the bandwidth to the PS, or to the next
+        worker in the ring.
+    exchange : {"ps", "ring"}
+        How the workers of all jobs exchange gradients; see `EdgeJob`.
     upload, cloud_upload : (quantity, quantity)
         Ranges of the upload delays to each edge server and to the cloud; whole slots.
     slot : quantity
@@ -194,7 +197,7 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
     check_whole(seed, "seed")
     slot_s = parse_seconds(slot, "slot", strict=True)
     arrival = _Arrivals(_slots(span, "span", slot_s), peaks, peak_width, in_peaks)
-    listed = _counts(chunks, "chunks")
+    listed = check_counts(chunks, "chunks")
     ranges = JobRanges(servers=servers, types=types, epochs=epochs, compute=compute, update=update,
                        gradients=gradients, bandwidth=bandwidth, upload=upload,
                        cloud_upload=cloud_upload, slot=slot, chunk=chunk, seed=seed)
@@ -203,7 +206,7 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
         size, fields = ranges.draw(k)
         drawn.append(EdgeJob(id=k, arrival_s=arrival.of(seed, k) * slot_s,
                              chunks=listed[int(size * len(listed))], minibatches=minibatches,
-                             gang=gang, **fields))
+                             exchange=exchange, gang=gang, **fields))
     return EdgeWorkload(drawn, name, seed=seed)
 
 
@@ -292,7 +295,8 @@ def _kinds(types: object) -> Sequence[Kind]:
     return kinds
 
 
-def _counts(values: object, what: str) -> tuple[int, ...]:
+def check_counts(values: object, what: str) -> tuple[int, ...]:
+    """Check that values are a list of whole numbers of at least 1, and return them."""
     counts: tuple[int, ...] = check_sequence(values, int | np.integer, what, "whole numbers")
     if not counts:
         raise InputError(f"{what} must not be empty")

@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.checks import check_path, check_whole, is_number
-from netsim.edge.drawn import JobRanges
+from netsim.edge.drawn import JobRanges, check_counts
 from netsim.edge.jobs import EdgeJob, EdgeWorkload
 from netsim.edge.system import Kind
 from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.plugins import parse_policy
+from netsim.streams import stream
+from netsim.traces.cluster.columns import ClusterJobs
 from netsim.traces.cluster.readers import CLUSTER_TRACES
-from netsim.units import Quantity
+from netsim.units import Quantity, parse_seconds
 
 __all__ = ["trace_edge_jobs"]
 
@@ -24,13 +27,16 @@ __all__ = ["trace_edge_jobs"]
 @plain_numbers
 def trace_edge_jobs(file: str | os.PathLike[str],
                     trace: str | Mapping[str, Any] = "tiresias-cluster", *,
-                    limit: int | None = None, max_gpus: int | None = None,
-                    arrival_scale: float = 1.0, duration_scale: float = 1.0,
-                    chunks_per_gpu: int = 1, servers: int = 100, types: int | Sequence[Kind] = 10,
+                    limit: int | None = None, sample: int | None = None,
+                    max_gpus: int | None = None, arrival_scale: float = 1.0,
+                    span: Quantity | None = None, duration_scale: float = 1.0,
+                    chunks_per_gpu: int = 1, chunks: Sequence[int] | None = None,
+                    minibatches: int = 58, epochs: Sequence[int] = (20, 60), servers: int = 100,
+                    types: int | Sequence[Kind] = 10,
                     compute: Sequence[Quantity] = ("0.001h", "0.05h"),
                     update: Sequence[Quantity] = ("10ms", "100ms"),
                     gradients: Sequence[Quantity] = ("30MB", "575MB"),
-                    bandwidth: Sequence[Quantity] = ("100Mbps", "5120Mbps"),
+                    bandwidth: Sequence[Quantity] = ("100Mbps", "5120Mbps"), exchange: str = "ps",
                     upload: Sequence[Quantity] = ("1h", "4h"),
                     cloud_upload: Sequence[Quantity] = ("10h", "15h"), slot: Quantity = "1h",
                     chunk: Quantity = "1GB", name: str = "edge-jobs", seed: int = 0
@@ -46,6 +52,9 @@ def trace_edge_jobs(file: str | os.PathLike[str],
     drawn as by `draw_edge_jobs`: with the same seed and ranges, job k has the same worker type,
     gradients, bandwidth and upload delays.
 
+    With `chunks`, only arrivals and numbers of GPUs are those of the trace, as in the evaluation of
+    A_online. Chunks, mini-batches, epochs and times are drawn as by `draw_edge_jobs`.
+
     Parameters
     ----------
     file : path-like
@@ -57,13 +66,22 @@ def trace_edge_jobs(file: str | os.PathLike[str],
         those without GPUs, are not jobs of the workload.
     limit : int, optional
         Number of jobs to keep, the first ones of the trace.
+    sample : int, optional
+        Number of jobs to keep, drawn uniformly from all of the trace; all if it has fewer. For
+        `limit` or `sample`, only jobs that `max_gpus` leaves count.
     max_gpus : int, optional
         Drop jobs that ran on more GPUs than this.
     arrival_scale, duration_scale : float
         Factors by which arrival times and durations are multiplied. `duration_scale` is above 0.
+    span : quantity, optional
+        When the last job arrives: instead of by `arrival_scale`, arrivals are scaled to this.
     chunks_per_gpu : int
         c, the number of chunks per GPU.
-    servers, types, compute, update, gradients, bandwidth, upload, cloud_upload, chunk
+    chunks : sequence of int, optional
+        Values from which D is drawn, so that `duration_scale` and `chunks_per_gpu` have no use.
+    minibatches, epochs
+        B, and the range of E, as for `netsim.edge.drawn.draw_edge_jobs`; used only with `chunks`.
+    servers, types, compute, update, gradients, bandwidth, exchange, upload, cloud_upload, chunk
         As for `netsim.edge.drawn.draw_edge_jobs`.
     slot : quantity
         Unit of time: upload delays are multiples of it; arrivals are not.
@@ -79,35 +97,81 @@ def trace_edge_jobs(file: str | os.PathLike[str],
     InputError
         If a value is not allowed, or no job is left.
     """
-    check_path(file, "file")
-    for what, count in (("limit", limit), ("max_gpus", max_gpus)):
-        if count is not None:
-            check_whole(count, what, 1)
+    listed = _sizes(chunks, chunks_per_gpu, duration_scale)
+    ranges = JobRanges(servers=servers, types=types, epochs=epochs if listed else (1, 1),
+                       compute=compute, update=update, gradients=gradients, bandwidth=bandwidth,
+                       upload=upload, cloud_upload=cloud_upload, slot=slot, chunk=chunk, seed=seed)
+    read = _read(file, trace)
+    kept = _kept(read, limit, sample, max_gpus, seed)
+    arrival = _arrivals(read.submit_s[kept], arrival_scale, span)
+    trained = read.duration_s[kept] * (duration_scale / chunks_per_gpu)
+    jobs = []
+    for k, (arrival_s, gpus, trained_s) in enumerate(zip(
+            *(column.tolist() for column in (arrival, read.gpus[kept], trained)), strict=True)):
+        size, fields = ranges.draw(k)
+        own = ({"chunks": listed[int(size * len(listed))], "minibatches": minibatches} if listed
+               else {"chunks": gpus * chunks_per_gpu, **_mini_batches(trained_s, **fields)})
+        jobs.append(EdgeJob(id=k, arrival_s=arrival_s, gang=gpus, exchange=exchange,
+                            **fields | own))
+    return EdgeWorkload(jobs, name, seed=seed)
+
+
+def _sizes(chunks: Sequence[int] | None, chunks_per_gpu: int, duration_scale: float
+           ) -> tuple[int, ...]:
+    """Return the values from which D is drawn; none if the trace determines it."""
     check_whole(chunks_per_gpu, "chunks_per_gpu", 1)
-    for what, factor, least in (("arrival_scale", arrival_scale, 0.0),
-                                ("duration_scale", duration_scale, 1e-15)):
-        if not (is_number(factor) and least <= factor <= 1e15):
-            raise InputError(f"{what} must be a number from {least:g} to 1e15, not {factor!r}")
-    ranges = JobRanges(servers=servers, types=types, epochs=(1, 1), compute=compute, update=update,
-                       gradients=gradients, bandwidth=bandwidth, upload=upload,
-                       cloud_upload=cloud_upload, slot=slot, chunk=chunk, seed=seed)
+    _check_factor(duration_scale, "duration_scale", 1e-15)
+    if chunks is None:
+        return ()
+    if chunks_per_gpu != 1 or duration_scale != 1:
+        raise InputError("chunks: with these, chunks_per_gpu and duration_scale have no use, as "
+                         "numbers of chunks and times are drawn")
+    return check_counts(chunks, "chunks")
+
+
+def _check_factor(factor: object, what: str, least: float) -> None:
+    if not (is_number(factor) and least <= factor <= 1e15):
+        raise InputError(f"{what} must be a number from {least:g} to 1e15, not {factor!r}")
+
+
+def _read(file: str | os.PathLike[str], trace: str | Mapping[str, Any]) -> ClusterJobs:
+    check_path(file, "file")
     reader, options = parse_policy(trace, "trace")
     if "path" in options:
         raise InputError(f"trace: the path is that of file, not an option of {reader!r}")
-    read = CLUSTER_TRACES.make(reader, options | {"path": os.fspath(file)})
+    read: ClusterJobs = CLUSTER_TRACES.make(reader, options | {"path": os.fspath(file)})
+    return read
+
+
+def _kept(read: ClusterJobs, limit: int | None, sample: int | None, max_gpus: int | None,
+          seed: int) -> NDArray[np.int64]:
+    """Return the places of the jobs to keep, in order of arrival."""
+    for what, count in (("limit", limit), ("sample", sample), ("max_gpus", max_gpus)):
+        if count is not None:
+            check_whole(count, what, 1)
+    if limit is not None and sample is not None:
+        raise InputError("give either limit, for the first jobs of the trace, or sample, for some "
+                         "of all, not both")
     kept = np.flatnonzero(read.gpus <= (np.inf if max_gpus is None else max_gpus))[:limit]
     if not len(kept):
         raise InputError(f"max_gpus = {max_gpus} leaves none of {len(read):,} jobs: all have more "
                          f"GPUs, at least {read.gpus.min()}")
-    columns = (read.submit_s[kept] * arrival_scale, read.gpus[kept],
-               read.duration_s[kept] * (duration_scale / chunks_per_gpu))
-    jobs = []
-    for k, (arrival_s, gpus, trained_s) in enumerate(zip(
-            *(column.tolist() for column in columns), strict=True)):
-        fields = ranges.draw(k)[1]
-        jobs.append(EdgeJob(id=k, arrival_s=arrival_s, chunks=gpus * chunks_per_gpu, gang=gpus,
-                            **fields | _mini_batches(trained_s, **fields)))
-    return EdgeWorkload(jobs, name, seed=seed)
+    if sample is None:
+        return kept
+    return kept[np.sort(stream(seed, "jobs of a trace").permutation(len(kept))[:sample])]
+
+
+def _arrivals(submit_s: NDArray[np.float64], scale: float, span: Quantity | None
+              ) -> NDArray[np.float64]:
+    """Return the arrivals of jobs that were submitted at some times, in seconds."""
+    _check_factor(scale, "arrival_scale", 0.0)
+    if span is None:
+        return submit_s * scale
+    if scale != 1:
+        raise InputError("give either arrival_scale or span, not both")
+    span_s = parse_seconds(span, "span")
+    last = float(submit_s.max())
+    return submit_s * (span_s / last if last > 0 else 1.0)
 
 
 def _mini_batches(trained_s: float, compute_s: float, update_s: float, **others: Any

@@ -85,6 +85,13 @@ class EdgeExecution(TimedExecution):
         batches = self._typed.batches(job, self._workers[job])
         return whole(float(self.progress(job)) * batches) / batches
 
+    def add_ring_bytes(self, found: Floats) -> None:
+        """Put what jobs with rings send in exchanges, in bytes, at their places in the setting."""
+        typed = self._typed
+        for job, number in enumerate(typed.numbers):
+            if typed.setting.ring[number]:
+                found[number] = typed.ring_bytes(job, int(self._workers[job]))
+
     def _train(self, job: int, gpus: Ints, kept: float) -> None:
         """Train a job from now on, until it is stopped or `_over`."""
         super().start(job, gpus, kept, self._over)
@@ -120,6 +127,9 @@ class Ground(Protocol):
     def exchange(self) -> Floats:
         """Return the seconds in which the chunks of each job exchange gradients, once it ends."""
 
+    def ring_bytes(self) -> Floats:
+        """Return the bytes that each job with a ring has sent in exchanges, once it ends."""
+
     def held(self) -> PSAssignments | None:
         """Return the PSs that jobs have used so far; None if training does not depend on PSs."""
 
@@ -142,14 +152,26 @@ class ConstantGround:
         self._setting = setting
         self.env, self.steps = Clock(0.0), 0
         self.data = JobData(self.env, setting)
+        self._executions: list[EdgeExecution] = []
 
     def execution(self, typed: TypedJobs) -> EdgeExecution:
         """See `Ground.execution`."""
-        return EdgeExecution(self.env, typed, self.data)
+        made = EdgeExecution(self.env, typed, self.data)
+        self._executions.append(made)
+        return made
 
     def exchange(self) -> Floats:
         """See `Ground.exchange`."""
-        return self._setting.chunks * self._setting.exchange
+        setting = self._setting
+        rate = np.array([job.bandwidth for job in setting.jobs]) * (1 + setting.epsilon)
+        return np.where(setting.ring, self.ring_bytes() / rate, setting.chunks * setting.exchange)
+
+    def ring_bytes(self) -> Floats:
+        """See `Ground.ring_bytes`."""
+        found = np.zeros(len(self._setting.jobs))
+        for each in self._executions:
+            each.add_ring_bytes(found)
+        return found
 
     def held(self) -> PSAssignments | None:
         """See `Ground.held`."""

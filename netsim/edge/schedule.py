@@ -152,6 +152,8 @@ class TransportLog(NamedTuple):
     exchange : ndarray of float, shape (chunks,), optional
         Seconds in which chunks that have finished trained, but did not compute; None if these are
         the times that jobs declare.
+    ring_bytes : ndarray of float, shape (chunks,), optional
+        Bytes that chunks have sent in exchanges over rings; None if rings have all chunks of a job.
     """
 
     chunk: Ints
@@ -162,6 +164,7 @@ class TransportLog(NamedTuple):
     preemptions: Ints
     held: PSAssignments | None = None
     exchange: Floats | None = None
+    ring_bytes: Floats | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TransportLog:
         return same(self, memo)
@@ -191,6 +194,9 @@ class Schedule:
         The PSs that jobs used; None if `hold_servers` can draw them afterwards.
     most_bytes : ndarray of float, shape (servers,), or None
         The most bytes that each server stored. None if unknown, or if they follow from `chunks`.
+    ring_bytes : ndarray of float or None
+        Bytes that chunks that have finished sent in exchanges, for jobs with rings; None if these
+        had all chunks of the job.
     counts : mapping
         Further counts of the scheduler, for the summary.
     accounts : mapping of str to ndarray, shape (jobs,)
@@ -208,6 +214,7 @@ class Schedule:
     holdings: Holdings | None = None
     held: PSAssignments | None = None
     most_bytes: Floats | None = None
+    ring_bytes: Floats | None = None
     counts: Mapping[str, float] = field(default_factory=dict)
     accounts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
@@ -246,8 +253,8 @@ def of_chunks(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog, jo
         exchange = setting.exchange[:jobs] * np.add.reduceat(
             np.isfinite(finish).astype(np.int64), bounds)
     else:
-        exchange = np.add.reduceat(
-            np.where(np.isnan(finish), 0.0, log.exchange[:count]), bounds)
+        exchange = _of_finished(log.exchange, finish, bounds)
+    sent = None if log.ring_bytes is None else _of_finished(log.ring_bytes, finish, bounds)
     later = len(setting.jobs) - jobs
     return Schedule(
         start=_and(np.fmin.reduceat(start, bounds), later, np.nan),
@@ -258,9 +265,15 @@ def of_chunks(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog, jo
         training=training,
         chunks=Chunks(given.worker, ready, start, finish, preemptions, given.alpha,
                       given.t_star), held=log.held,
+        ring_bytes=None if sent is None else _and(sent, later, 0.0),
         counts={"alpha_total_s": float(given.alpha.sum()),
                 "beta_integral_s": float(np.nan_to_num(
                     (finish - arrival) / setting.chunks[job_of]).sum())})
+
+
+def _of_finished(values: Floats, finish: Floats, bounds: Ints) -> Floats:
+    """Sum values of chunks over each job; chunks that have not finished do not count."""
+    return np.add.reduceat(np.where(np.isnan(finish), 0.0, values[:len(finish)]), bounds)
 
 
 def so_far(instants: Floats, until: float) -> Floats:

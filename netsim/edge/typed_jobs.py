@@ -11,7 +11,6 @@ from netsim.cluster.cluster import Cluster
 from netsim.cluster.context import RunContext
 from netsim.edge.setting import EdgeSetting
 from netsim.edge.system import Kind
-from netsim.engine.preemption import whole
 from netsim.workload import JobSpec
 
 __all__ = ["EdgeContext", "TypedJobs"]
@@ -88,20 +87,6 @@ class TypedJobs:
         number = self.numbers[job]
         chunks = int(self.setting.chunks[number])
         return (-(-chunks // int(workers)) if workers else 1) * self.setting.jobs[number].batches
-
-    def whole(self, job: int, workers: int, progress: float) -> float:
-        """Round the fraction of its training that a job has done down to whole mini-batches."""
-        number = self.numbers[job]
-        if not (workers and self.setting.ring[number]):
-            batches = self.batches(job, workers)
-            return whole(progress * batches) / batches
-        spec, total_s = self.setting.jobs[number], self.seconds(job, workers)
-        done_s, speed = 0.0, 1 + self.setting.epsilon
-        for count, members in self._rings(number, workers):
-            batch_s = spec.chunk_s(members) / spec.batches / speed
-            done_s += batch_s * min(whole((progress * total_s - done_s) / batch_s),
-                                    count * spec.batches)
-        return done_s / total_s
 
     def ring_bytes(self, job: int, workers: int) -> float:
         """Return the bytes that all workers of a ring send while the job trains; 0 in the cloud."""

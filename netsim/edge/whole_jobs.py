@@ -182,7 +182,7 @@ class WholeJobs(SteppedRun):
             self._data.uploads + np.where(exchanged, self._ground.exchange(), 0.0),
             begun_by(self._training(), until), holdings=self._holdings(until),
             held=self._ground.held(),
-            most_bytes=self._data.most.copy(),
+            most_bytes=self._data.most.copy(), ring_bytes=self._ground.ring_bytes(),
             counts={"preempted_workers": preempted_workers, "migrations": self._data.migrations,
                     "cloud_jobs": int(in_cloud.sum())},
             accounts=self._accounts(until))

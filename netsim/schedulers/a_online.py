@@ -17,6 +17,7 @@ from netsim.edge.storage import Storage
 from netsim.edge.transport import Transport
 from netsim.errors import InputError, StalledError
 from netsim.forking import Rows
+from netsim.ties import below
 
 __all__ = ["AOnline", "AOnlineEdge", "ChunkRun", "CloudOnly", "Dispatcher"]
 
@@ -56,23 +57,48 @@ class AOnline:
     1 / (D p0). The cloud has no queues, so its Q is (upload + training) / D, where training
     includes exchanges of gradients only if a chunk of the job is at the edge. Ties go to the edge,
     and to the worker with the lowest number.
+
+    Parameters
+    ----------
+    least_bytes : bool
+        Whether to send as few bytes as possible without a later end of any job, as planned when a
+        job arrives (the paper's Section VII names less bandwidth as an extension). Each chunk is
+        uploaded once, wherever it trains, and exchanges the same bytes unless all chunks of its job
+        are in the cloud, where none exchanges any. So placements only differ by whether the whole
+        job is in the cloud. It goes there if it ends no later there than by its plan; this delays
+        no other job. Jobs that arrive later may see other queues, so that their plans differ.
+
+    Raises
+    ------
+    InputError
+        If `least_bytes` is not true or false.
     """
 
     schedules: ClassVar[str] = "chunks"
     needs: ClassVar[frozenset[str]] = frozenset({"edge storage or a cloud"})
-    cloud: ClassVar[bool] = True
+
+    least_bytes: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.least_bytes, bool):
+            raise InputError(f"least_bytes must be true or false, not {self.least_bytes!r}")
 
     def dispatcher(self, setting: EdgeSetting) -> Dispatcher:
         """Return the dispatcher of a run; see `Dispatcher`."""
-        return _Greedy(setting, self.cloud and setting.system.cloud)
+        greedy = _Greedy(setting, setting.system.cloud)
+        return _LeastBytes(setting, greedy) if self.least_bytes else greedy
 
 
 @dataclass(frozen=True)
-class AOnlineEdge(AOnline):
+class AOnlineEdge:
     """A_online-E: A_online without the cloud."""
 
+    schedules: ClassVar[str] = "chunks"
     needs: ClassVar[frozenset[str]] = frozenset({"edge workers", "edge storage"})
-    cloud: ClassVar[bool] = False
+
+    def dispatcher(self, setting: EdgeSetting) -> Dispatcher:
+        """Return the dispatcher of a run; see `Dispatcher`."""
+        return _Greedy(setting, False)
 
 
 @dataclass(frozen=True)
@@ -127,6 +153,23 @@ class _Greedy:
                 f"at {spec.arrival_s:g} s no server has room for chunk {placed} of job {spec.id}, "
                 f"of {spec.chunk_bytes:g} bytes, and no cloud can be used: storage is too small")
         return given
+
+
+class _LeastBytes:
+    """Dispatcher of A_online with `least_bytes`: all chunks to the cloud if no job ends later."""
+
+    def __init__(self, setting: EdgeSetting, greedy: _Greedy) -> None:
+        self._setting, self._greedy, self._cloud = setting, greedy, _ToCloud(setting)
+
+    def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:
+        """Return the greedy choice, or the cloud for all chunks; see `Dispatcher.place`."""
+        setting, given = self._setting, self._greedy.place(job, queues, storage)
+        if not setting.system.cloud or (given.worker == CLOUD).all():
+            return given
+        # A chunk that waits for others of its job on a worker has a later planned start.
+        planned = float(given.t_star.max()) - setting.arrival[job] + setting.p0[job]
+        in_cloud = setting.cloud_delay[job] + setting.p1[job]
+        return given if below(planned, in_cloud) else self._cloud.place(job, queues, storage)
 
 
 class ChunkRun(SteppedRun):

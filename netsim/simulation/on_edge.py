@@ -460,7 +460,7 @@ class _Tables:
     def jobs(self) -> pd.DataFrame:
         setting, schedule, specs = self._setting, self._schedule, self._setting.jobs
         at_edge = schedule.cloud_chunks < setting.chunks
-        exchanged = np.array([2.0 * job.gradient_bytes * job.batches for job in specs])
+        exchanged = np.array([job.exchange_bytes(job.chunks) * job.batches for job in specs])
         uploaded = np.array([job.chunk_bytes for job in specs])
         return jobs_table(
             specs, arrival_s=setting.arrival, start_s=schedule.start, finish_s=schedule.finish,
@@ -489,19 +489,20 @@ class _Tables:
     def _bytes(self, uploaded: Floats, exchanged: Floats) -> Floats:
         """Return the bytes that each job has sent: chunks count when uploaded, and when they end.
 
-        Parameters
-        ----------
-        uploaded, exchanged : ndarray of float, shape (jobs,)
-            Bytes of a chunk.
+        `uploaded` and `exchanged` are the bytes of a chunk of each job, if its ring has all chunks.
         """
-        setting, chunks = self._setting, self._schedule.chunks
+        setting, chunks, sent = self._setting, self._schedule.chunks, self._schedule.ring_bytes
         whole = setting.chunks * (uploaded + exchanged)
         if chunks is None:
-            return np.where(np.isnan(self._schedule.finish), 0.0, whole)
-        job = self._job_of_chunks()
-        there, ended = (np.bincount(job[~np.isnan(each)], minlength=len(whole))
-                        for each in (chunks.ready, chunks.finish))
-        return np.where(ended == setting.chunks, whole, there * uploaded + ended * exchanged)
+            there = ended = np.where(np.isnan(self._schedule.finish), 0, setting.chunks)
+        else:
+            job = self._job_of_chunks()
+            there, ended = (np.bincount(job[~np.isnan(each)], minlength=len(whole))
+                            for each in (chunks.ready, chunks.finish))
+        found = np.where(ended == setting.chunks, whole, there * uploaded + ended * exchanged)
+        if sent is None:
+            return found
+        return np.where(setting.ring, there * uploaded + np.where(ended > 0, sent, 0.0), found)
 
     def _job_of_chunks(self) -> Ints:
         """Return the job of each chunk that was dispatched."""
@@ -520,13 +521,17 @@ class _Tables:
         return found - setting.arrival
 
     def _lower_bounds(self) -> Floats:
-        """Return the shortest time that a chunk of each job can take, on an idle system."""
+        """Return the shortest time that a chunk of each job can take, on an idle system.
+
+        A chunk that is alone in its ring exchanges nothing.
+        """
         setting, system = self._setting, self._setting.system
         found = setting.cloud_delay + setting.p1 if system.cloud else np.full(
             len(setting.jobs), np.inf)
         for job, workers in enumerate(setting.workers_of):
             nearest = setting.delays[job, system.server_of[workers]].min(initial=np.inf)
-            found[job] = min(found[job], nearest + setting.p0[job])
+            found[job] = min(found[job], nearest + (setting.p1 if setting.ring[job]
+                                                    else setting.p0)[job])
         return found
 
     def _where(self, workers: Ints) -> dict[str, Ints]:

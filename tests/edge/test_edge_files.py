@@ -24,11 +24,35 @@ def test_ready_made_ones():
         assert system.name == name
         assert line.startswith(f"{system.servers} edge servers")
         assert name not in ready_made_networks()
-    for name in ready_made_edge_jobs():
+    for name, line in ready_made_edge_jobs().items():
         system = read_edge_cloud("edge-servers-100", seed=1)
-        assert len(read_edge_jobs(name, system, seed=1)) == 300
+        count = 30 if "testbed" in name else 300
+        assert len(read_edge_jobs(name, system, seed=1)) == count
+        assert line.startswith((f"{count} jobs", "As edge-jobs-300"))
         assert read_edge_jobs(name).name == name
         assert name not in ready_made_workloads()
+
+
+def test_the_testbed_of_a_online():
+    """Section V-A and Table II: two types of workers, six models, and the ranges that it gives."""
+    system = read_edge_cloud("edge-testbed-8")
+    assert (system.servers, set(system.types), system.cloud) == (8, {"gpu", "cpu"}, True)
+    # Of 12 cores and 16 GB, a GPU worker takes 0 and 3, a CPU worker 3 and 2, a PS 2 and 3.
+    for workers, servers in zip(system.workers, system.ps, strict=True):
+        cpu = workers.count("cpu")
+        assert workers.count("gpu") == 1
+        assert (3 * cpu + 2 * len(servers), 3 + 2 * cpu + 3 * len(servers)) == (12, 16)
+    jobs = read_edge_jobs("edge-testbed-30", system, jobs=500, seed=1).jobs
+    assert {job.worker_type for job in jobs} == {"gpu", "cpu"}
+    assert {(job.chunks, job.minibatches) for job in jobs} == {(27, 58), (115, 58), (60, 58)}
+    assert {job.epochs for job in jobs} == set(range(20, 61))
+    assert {delay / 3600 for job in jobs for delay in job.upload_s} == {1, 2, 3, 4}
+    assert {job.cloud_upload_s / 3600 for job in jobs} == set(range(10, 16))
+    assert all(12.5e6 <= job.bandwidth <= 125e6 for job in jobs)
+    assert jobs[0].chunk_bytes == pytest.approx(101.8e6 / 60, rel=0.01)
+    jobs = read_edge_jobs("edge-testbed-30", system, seed=1)
+    assert max(job.arrival_s for job in jobs) < 180 * 3600
+    assert netsim.simulate(system, jobs).summary()["jobs_finished"] == 30
 
 
 def test_the_other_doors_say_which_one_it_is():

@@ -69,6 +69,44 @@ def test_all_else_is_drawn_as_without_a_trace(tiresias) -> None:
         assert job.compute_s / job.update_s == pytest.approx(other.compute_s / other.update_s)
 
 
+def test_the_setting_of_a_online_with_arrivals_of_philly() -> None:
+    """Arrivals and workers are those of the trace, all else is as `edge-jobs` draws it."""
+    read = CLUSTER_TRACES.resolve("philly")(FILES["philly"])
+    jobs = trace_edge_jobs(FILES["philly"], "philly", chunks=[27, 115, 60], servers=3, seed=5).jobs
+    drawn = sorted(netsim.draw_edge_jobs(len(read), servers=3, seed=5), key=lambda job: job.id)
+    assert [job.gang for job in jobs] == read.gpus.tolist()
+    assert [job.arrival_s for job in jobs] == read.submit_s.tolist()
+    for job, other in zip(jobs, drawn, strict=True):
+        for name in ("worker_type", "chunks", "minibatches", "epochs", "compute_s", "update_s",
+                     "gradient_bytes", "bandwidth", "upload_s", "cloud_upload_s"):
+            assert getattr(job, name) == getattr(other, name), name
+
+
+def test_arrivals_fill_a_span(tiresias) -> None:
+    """30 s apart in the trace; a single instant has nothing to scale."""
+    jobs = trace_edge_jobs(tiresias, span="1800h", servers=0).jobs
+    assert [job.arrival_s for job in jobs] == [0, 1800 * 3600]
+    assert [job.arrival_s for job in trace_edge_jobs(tiresias, span="1h", limit=1, servers=0)
+            ] == [0]
+
+
+def test_some_jobs_of_all_of_a_trace(tmp_path) -> None:
+    """As many as wanted, in order; another seed draws others; all if there are fewer."""
+    path = tmp_path / "fifty.csv"
+    path.write_text(ROWS.partition("\n")[0] + "\n" + "".join(
+        f"{k},1,{k},606,vgg19,60,30\n" for k in range(50)))
+
+    def arrivals(seed: int, **options: int) -> list[float]:
+        jobs = trace_edge_jobs(path, "tiresias-cluster", servers=0, seed=seed, **options)
+        return [job.arrival_s for job in jobs]
+
+    some = arrivals(1, sample=20)
+    assert len(set(some)) == 20
+    assert max(some) > 25
+    assert some == arrivals(1, sample=20) == sorted(some) != arrivals(2, sample=20)
+    assert arrivals(1, sample=60) == list(range(50))
+
+
 @given(st.floats(1e-3, 1e8), st.floats(1e-3, 1e4), st.floats(0, 10))
 def test_mini_batches_add_up_to_the_training(trained_s, compute_s, update_s) -> None:
     """In the nearest whole number: beyond the first, scaled by less than 1/2 of one of them."""
@@ -118,7 +156,14 @@ def test_options_of_readers_and_choices() -> None:
     ({"arrival_scale": -1}, InputError, "arrival_scale must be a number from 0 to 1e15, not -1"),
     ({"duration_scale": 0}, InputError, "duration_scale must be a number from 1e-15 to 1e15, not"),
     ({"compute": [0, 0], "update": [0, 0]}, InputError, "compute and update: a mini-batch must"),
-    ({"upload": ["90min", "3h"]}, InputError, "upload must be a multiple of the slot, 3600 s")])
+    ({"upload": ["90min", "3h"]}, InputError, "upload must be a multiple of the slot, 3600 s"),
+    ({"sample": 0}, InputError, "sample must be a whole number of at least 1"),
+    ({"sample": 1, "limit": 1}, InputError, "give either limit, .* or sample, .* not both"),
+    ({"span": "1h", "arrival_scale": 2}, InputError, "give either arrival_scale or span, not bo"),
+    ({"span": -1}, InputError, "span must be at least 0"),
+    ({"chunks": []}, InputError, "chunks must not be empty"),
+    ({"chunks": [3], "chunks_per_gpu": 2}, InputError, "chunks: with these, chunks_per_gpu and"),
+    ({"exchange": "tree"}, UnknownNameError, "unknown exchange of job 0 'tree'")])
 def test_what_cannot_be(tiresias, options, error, message) -> None:
     with pytest.raises(error, match=message):
         trace_edge_jobs(**{"file": tiresias, "trace": "tiresias-cluster"} | options)
@@ -165,11 +210,31 @@ def test_an_experiment_pins_its_trace(tiresias) -> None:
 
 def test_problems_name_their_keys(tiresias, tmp_path) -> None:
     for wrong, problem in (({"trace": "phily"}, "workload.trace"), ({"limit": 0}, "workload.limit"),
-                           ({"chunks": [3]}, "workload.chunks"),
+                           ({"pieces": [3]}, "workload.pieces"),
                            ({"file": str(tmp_path / "no.csv")}, "workload.file")):
         with pytest.raises(SpecError) as caught:
             experiment(tiresias, **wrong)
         assert caught.value.problems[0].startswith(problem), caught.value.problems
+
+
+def test_an_experiment_with_100_servers_and_arrivals_of_philly(tmp_path) -> None:
+    (tmp_path / "cluster_job_log").write_bytes(FILES["philly"].read_bytes())
+    (tmp_path / "e.toml").write_text("""\
+scheduler = "a-online"
+[edge_cloud]
+name = "edge-servers-100"
+[workload]
+format = "edge-trace"
+file = "cluster_job_log"
+trace = "philly"
+chunks = [27, 115, 60]
+sample = 300
+span = "1800h"
+""")
+    experiment = netsim.load_experiment(tmp_path / "e.toml")
+    assert [len(job.upload_s) for job in experiment.jobs] == [100] * len(experiment.jobs)
+    assert max(job.arrival_s for job in experiment.jobs) == 1800 * 3600
+    assert netsim.run(experiment).summary()["jobs_finished"] == len(experiment.jobs)
 
 
 def test_a_file_of_an_experiment_is_found_beside_it_and_swept(tiresias, tmp_path) -> None:

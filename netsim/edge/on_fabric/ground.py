@@ -173,6 +173,10 @@ class FabricGround(EdgeLinks):
         """See `Ground.exchange`."""
         return self._exchange
 
+    def ring_bytes(self) -> Floats:
+        """See `Ground.ring_bytes`."""
+        return np.add.reduceat(self._traffic.ring_bytes, self._setting.first[:-1])
+
     def held(self) -> PSAssignments:
         """See `Ground.held`."""
         return self._servers.assigned(self._idle)

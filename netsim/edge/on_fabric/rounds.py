@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from netsim.edge.on_fabric.traffic import EdgeTraffic, Timer
+from netsim.edge.on_fabric.traffic import EdgeTraffic, Timer, successors
 from netsim.edge.setting import Floats, Ints
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
@@ -77,6 +77,10 @@ class Rounds:
     chunks pull in one coflow. A chunk that starts in the meantime waits for the next round. See
     `netsim.edge.on_fabric.training.Training`.
 
+    In both modes, the chunks of a job that exchange in a ring train in such rounds. When all have
+    computed, each sends all bytes of the all-reduce to the next one, in one coflow, and then makes
+    the update.
+
     Parameters
     ----------
     traffic : EdgeTraffic
@@ -85,7 +89,8 @@ class Rounds:
     preemption : {"finish", "drop", "pause"}
         What a chunk that has to stop does with its current mini-batch: finish it first; stop at
         once, and repeat it later; or stop at once, and resume it later. In mode ``"sync"``,
-        ``"drop"`` is not possible, and ``"pause"`` only for all chunks of a job at once.
+        ``"drop"`` is not possible, and ``"pause"`` only for all chunks of a job at once. This also
+        holds for rings.
     """
 
     def __init__(self, traffic: EdgeTraffic, together: bool, preemption: str) -> None:
@@ -95,7 +100,8 @@ class Rounds:
         self._paused: dict[int, tuple[int, float]] = {}
 
     def _key(self, chunk: int) -> int:
-        return int(self._traffic.job_of[chunk]) if self._together else chunk
+        together = self._together or self._traffic.ring[chunk]
+        return self._traffic.first_of(chunk) if together else chunk
 
     def restart(self, chunk: int, batches: float) -> None:
         """Set the mini-batches that a chunk has left, rounded up; see `Training`."""
@@ -119,6 +125,8 @@ class Rounds:
             group.change(group.members + group.joining)
             group.joining = []
             if group.members:
+                if self._traffic.ring[group.members[0]]:
+                    self._traffic.form_ring(group.members)
                 paused = [self._paused.pop(chunk, (_COMPUTE, 0.0)) for chunk in group.members]
                 self._enter(group, paused[0][0], np.array([done for _, done in paused]))
             else:
@@ -132,7 +140,8 @@ class Rounds:
             group.phase, group.since, group.done = phase, traffic.now, float(done[0])
             part = 1 - done
             if phase in (_PUSH, _PULL):
-                if traffic.gradient[chunk] > 0 and part.any():
+                sends = phase == _PUSH or not traffic.ring[chunk]
+                if sends and traffic.message[chunk] > 0 and part.any():
                     group.transfer = self._exchange(group, phase == _PULL, part)
                     return
             elif (seconds := self._seconds(chunk, phase) * float(part[0])) > 0:
@@ -156,9 +165,13 @@ class Rounds:
     def _demand(self, group: _Group, pull: bool, part: Floats) -> RoutedCoflow:
         traffic, members = self._traffic, group.members
         hosts = np.array([group.hosts[chunk] for chunk in members])
-        servers = np.full(len(members), group.ps)
-        src, dst = (servers, hosts) if pull else (hosts, servers)
-        return traffic.demand(Flows(src, dst, traffic.gradient[members] * part),
+        if traffic.ring[members[0]]:
+            after = successors(dict(zip(members, hosts.tolist(), strict=True)))
+            others = np.array([after[chunk] for chunk in members])
+        else:
+            others = np.full(len(members), group.ps)
+        src, dst = (others, hosts) if pull else (hosts, others)
+        return traffic.demand(Flows(src, dst, traffic.message[members] * part),
                               [traffic.limit_of(chunk, pull=pull) for chunk in members])
 
     def _timed(self, group: _Group) -> None:
@@ -176,6 +189,8 @@ class Rounds:
         self._between[self._key(group.members[0])] = group
         members = group.members
         traffic.batches[members] -= 1
+        if traffic.ring[members[0]]:
+            traffic.ring_bytes[members] += traffic.message[members]
         group.change([chunk for chunk in members
                       if traffic.batches[chunk] > 0 and chunk not in leaving])
         for chunk in members:
@@ -202,7 +217,7 @@ class Rounds:
         traffic = self._traffic
         if group.transfer is not None:
             left = traffic.left(group.transfer)[group.members.index(chunk)]
-            return float(1 - left / traffic.gradient[chunk])
+            return float(1 - left / traffic.message[chunk])
         seconds = self._seconds(chunk, group.phase)
         return min(group.done + (traffic.now - group.since) / seconds, 1.0)
 
@@ -210,7 +225,8 @@ class Rounds:
         """Return the fraction of a mini-batch done, after some phases and a fraction of one."""
         traffic = self._traffic
         exchange = traffic.exchange[chunk]
-        durations = [traffic.compute[chunk], exchange / 2, traffic.update[chunk], exchange / 2]
+        push, pull = (exchange, 0.0) if traffic.ring[chunk] else (exchange / 2, exchange / 2)
+        durations = [traffic.compute[chunk], push, traffic.update[chunk], pull]
         return _time_spent(durations, phase, done) / float(sum(durations))
 
     def stop(self, chunk: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,14 +17,14 @@ from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows
 
-__all__ = ["LIMITS", "Callbacks", "EdgeTraffic", "Timer"]
+__all__ = ["LIMITS", "Callbacks", "EdgeTraffic", "Timer", "successors"]
 
 #: A pending call; see `EdgeTraffic.after`.
 Timer = simpy.Event
 
 
 #: The limits of a chunk: of its upload, its push and its pull, whose codes are LIMITS * chunk, + 1
-#: and + 2.
+#: and + 2. What a chunk sends in a ring is a push.
 LIMITS = 3
 _PUSH, _PULL = 1, 2
 
@@ -72,7 +72,12 @@ class EdgeTraffic:
         Seconds per mini-batch in which a worker computes, in which the PS updates, and their sum;
         at the augmented speed.
     gradient : ndarray of float, shape (chunks,)
-        Bytes that are pushed per mini-batch; as many are pulled.
+        Bytes of the gradients of a mini-batch.
+    message : ndarray of float, shape (chunks,)
+        Bytes of each flow of a chunk per mini-batch: those of a push, of a pull, or what it sends
+        in its ring as it is now; see `form_ring`.
+    ring : ndarray of bool, shape (chunks,)
+        Whether the chunks of the job exchange in a ring.
     exchange : ndarray of float, shape (chunks,)
         Seconds per mini-batch that push and pull should take together.
     batches : ndarray of float, shape (chunks,)
@@ -80,6 +85,8 @@ class EdgeTraffic:
         when a chunk stops.
     wasted : ndarray of float, shape (chunks,)
         Seconds computed on mini-batches that were dropped.
+    ring_bytes : ndarray of float, shape (chunks,)
+        Bytes that each chunk has sent in rings.
     """
 
     fabric: FabricProcess
@@ -89,7 +96,8 @@ class EdgeTraffic:
         self._env, self._network, self._setting = env, network, setting
         self.ended, self.stopped, self.paused = callbacks
         self.batches = self._per_chunk("batches")
-        self.wasted = np.zeros(setting.total)
+        self.message = self._per_chunk("gradient_bytes")
+        self.wasted, self.ring_bytes = np.zeros((2, setting.total))
         self._limits = np.arange(LIMITS * setting.total)  # of each code
         self._further = np.zeros(len(self._limits), np.bool_)  # those of further uploads
         self._tabulate()
@@ -104,6 +112,7 @@ class EdgeTraffic:
         self.gradient = self._per_chunk("gradient_bytes")
         self.exchange = self._per_chunk("exchange_s") / speed
         self.job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
+        self.ring = setting.ring[self.job_of]
         for which in (_PUSH, _PULL):
             self._network.limit(self._limits[which::LIMITS], self._per_chunk("bandwidth") * speed)
 
@@ -113,9 +122,11 @@ class EdgeTraffic:
         Chunks that come after them have no flows yet, so their limits can be renumbered.
         """
         where = self._setting.chunks_of(place)
-        left = self._setting.jobs[place].batches
-        self.batches = with_room(self.batches, where, float(left))
+        job = self._setting.jobs[place]
+        self.batches = with_room(self.batches, where, float(job.batches))
+        self.message = with_room(self.message, where, job.gradient_bytes)
         self.wasted = with_room(self.wasted, where, 0.0)
+        self.ring_bytes = with_room(self.ring_bytes, where, 0.0)
         more = LIMITS * (where.stop - where.start)
         self._add(np.zeros(more, np.int64), further=False)
         self._limits = np.flatnonzero(~self._further)
@@ -196,9 +207,18 @@ class EdgeTraffic:
         """Send a coflow of a job (its index); `order` breaks ties between coflows of the job."""
         return self.fabric.submit(job, demand, order, done)
 
+    def first_of(self, chunk: int) -> int:
+        """Return the first chunk of a chunk's job."""
+        return int(self._setting.first[self.job_of[chunk]])
+
     def order_of(self, chunk: int) -> int:
         """Return the position of a chunk's exchanges among its job's coflows, from 1 on."""
-        return 1 + chunk - int(self._setting.first[self.job_of[chunk]])
+        return 1 + chunk - self.first_of(chunk)
+
+    def form_ring(self, members: Sequence[int]) -> None:
+        """Set what each chunk sends per mini-batch while these chunks of a job are its ring."""
+        job = self._setting.jobs[int(self.job_of[members[0]])]
+        self.message[list(members)] = job.exchange_bytes(len(members))
 
     def left(self, transfer: CoflowEvent) -> Floats:
         """Return the bytes that each flow of a coflow still has to send."""
@@ -206,6 +226,16 @@ class EdgeTraffic:
             return np.array(transfer.demand.flows["size"])
         self.fabric.catch_up()
         return self.fabric.table.flows_left(transfer.key)
+
+
+def successors(hosts: Mapping[int, int]) -> dict[int, int]:
+    """Return the host to which each member of a ring sends, given the host of each.
+
+    The ring goes from host to host, so that it enters and leaves each of them once.
+    """
+    ring = sorted(hosts, key=lambda chunk: (hosts[chunk], chunk))
+    return {chunk: hosts[after]
+            for chunk, after in zip(ring, [*ring[1:], *ring[:1]], strict=True)}
 
 
 def _call(then: Callable[..., None], args: tuple[Any, ...], _: Timer) -> None:

@@ -29,7 +29,10 @@ class Training(Protocol):
         """Set the number of mini-batches left of a chunk that is not training."""
 
     def begin(self, chunk: int, host: int, ps: int) -> None:
-        """Prepare to train a chunk on a host, with a PS on host `ps`, once `go` is called."""
+        """Prepare to train a chunk on a host, with a PS on host `ps`, once `go` is called.
+
+        Chunks that exchange in rings have no use for `ps`.
+        """
 
     def go(self) -> None:
         """Start or continue all chunks that are prepared or paused."""

@@ -41,19 +41,26 @@ class FabricTransport:
     Schedulers still use estimates: the upload delays that jobs declare, and the time that the
     remaining mini-batches take at the declared bandwidth.
 
+    With rings instead of PSs, those chunks of a job that are in training form the ring. It goes
+    from server to server and enters each once. It sends to the next worker what the all-reduce
+    needs with so many workers, at most at the job's bandwidth. Chunks join and leave between two
+    mini-batches, in ``"fluid"`` at any time. A chunk that trains alone exchanges nothing.
+
     Parameters
     ----------
     mode : {"fluid", "exact", "sync"}
         ``"exact"``: each mini-batch is computed, pushed, updated and pulled, where push and pull
         are coflows of one flow. ``"sync"``: the chunks of a job that are in training push in one
-        coflow, the update begins when it has arrived, and they pull in one coflow. ``"fluid"``: a
-        chunk pushes and pulls continuously while it trains, and the rates of these two flows
-        determine the duration of a mini-batch; this takes a few events per chunk rather than per
-        mini-batch.
+        coflow, the update begins when it has arrived, and they pull in one coflow. With rings,
+        ``"exact"`` and ``"sync"`` are the same: all chunks compute, the all-reduce is one coflow,
+        and then all make the update. ``"fluid"``: a chunk pushes and pulls continuously while it
+        trains, and the rates of these two flows determine the duration of a mini-batch; this takes
+        a few events per chunk rather than per mini-batch.
     preemption : {"finish", "drop", "pause"}, optional
         What a displaced chunk does with its current mini-batch. ``"finish"``: finish it first (the
         default in the modes ``"exact"`` and ``"sync"``). ``"drop"``: stop at once, and repeat it
         later. ``"pause"``: stop at once, and resume it later (the only choice in ``"fluid"``).
+        Outside of ``"fluid"``, jobs with rings support only ``"finish"``.
 
     Raises
     ------
@@ -76,6 +83,12 @@ class FabricTransport:
     def ground(self, setting: EdgeSetting, sharing: LinkSettings) -> FabricGround:
         """Make the `Ground` of whole jobs for one run; see `FabricGround`."""
         return FabricGround(setting, sharing, self.mode)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What these options need of a run; see `netsim.simulation.compatibility.NEEDS`."""
+        alone = self.mode == "exact" and self.preemption in ("drop", "pause")
+        return frozenset({"exchanges with a PS"} if alone else ())
 
     @property
     def why_not_whole(self) -> str | None:
@@ -225,7 +238,7 @@ class FabricTraining(EdgeLinks):
 
     def log(self) -> TransportLog:
         """See `Transport.log`."""
-        return self._workers.log(self._ready, self._traffic.wasted)
+        return self._workers.log(self._ready, self._traffic.wasted, self._traffic.ring_bytes)
 
     def make_room(self, place: int) -> None:
         """See `Transport.make_room`."""

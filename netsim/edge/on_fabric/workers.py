@@ -188,14 +188,14 @@ class Workers:
         """Return when each job first trained, and when it ended, in seconds; NaN if it has not."""
         return self._first, np.where(self._unfinished > 0, np.nan, self._last)
 
-    def log(self, ready: Floats, wasted: Floats) -> TransportLog:
+    def log(self, ready: Floats, wasted: Floats, ring_bytes: Floats) -> TransportLog:
         """Return the log of the run so far; intervals that have not ended end at infinity.
 
         Parameters
         ----------
-        ready, wasted : ndarray of float, shape (chunks,)
-            When the data of each chunk arrived; and seconds that it computed on mini-batches that
-            were dropped.
+        ready, wasted, ring_bytes : ndarray of float, shape (chunks,)
+            When the data of each chunk arrived; seconds that it computed on mini-batches that were
+            dropped; and bytes that it sent in rings.
         """
         going = np.flatnonzero(~np.isnan(self._since))
         rows = [*self._log, *((chunk, since, np.inf) for chunk, since in zip(
@@ -205,4 +205,4 @@ class Workers:
         computed = np.repeat(self._setting.p1, self._setting.chunks) + wasted
         exchange = np.bincount(chunk, end - start, len(computed)) - computed
         return TransportLog(chunk, start, end, ready, self._finish, self._preemptions,
-                            self._held.assigned(self._stopped()), exchange)
+                            self._held.assigned(self._stopped()), exchange, ring_bytes)
