@@ -21,6 +21,7 @@ from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
 from netsim.jobs.fitting import chosen_algorithms
+from netsim.jobs.plan import with_drawn_ranks
 from netsim.jobs.process import JobProcess
 from netsim.network import Topology
 from netsim.recording.recorder import Recorder
@@ -364,7 +365,8 @@ class Clocked:
         if self.begun and index < arrived:
             raise InputError(f"job {job.id} arrives at the same instant as jobs with larger ids "
                              "that have arrived already; give it a larger id")
-        given = Workload((*jobs[:index], fitted(job), *jobs[index:]), self.workload.name,
+        job = fitted(with_drawn_ranks(job, self.workload.seed))
+        given = Workload((*jobs[:index], job, *jobs[index:]), self.workload.name,
                          seed=self.workload.seed, history=self.workload.history)
         return given, index
 

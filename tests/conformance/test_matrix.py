@@ -70,10 +70,11 @@ KINDS = {
         Stage("reduce", [(0, 1, 1e5), (1, 0, 1e5)], after=["pass"], after_previous=["reduce"])]},
         _WRITTEN),
     "language model": ({"operations": _LLM.operations, "ranks": _LLM.ranks}, _WRITTEN),
+    "stale servers": ({"pattern": "parameter-server:staleness=1"}, _DRAWN),
 } | {name: ({"pattern": name}, _DRAWN) for name in PATTERNS if name != "ring-all-reduce"}
 
 ALIKE, UNLIKE = Cluster(servers=3, gpus=3, nic="8Mbps"), Cluster(gpus=[4, 3, 2], nic="8Mbps")
-RANKED = ("ranks", "language model")
+RANKED = ("ranks", "language model", "stale servers")
 GPUS = Cluster(topology=netsim.gpu_cluster(3, 3, "80Mbps", "8Mbps"))
 
 
