@@ -29,9 +29,12 @@ class Allocator:
 
     Attributes
     ----------
-    information : {"clairvoyant", "agnostic", "job-clairvoyant"}
+    information : {"clairvoyant", "agnostic", "predicted", "job-clairvoyant"}
         What the policy may see, see `Information`. Reading anything else is an `InputError`.
     wakes_on : Event
+    predictor : str, mapping or object
+        With ``"predicted"``: what predicts the iterations of jobs, as for
+        `netsim.predictors.make_predictor`. It learns from the history of the workload.
         The events on which the policy is asked. It is also asked when a link that flows use fails
         or is repaired, and at the times that its allocations request (`revisit_at`). When the
         capacity of such a link changes otherwise, it is asked only if its last answer was rates or
@@ -74,6 +77,7 @@ class Allocator:
     by_flow_alone: bool = False
     asked_ahead: ClassVar[bool] = True
     wakes_on: ClassVar[Event] = Event.ANY
+    predictor: Any = "mean"
 
     @property
     def order_free(self) -> bool:

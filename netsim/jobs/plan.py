@@ -178,6 +178,13 @@ class JobPlan:
 
 
 def links_of(spec: JobSpec, programs: Programs, network: Topology, hosts: NDArray[np.int64]
+    def predicted_s(self, iterations: float, first: int = 0) -> float:
+        """Sum the Gammas from iteration `first` on if there were so many iterations, in seconds.
+
+        All are taken to be like that one.
+        """
+        return max(iterations - first, 0.0) * float(self.graph(first).gamma_s)
+
              ) -> NDArray[np.int64]:
     """Return the links that a job of programs uses."""
     if not programs.families:

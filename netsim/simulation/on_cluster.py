@@ -52,7 +52,7 @@ from netsim.simulation.faults import Faults, JobsOnServers, dead_links, listed
 from netsim.simulation.inapplicable import problem_of_pauses
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.run_events import RunEvent
-from netsim.simulation.target import Clocked, jobs_table
+from netsim.simulation.target import Clocked, forecast_of, jobs_table
 from netsim.simulation.teller import Teller
 from netsim.workload import JobSpec, Workload, delays_stages
 
@@ -165,7 +165,9 @@ class OnCluster(Clocked):
         self._on_fabric = CoflowExecution(self.env, self.fabric, self.cluster, self.workload.jobs,
                                           self.model, recorder, self.faults.most_capacity,
                                           self.factors, self.workload.seed,
-                                          may_go_back=self.preemption.on_fault == "checkpoint")
+                                          may_go_back=self.preemption.on_fault == "checkpoint",
+                                          forecast=self.forecast)
+        self.forecast = forecast_of(allocator, self.workload.history)
         self._begin(self._on_fabric)
 
     def _begin(self, execution: Execution,

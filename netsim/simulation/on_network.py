@@ -37,7 +37,7 @@ from netsim.simulation.events import Change, FaultEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.run_events import RunEvent
-from netsim.simulation.target import Clocked, jobs_table
+from netsim.simulation.target import Clocked, forecast_of, jobs_table
 from netsim.simulation.teller import Teller
 from netsim.units import Quantity, parse_seconds
 from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
@@ -75,6 +75,7 @@ class OnNetwork(Clocked):
         self.workload = workload = all_fitted(workload, network, seed)
         self.seed = seed
         self.faults = Faults(events, network)
+        self.forecast = forecast_of(allocator, workload.history)
         self.network = self.faults.network
         self.slowness = factors_of(stragglers, network.hosts, network.hosts_at)
         self.numbers = CoflowNumbers(workload)
@@ -112,10 +113,11 @@ class OnNetwork(Clocked):
 
     def _arrive(self, index: int) -> None:
         """Start a job that has a process."""
-        ranked = has_operations(self.workload.jobs[index])
-        job = (RankProcess if ranked else JobProcess)(
+        spec = self.workload.jobs[index]
+        job = (RankProcess if has_operations(spec) else JobProcess)(
             self.env, self.fabric, index, float(self.arrival_s[index]), self.recorder,
-            self.faults.touch_jobs, self.on_hosts.may_run)
+            self.faults.touch_jobs, self.on_hosts.may_run,
+            predicted=0.0 if self.forecast is None else self.forecast.predict_job(spec))
         self.jobs.append(job)
         plan = self._plan(index)
         self._simulated_ranks += plan.simulated_ranks
@@ -132,6 +134,7 @@ class OnNetwork(Clocked):
                                if plain and is_single(job) and not self._is_slow(job)],
                         partial(place_randomly, network=self.network, seed=self.seed))
 
+        plain = plain and self.forecast is None  # by which a job may have more than one coflow
     def _pass_empty(self, begin: float, tell: Callable[[], float]) -> None:
         """Record a coflow without bytes when it begins, and has nothing to send."""
         call_at(self.env, begin, partial(self._pass_empty_now, tell))

@@ -24,6 +24,7 @@ from netsim.jobs.fitting import chosen_algorithms
 from netsim.jobs.plan import with_drawn_ranks
 from netsim.jobs.process import JobProcess
 from netsim.network import Topology
+from netsim.predictors import Forecast
 from netsim.recording.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent, changes_of
 from netsim.simulation.faults import Faults
@@ -32,7 +33,7 @@ from netsim.simulation.interrupt import so_far
 from netsim.simulation.run_events import RunEvent
 from netsim.simulation.teller import Teller
 from netsim.units import Quantity, parse_seconds
-from netsim.workload import JobSpec, Workload, column
+from netsim.workload import History, JobSpec, Workload, column
 
 if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
@@ -183,6 +184,8 @@ class Clocked:
         Notifies listeners.
     begun : bool
         Whether the first step has been prepared.
+    forecast : Forecast or None
+        Predicts the iterations of jobs, for an allocator that goes by it.
     """
 
     env: Clock
@@ -193,6 +196,7 @@ class Clocked:
     recorder: Recorder
     teller: Teller
     begun = False
+    forecast: Forecast | None = None
 
     def begin(self) -> None:
         """See `Target.begin`."""
@@ -252,7 +256,8 @@ class Clocked:
     def shared(self) -> list[Any]:
         """See `Target.shared`."""
         # SimPy knows by the identity of PENDING what has not happened.
-        return [self.workload, self.workload.jobs, self.workload.history, simpy.events.PENDING]
+        return [self.workload, self.workload.jobs, self.workload.history, self.forecast,
+                simpy.events.PENDING]
 
     def stopped(self) -> Self:
         """See `Target.stopped`: a copy that makes no more decisions."""
@@ -403,6 +408,10 @@ class Clocked:
         for name, what in (("sees_running", "is told which jobs run, and where"),
                            ("reserves_gpus", "goes by the GPUs of jobs")):
             if getattr(allocator, name) and not getattr(fabric.allocator, name):
+        if allocator.information == "predicted" and (
+                self.forecast is None or self.forecast.given != allocator.predictor):
+            raise InputError(f"allocator {allocator.title} goes by predictions, made when jobs "
+                             "begin: the run must begin under one with the same predictor")
                 raise InputError(
                     f"allocator {allocator.title} {what}, which {fabric.allocator.title} is not: "
                     "the run must begin under one that is")
@@ -428,6 +437,25 @@ def run_info(identity: Mapping[str, Any], cost: Mapping[str, Any], *, seed: int,
     """Make `Result.run`; see `Target.identity` and `Target.cost`."""
     return {**identity, "seed": int(seed), "workload_seed": workload_seed, "version": __version__,
             "platform": platform.platform(), "python": platform.python_version(),
+def forecast_of(allocator: Allocator, history: History | None) -> Forecast | None:
+    """Return what predicts the iterations of jobs, for an allocator that goes by it.
+
+    Raises
+    ------
+    InputError
+        If the predictor cannot be made, or has nothing to learn from.
+    """
+    if allocator.information != "predicted":
+        return None
+    made = Forecast(allocator.predictor, history)
+    if not history and not made.predictor.clairvoyant:
+        raise InputError(
+            f"allocator {allocator.title} goes by predictions, and the workload has no history to "
+            "learn from; give one, such as by the option `train` of its format, or predictor = "
+            '"perfect"')
+    return made
+
+
             "stopped_at_s": stopped_at_s, "simpy_events": steps, "wall_s": wall_s, "overdue": 0,
             **cost}
 
