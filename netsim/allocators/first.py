@@ -19,7 +19,7 @@ from netsim.plain import plain_numbers
 from netsim.predictors import make_predictor
 from netsim.ties import merge_equal
 
-__all__ = ["LCCF", "AaloLBSF", "JobSRPT"]
+__all__ = ["LCCF", "AaloLBSF", "JobFirst", "JobSRPT"]
 
 WORK_CONSERVATION = ("capped", "greedy", "maxmin", "none", "shared_uniform")
 
@@ -114,7 +114,7 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
 
 @plain_numbers
 @dataclass(frozen=True)
-class _JobFirst(Allocator):
+class JobFirst(Allocator):
     """Base of policies that serve one job first; see `serve_first`."""
 
     work_conservation: str = "greedy"
@@ -150,7 +150,7 @@ class _JobFirst(Allocator):
 
 
 @dataclass(frozen=True)
-class AaloLBSF(_JobFirst):
+class AaloLBSF(JobFirst):
     """Least bytes sent first: the job with the least attained service gets its LP rates.
 
     This is the "Aalo" of the Parrot paper: D-CLAS with a queue for each job.
@@ -171,7 +171,7 @@ class AaloLBSF(_JobFirst):
 
 @plain_numbers
 @dataclass(frozen=True)
-class LCCF(_JobFirst):
+class LCCF(JobFirst):
     """Least completed coflows first: the job with the fewest gets its LP rates.
 
     Ties go to the job that has sent least, then to the earlier arrival, then id.
@@ -191,7 +191,7 @@ class LCCF(_JobFirst):
 
 @plain_numbers
 @dataclass(frozen=True)
-class JobSRPT(_JobFirst):
+class JobSRPT(JobFirst):
     """Shortest remaining job first, by knowledge of future coflows or by a prediction.
 
     Jobs are in order of the time for which they would still send if they were alone: the sum of

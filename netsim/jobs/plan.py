@@ -60,6 +60,8 @@ class JobPlan:
 
     Attributes
     ----------
+    least : callable
+        Returns the least time of a coflow alone on the network, in seconds.
     network : Topology
         The network on which flows are routed; `reroute` may use another one.
     """
@@ -76,9 +78,9 @@ class JobPlan:
         self._placed = placed
         self._taken = taken
         # On ideal networks whose links are as they were, that is all there is to know.
-        self._least = _alone_s
+        self.least = _alone_s
         if network.wire.timed or not np.array_equal(capacity[:network.links], network.usable):
-            self._least = partial(RoutedCoflow.least_s, capacity=capacity,
+            self.least = partial(RoutedCoflow.least_s, capacity=capacity,
                                   latency=network.wire.latency)
         self._fixed = None if spec.redraw else self._draw()
 
@@ -159,15 +161,15 @@ class JobPlan:
         """
         iterations, fixed = self.spec.iterations, self._fixed
         if isinstance(fixed, OperationGraph):
-            return fixed.lower_bound(iterations, self._least)
+            return fixed.lower_bound(iterations, self.least)
         if fixed is None:
             return float(sum(self.graph(iteration).length(released=iteration == 0,
-                                                          least=self._least)
+                                                          least=self.least)
                              for iteration in range(iterations)))
-        first = fixed.length(released=True, least=self._least)
+        first = fixed.length(released=True, least=self.least)
         if iterations == 1:
             return first
-        return first + (iterations - 1) * fixed.length(released=False, least=self._least)
+        return first + (iterations - 1) * fixed.length(released=False, least=self.least)
 
     def communication_s(self, first: int = 0) -> float:
         """Sum the Gammas of all coflows from iteration `first` on, in seconds."""
@@ -176,8 +178,6 @@ class JobPlan:
                        for iteration in range(first, self.spec.iterations))
         return (self.spec.iterations - first) * self._fixed.gamma_s
 
-
-def links_of(spec: JobSpec, programs: Programs, network: Topology, hosts: NDArray[np.int64]
     def predicted_s(self, iterations: float, first: int = 0) -> float:
         """Sum the Gammas from iteration `first` on if there were so many iterations, in seconds.
 
@@ -185,6 +185,8 @@ def links_of(spec: JobSpec, programs: Programs, network: Topology, hosts: NDArra
         """
         return max(iterations - first, 0.0) * float(self.graph(first).gamma_s)
 
+
+def links_of(spec: JobSpec, programs: Programs, network: Topology, hosts: NDArray[np.int64]
              ) -> NDArray[np.int64]:
     """Return the links that a job of programs uses."""
     if not programs.families:

@@ -92,7 +92,10 @@ class Fabric:
         check_flag(check, "check")
         self.env = env
         self.network = as_network(network)
-        self._allocator = make_allocator(allocator)
+        self._allocator = made = make_allocator(allocator)
+        if made.plans_ahead:
+            raise InputError(f"allocator {made.title} plans for all jobs before they begin, and a "
+                             "program submits them as it goes; it is for workloads on a network")
         self._interval = parse_seconds(observe_interval, "observe_interval")
         self._seed = seed
         self._recorder = ScriptRecorder(record, self.network)

@@ -152,6 +152,10 @@ class OnCluster(Clocked):
     def _on_network(self, allocator: Allocator, interval: float, check: bool) -> None:
         """Set up an engine in which jobs run as coflows on the network."""
         recorder = self.recorder
+        if allocator.plans_ahead:
+            raise InputError(f"allocator {allocator.title} plans for all jobs before the run, and "
+                             "the scheduler of a cluster chooses their hosts during it; it is for "
+                             "jobs on a network")
         if allocator.reserves_gpus and self.cluster.by_gpu:
             raise InputError(
                 f"allocator {allocator.title} gives jobs their part of a server's NIC, and hosts "
@@ -162,12 +166,12 @@ class OnCluster(Clocked):
             observe_interval=interval, check=check,
             observer=recorder if recorder.watches_fabric else None,
             completed=recorder.chains_finished)
+        self.forecast = forecast_of(allocator, self.workload.history)
         self._on_fabric = CoflowExecution(self.env, self.fabric, self.cluster, self.workload.jobs,
                                           self.model, recorder, self.faults.most_capacity,
                                           self.factors, self.workload.seed,
                                           may_go_back=self.preemption.on_fault == "checkpoint",
                                           forecast=self.forecast)
-        self.forecast = forecast_of(allocator, self.workload.history)
         self._begin(self._on_fabric)
 
     def _begin(self, execution: Execution,

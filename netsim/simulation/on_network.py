@@ -18,6 +18,7 @@ from netsim.fabric.clock import Clock, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import Alone, RoutedCoflow
 from netsim.jobs.arrivals import Arrivals
+from netsim.jobs.coming import ComingJobs
 from netsim.jobs.fitting import all_fitted, fitted
 from netsim.jobs.operation_graph import OperationGraph
 from netsim.jobs.plan import JobPlan, links_of, place_randomly
@@ -74,8 +75,8 @@ class OnNetwork(Clocked):
         check_whole(seed, "seed")
         self.workload = workload = all_fitted(workload, network, seed)
         self.seed = seed
-        self.faults = Faults(events, network)
         self.forecast = forecast_of(allocator, workload.history)
+        self.faults = Faults(events, network)
         self.network = self.faults.network
         self.slowness = factors_of(stragglers, network.hosts, network.hosts_at)
         self.numbers = CoflowNumbers(workload)
@@ -110,6 +111,9 @@ class OnNetwork(Clocked):
         self._herald: Arrivals | None = None
         self._links_used: list[NDArray[np.int64]] | None = None
         self._sees_symmetry, self._simulated_ranks = False, 0
+        if allocator.plans_ahead:
+            allocator.prepare(ComingJobs([self._plan(k) for k in range(len(workload))],
+                                         self.faults.most_capacity))
 
     def _arrive(self, index: int) -> None:
         """Start a job that has a process."""
@@ -130,11 +134,11 @@ class OnNetwork(Clocked):
         plain = not (allocator.sees_running or self.faults.restarts)
         if plain and isinstance(jobs, JobColumns) and not (self.slowness > 1).any():
             return of_columns(jobs)
+        plain = plain and self.forecast is None  # by which a job may have more than one coflow
         return of_specs(jobs, [k for k, job in enumerate(jobs)
                                if plain and is_single(job) and not self._is_slow(job)],
                         partial(place_randomly, network=self.network, seed=self.seed))
 
-        plain = plain and self.forecast is None  # by which a job may have more than one coflow
     def _pass_empty(self, begin: float, tell: Callable[[], float]) -> None:
         """Record a coflow without bytes when it begins, and has nothing to send."""
         call_at(self.env, begin, partial(self._pass_empty_now, tell))

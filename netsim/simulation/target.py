@@ -358,6 +358,9 @@ class Clocked:
         jobs, now = self.workload.jobs, self.now
         if not isinstance(job, JobSpec):
             raise InputError(f"job must be a JobSpec, not {job!r}")
+        if self.fabric is not None and self.fabric.allocator.plans_ahead:
+            raise InputError(f"job {job.id}: allocator {self.fabric.allocator.title} has planned "
+                             "for the jobs of the workload alone")
         if job.arrival_s < now:
             raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s, and it is {now:g} s "
                              "already")
@@ -405,16 +408,19 @@ class Clocked:
 
     def _take_over(self, allocator: Allocator) -> None:
         fabric = self._links
-        for name, what in (("sees_running", "is told which jobs run, and where"),
-                           ("reserves_gpus", "goes by the GPUs of jobs")):
-            if getattr(allocator, name) and not getattr(fabric.allocator, name):
         if allocator.information == "predicted" and (
                 self.forecast is None or self.forecast.given != allocator.predictor):
             raise InputError(f"allocator {allocator.title} goes by predictions, made when jobs "
                              "begin: the run must begin under one with the same predictor")
+        for name, what in (("sees_running", "is told which jobs run, and where"),
+                           ("reserves_gpus", "goes by the GPUs of jobs")):
+            if getattr(allocator, name) and not getattr(fabric.allocator, name):
                 raise InputError(
                     f"allocator {allocator.title} {what}, which {fabric.allocator.title} is not: "
                     "the run must begin under one that is")
+        if allocator.plans_ahead:
+            raise InputError(f"allocator {allocator.title} plans for all jobs before they begin: "
+                             "the run must begin under it")
         fabric.set_allocator(allocator)
 
     @property
@@ -431,12 +437,6 @@ class Clocked:
         self.teller.listen(tell)
 
 
-def run_info(identity: Mapping[str, Any], cost: Mapping[str, Any], *, seed: int,
-             workload_seed: int, stopped_at_s: float | None, steps: int, wall_s: float
-             ) -> dict[str, Any]:
-    """Make `Result.run`; see `Target.identity` and `Target.cost`."""
-    return {**identity, "seed": int(seed), "workload_seed": workload_seed, "version": __version__,
-            "platform": platform.platform(), "python": platform.python_version(),
 def forecast_of(allocator: Allocator, history: History | None) -> Forecast | None:
     """Return what predicts the iterations of jobs, for an allocator that goes by it.
 
@@ -456,6 +456,12 @@ def forecast_of(allocator: Allocator, history: History | None) -> Forecast | Non
     return made
 
 
+def run_info(identity: Mapping[str, Any], cost: Mapping[str, Any], *, seed: int,
+             workload_seed: int, stopped_at_s: float | None, steps: int, wall_s: float
+             ) -> dict[str, Any]:
+    """Make `Result.run`; see `Target.identity` and `Target.cost`."""
+    return {**identity, "seed": int(seed), "workload_seed": workload_seed, "version": __version__,
+            "platform": platform.platform(), "python": platform.python_version(),
             "stopped_at_s": stopped_at_s, "simpy_events": steps, "wall_s": wall_s, "overdue": 0,
             **cost}
 

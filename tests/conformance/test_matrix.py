@@ -106,6 +106,10 @@ ON_CLUSTERS = [name for name in SCHEDULERS if runs_on(name, "cluster")]
 ON_EDGE_CLOUDS = [name for name in SCHEDULERS if runs_on(name, "edge-cloud")]
 
 
+#: Allocators that do not plan for all jobs before the run, for which these need hosts.
+ANYWHERE = [name for name in ALLOCATORS if not make_allocator(name).plans_ahead]
+
+
 def needs_of(registry, name, target="cluster"):
     """What a registered policy needs, with its default options."""
     return set(needs_of_policy(registry.make(name, {}), target))
@@ -228,7 +232,7 @@ def test_schedulers_x_executions_x_faults(scheduler, fault):
                  comes_late(scheduler), against, events=events)
 
 
-@pytest.mark.parametrize("allocator", ALLOCATORS)
+@pytest.mark.parametrize("allocator", ANYWHERE)
 def test_allocators_x_schedulers_and_placements(allocator):
     """On the fabric: every scheduler, and every placement under FIFO; jobs of several kinds.
 
@@ -246,7 +250,7 @@ def test_allocators_x_schedulers_and_placements(allocator):
                  allocator=allocator)
 
 
-@pytest.mark.parametrize("allocator", ALLOCATORS)
+@pytest.mark.parametrize("allocator", ANYWHERE)
 def test_allocators_x_ranks(allocator):
     """Jobs whose ranks compute, and a ring beside them: every scheduler, and a lost server."""
     for scheduler in ON_CLUSTERS:
@@ -263,7 +267,7 @@ def test_topologies_x_schedulers(kind):
     nic = "1MB/s" if network.gpu_servers is None else None  # servers of GPUs have their own
     cluster = Cluster(gpus=2, topology=network, nic=nic, intra="8MB/s")
     for scheduler, allocator in zip(
-            ON_CLUSTERS, cycle([*ALLOCATORS.presets, *ALLOCATORS]), strict=False):
+            ON_CLUSTERS, cycle([*ALLOCATORS.presets, *ANYWHERE]), strict=False):
         try_jobs(cluster, ["ring", "data parallel"], scheduler, None, "fabric",
                  comes_late(scheduler), allocator=allocator)
 
@@ -387,7 +391,7 @@ def test_schedulers_x_transports(scheduler, transport):
     against = {"constant delays"} if transport != "constant" else set()
     against &= needs_of(SCHEDULERS, scheduler, "edge-cloud")
     shares = transport == "fabric" and not against
-    for allocator in ALLOCATORS if shares else ["maxmin"]:
+    for allocator in ANYWHERE if shares else ["maxmin"]:
         result = expect(against, netsim.simulate, where, jobs, scheduler=quick(scheduler),
                         transport=transport, allocator=allocator)
         assert result is None or result.jobs["finish_s"].notna().all(), allocator
