@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GROUND = "errors, units, checks, plug-ins, ..."
 
 #: Layers from the ground up: the first room of each.
-LAYERS = ("collectives", "fabric", "allocators", "predictors", "edge", "recording", "analysis",
+LAYERS = ("collectives", "fabric", "allocators", "cluster", "edge", "recording", "analysis",
           "plots", "reproductions")
 
 #: The rooms of each group, and its colour.

@@ -20,8 +20,8 @@ ROOMS = (
     "_version", "text", "errors", "plain", "reading", "units", "xml_tree", "checks", "streams",
     "limits", "ties", "brief", "lazy", "forking", "watching", "plugins", "kernel_cache",
     "compiled_kernel", "compiling", "atomic", "columns", "collectives", "models", "operations",
-    "programs", "stage", "history", "job", "workload", "llm", "network", "results", "fabric",
-    "allocators", "traces", "jobs", "predictors", "cluster", "placements", "engine", "edge",
+    "programs", "stage", "history", "job", "workload", "predictors", "llm", "network", "results",
+    "fabric", "allocators", "traces", "jobs", "cluster", "placements", "engine", "edge",
     "schedulers", "recording",
     "simulation", "gym", "scripting", "analysis", "experiment_file", "studies", "plots",
     "reproductions", "reference", "testing", "cli", "__main__")
@@ -29,7 +29,7 @@ ROOMS = (
 #: Policies decide; they know nothing of runs, of results or of other kinds of policies.
 POLICIES = {"allocators", "placements", "predictors", "schedulers"}
 UNKNOWN_TO_POLICIES = {"simulation", "results", "recording", *POLICIES}
-MAY_ASK = {"schedulers": {"placements", "predictors"}}
+MAY_ASK = {"schedulers": {"placements", "predictors"}, "allocators": {"predictors"}}
 
 #: The one import that points down the list: `Result.plot` finds its backend by name.
 LATE = {("netsim.results.drawing", "netsim.plots.pictures")}

@@ -16,9 +16,10 @@ from netsim.fabric.compiled_allocator import compiled
 from netsim.fabric.rule import Rule
 from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
+from netsim.predictors import make_predictor
 from netsim.ties import merge_equal
 
-__all__ = ["LCCF", "AaloLBSF", "JobSRPT"]
+__all__ = ["LCCF", "AaloLBSF", "JobFirst", "JobSRPT"]
 
 WORK_CONSERVATION = ("capped", "greedy", "maxmin", "none", "shared_uniform")
 
@@ -70,6 +71,15 @@ def shortest_remaining(coflows: Any, jobs: Any, now: float, order: Any) -> None:
     _serve_first(coflows, order)
 
 
+@compiled(options={"rest": _ALL}, rounding=True, information="predicted")
+def shortest_predicted(coflows: Any, jobs: Any, now: float, order: Any) -> None:
+    """Order jobs by the time for which they are predicted to send if they were alone."""
+    for c in range(len(coflows)):
+        job = jobs[coflows[c].job]
+        order.key[c] = job.predicted_s + job.active_gamma
+    _serve_first(coflows, order)
+
+
 def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: str) -> Allocation:
     """Give the first coflow that can move its LP rates, and the others the remaining bandwidth.
 
@@ -104,7 +114,7 @@ def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: s
 
 @plain_numbers
 @dataclass(frozen=True)
-class _JobFirst(Allocator):
+class JobFirst(Allocator):
     """Base of policies that serve one job first; see `serve_first`."""
 
     work_conservation: str = "greedy"
@@ -140,7 +150,7 @@ class _JobFirst(Allocator):
 
 
 @dataclass(frozen=True)
-class AaloLBSF(_JobFirst):
+class AaloLBSF(JobFirst):
     """Least bytes sent first: the job with the least attained service gets its LP rates.
 
     This is the "Aalo" of the Parrot paper: D-CLAS with a queue for each job.
@@ -161,7 +171,7 @@ class AaloLBSF(_JobFirst):
 
 @plain_numbers
 @dataclass(frozen=True)
-class LCCF(_JobFirst):
+class LCCF(JobFirst):
     """Least completed coflows first: the job with the fewest gets its LP rates.
 
     Ties go to the job that has sent least, then to the earlier arrival, then id.
@@ -181,8 +191,8 @@ class LCCF(_JobFirst):
 
 @plain_numbers
 @dataclass(frozen=True)
-class JobSRPT(_JobFirst):
-    """Shortest remaining job first, a clairvoyant reference with knowledge of future coflows.
+class JobSRPT(JobFirst):
+    """Shortest remaining job first, by knowledge of future coflows or by a prediction.
 
     Jobs are in order of the time for which they would still send if they were alone: the sum of
     gamma over their remaining coflows, without computation. Ties go to the earlier arrival, then
@@ -190,16 +200,36 @@ class JobSRPT(_JobFirst):
 
     Parameters
     ----------
+    predictor : str, mapping or object, optional
+        What predicts the iterations of a job, from which the sum follows, as the Parrot paper
+        proposes (Section 7): an argument of `netsim.predictors.make_predictor`, which learns from
+        the history of the workload. A job that sends for longer than predicted counts with its
+        active coflows only. By default, the sum is known.
     work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
         Shares of the other jobs; see `serve_first`. For a comparison with policies that leave no
         link idle, such as those of `netsim.allocators.ordered`, use ``"maxmin"``.
     """
 
-    information: ClassVar[Information] = "job-clairvoyant"
-    by_key: ClassVar[Rule] = shortest_remaining.base_rule
+    predictor: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.predictor is not None:
+            make_predictor(self.predictor)
+
+    @property
+    def information(self) -> Information:  # type: ignore[override]
+        """What the policy may see: predictions, or the future itself."""
+        return "job-clairvoyant" if self.predictor is None else "predicted"
+
+    @property
+    def by_key(self) -> Rule:  # type: ignore[override]
+        """The order as a compiled rule."""
+        return (shortest_remaining if self.predictor is None else shortest_predicted).base_rule
 
     def in_order(self, view: FabricView) -> NDArray[np.int64]:
         """Return the coflows in order of their jobs."""
         active = np.zeros(int(view.job.max()) + 1)
         np.add.at(active, view.job, view.gamma)
-        return np.lexsort((view.job, merge_equal(view.job_ahead_s + active[view.job])))
+        later = view.job_ahead_s if self.predictor is None else view.job_predicted_s
+        return np.lexsort((view.job, merge_equal(later + active[view.job])))

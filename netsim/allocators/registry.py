@@ -25,6 +25,7 @@ ALLOCATORS = Registry(
         "fifo": "netsim.allocators.ordered:FIFO",
         "lccf": "netsim.allocators.first:LCCF",
         "lcf": "netsim.allocators.ordered:LCF",
+        "lp-order": "netsim.allocators.lp_order:LPOrder",
         "maxmin": "netsim.allocators.maxmin:MaxMin",
         "ncf": "netsim.allocators.ordered:NCF",
         "parrot": "netsim.allocators.parrot:Parrot",

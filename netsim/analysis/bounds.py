@@ -200,9 +200,9 @@ class _Instance:
 
     def _lp(self) -> float:
         """Return the bound of the linear programme on the weighted sum of finish times."""
-        from netsim.analysis.lp import ordering_bound
+        from netsim.allocators.lp import ordering
 
-        return ordering_bound(self._finish, self._weight, *self._loads())
+        return ordering(self._finish, self._weight, *self._loads()).bound
 
 
 def srpt_total(valid: Floats, seconds: Floats) -> float:

@@ -29,6 +29,7 @@ from netsim.jobs.rank_process import RankProcess
 from netsim.jobs.ranked_stages import has_operations
 from netsim.jobs.stragglers import slowed_job
 from netsim.operations import Operations
+from netsim.predictors import Forecast
 from netsim.workload import Flows, JobSpec, Stage
 
 __all__ = ["CoflowExecution"]
@@ -70,6 +71,8 @@ class CoflowExecution(Execution):
         Seed of the workload, for the sizes that patterns draw.
     may_go_back : bool
         Whether jobs may lose iterations that they have made; see `JobProcess`.
+    forecast : Forecast, optional
+        Predicts the iterations of jobs, for an allocator that goes by it.
 
     Attributes
     ----------
@@ -81,12 +84,13 @@ class CoflowExecution(Execution):
 
     def __init__(self, env: Any, fabric: FabricProcess, cluster: Cluster, jobs: Sequence[JobSpec],
                  model: Contention, recorder: ClusterRecorder, capacity: NDArray[np.float64],
-                 factors: NDArray[np.float64], seed: int = 0, may_go_back: bool = False) -> None:
+                 factors: NDArray[np.float64], seed: int = 0, may_go_back: bool = False,
+                 forecast: Forecast | None = None) -> None:
         super().__init__(env, jobs)
         self._fabric, self._cluster, self._model = fabric, cluster, model
         self._recorder, self._capacity = recorder, capacity
         self._factors, self._seed = factors, seed
-        self._may_go_back = may_go_back
+        self._may_go_back, self._forecast = may_go_back, forecast
         self._ended: dict[int, Callable[[int], None]] = {}
         self._moving: dict[int, tuple[CoflowEvent, Flows]] = {}
         self._expected: dict[int, float] = {}
@@ -105,9 +109,11 @@ class CoflowExecution(Execution):
         if job in self.processes:
             self.processes[job].resume(plan)
             return
-        kind = RankProcess if has_operations(self._jobs[job]) else JobProcess
+        spec, forecast = self._jobs[job], self._forecast
+        kind = RankProcess if has_operations(spec) else JobProcess
         process = kind(self._env, self._fabric, job, self._env.now, self, waited_for=True,
-                       may_go_back=self._may_go_back)
+                       may_go_back=self._may_go_back,
+                       predicted=0.0 if forecast is None else forecast.predict_job(spec))
         self.processes[job] = process
         self._env.timeout(0).callbacks.append(partial(process.arrive, plan))
 

@@ -19,8 +19,9 @@ from netsim.plain import known_names
 __all__ = ["Allocation", "Event", "Information", "check_sees", "sees"]
 
 #: What a policy may see: ``"agnostic"``, bytes already sent; ``"clairvoyant"``, also the flow sizes
-#: of coflows that are valid; ``"job-clairvoyant"``, also what a job has yet to emit.
-Information = Literal["agnostic", "clairvoyant", "job-clairvoyant"]
+#: of coflows that are valid; ``"predicted"``, also what a job is predicted to emit;
+#: ``"job-clairvoyant"``, also what it will emit.
+Information = Literal["agnostic", "clairvoyant", "predicted", "job-clairvoyant"]
 
 
 def sees(information: Information, needs: Information) -> bool:

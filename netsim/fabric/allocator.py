@@ -9,6 +9,7 @@ from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.view import FabricView
 
 if TYPE_CHECKING:
+    from netsim.fabric.protocols import Coming
     from netsim.fabric.rule import Rule
 
 __all__ = ["Allocator", "Undecided"]
@@ -29,8 +30,11 @@ class Allocator:
 
     Attributes
     ----------
-    information : {"clairvoyant", "agnostic", "job-clairvoyant"}
+    information : {"clairvoyant", "agnostic", "predicted", "job-clairvoyant"}
         What the policy may see, see `Information`. Reading anything else is an `InputError`.
+    predictor : str, mapping or object
+        With ``"predicted"``: what predicts the iterations of jobs, as for
+        `netsim.predictors.make_predictor`. It learns from the history of the workload.
     wakes_on : Event
         The events on which the policy is asked. It is also asked when a link that flows use fails
         or is repaired, and at the times that its allocations request (`revisit_at`). When the
@@ -55,6 +59,9 @@ class Allocator:
         coflows, jobs or sizes; see ``symmetry`` of `netsim.simulate`.
     work_conserving : bool
         Whether it claims to leave no bandwidth that an unfinished flow could use.
+    plans_ahead : bool
+        Whether the policy knows all jobs before the run, and plans for them: see `prepare`. Such a
+        policy is for workloads on a network, whose jobs have hosts.
     asked_ahead : bool
         Whether the policy may be asked before SimPy's clock reaches the time of the decision; False
         for a policy that uses anything besides its view, such as the clock.
@@ -70,8 +77,10 @@ class Allocator:
             cls.compiled_rule = None  # type: ignore[assignment]
 
     information: ClassVar[Information] = "clairvoyant"
+    predictor: Any = "mean"
     scale_free: ClassVar[bool] = True
     by_flow_alone: bool = False
+    plans_ahead: ClassVar[bool] = False
     asked_ahead: ClassVar[bool] = True
     wakes_on: ClassVar[Event] = Event.ANY
 
@@ -139,9 +148,18 @@ class Allocator:
         return type(self).__name__
 
     @property
-    def counts(self) -> Mapping[str, int]:
+    def counts(self) -> Mapping[str, float]:
         """What the policy has counted in its run, for the summary. Default: nothing."""
         return {}
+
+    def prepare(self, coming: Coming) -> None:
+        """Plan for all jobs of a run, before it begins; called if the policy ``plans_ahead``.
+
+        Parameters
+        ----------
+        coming : netsim.fabric.protocols.Coming
+            The jobs, and what they will do.
+        """
 
     def allocate(self, view: FabricView) -> Allocation:
         """Return the rates that hold until the next decision.

@@ -1,9 +1,9 @@
-"""What the fabric needs from others: observers of events, and sources of coflows."""
+"""What the fabric and its policies need from others: observers, sources of coflows, plans."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,10 @@ from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.routed_coflow import RoutedCoflow
 
-__all__ = ["Observer", "Source"]
+__all__ = ["Coming", "Observer", "Source", "Steps"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Observer(Protocol):
@@ -56,3 +59,59 @@ class Source(Protocol):
 
         Each coflow has bytes to send.
         """
+
+
+class Steps(NamedTuple):
+    """What jobs do, in steps that wait for each other; each sends at most one coflow at a time.
+
+    Attributes
+    ----------
+    job : ndarray of int, shape (steps,)
+        The job of each step; jobs are numbered by (arrival, id), as in a view.
+    earliest_s : ndarray of float, shape (steps,)
+        The earliest time at which a step can end, with every coflow alone on the network.
+    child, parent : ndarray of int, shape (pairs,)
+        A step, and a step before it that it waits for; steps are in topological order.
+    gap_s : ndarray of float, shape (pairs,)
+        The least time from the end of the parent to that of the child, in seconds.
+    owner, link : ndarray of int, shape (loads,)
+        A step, and a link that it loads.
+    seconds : ndarray of float, shape (loads,)
+        For how long the load alone fills the link; 0 on a link that is always dead.
+    """
+
+    job: Ints
+    earliest_s: Floats
+    child: Ints
+    parent: Ints
+    gap_s: Floats
+    owner: Ints
+    link: Ints
+    seconds: Floats
+
+
+class Coming(Protocol):
+    """All jobs of a run, as a policy with ``plans_ahead`` is told of them before it begins.
+
+    Times are least times at the highest capacities during the run.
+
+    Attributes
+    ----------
+    arrival_s : ndarray of float, shape (jobs,)
+    weight : ndarray of float, shape (jobs,)
+        The largest weight of a job's coflows.
+    """
+
+    @property
+    def arrival_s(self) -> Floats: ...
+
+    @property
+    def weight(self) -> Floats: ...
+
+    def jobs(self) -> Steps:
+        """Return a step for each job, with the loads of all its coflows together."""
+        ...
+
+    def coflows(self) -> Steps:
+        """Return a step for each stage or operation of each iteration."""
+        ...

@@ -40,7 +40,7 @@ _TIES = ("arrival", "job")
 _NEEDS: dict[str, Information] = {
     **dict.fromkeys(("total", "remaining", "gamma", "nominal_gamma", "longest", "active_gamma",
                      "longest_gamma"), "clairvoyant"),
-    "ahead_s": "job-clairvoyant"}
+    "predicted_s": "predicted", "ahead_s": "job-clairvoyant"}
 
 #: Columns of the gammas of what is left, which the table brings up to date when it is asked to.
 _GAMMAS = {"gamma", "active_gamma"}

@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 _NEEDS: dict[str, Information] = {
     **dict.fromkeys(("total", "remaining", "gamma", "nominal_gamma", "longest",
                      "job_longest_gamma", "flow_size", "flow_remaining"), "clairvoyant"),
-    "job_ahead_s": "job-clairvoyant"}
+    "job_predicted_s": "predicted", "job_ahead_s": "job-clairvoyant"}
 
 
 def _locked(array: NDArray[Any]) -> NDArray[Any]:
@@ -62,7 +62,8 @@ class FabricView:
     sort breaks ties in the usual way. Only `bssi` and netsim's own policies take valid times within
     1e-9 of each other as equal. Flows are listed coflow by coflow, in list order. All arrays are
     read-only. A column that the policy does not declare to know is refused with an `InputError`:
-    sizes if it is agnostic, and `job_ahead_s` unless it is job-clairvoyant.
+    sizes if it is agnostic, and what jobs have yet to send, `job_predicted_s` and `job_ahead_s`,
+    unless it goes by predictions or is job-clairvoyant.
 
     Building blocks are compiled. They take and return arrays with one entry per coflow, (C,),
     per unfinished flow, (F,), or per link, (L,).
@@ -73,7 +74,7 @@ class FabricView:
         The rows to look at.
     now : float
         The time of the decision, in seconds.
-    information : {"agnostic", "clairvoyant", "job-clairvoyant"}
+    information : {"agnostic", "clairvoyant", "predicted", "job-clairvoyant"}
         What the policy may see.
     events : Event
         What has happened since the last decision.
@@ -253,6 +254,18 @@ class FabricView:
         """
         self._check_shows("job_longest_gamma")
         return _locked(self._table.jobs["longest"][self._rows["job"]])
+
+    @cached_property
+    def job_predicted_s(self) -> Floats:
+        """The predicted sum of Gamma over the coflows that each job has yet to send, in seconds.
+
+        It is the Gamma of an iteration, times the iterations that the policy's predictor expected
+        when the job began, less the Gammas of the coflows that the job has sent; 0 if the job sends
+        more than that. Shape (C,). Only for a policy that declares ``information = "predicted"`` or
+        more.
+        """
+        self._check_shows("job_predicted_s")
+        return _locked(self._table.jobs["predicted"][self._rows["job"]])
 
     @cached_property
     def job_ahead_s(self) -> Floats:

@@ -18,7 +18,7 @@ from netsim.columns import Columns
 from netsim.errors import InputError, NetsimWarning
 from netsim.jobs.network_costs import costs_on, groups_on
 from netsim.jobs.patterns import Collective, make_pattern
-from netsim.jobs.plan import place_randomly
+from netsim.jobs.plan import place_randomly, with_drawn_ranks
 from netsim.network import Topology
 from netsim.network.routing import Ints
 from netsim.workload import JobColumns, JobSpec, Workload
@@ -150,9 +150,12 @@ def _on_hosts(network: Topology, seed: int) -> Settle:
 
 
 def _with_jobs(workload: Workload, jobs: Sequence[JobSpec], settle: Settle) -> Workload:
-    """Return a workload with other jobs, settled; the same object if nothing has changed."""
+    """Return a workload with other jobs, settled; the same object if nothing has changed.
+
+    Patterns in which ranks compute are drawn.
+    """
     known: dict[Any, Collective | None] = {}
-    found = [settled(job, settle, known) for job in jobs]
+    found = [settled(with_drawn_ranks(job, workload.seed), settle, known) for job in jobs]
     same = all(one is other for one, other in zip(found, workload.jobs, strict=True))
     return workload if same else replace(workload, jobs=found)
 

@@ -19,7 +19,7 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.fold import Crossing, fold
 from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.operation_graph import OperationGraph
-from netsim.jobs.patterns import make_pattern, model_stages
+from netsim.jobs.patterns import is_ranked_pattern, make_pattern, model_stages
 from netsim.jobs.ranked_stages import operations_of
 from netsim.network import Topology
 from netsim.operations import Sending
@@ -29,7 +29,7 @@ from netsim.streams import stream
 from netsim.workload import JobSpec, Stage
 
 __all__ = ["JobPlan", "delayed", "draw_stages", "drawn_stages", "ecmp_key", "ecmp_keys",
-           "links_of", "place_randomly", "timed_stages"]
+           "links_of", "place_randomly", "timed_stages", "with_drawn_ranks"]
 
 #: Powers of ten, more than ids have digits; and, for CRC-32, 32 ones and the effect of each byte.
 _TENS = 10 ** np.arange(17)
@@ -60,6 +60,8 @@ class JobPlan:
 
     Attributes
     ----------
+    least : callable
+        Returns the least time of a coflow alone on the network, in seconds.
     network : Topology
         The network on which flows are routed; `reroute` may use another one.
     """
@@ -76,9 +78,9 @@ class JobPlan:
         self._placed = placed
         self._taken = taken
         # On ideal networks whose links are as they were, that is all there is to know.
-        self._least = _alone_s
+        self.least = _alone_s
         if network.wire.timed or not np.array_equal(capacity[:network.links], network.usable):
-            self._least = partial(RoutedCoflow.least_s, capacity=capacity,
+            self.least = partial(RoutedCoflow.least_s, capacity=capacity,
                                   latency=network.wire.latency)
         self._fixed = None if spec.redraw else self._draw()
 
@@ -159,15 +161,15 @@ class JobPlan:
         """
         iterations, fixed = self.spec.iterations, self._fixed
         if isinstance(fixed, OperationGraph):
-            return fixed.lower_bound(iterations, self._least)
+            return fixed.lower_bound(iterations, self.least)
         if fixed is None:
             return float(sum(self.graph(iteration).length(released=iteration == 0,
-                                                          least=self._least)
+                                                          least=self.least)
                              for iteration in range(iterations)))
-        first = fixed.length(released=True, least=self._least)
+        first = fixed.length(released=True, least=self.least)
         if iterations == 1:
             return first
-        return first + (iterations - 1) * fixed.length(released=False, least=self._least)
+        return first + (iterations - 1) * fixed.length(released=False, least=self.least)
 
     def communication_s(self, first: int = 0) -> float:
         """Sum the Gammas of all coflows from iteration `first` on, in seconds."""
@@ -175,6 +177,13 @@ class JobPlan:
             return sum(self._draw(iteration).gamma_s
                        for iteration in range(first, self.spec.iterations))
         return (self.spec.iterations - first) * self._fixed.gamma_s
+
+    def predicted_s(self, iterations: float, first: int = 0) -> float:
+        """Sum the Gammas from iteration `first` on if there were so many iterations, in seconds.
+
+        All are taken to be like that one.
+        """
+        return max(iterations - first, 0.0) * float(self.graph(first).gamma_s)
 
 
 def links_of(spec: JobSpec, programs: Programs, network: Topology, hosts: NDArray[np.int64]
@@ -264,10 +273,31 @@ def drawn_stages(spec: JobSpec, rng: np.random.Generator) -> tuple[Stage, ...]:
     if not stages or any(stage.coflow_id is not None for stage in stages):
         raise InputError(f"{what} must be one or more stages without a coflow_id, "
                          f"not {reprlib.repr(stages)}")
-    if is_ranked(stages):
+    if is_ranked(stages) and not is_ranked_pattern(spec.pattern):
         raise InputError(f"{what} must be stages without ranks and after_previous, which jobs "
-                         f"with explicit stages may have, not {reprlib.repr(stages)}")
+                         "with explicit stages and patterns that say ranked = True may have, not "
+                         f"{reprlib.repr(stages)}")
     return stages
+
+
+def with_drawn_ranks(spec: JobSpec, seed: int) -> JobSpec:
+    """Return a job with the stages that its pattern draws, if ranks compute in them.
+
+    The job's own computation then is that of each rank, before the first stages.
+
+    Raises
+    ------
+    InputError
+        If the pattern is invalid, or draws new sizes in each of several iterations.
+    """
+    if not is_ranked_pattern(spec.pattern):
+        return spec
+    if spec.redraw and spec.iterations > 1:
+        raise InputError(f"job {spec.id}: redraw: its iterations overlap, and so have the same "
+                         "sizes")
+    stages = drawn_stages(spec, stream(seed, "sizes", spec.id, *([0] if spec.redraw else [])))
+    return replace(spec, stages=delayed(stages, spec.compute_s), pattern=None, nbytes=0.0,
+                   compute_s=0.0, redraw=False)
 
 
 def timed_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
@@ -276,11 +306,15 @@ def timed_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]
 
 
 def delayed(stages: tuple[Stage, ...], compute_s: float) -> tuple[Stage, ...]:
-    """Add `compute_s` seconds of computation to the stages that have no parents."""
+    """Add `compute_s` seconds of computation to the stages that have no parents.
+
+    If ranks compute, only to stages with ranks.
+    """
     if not compute_s:
         return stages
-    return tuple(stage if stage.after else replace(stage, compute_s=stage.compute_s + compute_s)
-                 for stage in stages)
+    ranked = is_ranked(stages)
+    return tuple(stage if stage.after or (ranked and not stage.ranks)
+                 else replace(stage, compute_s=stage.compute_s + compute_s) for stage in stages)
 
 
 def place_randomly(spec: JobSpec, network: Topology, seed: int) -> NDArray[np.int64]:

@@ -160,6 +160,8 @@ class JobProcess:
     may_go_back : bool
         Whether the job may be stopped and lose iterations that it has made since it last began or
         resumed. Their coflows are then recorded only once they can no longer be lost.
+    predicted : float
+        The predicted number of iterations, for allocators that go by it.
 
     Attributes
     ----------
@@ -193,7 +195,7 @@ class JobProcess:
     def __init__(self, env: simpy.Environment, fabric: FabricProcess, index: int, arrival_s: float,
                  recorder: JobRecorder, waited_for: bool = False,
                  may_run: Callable[[NDArray[np.int64]], bool] | None = None,
-                 may_go_back: bool = False) -> None:
+                 may_go_back: bool = False, predicted: float = 0.0) -> None:
         self.index = index
         self.arrival_s = arrival_s
         self.start_s = math.nan
@@ -209,6 +211,7 @@ class JobProcess:
         self._recorder = recorder
         self._waited_for = waited_for or fabric.allocator.sees_running
         self._may_run, self._may_go_back = may_run, may_go_back
+        self._predicted = predicted
         self._attempt, self._began_s = 0, math.nan
         self._made, self._made_s = 0, 0.0
         self._stages: _Iteration | None = None
@@ -253,13 +256,16 @@ class JobProcess:
             self._begin()
 
     def _announce(self) -> None:
-        """Tell the fabric the remaining communication, for job-clairvoyant allocators.
+        """Tell the fabric the remaining communication, and what is predicted of it.
 
-        Without random draws, this is done in any case: the run may get such an allocator later.
+        Without random draws, the former is done in any case: the run may get a job-clairvoyant
+        allocator later.
         """
+        row = self._fabric.table.jobs[self.index]
         if self._fabric.allocator.information == "job-clairvoyant" or not self.plan.spec.redraw:
-            self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s(
-                self.iteration)
+            row["ahead"] = self.plan.communication_s(self.iteration)
+        if self._predicted:
+            row["predicted"] = self.plan.predicted_s(self._predicted, self.iteration)
 
     def _begin(self) -> None:
         """Start the current iteration from its beginning, or continue it where it was paused."""

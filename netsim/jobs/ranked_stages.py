@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from netsim.jobs.patterns import is_ranked_pattern
 from netsim.operations import Operations, Sending
 from netsim.programs import Programs
 from netsim.stage import is_ranked
@@ -14,7 +15,8 @@ __all__ = ["count_operations", "has_operations", "operations_of"]
 
 def has_operations(job: JobSpec) -> bool:
     """Whether the ranks of a job compute, or its iterations overlap; see `operations_of`."""
-    return job.operations is not None or is_ranked(job.stages)
+    return (job.operations is not None or is_ranked(job.stages)
+            or is_ranked_pattern(job.pattern))
 
 
 def count_operations(job: JobSpec) -> int:

@@ -42,6 +42,8 @@ class Forecast:
 
     Attributes
     ----------
+    given : object
+        The predictor as it was given.
     fits : int
         Number of fits so far.
 
@@ -60,6 +62,7 @@ class Forecast:
 
     def __init__(self, predictor: Any, history: History | None = None,
                  retrain: Quantity | None = None, report: Report | None = None) -> None:
+        self.given = predictor
         self.predictor = make_predictor(predictor)
         self.fits = 0
         self._period = math.inf if retrain is None else parse_seconds(retrain, "retrain",
@@ -183,6 +186,10 @@ class Forecast:
         known = history_of(jobs)
         return self.predict_all([job.arrival_s for job in jobs], known.group, known.user,
                                 known.iterations)
+
+    def predict_job(self, job: JobSpec) -> float:
+        """Predict the iterations of one job at its arrival; see `predict`."""
+        return self.predict(job.arrival_s, job.group, job.user, job.iterations)
 
     def _period_index(self, time: float) -> int:
         """Return the largest k for which k times the period is not after `time`."""

@@ -14,6 +14,7 @@ from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.checks import Node, check_flag, check_name, check_sequence, check_whole
 from netsim.columns import Flows
 from netsim.errors import InputError
+from netsim.fabric.allocation import sees
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
@@ -91,7 +92,10 @@ class Fabric:
         check_flag(check, "check")
         self.env = env
         self.network = as_network(network)
-        self._allocator = make_allocator(allocator)
+        self._allocator = made = make_allocator(allocator)
+        if made.plans_ahead:
+            raise InputError(f"allocator {made.title} plans for all jobs before they begin, and a "
+                             "program submits them as it goes; it is for workloads on a network")
         self._interval = parse_seconds(observe_interval, "observe_interval")
         self._seed = seed
         self._recorder = ScriptRecorder(record, self.network)
@@ -123,8 +127,9 @@ class Fabric:
             The hosts that it runs on, by number or name, for allocators that are told which jobs
             run.
         communication_s : quantity, optional
-            Sum of the effective bottlenecks of all coflows that it will submit, for allocators
-            that know the future of jobs (``information = "job-clairvoyant"``).
+            Sum of the effective bottlenecks of all coflows that it will submit, or a prediction of
+            it, for allocators that know the future of jobs or go by predictions (``information`` is
+            ``"job-clairvoyant"`` or ``"predicted"``).
 
         Raises
         ------
@@ -133,8 +138,8 @@ class Fabric:
         """
         check_name(name, "name of a job")
         title = self._allocator.title
-        if self._allocator.information == "job-clairvoyant" and communication_s is None:
-            raise InputError(f"allocator {title} knows what jobs are yet to send: give "
+        if communication_s is None and sees(self._allocator.information, "predicted"):
+            raise InputError(f"allocator {title} knows or predicts what jobs are yet to send: give "
                              "communication_s, the sum of the effective bottlenecks of the coflows")
         if self._allocator.sees_running and hosts is None:
             raise InputError(f"allocator {title} is told which jobs run, and where: give hosts")
@@ -148,7 +153,8 @@ class Fabric:
             job = Job(len(self._jobs), name, self.env.now, self._end)
             self._jobs.append(job)
             self._process.table.add_job(job.index, self.env.now)
-            self._process.table.jobs["ahead"][job.index] = ahead
+            for name in ("ahead", "predicted"):
+                self._process.table.jobs[name][job.index] = ahead
             if self._allocator.sees_running:
                 self._process.running.begin(job.index, where.tolist())
         return job

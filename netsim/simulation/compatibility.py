@@ -317,8 +317,8 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
     "placed jobs": Need(
         lambda run: "chunks on an edge-cloud have no servers and no GPUs of a cluster",
         "", ("an edge-cloud",),
-        "allocators such as `ring-contention` and `reserved:shares=gpus` need the servers or "
-        "GPUs of jobs"),
+        "allocators such as `ring-contention`, `reserved:shares=gpus` and `lp-order` need the "
+        "servers, GPUs or hosts of jobs"),
 }
 
 #: What policies may need, by target and by the name that they declare.
@@ -341,7 +341,8 @@ _IMPLIED: Mapping[str, Callable[[Any], bool]] = {
     "sites of the network": lambda policy: getattr(policy, "shares_links", False),
     "no restarts": lambda policy: getattr(policy, "shares_links", False),
     "placed jobs": lambda policy: (getattr(policy, "sees_running", False)
-                                   or getattr(policy, "reserves_gpus", False)),
+                                   or getattr(policy, "reserves_gpus", False)
+                                   or getattr(policy, "plans_ahead", False)),
 }
 
 #: What schedulers need besides.

@@ -52,7 +52,7 @@ from netsim.simulation.faults import Faults, JobsOnServers, dead_links, listed
 from netsim.simulation.inapplicable import problem_of_pauses
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.run_events import RunEvent
-from netsim.simulation.target import Clocked, jobs_table
+from netsim.simulation.target import Clocked, forecast_of, jobs_table
 from netsim.simulation.teller import Teller
 from netsim.workload import JobSpec, Workload, delays_stages
 
@@ -152,6 +152,10 @@ class OnCluster(Clocked):
     def _on_network(self, allocator: Allocator, interval: float, check: bool) -> None:
         """Set up an engine in which jobs run as coflows on the network."""
         recorder = self.recorder
+        if allocator.plans_ahead:
+            raise InputError(f"allocator {allocator.title} plans for all jobs before the run, and "
+                             "the scheduler of a cluster chooses their hosts during it; it is for "
+                             "jobs on a network")
         if allocator.reserves_gpus and self.cluster.by_gpu:
             raise InputError(
                 f"allocator {allocator.title} gives jobs their part of a server's NIC, and hosts "
@@ -162,10 +166,12 @@ class OnCluster(Clocked):
             observe_interval=interval, check=check,
             observer=recorder if recorder.watches_fabric else None,
             completed=recorder.chains_finished)
+        self.forecast = forecast_of(allocator, self.workload.history)
         self._on_fabric = CoflowExecution(self.env, self.fabric, self.cluster, self.workload.jobs,
                                           self.model, recorder, self.faults.most_capacity,
                                           self.factors, self.workload.seed,
-                                          may_go_back=self.preemption.on_fault == "checkpoint")
+                                          may_go_back=self.preemption.on_fault == "checkpoint",
+                                          forecast=self.forecast)
         self._begin(self._on_fabric)
 
     def _begin(self, execution: Execution,

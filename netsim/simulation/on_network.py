@@ -18,6 +18,7 @@ from netsim.fabric.clock import Clock, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import Alone, RoutedCoflow
 from netsim.jobs.arrivals import Arrivals
+from netsim.jobs.coming import ComingJobs
 from netsim.jobs.fitting import all_fitted, fitted
 from netsim.jobs.operation_graph import OperationGraph
 from netsim.jobs.plan import JobPlan, links_of, place_randomly
@@ -37,7 +38,7 @@ from netsim.simulation.events import Change, FaultEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.run_events import RunEvent
-from netsim.simulation.target import Clocked, jobs_table
+from netsim.simulation.target import Clocked, forecast_of, jobs_table
 from netsim.simulation.teller import Teller
 from netsim.units import Quantity, parse_seconds
 from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
@@ -74,6 +75,7 @@ class OnNetwork(Clocked):
         check_whole(seed, "seed")
         self.workload = workload = all_fitted(workload, network, seed)
         self.seed = seed
+        self.forecast = forecast_of(allocator, workload.history)
         self.faults = Faults(events, network)
         self.network = self.faults.network
         self.slowness = factors_of(stragglers, network.hosts, network.hosts_at)
@@ -109,13 +111,17 @@ class OnNetwork(Clocked):
         self._herald: Arrivals | None = None
         self._links_used: list[NDArray[np.int64]] | None = None
         self._sees_symmetry, self._simulated_ranks = False, 0
+        if allocator.plans_ahead:
+            allocator.prepare(ComingJobs([self._plan(k) for k in range(len(workload))],
+                                         self.faults.most_capacity))
 
     def _arrive(self, index: int) -> None:
         """Start a job that has a process."""
-        ranked = has_operations(self.workload.jobs[index])
-        job = (RankProcess if ranked else JobProcess)(
+        spec = self.workload.jobs[index]
+        job = (RankProcess if has_operations(spec) else JobProcess)(
             self.env, self.fabric, index, float(self.arrival_s[index]), self.recorder,
-            self.faults.touch_jobs, self.on_hosts.may_run)
+            self.faults.touch_jobs, self.on_hosts.may_run,
+            predicted=0.0 if self.forecast is None else self.forecast.predict_job(spec))
         self.jobs.append(job)
         plan = self._plan(index)
         self._simulated_ranks += plan.simulated_ranks
@@ -128,6 +134,7 @@ class OnNetwork(Clocked):
         plain = not (allocator.sees_running or self.faults.restarts)
         if plain and isinstance(jobs, JobColumns) and not (self.slowness > 1).any():
             return of_columns(jobs)
+        plain = plain and self.forecast is None  # by which a job may have more than one coflow
         return of_specs(jobs, [k for k, job in enumerate(jobs)
                                if plain and is_single(job) and not self._is_slow(job)],
                         partial(place_randomly, network=self.network, seed=self.seed))

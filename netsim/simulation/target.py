@@ -21,8 +21,10 @@ from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.flow_table import FlowTable
 from netsim.jobs.fitting import chosen_algorithms
+from netsim.jobs.plan import with_drawn_ranks
 from netsim.jobs.process import JobProcess
 from netsim.network import Topology
+from netsim.predictors import Forecast
 from netsim.recording.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent, changes_of
 from netsim.simulation.faults import Faults
@@ -31,7 +33,7 @@ from netsim.simulation.interrupt import so_far
 from netsim.simulation.run_events import RunEvent
 from netsim.simulation.teller import Teller
 from netsim.units import Quantity, parse_seconds
-from netsim.workload import JobSpec, Workload, column
+from netsim.workload import History, JobSpec, Workload, column
 
 if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
@@ -182,6 +184,8 @@ class Clocked:
         Notifies listeners.
     begun : bool
         Whether the first step has been prepared.
+    forecast : Forecast or None
+        Predicts the iterations of jobs, for an allocator that goes by it.
     """
 
     env: Clock
@@ -192,6 +196,7 @@ class Clocked:
     recorder: Recorder
     teller: Teller
     begun = False
+    forecast: Forecast | None = None
 
     def begin(self) -> None:
         """See `Target.begin`."""
@@ -251,7 +256,8 @@ class Clocked:
     def shared(self) -> list[Any]:
         """See `Target.shared`."""
         # SimPy knows by the identity of PENDING what has not happened.
-        return [self.workload, self.workload.jobs, self.workload.history, simpy.events.PENDING]
+        return [self.workload, self.workload.jobs, self.workload.history, self.forecast,
+                simpy.events.PENDING]
 
     def stopped(self) -> Self:
         """See `Target.stopped`: a copy that makes no more decisions."""
@@ -352,6 +358,9 @@ class Clocked:
         jobs, now = self.workload.jobs, self.now
         if not isinstance(job, JobSpec):
             raise InputError(f"job must be a JobSpec, not {job!r}")
+        if self.fabric is not None and self.fabric.allocator.plans_ahead:
+            raise InputError(f"job {job.id}: allocator {self.fabric.allocator.title} has planned "
+                             "for the jobs of the workload alone")
         if job.arrival_s < now:
             raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s, and it is {now:g} s "
                              "already")
@@ -364,7 +373,8 @@ class Clocked:
         if self.begun and index < arrived:
             raise InputError(f"job {job.id} arrives at the same instant as jobs with larger ids "
                              "that have arrived already; give it a larger id")
-        given = Workload((*jobs[:index], fitted(job), *jobs[index:]), self.workload.name,
+        job = fitted(with_drawn_ranks(job, self.workload.seed))
+        given = Workload((*jobs[:index], job, *jobs[index:]), self.workload.name,
                          seed=self.workload.seed, history=self.workload.history)
         return given, index
 
@@ -398,12 +408,19 @@ class Clocked:
 
     def _take_over(self, allocator: Allocator) -> None:
         fabric = self._links
+        if allocator.information == "predicted" and (
+                self.forecast is None or self.forecast.given != allocator.predictor):
+            raise InputError(f"allocator {allocator.title} goes by predictions, made when jobs "
+                             "begin: the run must begin under one with the same predictor")
         for name, what in (("sees_running", "is told which jobs run, and where"),
                            ("reserves_gpus", "goes by the GPUs of jobs")):
             if getattr(allocator, name) and not getattr(fabric.allocator, name):
                 raise InputError(
                     f"allocator {allocator.title} {what}, which {fabric.allocator.title} is not: "
                     "the run must begin under one that is")
+        if allocator.plans_ahead:
+            raise InputError(f"allocator {allocator.title} plans for all jobs before they begin: "
+                             "the run must begin under it")
         fabric.set_allocator(allocator)
 
     @property
@@ -418,6 +435,25 @@ class Clocked:
     def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
         """See `Target.listen`."""
         self.teller.listen(tell)
+
+
+def forecast_of(allocator: Allocator, history: History | None) -> Forecast | None:
+    """Return what predicts the iterations of jobs, for an allocator that goes by it.
+
+    Raises
+    ------
+    InputError
+        If the predictor cannot be made, or has nothing to learn from.
+    """
+    if allocator.information != "predicted":
+        return None
+    made = Forecast(allocator.predictor, history)
+    if not history and not made.predictor.clairvoyant:
+        raise InputError(
+            f"allocator {allocator.title} goes by predictions, and the workload has no history to "
+            "learn from; give one, such as by the option `train` of its format, or predictor = "
+            '"perfect"')
+    return made
 
 
 def run_info(identity: Mapping[str, Any], cost: Mapping[str, Any], *, seed: int,

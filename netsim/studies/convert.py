@@ -9,7 +9,7 @@ from typing import Any
 from netsim import traces
 from netsim.errors import InputError
 from netsim.jobs.fitting import all_fitted
-from netsim.jobs.plan import draw_stages, place_randomly
+from netsim.jobs.plan import draw_stages, place_randomly, with_drawn_ranks
 from netsim.network import BigSwitch, Topology, read_network
 from netsim.workload import JobSpec, Workload
 
@@ -42,6 +42,7 @@ def explicit(workload: Workload, network: Topology | None = None, seed: int = 0)
 
 
 def _drawn(job: JobSpec, seed: int) -> JobSpec:
+    job = with_drawn_ranks(job, seed)
     if job.stages or job.operations is not None:
         return job
     if job.redraw and job.iterations > 1:

@@ -30,7 +30,7 @@ _PORT = 250_000.0
 
 #: Groups of arguments that can be reset to their defaults independently of the others.
 _INDEPENDENT = (("sent",), ("now",), ("weight",), ("deadline_s",), ("capacity",),
-                ("attained", "completed"), ("ahead_s",), ("running",))
+                ("attained", "completed"), ("ahead_s",), ("running",), ("predicted_s",))
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class Case:
     completed: tuple[int, ...]
     ahead_s: tuple[float, ...]
     running: tuple[tuple[int, ...], ...]
+    predicted_s: tuple[float, ...]
 
     def view(self, information: Information = "clairvoyant", sees_running: bool = True
              ) -> FabricView:
@@ -95,7 +96,8 @@ class Case:
         """Yield groups of default values that are consistent with the other arguments."""
         defaults, count = self._defaults(), len(self.coflows)
         times = {"valid_s": defaults["valid_s"], "arrival_s": defaults["arrival_s"], "now": 0.0}
-        yield times | {name: (0.0,) * count for name in ("arrival_s", "attained", "ahead_s")} | {
+        yield times | {name: (0.0,) * count for name in (
+            "arrival_s", "attained", "ahead_s", "predicted_s")} | {
             "jobs": tuple(range(count)), "completed": (0,) * count, "running": ((),) * count}
         yield times | {"jobs": tuple(sorted(self.jobs))}
         for names in _INDEPENDENT:
@@ -108,7 +110,8 @@ class Case:
                 "now": max(self.valid_s), "weight": (1.0,) * count,
                 "deadline_s": (math.inf,) * count, "capacity": {},
                 "arrival_s": (0.0,) * jobs, "attained": (0.0,) * jobs,
-                "completed": (0,) * jobs, "ahead_s": (0.0,) * jobs, "running": ((),) * jobs}
+                "completed": (0,) * jobs, "ahead_s": (0.0,) * jobs, "running": ((),) * jobs,
+                "predicted_s": (0.0,) * jobs}
 
     def __str__(self) -> str:
         lines = [f"make_view({_network_text(self.network)}",
@@ -185,7 +188,8 @@ def draw_case(pick: Pick, network: Topology, max_coflows: int, max_width: int) -
         attained=tuple(_draw_nbytes(pick) if z else 0.0 for z in completed),
         ahead_s=tuple(0.25 * pick(0, 20) for _ in range(jobs)),
         running=tuple(tuple(pick(0, network.hosts - 1) for _ in range(pick(0, 3)))
-                      for _ in range(jobs)))
+                      for _ in range(jobs)),
+        predicted_s=tuple(0.25 * pick(0, 20) for _ in range(jobs)))
 
 
 def _draw_flows(pick: Pick, network: Topology, max_width: int) -> tuple[Any, ...]:

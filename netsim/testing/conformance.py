@@ -35,7 +35,8 @@ def check_allocator(policy: Policy, *, networks: Iterable[Topology] | None = Non
     - the unit of time, unless it declares ``time_free = False``, and the unit of bytes, unless it
       declares ``scale_free = False``;
     - anything that it declares not to know: bytes not sent yet if its ``information`` is
-      ``"agnostic"``, coflows not emitted yet unless it is ``"job-clairvoyant"``.
+      ``"agnostic"``, coflows not emitted yet unless it is ``"job-clairvoyant"``, and predictions of
+      them unless it is that or ``"predicted"``.
 
     Reading a column that it declares not to know is an `InputError`, here as in a run. If an
     agnostic policy returns an order, with or without `leftover`, only the order must be independent

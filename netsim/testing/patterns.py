@@ -12,9 +12,10 @@ import numpy as np
 
 from netsim.checks import parents_first
 from netsim.errors import InputError
-from netsim.jobs.patterns import PATTERNS, make_pattern
+from netsim.jobs.patterns import PATTERNS, is_ranked_pattern, make_pattern
 from netsim.plain import known_names
 from netsim.plugins import labelled
+from netsim.stage import is_ranked
 from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt_accepted, noted
 from netsim.workload import Flow, Stage
 
@@ -25,8 +26,8 @@ _ROUNDING = 1e-9
 #: Factor of sizes: a power of two scales without rounding.
 _BYTES = 2.0**12
 
-#: The part of a stage that must not depend on sizes: name, after, finishes_before.
-_Shape = tuple[str, tuple[str, ...], tuple[str, ...]]
+#: The part of a stage that must not depend on sizes.
+_SHAPE = ("name", "after", "finishes_before", "after_previous", "ranks")
 
 
 @known_names
@@ -36,11 +37,12 @@ def check_pattern(pattern: Any, *, ranks: Iterable[int] = range(1, 10), nbytes: 
     """Check for several numbers of ranks that a pattern keeps its promises.
 
     It must return at least one stage, with distinct names and no coflow ids, without cyclic
-    dependencies, and with flows between existing ranks only. It may refuse some numbers of ranks
-    with an `InputError`, but not all of them. It must be pure: the stages may depend only on the
-    number of ranks, and sizes only on the number of ranks, `nbytes` and the random generator. Sizes
-    must be proportional to `nbytes`, unless the pattern declares ``scale_free = False``; then the
-    stages may depend on `nbytes` as well.
+    dependencies, and with flows between existing ranks only. Stages may have ranks that compute, or
+    ``after_previous``, if the pattern declares ``ranked = True``. It may refuse some numbers of
+    ranks with an `InputError`, but not all of them. It must be pure: the stages may depend only on
+    the number of ranks, and sizes only on the number of ranks, `nbytes` and the random generator.
+    Sizes must be proportional to `nbytes`, unless the pattern declares ``scale_free = False``; then
+    the stages may depend on `nbytes` as well.
 
     Parameters
     ----------
@@ -152,8 +154,8 @@ def _of_a_stage(error: InputError) -> bool:
                for frame, _ in walk_tb(error.__traceback__))
 
 
-def _shapes(stages: tuple[Stage, ...]) -> list[_Shape]:
-    return [(stage.name, stage.after, stage.finishes_before) for stage in stages]
+def _shapes(stages: tuple[Stage, ...]) -> list[list[Any]]:
+    return [[getattr(stage, name) for name in _SHAPE] for stage in stages]
 
 
 def _flows(stages: tuple[Stage, ...]) -> list[list[Flow]]:
@@ -180,7 +182,15 @@ def _has_unknown_ranks(trial: _Trial) -> str | None:
     for stage in trial.stages:
         if stage.flows is not None and stage.flows.ranks > trial.ranks:
             return f"stage {stage.name!r} has a flow from or to rank {stage.flows.ranks - 1}"
+        if max(stage.ranks, default=0) >= trial.ranks:
+            return f"stage {stage.name!r} computes on rank {max(stage.ranks)}"
     return None
+
+
+def _is_ranked_unsaid(trial: _Trial) -> str | None:
+    if is_ranked_pattern(trial.pattern) or not is_ranked(trial.stages):
+        return None
+    return "a stage has ranks or after_previous, and the pattern does not say ranked = True"
 
 
 def _is_not_deterministic(trial: _Trial) -> str | None:
@@ -241,7 +251,9 @@ def _has_wrong_total(trial: _Trial) -> str | None:
 PROMISES: dict[str, Promise[_Trial]] = {
     "no-coflow-ids": Promise("sets coflow ids", _has_ids),
     "dependencies": Promise("returns stages with invalid dependencies", _has_bad_graph),
-    "known-ranks": Promise("sends from or to ranks that do not exist", _has_unknown_ranks),
+    "known-ranks": Promise("uses ranks that do not exist", _has_unknown_ranks),
+    "ranked": Promise("has ranks that compute, or iterations that overlap, without saying so",
+                      _is_ranked_unsaid),
     "pure": Promise("is not a function of its arguments", _is_not_deterministic),
     "same-stages": Promise("has different stages for the same number of ranks", _stages_vary),
     "unit-of-bytes": Promise(

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from netsim.fabric.allocation import sees
 from netsim.fabric.compiled_allocator import CompiledAllocator
 from netsim.fabric.records import DUST
 from netsim.fabric.ruling import Ruling
@@ -129,9 +130,13 @@ def _differs_from_its_rule(trial: Trial) -> str | None:
 
 
 def _peeks_ahead(trial: Trial) -> str | None:
-    if trial.allocator.information == "job-clairvoyant":
-        return None
-    return trial.difference(variations.more_ahead(trial.case, 64.0), "if jobs have more to emit")
+    for name, needs, what in (("ahead_s", "job-clairvoyant", "if jobs have more to emit"),
+                              ("predicted_s", "predicted", "if jobs are predicted to emit more")):
+        if not sees(trial.allocator.information, needs):
+            other = variations.more_ahead(trial.case, 64.0, name)
+            if fault := trial.difference(other, what):
+                return fault
+    return None
 
 
 def _depends_on_unit_of_time(trial: Trial) -> str | None:

@@ -51,7 +51,7 @@ def views(network: Topology | None = None, *, max_coflows: int = 4, max_width: i
         Network of the views. By default, it is drawn from `networks`.
     max_coflows, max_width : int
         Largest number of coflows per view and of flows per coflow.
-    information : {"agnostic", "clairvoyant", "job-clairvoyant"}
+    information : {"agnostic", "clairvoyant", "predicted", "job-clairvoyant"}
         Information that the view gives.
     """
     def draw_view(pick: Pick) -> FabricView:

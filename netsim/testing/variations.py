@@ -60,6 +60,7 @@ def renumber_jobs(case: Case, numbers: Sequence[int]) -> Case:
                    attained=spread(case.attained, [4096.0] * count),
                    completed=spread(case.completed, [1] * count),
                    ahead_s=spread(case.ahead_s, [0.5] * count),
+                   predicted_s=spread(case.predicted_s, [0.5] * count),
                    running=spread(case.running, [()] * count))
 
 
@@ -69,7 +70,7 @@ def scale_time(case: Case, factor: float) -> Case:
         case, network=with_capacity(case.network, factor * case.network.capacity),
         capacity={link: factor * value for link, value in case.capacity.items()},
         now=case.now / factor, **{name: tuple(at / factor for at in getattr(case, name))
-                                  for name in ("valid_s", "arrival_s", "ahead_s",
+                                  for name in ("valid_s", "arrival_s", "ahead_s", "predicted_s",
                                                "deadline_s")})
 
 
@@ -95,7 +96,7 @@ def more_unsent(case: Case, factors: Sequence[float]) -> Case:
     return replace(case, coflows=tuple(map(tuple, coflows)), sent=sent)
 
 
-def more_ahead(case: Case, seconds: float) -> Case:
+def more_ahead(case: Case, seconds: float, name: str = "ahead_s") -> Case:
     """Give each job more coflows to send later; the first job gets most of them."""
-    return replace(case, ahead_s=tuple(ahead + seconds / (1 + job)
-                                       for job, ahead in enumerate(case.ahead_s)))
+    return replace(case, **{name: tuple(ahead + seconds / (1 + job)
+                                        for job, ahead in enumerate(getattr(case, name)))})

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import JobSpec, Stage, Workload
-from netsim.allocators import ALLOCATORS
-from netsim.analysis import lp
+from netsim.allocators import ALLOCATORS, lp
 from netsim.analysis.bounds import BOUNDS, srpt_total
 from netsim.errors import InputError, MissingExtraError, NetsimWarning, UnknownNameError
 from netsim.testing import make_view, networks, workloads
@@ -207,11 +206,14 @@ def test_srpt_is_the_best_of_all_orders(jobs):
     assert srpt_total(np.array(valid, float), np.array(seconds, float)) == best
 
 
-def in_full(earliest, weight, loads):
-    """The LP with the constraints of all sets of all links."""
+def in_full(earliest, weight, loads, pairs=()):
+    """The LP with the constraints of all sets of all links, and of pairs (child, parent, gap)."""
     from scipy.optimize import linprog
 
     rows, least = [], []
+    for child, parent, gap in pairs:
+        rows.append(np.eye(len(weight))[child] - np.eye(len(weight))[parent])
+        least.append(gap)
     for seconds in loads:
         on = np.flatnonzero(seconds)
         for group in chain.from_iterable(combinations(on, size) for size in range(1, len(on) + 1)):
@@ -236,8 +238,20 @@ def test_cutting_planes_find_the_optimum_of_the_whole_lp(data):
     weight = 1.0 + np.array(data.draw(numbers))
     earliest = data.draw(numbers) + loads.max(axis=0)
     link, owner = np.nonzero(loads)
-    found = lp.ordering_bound(earliest, weight, owner, link, loads[link, owner])
-    assert found == pytest.approx(in_full(earliest, weight, loads), rel=1e-6)
+    given = earliest, weight, owner, link, loads[link, owner]
+    assert lp.ordering(*given).bound == pytest.approx(in_full(earliest, weight, loads), rel=1e-6)
+
+    pairs = [(child, parent, float(data.draw(st.integers(0, 9)))) for child in range(1, count)
+             for parent in range(child) if data.draw(st.booleans())]
+    for child, parent, gap in pairs:  # earliest times are those of the longest path
+        earliest[child] = max(earliest[child], earliest[parent] + gap)
+    weight[:-1] *= data.draw(st.booleans())  # only the last counts, as of a job
+    columns = np.array(pairs).reshape(-1, 3).T
+    found = lp.ordering(*given, *columns[:2].astype(int), columns[2])
+    assert found.bound == pytest.approx(in_full(earliest, weight, loads, pairs), rel=1e-6)
+    assert weight @ found.finish == pytest.approx(found.bound)
+    assert all(found.finish[child] >= found.finish[parent] + gap - 1e-6
+               for child, parent, gap in pairs)
 
 
 def test_an_lp_stopped_early_says_so_and_is_a_bound(monkeypatch):

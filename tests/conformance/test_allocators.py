@@ -34,7 +34,8 @@ def variants(name):
 
 ALLOCATORS = [*(policy for name in netsim.ALLOCATORS for policy in variants(name)),
               {"name": "parrot", "theta_max": 0.5, "work_conservation": "none"},
-              {"name": "aalo", "observe": 0.5}]
+              {"name": "aalo", "observe": 0.5},
+              {"name": "srpt", "predictor": "perfect"}]
 
 
 def text(options):

@@ -70,10 +70,11 @@ KINDS = {
         Stage("reduce", [(0, 1, 1e5), (1, 0, 1e5)], after=["pass"], after_previous=["reduce"])]},
         _WRITTEN),
     "language model": ({"operations": _LLM.operations, "ranks": _LLM.ranks}, _WRITTEN),
+    "stale servers": ({"pattern": "parameter-server:staleness=1"}, _DRAWN),
 } | {name: ({"pattern": name}, _DRAWN) for name in PATTERNS if name != "ring-all-reduce"}
 
 ALIKE, UNLIKE = Cluster(servers=3, gpus=3, nic="8Mbps"), Cluster(gpus=[4, 3, 2], nic="8Mbps")
-RANKED = ("ranks", "language model")
+RANKED = ("ranks", "language model", "stale servers")
 GPUS = Cluster(topology=netsim.gpu_cluster(3, 3, "80Mbps", "8Mbps"))
 
 
@@ -103,6 +104,10 @@ def runs_on(name, target):
 
 ON_CLUSTERS = [name for name in SCHEDULERS if runs_on(name, "cluster")]
 ON_EDGE_CLOUDS = [name for name in SCHEDULERS if runs_on(name, "edge-cloud")]
+
+
+#: Allocators that do not plan for all jobs before the run, for which these need hosts.
+ANYWHERE = [name for name in ALLOCATORS if not make_allocator(name).plans_ahead]
 
 
 def needs_of(registry, name, target="cluster"):
@@ -227,7 +232,7 @@ def test_schedulers_x_executions_x_faults(scheduler, fault):
                  comes_late(scheduler), against, events=events)
 
 
-@pytest.mark.parametrize("allocator", ALLOCATORS)
+@pytest.mark.parametrize("allocator", ANYWHERE)
 def test_allocators_x_schedulers_and_placements(allocator):
     """On the fabric: every scheduler, and every placement under FIFO; jobs of several kinds.
 
@@ -245,7 +250,7 @@ def test_allocators_x_schedulers_and_placements(allocator):
                  allocator=allocator)
 
 
-@pytest.mark.parametrize("allocator", ALLOCATORS)
+@pytest.mark.parametrize("allocator", ANYWHERE)
 def test_allocators_x_ranks(allocator):
     """Jobs whose ranks compute, and a ring beside them: every scheduler, and a lost server."""
     for scheduler in ON_CLUSTERS:
@@ -262,7 +267,7 @@ def test_topologies_x_schedulers(kind):
     nic = "1MB/s" if network.gpu_servers is None else None  # servers of GPUs have their own
     cluster = Cluster(gpus=2, topology=network, nic=nic, intra="8MB/s")
     for scheduler, allocator in zip(
-            ON_CLUSTERS, cycle([*ALLOCATORS.presets, *ALLOCATORS]), strict=False):
+            ON_CLUSTERS, cycle([*ALLOCATORS.presets, *ANYWHERE]), strict=False):
         try_jobs(cluster, ["ring", "data parallel"], scheduler, None, "fabric",
                  comes_late(scheduler), allocator=allocator)
 
@@ -386,7 +391,7 @@ def test_schedulers_x_transports(scheduler, transport):
     against = {"constant delays"} if transport != "constant" else set()
     against &= needs_of(SCHEDULERS, scheduler, "edge-cloud")
     shares = transport == "fabric" and not against
-    for allocator in ALLOCATORS if shares else ["maxmin"]:
+    for allocator in ANYWHERE if shares else ["maxmin"]:
         result = expect(against, netsim.simulate, where, jobs, scheduler=quick(scheduler),
                         transport=transport, allocator=allocator)
         assert result is None or result.jobs["finish_s"].notna().all(), allocator

@@ -19,6 +19,11 @@ VARIANTS = [
     ({"name": "parameter-server", "servers": 2}, None),
     ({"name": "parameter-server", "sizes": "split"}, lambda w, m: 2 * (w - w // 2) * m),
     ({"name": "parameter-server", "sizes": "split", "servers": 3}, lambda w, m: 2 * (w - 3) * m),
+    ({"name": "parameter-server", "staleness": 2}, None),
+    ({"name": "parameter-server", "sizes": "split", "staleness": 1},
+     lambda w, m: 2 * (w - w // 2) * m),
+    ({"name": "parameter-server", "sizes": "split", "staleness": "unbounded"},
+     lambda w, m: 2 * (w - w // 2) * m),
     ("ring-all-reduce", lambda w, m: 2 * (w - 1) * m),
     ({"name": "ring-all-reduce", "stepwise": True}, lambda w, m: 2 * (w - 1) * m),
 ]

@@ -261,7 +261,7 @@ def test_ends_are_noticed_at_the_observation_interval():
     assert found.jobs["finish_s"].tolist() == [13]
 
 
-ALLOCATORS = sorted(set(ALL) - {"reserved"})
+ALLOCATORS = sorted(set(ALL) - {"lp-order", "reserved"})
 
 
 @pytest.mark.parametrize("mode", MODES)

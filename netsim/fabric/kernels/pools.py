@@ -44,6 +44,7 @@ def copy_in(pools, used, coflows, parts):
 def activate(job, gamma):
     """Count a coflow with this gamma as active in its job; return whether the job had none."""
     job.ahead = max(job.ahead - gamma, 0.0)
+    job.predicted = max(job.predicted - gamma, 0.0)
     job.longest = max(job.longest, gamma)
     job.active += 1
     return job.active == 1

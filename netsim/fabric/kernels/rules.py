@@ -31,7 +31,8 @@ COFLOWS = np.dtype([("job", "i8"), ("id", "i8"), ("order", "i8"), ("width", "i8"
                     ("deadline_s", "f8"), ("sent", "f8"), ("total", "f8"), ("remaining", "f8"),
                     ("gamma", "f8"), ("nominal_gamma", "f8"), ("longest", "f8")], align=True)
 JOBS = np.dtype([("active", "i8"), ("completed", "i8"), ("arrival_s", "f8"), ("attained", "f8"),
-                 ("active_gamma", "f8"), ("longest_gamma", "f8"), ("ahead_s", "f8")], align=True)
+                 ("active_gamma", "f8"), ("longest_gamma", "f8"), ("predicted_s", "f8"),
+                 ("ahead_s", "f8")], align=True)
 
 #: What is done to the shares that a rule gives: nothing; all grow by the largest common factor
 #: that fits; those without one get the largest common share that fits.
@@ -117,6 +118,7 @@ class Reads(NamedTuple):
     attained: bool
     active_gamma: bool
     longest_gamma: bool
+    predicted_s: bool
     ahead_s: bool
 
 
@@ -390,6 +392,8 @@ def _show(ruled, coflows, jobs):
             its.arrival_s = job.arrival
         if reads.longest_gamma:
             its.longest_gamma = job.longest
+        if reads.predicted_s:
+            its.predicted_s = job.predicted
         if reads.ahead_s:
             its.ahead_s = job.ahead
         if reads.attained:

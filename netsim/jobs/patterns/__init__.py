@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
+from netsim.errors import InputError
 from netsim.jobs.patterns.base import Pattern
 from netsim.jobs.patterns.collective import (
     AllGather,
@@ -31,7 +33,8 @@ from netsim.plugins import Registry
 
 __all__ = ["PATTERNS", "AllGather", "AllReduce", "AllToAll", "Barrier", "Broadcast", "Collective",
            "ModelCoflow", "ParameterServer", "Pattern", "Reduce", "ReduceScatter", "RingAllReduce",
-           "SendRecv", "exchanging_in_turn", "make_pattern", "model_coflows", "model_stages"]
+           "SendRecv", "exchanging_in_turn", "is_ranked_pattern", "make_pattern", "model_coflows",
+           "model_stages"]
 
 
 def _makes_stages(made: Any) -> bool:
@@ -84,6 +87,31 @@ def make_pattern(pattern: str | Mapping[str, Any] | Pattern | type) -> Pattern:
         return pattern
     made: Pattern = PATTERNS.instantiate(pattern)
     return made
+
+
+def is_ranked_pattern(pattern: Any) -> bool:
+    """Whether the stages of a job's pattern have ranks that compute, or overlapping iterations.
+
+    A pattern that cannot be made has none; it is an error when its stages are drawn.
+    """
+    if pattern is None:
+        return False
+    if not isinstance(pattern, str | Mapping):
+        return bool(getattr(pattern, "ranked", False))
+    key = pattern if isinstance(pattern, str) else tuple(pattern.items())
+    try:
+        return _is_ranked(key)
+    except TypeError:  # options that cannot be hashed
+        return _is_ranked.__wrapped__(key)
+
+
+@lru_cache(maxsize=256)
+def _is_ranked(named: str | tuple[tuple[str, Any], ...]) -> bool:
+    try:
+        return bool(getattr(make_pattern(named if isinstance(named, str) else dict(named)),
+                            "ranked", False))
+    except InputError:
+        return False
 
 
 __getattr__ = loading(__name__)

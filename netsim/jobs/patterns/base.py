@@ -36,7 +36,9 @@ class Pattern(Protocol):
         """Return the stages of one iteration, whose number may depend on `ranks` only.
 
         If the pattern says ``scale_free = False``, it may depend on `nbytes` as well. Stages have
-        no ``coflow_id``, because they may be drawn more than once.
+        no ``coflow_id``, because they may be drawn more than once. If the pattern says ``ranked =
+        True``, its stages have ``ranks`` that compute, or ``after_previous``, so that iterations
+        overlap; otherwise they have neither.
 
         Parameters
         ----------

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 from netsim.errors import MissingExtraError, NetsimWarning
 
-__all__ = ["ordering_bound"]
+__all__ = ["Ordering", "ordering"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Largest relative violation of a constraint at the end. The optimum exceeds the returned bound by
-#: at most this factor, as finish times later by it satisfy all constraints.
-_TOLERANCE = 1e-7
+_NONE, _NO_GAPS = np.empty(0, np.int64), np.empty(0)
 
 #: Feasibility tolerance of the solver, for numbers near 1.
 _SOLVER = 1e-9
@@ -41,14 +39,31 @@ class _Cut(NamedTuple):
     least: float
 
 
-def ordering_bound(earliest: Floats, weight: Floats, owner: Ints, links: Ints, seconds: Floats
-                   ) -> float:
-    """Return the least weighted sum of finish times C subject to ordering constraints.
+class _After(NamedTuple):
+    """Pairs of a coflow and one before it, and by how much it finishes later at least."""
 
-    The constraints are ``C >= earliest`` and, for every link and every set of coflows,
-    ``sum(d*C) >= (sum(d)**2 + sum(d**2)) / 2``, where d is the time in seconds that each coflow of
-    the set needs on the link (Queyranne, 1993). The set whose constraint is violated most is a
-    prefix of the coflows sorted by C, so that few sets have to be generated.
+    child: Ints
+    parent: Ints
+    gap: Floats
+
+
+class Ordering(NamedTuple):
+    """The solution of an LP: finish times in seconds, and their weighted sum, a lower bound."""
+
+    finish: Floats
+    bound: float
+
+
+def ordering(earliest: Floats, weight: Floats, owner: Ints, links: Ints, seconds: Floats,
+             child: Ints = _NONE, parent: Ints = _NONE, gap: Floats = _NO_GAPS,
+             tolerance: float = 1e-7) -> Ordering:
+    """Return the finish times C of least weighted sum subject to ordering constraints.
+
+    The constraints are ``C >= earliest``, ``C[child] >= C[parent] + gap`` and, for every link and
+    every set of coflows, ``sum(d*C) >= (sum(d)**2 + sum(d**2)) / 2``, where d is the time in
+    seconds that each coflow of the set needs on the link (Queyranne, 1993). The set whose
+    constraint is violated most is a prefix of the coflows sorted by C, so that few sets have to be
+    generated.
 
     Parameters
     ----------
@@ -58,6 +73,13 @@ def ordering_bound(earliest: Floats, weight: Floats, owner: Ints, links: Ints, s
         Coflow and link of each load, that is, of the bytes of one coflow on one link.
     seconds : ndarray of float, shape (loads,)
         Seconds that the link takes for the load alone.
+    child, parent : ndarray of int, shape (pairs,)
+        A coflow, and one with a smaller number that it waits for, in order of the former.
+    gap : ndarray of float, shape (pairs,)
+        Seconds from the finish of the parent to that of the child, at least.
+    tolerance : float
+        Largest relative violation of a constraint at the end. The optimum exceeds the returned
+        bound by at most this factor, as finish times later by it satisfy all constraints.
 
     Raises
     ------
@@ -72,24 +94,25 @@ def ordering_bound(earliest: Floats, weight: Floats, owner: Ints, links: Ints, s
     if find_spec("scipy") is None:
         raise MissingExtraError("scipy", "ilp")
     unit = float(np.bincount(links, seconds).max(initial=0.0)) or 1.0
-    loads = [(owner[mine], seconds[mine] / unit)
-             for mine in (links == link for link in np.unique(links))]
+    loads = _by_link(owner, links, seconds / unit)
+    after = _After(child, parent, gap / unit)
     finish = lowest = earliest / unit
-    inside = _in_order(finish, lowest, loads)
+    inside = _in_order(finish, lowest, loads, after)
     cuts: list[_Cut] = []
     reached = 0.0
     for _ in range(_ROUNDS):
-        candidate = _in_order(finish, lowest, loads)
+        candidate = _in_order(finish, lowest, loads, after)
         inside = min(inside, candidate, key=weight.dot)
         # Cuts at a point half-way to a feasible one are deeper, so that fewer are needed.
-        new = _violated((finish + inside) / 2, loads) or _violated(finish, loads)
+        new = (_violated((finish + inside) / 2, loads, tolerance)
+               or _violated(finish, loads, tolerance))
         if not new:
-            return unit * float(weight @ finish)
+            return Ordering(unit * finish, unit * float(weight @ finish))
         if weight @ finish > reached * (1 + _RISEN):
             reached = float(weight @ finish)
             cuts = [cut for cut in cuts if cut.part @ finish[cut.of] < cut.least + _ROOM]
         cuts += new
-        solved = _solve(cuts, weight, lowest)
+        solved = _solve(cuts, weight, lowest, after)
         if solved is None:
             break
         finish = solved
@@ -97,20 +120,37 @@ def ordering_bound(earliest: Floats, weight: Floats, owner: Ints, links: Ints, s
     warnings.warn(NetsimWarning(
         f"the LP bound was stopped early: {found:.6g} s is a lower bound, but the LP's optimum "
         f"may be up to {most:.6g} s"), stacklevel=2)
-    return found
+    return Ordering(unit * finish, found)
 
 
-def _in_order(finish: Floats, lowest: Floats, loads: Sequence[tuple[Ints, Floats]]) -> Floats:
-    """Return feasible finish times: every link serves coflows one after the other, in order."""
+def _by_link(owner: Ints, links: Ints, seconds: Floats) -> list[tuple[Ints, Floats]]:
+    """Return the coflows of each link that has a load, and their seconds on it."""
+    used = np.flatnonzero(seconds > 0)
+    if not len(used):
+        return []
+    used = used[np.argsort(links[used], kind="stable")]
+    parts = np.split(used, np.flatnonzero(np.diff(links[used])) + 1)
+    return [(owner[part], seconds[part]) for part in parts]
+
+
+def _in_order(finish: Floats, lowest: Floats, loads: Sequence[tuple[Ints, Floats]], after: _After
+              ) -> Floats:
+    """Return feasible finish times: every link serves coflows one after the other, in order.
+
+    Those of children are moved back as far as they must.
+    """
     place = np.argsort(np.argsort(finish, kind="stable"))
     found = lowest.copy()
     for of, seconds in loads:
         order = np.argsort(place[of])
         found[of[order]] = np.maximum(found[of[order]], np.cumsum(seconds[order]))
+    for child, parent, gap in zip(*(column.tolist() for column in after), strict=True):
+        found[child] = max(found[child], found[parent] + gap)
     return found
 
 
-def _violated(finish: Floats, loads: Sequence[tuple[Ints, Floats]]) -> list[_Cut]:
+def _violated(finish: Floats, loads: Sequence[tuple[Ints, Floats]], tolerance: float
+              ) -> list[_Cut]:
     """Return the most violated constraint of each link that has one."""
     found = []
     for of, seconds in loads:
@@ -120,21 +160,25 @@ def _violated(finish: Floats, loads: Sequence[tuple[Ints, Floats]]) -> list[_Cut
         least = (total + np.cumsum(part * part) / total) / 2
         lack = 1 - np.cumsum(part * finish[of[order]]) / total / least
         worst = int(np.argmax(lack))
-        if lack[worst] > _TOLERANCE:
+        if lack[worst] > tolerance:
             found.append(_Cut(of[order[:worst + 1]], part[:worst + 1] / total[worst],
                               float(least[worst])))
     return found
 
 
-def _solve(cuts: Sequence[_Cut], weight: Floats, lowest: Floats) -> Floats | None:
+def _solve(cuts: Sequence[_Cut], weight: Floats, lowest: Floats, after: _After) -> Floats | None:
     """Return the finish times with the least weighted sum; None if the solver failed."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 
-    ptr = np.cumsum([0, *(len(cut.of) for cut in cuts)])
-    rows = csr_array((np.concatenate([cut.part for cut in cuts]),
-                      np.concatenate([cut.of for cut in cuts]), ptr), (len(cuts), len(weight)))
-    solved = linprog(weight / weight.max(), A_ub=-rows, b_ub=[-cut.least for cut in cuts],
+    pairs = len(after.gap)
+    ptr = np.cumsum([0, *(len(cut.of) for cut in cuts), *[2] * pairs])
+    rows = csr_array((np.concatenate([*(cut.part for cut in cuts), np.tile((1.0, -1.0), pairs)]),
+                      np.concatenate([*(cut.of for cut in cuts),
+                                      np.column_stack((after.child, after.parent)).ravel()]),
+                      ptr), (len(cuts) + pairs, len(weight)))
+    least = np.concatenate(([cut.least for cut in cuts], after.gap))
+    solved = linprog(weight / weight.max(), A_ub=-rows, b_ub=-least,
                      bounds=np.column_stack((lowest, np.full(len(lowest), np.inf))),
                      method="highs", options={"primal_feasibility_tolerance": _SOLVER,
                                               "dual_feasibility_tolerance": _SOLVER})
