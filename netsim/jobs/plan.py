@@ -57,9 +57,12 @@ class JobPlan:
     taken : ndarray of bool, shape (links,), optional
         Links that other jobs use, or that change. If given, one rank represents all ranks that do
         the same on other links, if that is exact; see `netsim.jobs.fold`.
+    gpus : int, optional
+        GPUs of the job, if they are not its ranks: those of a ring are its servers.
 
     Attributes
     ----------
+    gpus : int
     network : Topology
         The network on which flows are routed; `reroute` may use another one.
     """
@@ -68,9 +71,10 @@ class JobPlan:
                  hosts: Sequence[int] | NDArray[np.int64], seed: int,
                  capacity: NDArray[np.float64],
                  placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple,
-                 taken: NDArray[np.bool_] | None = None) -> None:
+                 taken: NDArray[np.bool_] | None = None, gpus: int | None = None) -> None:
         self.spec = spec
         self.hosts = np.asarray(hosts, dtype=np.int64)
+        self.gpus = spec.ranks if gpus is None else gpus
         self.network = network
         self._seed = seed
         self._placed = placed

@@ -253,13 +253,17 @@ class JobProcess:
             self._begin()
 
     def _announce(self) -> None:
-        """Tell the fabric the remaining communication, for job-clairvoyant allocators.
+        """Tell the fabric what remains of the job, for job-clairvoyant allocators.
 
         Without random draws, this is done in any case: the run may get such an allocator later.
         """
         if self._fabric.allocator.information == "job-clairvoyant" or not self.plan.spec.redraw:
-            self._fabric.table.jobs[self.index]["ahead"] = self.plan.communication_s(
+            job, ahead_s = self._fabric.table.jobs[self.index], self.plan.communication_s(
                 self.iteration)
+            job["ahead"], job["gpus"] = ahead_s, self.plan.gpus
+            if ahead_s > 0:
+                part = 1 - self.iteration / self.plan.spec.iterations
+                job["per_gamma"] = part * self.lower_bound_s / ahead_s
 
     def _begin(self) -> None:
         """Start the current iteration from its beginning, or continue it where it was paused."""
