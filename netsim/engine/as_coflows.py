@@ -235,8 +235,7 @@ class CoflowExecution(Execution):
                  ) -> JobPlan:
         """Return the plan of a job that is placed on hosts and arrives now."""
         spec = replace(job, arrival_s=self._env.now, hosts=hosts, **changed)
-        return JobPlan(spec, self._fabric.network, hosts, self._seed, self._capacity, placed,
-                       gpus=job.ranks)
+        return JobPlan(spec, self._fabric.network, hosts, self._seed, self._capacity, placed)
 
     def _ring_stages(self, job: JobSpec, ring: RingLayout) -> tuple[Stage, ...]:
         """Return the stages of a ring, weighted by the share of GPUs if the allocator needs it."""

@@ -57,12 +57,9 @@ class JobPlan:
     taken : ndarray of bool, shape (links,), optional
         Links that other jobs use, or that change. If given, one rank represents all ranks that do
         the same on other links, if that is exact; see `netsim.jobs.fold`.
-    gpus : int, optional
-        GPUs of the job, if they are not its ranks: those of a ring are its servers.
 
     Attributes
     ----------
-    gpus : int
     network : Topology
         The network on which flows are routed; `reroute` may use another one.
     """
@@ -71,10 +68,9 @@ class JobPlan:
                  hosts: Sequence[int] | NDArray[np.int64], seed: int,
                  capacity: NDArray[np.float64],
                  placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple,
-                 taken: NDArray[np.bool_] | None = None, gpus: int | None = None) -> None:
+                 taken: NDArray[np.bool_] | None = None) -> None:
         self.spec = spec
         self.hosts = np.asarray(hosts, dtype=np.int64)
-        self.gpus = spec.ranks if gpus is None else gpus
         self.network = network
         self._seed = seed
         self._placed = placed
@@ -85,6 +81,7 @@ class JobPlan:
             self._least = partial(RoutedCoflow.least_s, capacity=capacity,
                                   latency=network.wire.latency)
         self._fixed = None if spec.redraw else self._draw()
+        self._alone_s: float | None = None
 
     def graph(self, iteration: int) -> Any:
         """Return the graph of an iteration; all are the same unless sizes are redrawn."""
@@ -93,7 +90,7 @@ class JobPlan:
     def reroute(self) -> None:
         """Recompute the job's routes, after routes of the network have changed."""
         if self._fixed is not None:
-            self._fixed = self._draw()
+            self._fixed, self._alone_s = self._draw(), None
 
     def _draw(self, *iteration: int) -> StageGraph | OperationGraph:
         if self._taken is not None and (folded := self._fold(self._taken)) is not None:
@@ -161,17 +158,26 @@ class JobPlan:
         without latency) and compute times (LB in the Parrot paper); for a DAG, the longest path
         through them.
         """
+        return self.alone_s() if self._least is _alone_s else self._seconds(self._least)
+
+    def alone_s(self) -> float:
+        """Compute the JCT of the job alone at the network's nominal capacities, in seconds."""
+        if self._alone_s is None:
+            self._alone_s = self._seconds(_alone_s)
+        return self._alone_s
+
+    def _seconds(self, least: Callable[[RoutedCoflow], float]) -> float:
+        """Compute the JCT if each coflow takes its least time."""
         iterations, fixed = self.spec.iterations, self._fixed
         if isinstance(fixed, OperationGraph):
-            return fixed.lower_bound(iterations, self._least)
+            return fixed.lower_bound(iterations, least)
         if fixed is None:
-            return float(sum(self.graph(iteration).length(released=iteration == 0,
-                                                          least=self._least)
+            return float(sum(self.graph(iteration).length(released=iteration == 0, least=least)
                              for iteration in range(iterations)))
-        first = fixed.length(released=True, least=self._least)
+        first = fixed.length(released=True, least=least)
         if iterations == 1:
             return first
-        return first + (iterations - 1) * fixed.length(released=False, least=self._least)
+        return first + (iterations - 1) * fixed.length(released=False, least=least)
 
     def communication_s(self, first: int = 0) -> float:
         """Sum the Gammas of all coflows from iteration `first` on, in seconds."""

@@ -260,10 +260,10 @@ class JobProcess:
         if self._fabric.allocator.information == "job-clairvoyant" or not self.plan.spec.redraw:
             job, ahead_s = self._fabric.table.jobs[self.index], self.plan.communication_s(
                 self.iteration)
-            job["ahead"], job["gpus"] = ahead_s, self.plan.gpus
+            job["ahead"] = ahead_s
             if ahead_s > 0:
                 part = 1 - self.iteration / self.plan.spec.iterations
-                job["per_gamma"] = part * self.lower_bound_s / ahead_s
+                job["per_gamma"] = part * self.plan.alone_s() / ahead_s
 
     def _begin(self) -> None:
         """Start the current iteration from its beginning, or continue it where it was paused."""

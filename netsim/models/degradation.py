@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.checks import LARGEST, check_options, is_number
 from netsim.errors import InputError, NetsimError
 from netsim.plugins import Registry, parse_policy
+from netsim.ties import below
 
 __all__ = ["DEGRADATIONS", "Degradation", "Slowdown", "linear", "power", "table"]
 
@@ -127,7 +128,7 @@ class Slowdown:
             raise InputError(f"degradation {self._name!r} must be 1 for one contender, k = 1, not "
                              f"{found[1.0]:.9g}")
         for (less, low), (more, high) in pairwise(found.items()):
-            if not low < high:
+            if below(less, more) and not low < high:
                 raise InputError(f"degradation {self._name!r} must increase with the contention k, "
                                  f"but is {low:.9g} at k = {less:g} and {high:.9g} at k = {more:g}")
         if not found[k[0]] > 0:

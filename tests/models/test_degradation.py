@@ -122,6 +122,12 @@ def test_below_one_it_must_increase_and_be_positive():
         slowdown(lambda k: max(k, 1.5 * (k < 1)), xi1=0.75, k_min=0)
 
 
+def test_rounding_is_no_fall():
+    """49/49 is not 1 in floats, and the root of both is the same."""
+    assert 49 * (1 / 49) < 1
+    assert slowdown(np.sqrt, xi1=1 / 49, k_min=0)([49, 196]).tolist() == pytest.approx([1, 2])
+
+
 def test_options_that_do_not_exist():
     with pytest.raises(UnknownNameError, match="unknown degradation 'cubic'; choose from: linear"):
         slowdown("cubic")

@@ -74,7 +74,7 @@ MEASURED = {"name": "table", "values": [1, 2.4, 5]}
 
 
 @pytest.mark.parametrize("degradation", [MEASURED, {"name": "power", "alpha": 0.5}])
-@pytest.mark.parametrize("scheduler", ["sjf-bco", "fifo"])
+@pytest.mark.parametrize("scheduler", ["rand", "fifo"])
 def test_so_it_does_with_another_degradation(scheduler, degradation):
     cluster, jobs = crowded()
     exchanging = Workload([ring(job.id, job.ranks, job.iterations, 0.0) for job in jobs])
