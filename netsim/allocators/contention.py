@@ -5,21 +5,40 @@ Equation numbers are those of the paper.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.allocators.options import check_choice
-from netsim.checks import is_number
-from netsim.errors import InputError
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
+from netsim.fabric.running import JobHosts
 from netsim.fabric.view import FabricView, Floats, Ints
+from netsim.models.degradation import Degradation, Slowdown
 from netsim.plain import plain_numbers
 
-__all__ = ["RingContention"]
+__all__ = ["RingContention", "contended_rates"]
+
+
+class _Flows(NamedTuple):
+    """Some flows of a view: their jobs, hosts, and links in compressed rows."""
+
+    job: Ints
+    src: Ints
+    dst: Ints
+    ptr: Ints
+    links: Ints
+
+    @classmethod
+    def of(cls, view: FabricView, sends: NDArray[np.bool_]) -> _Flows:
+        """Return the flows of the coflows that send."""
+        ptr, links = view.paths
+        kept, hops = sends[view.coflow], np.diff(ptr)
+        return cls(view.job[view.coflow][kept], view.src[kept], view.dst[kept],
+                   np.concatenate(([0], np.cumsum(hops[kept]))), links[np.repeat(kept, hops)])
 
 
 @plain_numbers
@@ -27,14 +46,14 @@ __all__ = ["RingContention"]
 class RingContention(Allocator):
     """Jobs slow each other down by the contention model of SJF-BCO (Eq. 6 to 8).
 
-    With n jobs on a server, k = max(k_min, xi1 n) and f(alpha, k) = k + alpha (k - 1), each job
-    gets at most 1/f of the server's port. All flows of a job have the same rate, the smallest that
-    its links allow. The policy is not work-conserving: bandwidth lost to contention is not used.
+    With n jobs on a server and k = max(k_min, xi1 n), each job gets at most 1/f(alpha, k) of the
+    server's port. All flows of a job have the same rate, the smallest that its links allow. The
+    policy is not work-conserving: bandwidth lost to contention is not used.
 
     Parameters
     ----------
     alpha : float
-        Cost of contention beyond equal sharing; at least 0 (no cost).
+        Cost of contention beyond equal sharing, an option of the degradation f; at least 0.
     xi1 : float
         Share of the jobs on a server that are assumed to contend; in (0, 1]. If `count` is
         ``"sending"``, it should be 1, as the fabric simulates which jobs send at a time.
@@ -43,36 +62,34 @@ class RingContention(Allocator):
     count : {"sending", "running"}
         Which jobs are counted on a server: those with unfinished flows from or to it; or, as in
         Eq. 6, all jobs that run on it and on another server, whether they compute or send.
+    degradation : str, mapping or callable
+        As for `netsim.cluster.contention.Contention`.
 
     Notes
     -----
     A link is a port if all flows that cross it begin, or end, at the same server. On other links,
     flows are counted instead of jobs. In a ring, a job has one flow per port and direction, so
-    that with xi1 = 1 all rates fit (see `docs/systems/sjf-bco.md`). With a smaller xi1, or with
-    jobs that are not rings, they may not. The rate of each job is then divided by the worst
-    overload among its links, after which they fit.
+    that with xi1 = 1 and f(alpha, n) >= n all rates fit (see `docs/systems/sjf-bco.md`). With a
+    smaller xi1 or f, or with jobs that are not rings, they may not. The rate of each job is then
+    divided by the worst overload among its links, after which they fit.
     """
 
     alpha: float = 0.0
     xi1: float = 1.0
     k_min: float = 1.0
     count: str = "sending"
+    degradation: Degradation = "linear"
 
     information: ClassVar[Information] = "agnostic"
 
     def __post_init__(self) -> None:
         check_choice("count", self.count, ("running", "sending"))
-        for name, allowed, fits in (("alpha", "at least 0", lambda alpha: alpha >= 0),
-                                    ("xi1", "in (0, 1]", lambda xi1: 0 < xi1 <= 1),
-                                    ("k_min", "at least 0", lambda k_min: k_min >= 0)):
-            value = getattr(self, name)
-            if not (is_number(value) and math.isfinite(value) and fits(value)):
-                raise InputError(f"{name} must be finite and {allowed}, not {value!r}")
-        if not self.slowdown(np.ones(1))[0] > 0:
-            raise InputError(f"k_min must be such that f = k + alpha (k - 1) is positive for one "
-                             f"job alone, where k = max(k_min, xi1): at alpha = {self.alpha!r} and "
-                             f"xi1 = {self.xi1!r} more than {self.alpha / (1 + self.alpha):g}, "
-                             f"not {self.k_min!r}")
+        self.slowdown  # noqa: B018  # which checks its options
+
+    @cached_property
+    def slowdown(self) -> Slowdown:
+        """f, by the number of contending jobs (Eq. 7 and 8)."""
+        return Slowdown(self.alpha, self.xi1, self.k_min, self.degradation)
 
     @property
     def sees_running(self) -> bool:
@@ -89,51 +106,56 @@ class RingContention(Allocator):
         """``"none"``: bandwidth left over is not allocated."""
         return "none"
 
-    def slowdown(self, jobs: Floats) -> Floats:
-        """Return f(alpha, max(k_min, xi1 n)) for arrays of n jobs (Eq. 7 and 8)."""
-        k = np.maximum(self.k_min, self.xi1 * jobs)
-        return k + self.alpha * (k - 1)
-
     def allocate(self, view: FabricView) -> Allocation:
         """Return the rates, equal for all flows of a job; see `Allocator.allocate`."""
-        ptr, links = view.paths
-        capacity = view.capacity
-        first_hop = ptr[np.cumsum(view.width) - view.width]  # of each coflow
-        limit = capacity[links] / self.slowdown(self._contenders(view)[links])
-        rate = np.full(int(view.job.max()) + 1, np.inf)
-        np.minimum.at(rate, view.job, np.minimum.reduceat(limit, first_hop))
-        load = view.link_load(rate[view.job][view.coflow])
+        running = view.running() if self.sees_running else None
+        return Allocation(contended_rates(view, self.slowdown, np.ones(len(view), np.bool_),
+                                          running))
+
+
+def contended_rates(view: FabricView, slowdown: Slowdown, sends: NDArray[np.bool_],
+                    running: JobHosts | None = None) -> Floats:
+    """Return the rates at which some coflows contend, 0 for those that do not send. Shape (F,).
+
+    Jobs that send are counted, and those that run, if these are given.
+    """
+    flows, capacity = _Flows.of(view, sends), view.capacity
+    rate = np.full(int(view.job.max()) + 1, np.inf)
+    excess = np.ones(len(rate))
+    if len(flows.job):
+        contenders = _contenders(flows, running, len(capacity))
+        limit = capacity[flows.links] / slowdown(contenders[flows.links])
+        np.minimum.at(rate, flows.job, np.minimum.reduceat(limit, flows.ptr[:-1]))
+        load = np.bincount(flows.links, np.repeat(rate[flows.job], np.diff(flows.ptr)),
+                           len(capacity))
         over = np.divide(load, capacity, out=np.zeros(len(capacity)), where=capacity > 0)
-        excess = np.ones(len(rate))
-        np.maximum.at(excess, view.job, np.maximum.reduceat(over[links], first_hop))
-        return Allocation((rate / excess)[view.job][view.coflow])
+        np.maximum.at(excess, flows.job, np.maximum.reduceat(over[flows.links], flows.ptr[:-1]))
+    return np.where(sends[view.coflow], (rate / excess)[view.job][view.coflow], 0.0)
 
-    def _contenders(self, view: FabricView) -> Floats:
-        """Return the contenders for each link: jobs for ports, flows for others. Shape (L,)."""
-        ptr, links = view.paths
-        flows = np.bincount(links, minlength=len(view.capacity))
-        found = flows.astype(np.float64)
-        jobs = self._jobs_on(view)
-        begins, ends = links[ptr[:-1]], links[ptr[1:] - 1]
-        # A link that is a port of two servers counts the jobs of the busier one.
-        ports = np.zeros(len(found))
-        for link, host in ((begins, view.src), (ends, view.dst)):
-            is_port = (np.bincount(link, minlength=len(flows)) == flows)[link]
-            port = link[is_port]
-            ports[port] = np.maximum(ports[port], jobs[host[is_port]])
-        return np.where(ports > 0, ports, found)
 
-    def _jobs_on(self, view: FabricView) -> Ints:
-        """Return the number of jobs that count on each host (n_s). Shape (hosts,)."""
-        sending = view.job[view.coflow]
-        job, host = [sending, sending], [view.src, view.dst]
-        if self.sees_running:
-            running = view.running()
-            several = np.bincount(running.job)[running.job] > 1
-            # Sending jobs always count, even those with loopback flows only.
-            job.append(running.job[several])
-            host.append(running.host[several])
-        hosts = 1 + max(int(each.max(initial=0)) for each in host)
-        # Pairs (job, host) are coded as one number and sorted, which is much faster than np.unique.
-        pairs = np.sort(np.concatenate(job) * hosts + np.concatenate(host))
-        return np.bincount(pairs[np.diff(pairs, prepend=-1) > 0] % hosts, minlength=hosts)
+def _contenders(flows: _Flows, running: JobHosts | None, links: int) -> Ints:
+    """Return the contenders for each link: jobs for ports, flows for others. Shape (L,)."""
+    found = np.bincount(flows.links, minlength=links)
+    jobs = _jobs_on(flows, running)
+    begins, ends = flows.links[flows.ptr[:-1]], flows.links[flows.ptr[1:] - 1]
+    # A link that is a port of two servers counts the jobs of the busier one.
+    ports = np.zeros(links, np.int64)
+    for link, host in ((begins, flows.src), (ends, flows.dst)):
+        is_port = (np.bincount(link, minlength=links) == found)[link]
+        port = link[is_port]
+        ports[port] = np.maximum(ports[port], jobs[host[is_port]])
+    return np.where(ports > 0, ports, found)
+
+
+def _jobs_on(flows: _Flows, running: JobHosts | None) -> Ints:
+    """Return the number of jobs that count on each host (n_s). Shape (hosts,)."""
+    job, host = [flows.job, flows.job], [flows.src, flows.dst]
+    if running is not None:
+        several = np.bincount(running.job)[running.job] > 1
+        # Sending jobs always count, even those with loopback flows only.
+        job.append(running.job[several])
+        host.append(running.host[several])
+    hosts = 1 + max(int(each.max(initial=0)) for each in host)
+    # Pairs (job, host) are coded as one number and sorted, which is much faster than np.unique.
+    pairs = np.sort(np.concatenate(job) * hosts + np.concatenate(host))
+    return np.bincount(pairs[np.diff(pairs, prepend=-1) > 0] % hosts, minlength=hosts)

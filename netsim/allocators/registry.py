@@ -19,6 +19,7 @@ ALLOCATORS = Registry(
     "allocator", {
         "aalo": "netsim.allocators.dclas:DCLAS",
         "aalo-lbsf": "netsim.allocators.first:AaloLBSF",
+        "adadual": "netsim.allocators.adadual:AdaDUAL",
         "coflow-fair": "netsim.allocators.srtf:CoflowFair",
         "edf": "netsim.allocators.deadlines:EDF",
         "equal-split": "netsim.allocators.coflowsim:EqualSplit",

@@ -2,8 +2,9 @@
 
 A job is *multi* if it uses two or more servers. Let n_s be the number of running multi jobs on
 server s, and p the largest n_s over a job's servers (0 if the job is not multi). With
-k = max(k_min, xi1 p) and f = k + alpha (k - 1), the job exchanges at B = nic / f, or at the rate
-within servers if it is not multi. An iteration of w workers with m bytes of gradients takes
+k = max(k_min, xi1 p) and a degradation f(alpha, k), which is k + alpha (k - 1) unless another is
+given, the job exchanges at B = nic / f, or at the rate within servers if it is not multi. An
+iteration of w workers with m bytes of gradients takes
 
     tau = 2 m (w-1)/w / B + m (w-1)/w / reduce + xi2 servers + compute.
 """
@@ -13,13 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from netsim.checks import LARGEST, is_number
 from netsim.cluster.cluster import Cluster
 from netsim.errors import InputError
+from netsim.models.degradation import Degradation, Slowdown
 from netsim.plain import plain_numbers
 from netsim.units import parse_rate, parse_seconds
 from netsim.workload import JobSpec
@@ -38,7 +40,7 @@ class Contention:
     Parameters
     ----------
     alpha : float
-        Cost of contention beyond equal sharing; at least 0.
+        Cost of contention beyond equal sharing, an option of the degradation f; at least 0.
     xi1 : float
         Share of the jobs on a server that send at the same time; in (0, 1].
     xi2 : float
@@ -53,6 +55,11 @@ class Contention:
     time : {"slotted", "continuous"}
         Whether jobs make a whole number of iterations in each slot and end with a slot, or time
         is continuous.
+    degradation : str, mapping or callable
+        f, by which contention divides bandwidth: ``"linear"``, k + alpha (k - 1); another name from
+        `netsim.models.degradation.DEGRADATIONS`, or ``"module:function"``, with options as in
+        ``{"name": ..., option: ...}``; or a function of k. If it has an option ``alpha``, this is
+        passed on. It must be 1 at k = 1, and increase with k.
 
     Raises
     ------
@@ -73,25 +80,21 @@ class Contention:
     reduce: float = math.inf
     slot: float = 1.0
     time: str = "slotted"
+    degradation: Degradation = "linear"
 
     def __post_init__(self) -> None:
-        if not (is_number(self.alpha) and 0 <= self.alpha <= LARGEST):
-            raise InputError(f"alpha must be a number of at least 0, not {self.alpha!r}")
-        if not (is_number(self.xi1) and 0 < self.xi1 <= 1):
-            raise InputError(f"xi1 must be in (0, 1], not {self.xi1!r}")
-        if not (is_number(self.k_min) and 0 <= self.k_min <= LARGEST):
-            raise InputError(f"k_min must be a number of at least 0, not {self.k_min!r}")
+        self.slowdown  # noqa: B018  # which checks its options
         if self.time not in ("continuous", "slotted"):
             raise InputError(f"time must be 'slotted' or 'continuous', not {self.time!r}")
-        k = max(self.k_min, self.xi1)
-        if k + self.alpha * (k - 1) <= 0:
-            raise InputError(f"k_min = {self.k_min:g} and xi1 = {self.xi1:g} leave a job alone "
-                             f"k = {k:g}, which alpha = {self.alpha:g} makes k + alpha (k - 1) "
-                             "<= 0; raise k_min")
         object.__setattr__(self, "xi2", parse_seconds(self.xi2, "xi2"))
         object.__setattr__(self, "slot", parse_seconds(self.slot, "slot", strict=True))
         if self.reduce != math.inf:
             object.__setattr__(self, "reduce", parse_rate(self.reduce, "reduce", strict=True))
+
+    @cached_property
+    def slowdown(self) -> Slowdown:
+        """f, by the number of contending jobs."""
+        return Slowdown(self.alpha, self.xi1, self.k_min, self.degradation)
 
     def of(self, cluster: Cluster, jobs: Sequence[JobSpec]) -> Iterations:
         """Return the iteration times of some jobs on a cluster."""
@@ -137,23 +140,16 @@ class Iterations:
         share = np.array([job.nbytes for job in jobs]) * (ranks - 1) / ranks
         self._exchanged = 2 * share
         self._own = share / model.reduce + np.array([job.compute_s for job in jobs])
-        self._intra, self._nic = cluster.intra, cluster.nic
+        most = int(cluster.gpus.max())
+        self._bandwidth = [cluster.intra, *(
+            cluster.nic / model.slowdown(np.arange(1, most + 1))).tolist()]  # by contention p
         together = self._exchanged / cluster.intra + self._own + model.xi2
         # If f < 1, several servers may be faster than one.
-        apart, crowded = (self._exchanged / self._bandwidth(p) + self._own
-                          for p in (1, float(cluster.gpus.max())))
+        apart, crowded = (self._exchanged / self._bandwidth[p] + self._own for p in (1, most))
         several = (ranks > 1) & (cluster.servers > 1)
         self.least = np.where(several, np.minimum(together, apart + 2 * model.xi2), together)
         self.most = np.where(ranks == 1, together,
                              np.maximum(together, crowded + model.xi2 * ranks))
-
-    def _bandwidth(self, p: float) -> float:
-        """Return the bytes per second at which a job exchanges under contention p."""
-        model = self.model
-        if p == 0:
-            return self._intra
-        k = max(model.k_min, model.xi1 * p)
-        return self._nic / (k + model.alpha * (k - 1))
 
     def seconds(self, job: int, servers: int, p: int) -> float:
         """Return the iteration time of a job, tau, in seconds.
@@ -168,7 +164,7 @@ class Iterations:
             Largest number of jobs with several servers (multi jobs) on one of its servers, the job
             itself included; 0 if the job has one server only.
         """
-        return float(self._exchanged[job] / self._bandwidth(p) + self._own[job]
+        return float(self._exchanged[job] / self._bandwidth[p] + self._own[job]
                      + self.model.xi2 * servers)
 
     def per_slot(self, seconds: float) -> int:

@@ -22,7 +22,7 @@ class CoflowContention(Contention):
 
     Parameters
     ----------
-    alpha, xi1, xi2, k_min, reduce, slot, time
+    alpha, xi1, xi2, k_min, reduce, slot, time, degradation
         As for `Contention`.
     """
 

@@ -70,10 +70,11 @@ COFLOW = np.dtype([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "
 #: A job: ``attained`` bytes of its ``completed`` coflows, ``sent`` those of the active ones
 #: too (as of the last `job_attained`), ``ahead`` the sum of the gammas of coflows that it has
 #: not emitted yet, ``predicted`` what that is predicted to be, ``longest`` the longest gamma of
-#: those that it has, ``active`` the number of its active coflows.
+#: those that it has, ``active`` the number of its active coflows, ``gpus`` those that it holds,
+#: ``per_gamma`` the seconds that it takes alone for each second of ``ahead`` (both 0 if not known).
 JOB = np.dtype([("arrival", "f8"), ("attained", "f8"), ("sent", "f8"), ("ahead", "f8"),
-                ("predicted", "f8"), ("longest", "f8"), ("completed", "i8"), ("active", "i8")],
-               align=True)
+                ("predicted", "f8"), ("longest", "f8"), ("completed", "i8"), ("active", "i8"),
+                ("gpus", "f8"), ("per_gamma", "f8")], align=True)
 
 #: A chain: a job that sends one coflow after the other. Its ``stages``, from ``first`` on among the
 #: rows that say what stages send, follow each other, round and round, until ``total`` coflows have

@@ -30,12 +30,18 @@ Ints = NDArray[np.int64]
 _NEEDS: dict[str, Information] = {
     **dict.fromkeys(("total", "remaining", "gamma", "nominal_gamma", "longest",
                      "job_longest_gamma", "flow_size", "flow_remaining"), "clairvoyant"),
-    "job_predicted_s": "predicted", "job_ahead_s": "job-clairvoyant"}
+    "job_predicted_s": "predicted", "job_ahead_s": "job-clairvoyant",
+    "job_service": "job-clairvoyant"}
 
 
 def _locked(array: NDArray[Any]) -> NDArray[Any]:
     array.flags.writeable = False
     return array
+
+
+def _known(values: Floats) -> Floats:
+    """Return values with 1 in place of those that are not known."""
+    return np.where(values > 0, values, 1.0)
 
 
 def _ints(values: ArrayLike) -> Ints:
@@ -62,8 +68,8 @@ class FabricView:
     sort breaks ties in the usual way. Only `bssi` and netsim's own policies take valid times within
     1e-9 of each other as equal. Flows are listed coflow by coflow, in list order. All arrays are
     read-only. A column that the policy does not declare to know is refused with an `InputError`:
-    sizes if it is agnostic, and what jobs have yet to send, `job_predicted_s` and `job_ahead_s`,
-    unless it goes by predictions or is job-clairvoyant.
+    sizes if it is agnostic, and what jobs have yet to send, `job_predicted_s`, `job_ahead_s` and
+    `job_service`, unless it goes by predictions or is job-clairvoyant.
 
     Building blocks are compiled. They take and return arrays with one entry per coflow, (C,),
     per unfinished flow, (F,), or per link, (L,).
@@ -275,6 +281,22 @@ class FabricView:
         """
         self._check_shows("job_ahead_s")
         return _locked(self._table.jobs["ahead"][self._rows["job"]])
+
+    @cached_property
+    def job_service(self) -> Floats:
+        """The GPU-seconds that each job would still take if it were alone. Shape (C,).
+
+        This is its remaining time times its GPUs (ranks, on other networks than clusters). Its
+        active coflows take their gammas, and those that it has yet to send their share of an
+        iteration, computation included. A job of which the fabric knows no more than its coflows
+        counts as one GPU that does not compute. inf if a coflow needs a failed link. Only for a
+        policy that declares ``information = "job-clairvoyant"``.
+        """
+        self._check_shows("job_service")
+        jobs = self._table.jobs
+        left = jobs["ahead"] * _known(jobs["per_gamma"])
+        np.add.at(left, self.job, self.gamma)
+        return _locked((left * _known(jobs["gpus"]))[self.job])
 
     # --- flows and links -------------------------------------------------------------
 

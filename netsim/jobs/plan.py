@@ -83,6 +83,7 @@ class JobPlan:
             self.least = partial(RoutedCoflow.least_s, capacity=capacity,
                                   latency=network.wire.latency)
         self._fixed = None if spec.redraw else self._draw()
+        self._alone_s: float | None = None
 
     def graph(self, iteration: int) -> Any:
         """Return the graph of an iteration; all are the same unless sizes are redrawn."""
@@ -91,7 +92,7 @@ class JobPlan:
     def reroute(self) -> None:
         """Recompute the job's routes, after routes of the network have changed."""
         if self._fixed is not None:
-            self._fixed = self._draw()
+            self._fixed, self._alone_s = self._draw(), None
 
     def _draw(self, *iteration: int) -> StageGraph | OperationGraph:
         if self._taken is not None and (folded := self._fold(self._taken)) is not None:
@@ -159,17 +160,26 @@ class JobPlan:
         without latency) and compute times (LB in the Parrot paper); for a DAG, the longest path
         through them.
         """
+        return self.alone_s() if self._least is _alone_s else self._seconds(self._least)
+
+    def alone_s(self) -> float:
+        """Compute the JCT of the job alone at the network's nominal capacities, in seconds."""
+        if self._alone_s is None:
+            self._alone_s = self._seconds(_alone_s)
+        return self._alone_s
+
+    def _seconds(self, least: Callable[[RoutedCoflow], float]) -> float:
+        """Compute the JCT if each coflow takes its least time."""
         iterations, fixed = self.spec.iterations, self._fixed
         if isinstance(fixed, OperationGraph):
-            return fixed.lower_bound(iterations, self.least)
+            return fixed.lower_bound(iterations, least)
         if fixed is None:
-            return float(sum(self.graph(iteration).length(released=iteration == 0,
-                                                          least=self.least)
+            return float(sum(self.graph(iteration).length(released=iteration == 0, least=least)
                              for iteration in range(iterations)))
-        first = fixed.length(released=True, least=self.least)
+        first = fixed.length(released=True, least=least)
         if iterations == 1:
             return first
-        return first + (iterations - 1) * fixed.length(released=False, least=self.least)
+        return first + (iterations - 1) * fixed.length(released=False, least=least)
 
     def communication_s(self, first: int = 0) -> float:
         """Sum the Gammas of all coflows from iteration `first` on, in seconds."""

@@ -256,14 +256,18 @@ class JobProcess:
             self._begin()
 
     def _announce(self) -> None:
-        """Tell the fabric the remaining communication, and what is predicted of it.
+        """Tell the fabric what remains of the job, and what is predicted of it.
 
         Without random draws, the former is done in any case: the run may get a job-clairvoyant
         allocator later.
         """
         row = self._fabric.table.jobs[self.index]
         if self._fabric.allocator.information == "job-clairvoyant" or not self.plan.spec.redraw:
-            row["ahead"] = self.plan.communication_s(self.iteration)
+            ahead_s = self.plan.communication_s(self.iteration)
+            row["ahead"] = ahead_s
+            if ahead_s > 0:
+                part = 1 - self.iteration / self.plan.spec.iterations
+                row["per_gamma"] = part * self.plan.alone_s() / ahead_s
         if self._predicted:
             row["predicted"] = self.plan.predicted_s(self._predicted, self.iteration)
 

@@ -134,7 +134,7 @@ class FifoOrder(JobOrder):
 
 @dataclass
 class SjfOrder(JobOrder):
-    """Fewest GPUs first, or shortest first."""
+    """Fewest GPUs first, shortest first, or least remaining service first."""
 
     name = "sjf"
     preempts = False
@@ -142,8 +142,8 @@ class SjfOrder(JobOrder):
     by: str = "gpus"
 
     def order(self, run: Run) -> list[ClusterJob]:
-        if self.by == "time":
-            return SrtfOrder().order(run)
+        if self.by != "gpus":
+            return {"time": SrtfOrder, "service": SrsfOrder}[self.by]().order(run)
         return sorted(_there(run), key=lambda job: job.gpus)
 
 

@@ -12,7 +12,7 @@ from netsim.schedulers.in_order import InOrder, Ints, Keys
 
 __all__ = ["FIFO", "SJF"]
 
-_BY = ("gpus", "time")
+_BY = ("gpus", "service", "time")
 
 
 @plain_numbers
@@ -38,14 +38,14 @@ class FIFO(InOrder):
 @plain_numbers
 @dataclass(frozen=True)
 class SJF(InOrder):
-    """A queue by GPUs, fewest first, or by remaining time; jobs keep their GPUs.
+    """A queue by GPUs, fewest first, or by remaining time or service; jobs keep their GPUs.
 
     Parameters
     ----------
     backfill : bool
         Whether jobs may start that come after one that does not fit.
-    by : {"gpus", "time"}
-        What makes a job small.
+    by : {"gpus", "service", "time"}
+        What makes a job small: its GPUs, its remaining time, or the product of both.
 
     Raises
     ------
@@ -66,10 +66,10 @@ class SJF(InOrder):
     @property
     def clairvoyant(self) -> bool:
         """Whether it uses the iterations that jobs will make."""
-        return self.by == "time"
+        return self.by != "gpus"
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """Return the GPUs of jobs, or their estimated remaining times."""
-        if self.by == "time":
-            return Keys(value=view.remaining_s(jobs))
-        return Keys(value=view.ranks(jobs))
+        """Return the GPUs of jobs, their estimated remaining times, or the products."""
+        gpus = 1 if self.by == "time" else view.ranks(jobs)
+        left_s = 1.0 if self.by == "gpus" else view.remaining_s(jobs)
+        return Keys(value=left_s * gpus)

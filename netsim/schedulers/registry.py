@@ -33,7 +33,8 @@ def _has_its_method(made: Any) -> bool:
     return any(callable(getattr(made, name, None)) for name in _METHODS.get(schedules(made), ()))
 
 
-#: The schedulers; `schedules` says which methods they have.
+#: The schedulers; `schedules` says which methods they have. The preset is the job scheduler of
+#: Ada-SRSF, whose communication is allocated by ``adadual``.
 SCHEDULERS = Registry(
     "scheduler", {
         "a-online": "netsim.schedulers.a_online:AOnline",
@@ -61,6 +62,7 @@ SCHEDULERS = Registry(
         "wcs-subtime": "netsim.schedulers.predicted:WCSSubTime",
         "wcs-workload": "netsim.schedulers.predicted:WCSWorkload",
     },
+    presets={"ada-srsf": {"name": "sjf", "by": "service", "backfill": True}},
     accepts=_has_its_method,
     refusal="is no scheduler: it needs a method decide, or begin; on an edge-cloud, dispatcher if "
             'it declares schedules = "chunks", or run if it declares schedules = "runs"')

@@ -117,7 +117,8 @@ class Fabric:
 
     @known_names
     def job(self, name: str = "", *, hosts: Sequence[Node] | None = None,
-            communication_s: Quantity | None = None) -> Job:
+            communication_s: Quantity | None = None, gpus: int = 1,
+            alone_s: Quantity | None = None) -> Job:
         """Make a job, which arrives now; policies that rank jobs see its coflows as one job.
 
         Parameters
@@ -130,6 +131,11 @@ class Fabric:
             Sum of the effective bottlenecks of all coflows that it will submit, or a prediction of
             it, for allocators that know the future of jobs or go by predictions (``information`` is
             ``"job-clairvoyant"`` or ``"predicted"``).
+        gpus : int
+            GPUs that it holds, for `netsim.fabric.view.FabricView.job_service`.
+        alone_s : quantity, optional
+            Seconds that it would take if it were alone, computation included, for the same. By
+            default `communication_s`.
 
         Raises
         ------
@@ -146,15 +152,18 @@ class Fabric:
         where = self.network.host_numbers(check_sequence(
             () if hosts is None else hosts, int | np.integer | str | tuple, "hosts",
             "names or numbers"))
+        check_whole(gpus, "gpus", 1)
         ahead = 0.0 if communication_s is None else parse_seconds(communication_s,
                                                                   "communication_s")
+        alone = ahead if alone_s is None else parse_seconds(alone_s, "alone_s")
         self._check_clock()
         with self._process.closing():
             job = Job(len(self._jobs), name, self.env.now, self._end)
             self._jobs.append(job)
             self._process.table.add_job(job.index, self.env.now)
-            for name in ("ahead", "predicted"):
-                self._process.table.jobs[name][job.index] = ahead
+            row = self._process.table.jobs[job.index]
+            row["ahead"], row["predicted"], row["gpus"] = ahead, ahead, gpus
+            row["per_gamma"] = alone / ahead if ahead else 0.0
             if self._allocator.sees_running:
                 self._process.running.begin(job.index, where.tolist())
         return job

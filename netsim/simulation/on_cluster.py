@@ -54,7 +54,7 @@ from netsim.simulation.leftover import leftover_of
 from netsim.simulation.run_events import RunEvent
 from netsim.simulation.target import Clocked, forecast_of, jobs_table
 from netsim.simulation.teller import Teller
-from netsim.workload import JobSpec, Workload, delays_stages
+from netsim.workload import JobSpec, Workload, column, delays_stages
 
 __all__ = ["OnCluster"]
 
@@ -163,7 +163,7 @@ class OnCluster(Clocked):
                 "another allocator")
         self.fabric = FabricProcess(
             self.env, self.faults.network, allocator, self.arrival_s.tolist(),
-            observe_interval=interval, check=check,
+            column(self.workload.jobs, "ranks"), observe_interval=interval, check=check,
             observer=recorder if recorder.watches_fabric else None,
             completed=recorder.chains_finished)
         self.forecast = forecast_of(allocator, self.workload.history)
@@ -247,7 +247,7 @@ class OnCluster(Clocked):
         self.arrival_s = np.insert(self.arrival_s, index, job.arrival_s)
         self.recorder.add_job(index, CoflowNumbers(workload, emitted=self.fabric is not None))
         if self.fabric is not None:
-            self.fabric.add_job(index, job.arrival_s)
+            self.fabric.add_job(index, job.arrival_s, workload.jobs[index].ranks)
         if hasattr(self.decider, "add_job"):
             self.decider.add_job(index, self._context)
         self.engine.add_job(index, workload.jobs)

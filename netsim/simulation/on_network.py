@@ -91,7 +91,7 @@ class OnNetwork(Clocked):
                                      finished, self._pass_empty)
         self.recorder.singles_begun(single.members, single.coflow_id, single.stages)
         self.fabric = FabricProcess(
-            self.env, self.network, allocator, self.arrival_s,
+            self.env, self.network, allocator, self.arrival_s, column(workload.jobs, "ranks"),
             observe_interval=interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished,
             ended=self.recorder.graph_ended)
@@ -237,7 +237,7 @@ class OnNetwork(Clocked):
         self.arrival_s = np.insert(self.arrival_s, index, job.arrival_s)
         self.recorder.add_job(index, numbers)
         self.singles.add_job(index)
-        self.fabric.add_job(index, job.arrival_s)
+        self.fabric.add_job(index, job.arrival_s, workload.jobs[index].ranks)
         self._arrivals.add(index, job.arrival_s)
         if self._herald is not None:
             self._herald.add(index, job.arrival_s)

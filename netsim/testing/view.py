@@ -25,7 +25,8 @@ __all__ = ["make_view"]
 Sent = float | Sequence[float]
 
 _PER_JOB = {"arrival_s": "arrival", "attained": "attained", "completed": "completed",
-            "predicted_s": "predicted", "ahead_s": "ahead", "longest_s": "longest"}
+            "predicted_s": "predicted", "ahead_s": "ahead", "longest_s": "longest",
+            "gpus": "gpus", "per_gamma": "per_gamma"}
 
 
 @known_names
@@ -37,7 +38,8 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
               arrival_s: Sequence[float] | None = None, attained: Sequence[float] | None = None,
               completed: Sequence[int] | None = None, ahead_s: Sequence[float] | None = None,
               longest_s: Sequence[float] | None = None,
-              predicted_s: Sequence[float] | None = None,
+              predicted_s: Sequence[float] | None = None, gpus: Sequence[float] | None = None,
+              per_gamma: Sequence[float] | None = None,
               running: Sequence[Sequence[int]] | None = None,
               information: Information = "clairvoyant", sees_running: bool = True) -> FabricView:
     """Build by hand the view that an allocator would see.
@@ -67,11 +69,13 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     capacity : mapping of link to quantity, optional
         Current capacity, by name or number, of the links whose capacity has changed; 0 for a failed
         link.
-    arrival_s, attained, completed, ahead_s, longest_s, predicted_s : sequence, optional
+    arrival_s, attained, completed, ahead_s, longest_s, predicted_s, gpus, per_gamma : sequence, \
+optional
         For each job: its arrival, the bytes of its completed coflows, and their number; the sum of
         gamma, in seconds, over the coflows that it has yet to emit; the largest gamma of the
-        coflows that it has emitted; and the prediction of `ahead_s`. By default 0; for `longest_s`,
-        the largest gamma of the job's active coflows.
+        coflows that it has emitted; the prediction of `ahead_s`; its GPUs; and the seconds that it
+        takes alone, computation included, for each second of `ahead_s`. By default 0; for
+        `longest_s`, the largest gamma of the job's active coflows; for `gpus` and `per_gamma`, 1.
     running : sequence of sequences of int, optional
         For each job, hosts on which it runs in addition to those of its active flows. By default
         none, so that jobs without active flows do not run.
@@ -116,7 +120,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
 
     per_job = {"arrival_s": arrival_s, "attained": attained, "completed": completed,
                "ahead_s": ahead_s, "longest_s": longest_s, "predicted_s": predicted_s,
-               "running": running}
+               "gpus": gpus, "per_gamma": per_gamma, "running": running}
     table = _table(network, owner, valid, demands, per_job)
     table.coflows["deadline"] = _given("deadline_s", deadline_s, count, np.inf)
     _set_progress(table, demands, parts)

@@ -134,6 +134,17 @@ def test_a_failed_link_stops_its_jobs_alone():
     assert policy().allocate(view).rates.tolist() == [0, 0, 100, 100]
 
 
+def test_another_degradation():
+    """Of two jobs on server 1 each gets 1/f(2): 1/2**1.5; or as measured, 2/5 of the port."""
+    net, rings = netsim.big_switch(3, 100.0), [ring(0, 1), ring(1, 2)]
+    half = pytest.approx([100 / 2**1.5] * 2)
+    assert rates(net, rings, alpha=0.5, degradation="power") == [half] * 2
+    assert rates(net, rings, degradation={"name": "table", "values": [2, 5]}) == [[40, 40]] * 2
+    third = pytest.approx([100 / 3] * 2)
+    assert rates(net, rings, alpha=0.5, degradation=lambda k, alpha: 1 + (k - 1) / alpha) == [
+        third] * 2
+
+
 def test_the_model_of_section_9():
     """With alpha = 0, k_min = 0 and tiny xi1 two jobs on a port share it all the same."""
     assert rates(netsim.big_switch(3, 100.0), [ring(0, 1), ring(1, 2)], k_min=0, xi1=7e-5) == [
@@ -158,8 +169,8 @@ def nets(draw):
 
 
 @settings(deadline=None, max_examples=150)
-@given(nets(), RINGS, ALPHA, COUNT, PARTS)
-def test_rings_fit_without_being_rescaled(net, rings, alpha, count, computing):
+@given(nets(), RINGS, ALPHA, COUNT, PARTS, st.sampled_from(["linear", "power"]))
+def test_rings_fit_without_being_rescaled(net, rings, alpha, count, computing, degradation):
     """xi1 = 1: a link with n contenders carries n cap/f(n) at most, and f(n) >= n.
 
     A port is full if and only if alpha = 0 or n = 1, all jobs that count there send, and none of
@@ -167,10 +178,11 @@ def test_rings_fit_without_being_rescaled(net, rings, alpha, count, computing):
     """
     own = computing[:len(rings)]
     view = make_view(net, rings, running=own)
-    found = policy(alpha=alpha, count=count).allocate(view).rates
+    found = policy(alpha=alpha, count=count, degradation=degradation).allocate(view).rates
     jobs = hosts_of(rings, own if count == "running" else [[]] * len(rings))
     contenders = [len(on) for on in jobs]
-    unscaled = by_the_formula(view, contenders, lambda n: n + alpha * (n - 1))
+    unscaled = by_the_formula(view, contenders, {"linear": lambda n: n + alpha * (n - 1),
+                                                 "power": lambda n: n ** (1 + alpha)}[degradation])
     np.testing.assert_allclose(found, unscaled, rtol=SLACK)
     load = view.link_load(found)
     assert (load <= net.capacity * (1 + SLACK)).all()
@@ -234,15 +246,16 @@ def by_the_formula(view, contenders, slowdown):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"alpha": -0.1}, "alpha must be finite and at least 0, not -0.1"),
-    ({"alpha": float("nan")}, "alpha must be finite and at least 0, not nan"),
-    ({"xi1": 0}, r"xi1 must be finite and in \(0, 1\], not 0"),
-    ({"xi1": 1.5}, r"xi1 must be finite and in \(0, 1\], not 1.5"),
-    ({"xi1": True}, r"xi1 must be finite and in \(0, 1\], not True"),
-    ({"k_min": -1}, "k_min must be finite and at least 0, not -1"),
-    ({"k_min": "1"}, "k_min must be finite and at least 0, not '1'"),
-    ({"k_min": 0, "alpha": 1, "xi1": 0.25}, r"k_min must be such that f .* is positive for one job "
-     r"alone, .*: at alpha = 1 and xi1 = 0.25 more than 0.5, not 0"),
+    ({"alpha": -0.1}, "alpha must be a number of at least 0, not -0.1"),
+    ({"alpha": float("nan")}, "alpha must be a number of at least 0, not nan"),
+    ({"xi1": 0}, r"xi1 must be in \(0, 1\], not 0"),
+    ({"xi1": 1.5}, r"xi1 must be in \(0, 1\], not 1.5"),
+    ({"xi1": True}, r"xi1 must be in \(0, 1\], not True"),
+    ({"k_min": -1}, "k_min must be a number of at least 0, not -1"),
+    ({"k_min": "1"}, "k_min must be a number of at least 0, not '1'"),
+    ({"k_min": 0, "alpha": 1, "xi1": 0.25}, r"must be positive for one job alone, but is -0\.5 at "
+     r"k = max\(k_min, xi1\) = 0\.25; raise k_min"),
+    ({"degradation": lambda k: 2 - k}, "must increase with the contention k"),
 ])
 def test_refused(options, message):
     with pytest.raises(InputError, match=message):

@@ -22,12 +22,16 @@ def choices(name, option):
     return getattr(error.value, "choices", [])
 
 
+#: Values of an option that need options of their own.
+WITH_OPTIONS = {"table": {"name": "table", "values": [1, 1.5, 3.5]}}
+
+
 def variants(name):
     """An allocator with every value of every option that is a choice: its default is a word."""
     options = [option for option, default in netsim.ALLOCATORS.options(name).items()
                if isinstance(default, str)]
     values = [(option, value) for option in options for value in choices(name, option)]
-    yield from ({"name": name, option: value} for option, value in values)
+    yield from ({"name": name, option: WITH_OPTIONS.get(value, value)} for option, value in values)
     if not values:
         yield {"name": name}
 

@@ -37,6 +37,7 @@ COFLOW_POLICIES = [
     {"name": "sincronia", "reorder": "arrival"}, {"name": "maxmin", "weights": "coflow"},
     *({"name": name, "work_conservation": "maxmin"} for name in ("aalo-lbsf", "lccf", "srpt")),
     {"name": "ring-contention"}, {"name": "ring-contention", "count": "running"},
+    {"name": "ring-contention", "degradation": "power"}, {"name": "adadual"},
 ]
 #: Of four hosts, with one path from host to host: the tests tell which links a flow takes.
 TOPOLOGIES = [

@@ -45,7 +45,7 @@ SHORT = [{"name": "las", "quantum_s": 3},
 OPTIONS = [{"name": "a-srpt", "predictor": "mean", "retrain": "1s", "tau": 2},
            {"name": "wcs-duration", "predictor": "perfect", "servers": "most"},
            {"name": "ls", "order": "by_size", "availability": "queue"},
-         {"name": "fifo", "backfill": True}, {"name": "sjf", "by": "time"},
+         {"name": "fifo", "backfill": True}, {"name": "sjf", "by": "time"}, {"name": "ada-srsf"},
          {"name": "srtf", "backfill": False}, {"name": "srsf", "backfill": False}]
 
 

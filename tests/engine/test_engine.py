@@ -72,8 +72,10 @@ def check_capacity(engine, cluster):
 #: Contention (alpha, xi1, k_min) of which f is at least 1, and less than 1 for few jobs.
 CONTENTION = [(0.0, 1.0, 1.0), (0.5, 0.5, 1.0), (0.0, 0.5, 0.0), (0.5, 0.5, 0.0), (0.0, 0.01, 0.0)]
 
-models = st.builds(lambda f, time: Contention(*f[:2], 0.001, f[2], time=time),
-                   st.sampled_from(CONTENTION), st.sampled_from(["slotted", "continuous"]))
+models = st.builds(lambda f, time, degradation: Contention(*f[:2], 0.001, f[2], time=time,
+                                                           degradation=degradation),
+                   st.sampled_from(CONTENTION), st.sampled_from(["slotted", "continuous"]),
+                   st.sampled_from(["linear", "power"]))
 #: Bytes per second of NICs, and inside servers.
 rates = st.sampled_from([(1.25e9, 300e9), (1e9, 1e9), (2e8, 4e8)])
 workloads = st.lists(st.tuples(st.integers(1, 6), st.integers(50, 300), st.integers(10, 40)),

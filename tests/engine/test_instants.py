@@ -144,7 +144,9 @@ def cases(draw):
                                    st.integers(1, 12), tenths(1, 12)), min_size=1, max_size=6))
     name = draw(st.sampled_from(sorted(ORDERS)))
     options = {}
-    if name in ("las", "gandiva-rr"):
+    if name == "sjf":
+        options = {"by": draw(st.sampled_from(["gpus", "service", "time"]))}
+    elif name in ("las", "gandiva-rr"):
         options = {"quantum_s": draw(tenths(30, 60))}
     elif name.startswith("tiresias"):
         low = draw(tenths(30, 60))

@@ -242,6 +242,29 @@ def test_an_execution() -> None:
         netsim.simulate(cluster, jobs, execution=f"{HERE}:Fan")
 
 
+def steep(k: float, alpha: float, beta: float = 1.0) -> float:
+    """Degrade as the linear function does, if beta is 1."""
+    return k + alpha * beta * (k - 1)
+
+
+@pytest.mark.parametrize("where", ["execution", "allocator"])
+def test_a_degradation(tmp_path: Path, where: str) -> None:
+    """The run is the same under another name, and from a file."""
+    keys: dict[str, Any] = {
+        "cluster": {"gpus": [1, 1, 1], "nic": "1MB/s"}, "scheduler": "fifo",
+        "workload": {"format": "ring-jobs", "mix": {"2": 2, "3": 1}, "iterations": [2, 3],
+                     "length": "1MB"}}
+    own: dict[str, Any] = {"alpha": 0.5, "degradation": {"name": f"{HERE}:steep", "beta": 1}}
+    policy = {"execution": {"name": "rar-contention", "time": "continuous"},
+              "allocator": {"name": "ring-contention"}}[where]
+    others = {"execution": "fabric"} if where == "allocator" else {}
+    mine, usual = (netsim.run(netsim.Experiment(**keys, **others, **{where: policy | options}))
+                   for options in (own, {"alpha": 0.5}))
+    assert mine.jobs.equals(usual.jobs)
+    mine.save(tmp_path / "run")
+    assert netsim.load_result(tmp_path / "run").run[where]["degradation"] == own["degradation"]
+
+
 def test_what_is_stored_depends_on_the_code_of_formats_and_patterns(sizes: Path) -> None:
     """A sweep's run is found again only as long as the modules that it names are as they were."""
     plain = {"network": {"name": "big-switch-128-10g"}, "allocator": "parrot"}

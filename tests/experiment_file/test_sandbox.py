@@ -33,6 +33,8 @@ CLUSTER = Path(__file__).parents[1] / "traces" / "cluster"
     ({"scheduler": r'spjf:predictor="evil\u003aP"'},
      r"""scheduler: 'spjf:predictor="evil\\u003aP"'"""),
     ({"placement": "evil:P"}, "placement: 'evil:P'"),
+    ({"execution": {"name": "fabric", "degradation": {"name": "evil:f"}}},
+     "execution.degradation.name: 'evil:f'"),
     ({"transport": "evil:P"}, "transport: 'evil:P'"),
     ({"compare": {"allocators": ["parrot", "evil:P"]}}, "compare.allocators.1: 'evil:P'"),
     ({"compare": {"schedulers": [{"name": "evil:P"}]}}, "compare.schedulers.0.name: 'evil:P'"),

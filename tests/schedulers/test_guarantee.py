@@ -46,3 +46,16 @@ def test_theorem_5_is_wrong_for_three_jobs_on_two_gpus():
     plan = SjfBco().plan(cluster, jobs, Contention())
     assert plan.counts["theorem_5"] == pytest.approx(1)
     assert plan.makespan_s == 30  # and 20 where the third has a GPU of its own
+
+
+def test_another_degradation():
+    """A ring of two that only exchanges, at the same rate on one server and on two: f(1) = 1.
+
+    With another job on its servers, each takes f(2) = 4 times as long: varphi = 4. Estimates are
+    those without contention: u = 1, l = 1/4. So n_g varphi u / l = 2 x 4 x 4.
+    """
+    cluster = Cluster(gpus=[2, 2], nic=1e9, intra=1e9)
+    jobs = [JobSpec(k, pattern="ring-all-reduce", ranks=2, nbytes=1e9, iterations=10,
+                    estimate_s=10) for k in range(2)]
+    model = Contention(time="continuous", degradation={"name": "table", "values": [1, 4]})
+    assert SjfBco().plan(cluster, jobs, model).counts["theorem_5"] == pytest.approx(32)

@@ -23,7 +23,8 @@ def scripted(network, workload, seed=0, **options):
         flows = [netsim.Flows(plan.hosts[stage.flows.src], plan.hosts[stage.flows.dst],
                               stage.flows.nbytes) for stage in stages]
         yield env.timeout(spec.arrival_s)
-        job = fabric.job(spec.name, communication_s=plan.communication_s())
+        job = fabric.job(spec.name, communication_s=plan.communication_s(),
+                         gpus=max(spec.ranks, 1), alone_s=plan.alone_s())
         yield env.timeout(stages[0].release_s + stages[0].compute_s)
         for iteration in range(spec.iterations):
             for k, stage in enumerate(stages):

@@ -70,6 +70,45 @@ def test_on_the_fabric_the_contention_model_takes_the_model_s_time(scheduler, se
     assert on_fabric.jobs["placement"].tolist() == by_model.jobs["placement"].tolist()
 
 
+MEASURED = {"name": "table", "values": [1, 2.4, 5]}
+
+
+@pytest.mark.parametrize("degradation", [MEASURED, {"name": "power", "alpha": 0.5}])
+@pytest.mark.parametrize("scheduler", ["rand", "fifo"])
+def test_so_it_does_with_another_degradation(scheduler, degradation):
+    cluster, jobs = crowded()
+    exchanging = Workload([ring(job.id, job.ranks, job.iterations, 0.0) for job in jobs])
+    model = {"time": "continuous", "degradation": degradation}
+    by_model = netsim.simulate(cluster, exchanging, scheduler=scheduler,
+                               execution={"name": "rar-contention"} | model)
+    on_fabric = netsim.simulate(
+        cluster, exchanging, scheduler=scheduler, execution={"name": "fabric"} | model, allocator={
+            "name": "ring-contention", "count": "running", "degradation": degradation})
+    for column in ("start_s", "finish_s"):
+        np.testing.assert_allclose(on_fabric.jobs[column], by_model.jobs[column], rtol=1e-9)
+    usual = netsim.simulate(cluster, exchanging, scheduler=scheduler,
+                            execution={"name": "rar-contention", "time": "continuous"})
+    assert (by_model.jobs["finish_s"] != usual.jobs["finish_s"]).any()
+
+
+@pytest.mark.parametrize("scheduler", ["sjf-bco", "ff", "ls", "rand", "fifo"])
+@pytest.mark.parametrize("time", ["slotted", "continuous"])
+def test_a_function_of_one_s_own_equals_the_one_it_copies(scheduler, time):
+    """To the last bit, plans and bounds included."""
+    cluster, jobs = crowded()
+
+    def linear(k, alpha):
+        return k + alpha * (k - 1)
+
+    def run(**options):
+        return netsim.simulate(cluster, jobs, scheduler=scheduler, execution={
+            "name": "rar-contention", "time": time, "alpha": 0.3} | options)
+
+    usual, own = run(), run(degradation=linear)
+    assert own.jobs.equals(usual.jobs)
+    assert own.run["counts"] == usual.run["counts"]
+
+
 @pytest.mark.parametrize("allocator", ["maxmin", "parrot", "aalo", "sebf", "ring-contention"])
 @pytest.mark.parametrize("topology", [None, netsim.leaf_spine(leaves=5, spines=2, hosts_per_leaf=1,
                                                               capacity=1e9)])
