@@ -81,7 +81,7 @@ class JobPlan:
         self.least = _alone_s
         if network.wire.timed or not np.array_equal(capacity[:network.links], network.usable):
             self.least = partial(RoutedCoflow.least_s, capacity=capacity,
-                                  latency=network.wire.latency)
+                                 latency=network.wire.latency)
         self._fixed = None if spec.redraw else self._draw()
         self._alone_s: float | None = None
 
@@ -160,7 +160,7 @@ class JobPlan:
         without latency) and compute times (LB in the Parrot paper); for a DAG, the longest path
         through them.
         """
-        return self.alone_s() if self._least is _alone_s else self._seconds(self._least)
+        return self.alone_s() if self.least is _alone_s else self._seconds(self.least)
 
     def alone_s(self) -> float:
         """Compute the JCT of the job alone at the network's nominal capacities, in seconds."""
