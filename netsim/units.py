@@ -84,6 +84,8 @@ def _parse(value: Quantity, units: Mapping[str, float], what: str, example: str,
 
 
 def _in_base_units(value: Quantity, units: Mapping[str, float], what: str, example: str) -> float:
+    if type(value) is float:  # most are; whether something is a Real takes ten times as long
+        return value
     if not isinstance(value, str):
         if isinstance(value, Real) and not isinstance(value, bool | np.timedelta64):
             return float(value)

@@ -97,6 +97,46 @@ def test_periods_are_positive(period):
         Forecast("mean", retrain=period)
 
 
+def test_the_next_run_of_the_same_jobs_need_not_learn_again():
+    """The same predictor, history and jobs; whatever differs is learned anew."""
+    jobs = [JobSpec(k, pattern="ring-all-reduce", ranks=2, group=1 + k % 2, user=5, iterations=9)
+            for k in range(4)]
+    other = History([1, 1, 2], [5, 6, 5], [10, 30, 8])
+    found = []
+    for predictor, past, asked, fits in (
+            ("mean", PAST, jobs, 1), ("mean", PAST, jobs, 0), ("median", PAST, jobs, 1),
+            ("mean:scope=user", PAST, jobs, 1), ("mean", other, jobs, 1),
+            ("mean", PAST, jobs[:3], 1), ({"name": "mean"}, PAST, jobs, 0)):
+        forecast = Forecast(predictor, past)
+        found.append(forecast.predict_jobs(asked).tolist())
+        assert forecast.fits == fits
+    assert found[0] == found[1] == found[-1] == [20, 7, 20, 7]
+    assert found[4] == [20, 8, 20, 8]
+    # One that remembered can learn what it is asked next.
+    forecast = Forecast("mean", PAST)
+    first = forecast.predict_jobs(jobs)
+    first[0] = 1e9
+    assert forecast.predict_jobs(jobs[1:]).tolist() == [7, 20, 7]
+    assert forecast.fits == 1
+    assert Forecast("mean", PAST).predict_jobs(jobs).tolist() == [20, 7, 20, 7]
+
+
+def test_a_users_predictor_learns_each_time():
+    class Counts:
+        learned = 0
+
+        def fit(self, X, y):
+            Counts.learned += 1
+
+        def predict(self, X):
+            return np.ones(len(X))
+
+    jobs = [JobSpec(0, pattern="ring-all-reduce", ranks=2, group=1, user=5)]
+    for _ in range(2):
+        assert Forecast(Counts, PAST).predict_jobs(jobs).tolist() == [1]
+    assert Counts.learned == 2
+
+
 def test_progress_is_told():
     pytest.importorskip("sklearn")
     told = []
