@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from netsim.compiling import in_place
 
 __all__ = ["INDEX", "LEAST", "MOST", "place_ranks", "take_servers"]
@@ -14,7 +16,7 @@ INDEX, MOST, LEAST = 0, 1, 2
 
 
 @in_place
-def take_servers(free_on, need, rule, servers, counts):
+def take_servers(free_on: Any, need: int, rule: int, servers: Any, counts: Any) -> int:
     """Take GPUs from servers in the order of a rule until there are enough.
 
     Parameters
@@ -59,7 +61,8 @@ def take_servers(free_on, need, rule, servers, counts):
 
 
 @in_place
-def place_ranks(free, first, servers, placement, gpus, following):
+def place_ranks(free: Any, first: Any, servers: Any, placement: Any, gpus: Any,
+                following: Any) -> None:
     """Choose the GPU of each rank: the first free ones of each server, for its stages in order.
 
     Parameters
