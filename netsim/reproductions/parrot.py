@@ -168,6 +168,7 @@ def model(seed: int) -> pd.DataFrame:
     redrawn = of(netsim.JobSpec(0, pattern=drawn, ranks=4, nbytes=5e6, iterations=5, redraw=True))
     whole = of(netsim.JobSpec(0, pattern=square, ranks=4, nbytes=5e6))
     ends = of(before).coflows["finish_s"]
+    behind = [_first_worker_s(staleness) for staleness in (0, "unbounded")]
     job = netsim.llm_job("llama-7b", pp=4, dp=2, micro_batch=1, global_batch=8)
     pipeline = [float(netsim.simulate(netsim.big_switch(8, "100Gbps"), [job], allocator=scheme)
                       .jobs["jct_s"][0]) for scheme in ("parrot", "maxmin")]
@@ -182,4 +183,31 @@ def model(seed: int) -> pd.DataFrame:
         "barrier": float(len(of(barrier).coflows)),
         "computation": first(chain) / (2 * (2 + 3 + 1 + 4)),
         "communicating": first(chain, computing) / first(chain),
-        "pipeline": pipeline[0] / pipeline[1]}.items()])
+        "pipeline": pipeline[0] / pipeline[1],
+        "asynchronous": behind[1] / behind[0],
+        "predicted": _predicted()}.items()])
+
+
+def _first_worker_s(staleness: int | str) -> float:
+    """Return when a worker has ended beside one that computes for three times as long."""
+    pattern = {"name": "parameter-server", "servers": 1, "sizes": "split", "staleness": staleness}
+    job = netsim.JobSpec(0, pattern=pattern, ranks=3, nbytes=1e6, compute_s=1.0, iterations=8,
+                         hosts=range(3))
+    done = netsim.simulate(netsim.big_switch(3, "1GB/s"), [job], stragglers={1: 3},
+                           record=["jobs", "computations"])
+    if not staleness:
+        return float(done.jobs["jct_s"].iloc[0])
+    return float(done.computations.groupby("rank")["finish_s"].max().min())
+
+
+def _predicted() -> float:
+    """Return the total JCT by predicted remaining time, over that under Parrot."""
+    rng = np.random.default_rng(0)
+    jobs = netsim.Workload([netsim.JobSpec(
+        k, arrival_s=0.4 * k, pattern={"name": "parameter-server", "servers": 2, "sizes": "split"},
+        ranks=4, nbytes=50e6, group=k % 5, iterations=int(2 ** (k % 5 + 1) * rng.uniform(0.8, 1.2)))
+        for k in range(100)])
+    total = [netsim.simulate(
+        netsim.big_switch(8, "1Gbps"), netsim.traces.split_history(jobs, 0.5), allocator=scheme,
+        seed=1).summary()["jct_total_s"] for scheme in ("srpt:predictor=mean", "parrot")]
+    return float(total[0] / total[1])

@@ -78,6 +78,7 @@ def model(seed: int) -> pd.DataFrame:
         "server bytes": served / (2 * 3 * 3e6),
         "independent": (2 * 63 / 64) / (2 * 31 / 32),
         "contention": _iteration_s(2) / (2 * 3.0),
+        "square": _iteration_s(2, alpha=1.0, degradation="power") / (2 ** 2 * 3.0),
         "linear": _iteration_s(2, alpha=0.5) / ((2 + 0.5) * 3.0),
         "xi1": float(halved.jobs["jct_s"].iloc[0]) / 10 / (0.5 * 3.0 + 0.3),
         "iteration": _iteration_s(of={"compute_s": 0.7, "reduction": 3e6, "server_s": 0.25})
@@ -86,8 +87,22 @@ def model(seed: int) -> pd.DataFrame:
         "slots": float(held.jobs["jct_s"].iloc[0]) / (4 * 10.0),
         "gang": float((held.gpus["end_s"] - held.gpus["start_s"]).min()
                       / held.jobs["jct_s"].iloc[0]),
+        "beside": _beside(),
         "jobs": len(counted),
         "mix": float((counted.value_counts().sort_index() == pd.Series(_MIX)).mean())}.items()])
+
+
+def _beside() -> float:
+    """Return the mean JCT if communications begin by AdaDUAL, over the best of never and always."""
+    racks = netsim.Cluster(servers=8, gpus=4, nic="10Gbps", intra="300GB/s")
+    jobs = [netsim.JobSpec(k, arrival_s=2 * k, pattern="ring-all-reduce", ranks=[2, 4, 8, 6][k % 4],
+                           nbytes=[500e6, 100e6, 250e6][k % 3], compute_s=0.15, iterations=60)
+            for k in range(24)]
+    mean = {beside: netsim.simulate(
+        racks, jobs, scheduler="ada-srsf", execution="fabric", placement="least-busy-servers",
+        allocator={"name": "adadual", "alpha": 0.3, "beside": beside}).summary()["jct_mean_s"]
+        for beside in ("adaptive", "never", "always")}
+    return float(mean["adaptive"] / min(mean["never"], mean["always"]))
 
 
 def _flows(stages: tuple[netsim.Stage, ...]) -> list[tuple[int, int, float]]:
