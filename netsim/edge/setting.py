@@ -152,6 +152,19 @@ class EdgeSetting:
                                  "types of the edge are: "
                                  + (", ".join(map(repr, self.system.types)) or "none"))
 
+    def check_ps(self) -> None:
+        """Check that all jobs exchange with a PS.
+
+        Raises
+        ------
+        InputError
+            If a job exchanges in a ring; it names the first such job.
+        """
+        for job in self.jobs:
+            if job.exchange == "ring":
+                raise InputError(f"job {job.id} has exchange 'ring', whose chunks go through "
+                                 "mini-batches together; leave preemption out")
+
     def check_sites(self) -> None:
         """Check that the network has the site of each job's data.
 

@@ -37,12 +37,7 @@ from netsim.placements.placement import Placement
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import Registry
 from netsim.schedulers.plan import check_at_start
-from netsim.schedulers.registry import (
-    SCHEDULERS,
-    chooses_gpus,
-    make_scheduler,
-    schedules,
-)
+from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler, schedules
 from netsim.simulation.events import Change, FaultEvent, changes_of
 from netsim.workload import JobSpec, Workload
 
@@ -257,13 +252,6 @@ def _shared_links(run: EdgeRun) -> str | None:
     return f"transport {_name_of(run.transport)!r} decides itself when jobs train"
 
 
-def _rings(run: EdgeRun) -> str | None:
-    job = next((job for job in run.setting.jobs if job.exchange == "ring"), None)
-    return None if job is None else (
-        f"job {job.id} has exchange 'ring', whose chunks go through mini-batches together; leave "
-        "preemption out")
-
-
 def _only_chunks(run: EdgeRun) -> str | None:
     only_chunks = f"transport {_name_of(run.transport)!r} is for schedulers of chunks"
     return getattr(run.transport, "why_not_whole", only_chunks)
@@ -289,9 +277,9 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
         _only_chunks, "", ("a `transport` whose `preemption` is `drop` or `finish`",),
         "preempted whole jobs keep the finished part of a mini-batch"),
     "exchanges with a PS": Need(
-        _rings, "workload", ("jobs with `exchange = \"ring\"`",),
-        "with `preemption` `drop` or `pause`, a chunk stops within a mini-batch that the others of "
-        "its ring go on with"),
+        lambda run: _refusal(run.setting.check_ps), "workload",
+        ("jobs with `exchange = \"ring\"`",),
+        "`drop` and `pause` stop a chunk in a mini-batch that the rest of its ring goes on with"),
     "a cloud": Need(
         _no_cloud, "", ("no cloud", _NO_ROOM), "all chunks train there"),
     "edge workers": Need(

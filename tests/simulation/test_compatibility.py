@@ -72,6 +72,7 @@ WITHOUT_ON_EDGE = {
     "a cluster": ({}, {}, {}),
     "constant delays": ({}, {}, {"transport": "fabric"}),
     "a transport of whole jobs": ({}, {}, {"transport": "fabric:mode=exact:preemption=drop"}),
+    "exchanges with a PS": ({}, {"exchange": "ring"}, {}),
     "a cloud": ({"cloud": False}, {}, {}),
     "edge workers": ({}, {"worker_type": "b"}, {}),
     "edge storage": ({"storage": 1}, {}, {}),
