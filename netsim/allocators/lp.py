@@ -30,6 +30,9 @@ _RISEN = 1e-9
 #: Largest number of times that the LP is solved.
 _ROUNDS = 2000
 
+#: Largest number of times at which coflows of a link begin that are distinguished.
+_MOST_TIMES = 32
+
 
 class _Cut(NamedTuple):
     """A constraint ``part @ finish[of] >= least``, whose coefficients sum to 1."""
@@ -37,6 +40,15 @@ class _Cut(NamedTuple):
     of: Ints
     part: Floats
     least: float
+
+
+class _Link(NamedTuple):
+    """The coflows on a link, for how long they load it, and since when they can; and such times."""
+
+    of: Ints
+    seconds: Floats
+    begin: Floats
+    times: Floats
 
 
 class _After(NamedTuple):
@@ -56,14 +68,15 @@ class Ordering(NamedTuple):
 
 def ordering(earliest: Floats, weight: Floats, owner: Ints, links: Ints, seconds: Floats,
              child: Ints = _NONE, parent: Ints = _NONE, gap: Floats = _NO_GAPS,
-             tolerance: float = 1e-7) -> Ordering:
+             begin: Floats | None = None, tolerance: float = 1e-7) -> Ordering:
     """Return the finish times C of least weighted sum subject to ordering constraints.
 
     The constraints are ``C >= earliest``, ``C[child] >= C[parent] + gap`` and, for every link and
     every set of coflows, ``sum(d*C) >= (sum(d)**2 + sum(d**2)) / 2``, where d is the time in
-    seconds that each coflow of the set needs on the link (Queyranne, 1993). The set whose
-    constraint is violated most is a prefix of the coflows sorted by C, so that few sets have to be
-    generated.
+    seconds that each coflow of the set needs on the link (Queyranne, 1993). If none of the set can
+    begin before some time, C counts from it. Of the coflows that begin at some time or later, the
+    set whose constraint is violated most is a prefix when they are sorted by C, so that few sets
+    have to be generated.
 
     Parameters
     ----------
@@ -77,6 +90,8 @@ def ordering(earliest: Floats, weight: Floats, owner: Ints, links: Ints, seconds
         A coflow, and one with a smaller number that it waits for, in order of the former.
     gap : ndarray of float, shape (pairs,)
         Seconds from the finish of the parent to that of the child, at least.
+    begin : ndarray of float, shape (coflows,), optional
+        The earliest time at which each coflow can begin, in seconds; by default 0.
     tolerance : float
         Largest relative violation of a constraint at the end. The optimum exceeds the returned
         bound by at most this factor, as finish times later by it satisfy all constraints.
@@ -94,7 +109,8 @@ def ordering(earliest: Floats, weight: Floats, owner: Ints, links: Ints, seconds
     if find_spec("scipy") is None:
         raise MissingExtraError("scipy", "ilp")
     unit = float(np.bincount(links, seconds).max(initial=0.0)) or 1.0
-    loads = _by_link(owner, links, seconds / unit)
+    loads = _by_link(owner, links, seconds / unit,
+                     np.zeros(len(earliest)) if begin is None else begin / unit)
     after = _After(child, parent, gap / unit)
     finish = lowest = earliest / unit
     inside = _in_order(finish, lowest, loads, after)
@@ -123,46 +139,57 @@ def ordering(earliest: Floats, weight: Floats, owner: Ints, links: Ints, seconds
     return Ordering(unit * finish, found)
 
 
-def _by_link(owner: Ints, links: Ints, seconds: Floats) -> list[tuple[Ints, Floats]]:
-    """Return the coflows of each link that has a load, and their seconds on it."""
+def _by_link(owner: Ints, links: Ints, seconds: Floats, begin: Floats) -> list[_Link]:
+    """Return each link that has a load."""
     used = np.flatnonzero(seconds > 0)
     if not len(used):
         return []
     used = used[np.argsort(links[used], kind="stable")]
     parts = np.split(used, np.flatnonzero(np.diff(links[used])) + 1)
-    return [(owner[part], seconds[part]) for part in parts]
+    found = []
+    for part in parts:
+        of = owner[part]
+        times = np.unique(begin[of])
+        few = np.linspace(0, len(times) - 1, min(len(times), _MOST_TIMES)).astype(np.int64)
+        found.append(_Link(of, seconds[part], begin[of], times[few]))
+    return found
 
 
-def _in_order(finish: Floats, lowest: Floats, loads: Sequence[tuple[Ints, Floats]], after: _After
-              ) -> Floats:
+def _in_order(finish: Floats, lowest: Floats, loads: Sequence[_Link], after: _After) -> Floats:
     """Return feasible finish times: every link serves coflows one after the other, in order.
 
     Those of children are moved back as far as they must.
     """
     place = np.argsort(np.argsort(finish, kind="stable"))
     found = lowest.copy()
-    for of, seconds in loads:
-        order = np.argsort(place[of])
-        found[of[order]] = np.maximum(found[of[order]], np.cumsum(seconds[order]))
+    for link in loads:
+        order = np.argsort(place[link.of])
+        seconds, of = link.seconds[order], link.of[order]
+        served = np.cumsum(seconds)
+        idle = np.maximum.accumulate(link.begin[order] - (served - seconds))
+        found[of] = np.maximum(found[of], served + np.maximum(idle, 0.0))
     for child, parent, gap in zip(*(column.tolist() for column in after), strict=True):
         found[child] = max(found[child], found[parent] + gap)
     return found
 
 
-def _violated(finish: Floats, loads: Sequence[tuple[Ints, Floats]], tolerance: float
-              ) -> list[_Cut]:
+def _violated(finish: Floats, loads: Sequence[_Link], tolerance: float) -> list[_Cut]:
     """Return the most violated constraint of each link that has one."""
     found = []
-    for of, seconds in loads:
-        order = np.argsort(finish[of], kind="stable")
-        part = seconds[order]
-        total = np.cumsum(part)
-        least = (total + np.cumsum(part * part) / total) / 2
-        lack = 1 - np.cumsum(part * finish[of[order]]) / total / least
-        worst = int(np.argmax(lack))
-        if lack[worst] > tolerance:
-            found.append(_Cut(of[order[:worst + 1]], part[:worst + 1] / total[worst],
-                              float(least[worst])))
+    for link in loads:
+        order = np.argsort(finish[link.of], kind="stable")
+        of, since = link.of[order], link.times[:, None]
+        part = np.where(link.begin[order] >= since, link.seconds[order], 0.0)  # by time, coflow
+        total = np.cumsum(part, axis=1)
+        some = np.where(total > 0, total, 1.0)
+        least = (total + np.cumsum(part * part, axis=1) / some) / 2 + since
+        lack = np.where(total > 0, 1 - np.cumsum(part * finish[of], axis=1) / some / np.where(
+            total > 0, least, 1.0), -np.inf)
+        time, last = np.unravel_index(int(np.argmax(lack)), lack.shape)
+        if lack[time, last] > tolerance:
+            chosen = np.flatnonzero(part[time, :last + 1])
+            found.append(_Cut(of[chosen], part[time, chosen] / total[time, last],
+                              float(least[time, last])))
     return found
 
 

@@ -60,8 +60,9 @@ class LPOrder(JobFirst):
     -----
     The variables are completion times C. For every link and every set S of coflows, with d the
     seconds that a coflow needs on the link, ``sum(d*C) >= (sum(d)**2 + sum(d**2)) / 2`` over S
-    holds in any schedule, since a link serves one second per second (Queyranne, 1993). So it does
-    for jobs, with d that of all coflows of a job; both relaxations have the constraints of jobs.
+    holds in any schedule, since a link serves one second per second (Queyranne, 1993); C counts
+    from the time at which the first of S can begin. So it does for jobs, with d that of all coflows
+    of a job; both relaxations have the constraints of jobs.
     With the constraints of dependencies and arrivals, the optimum is a lower bound; constraints are
     added until none is violated by more than 0.1 %. A run has it in its summary, less the arrivals,
     as ``weighted_jct_bound_s``.
@@ -117,7 +118,7 @@ def _of_jobs(coming: Coming) -> Ordering:
     """Solve the LP of jobs as a whole."""
     jobs = coming.jobs()
     return ordering(jobs.earliest_s, coming.weight, jobs.owner, jobs.link, jobs.seconds,
-                    tolerance=_TOLERANCE)
+                    begin=jobs.begin_s, tolerance=_TOLERANCE)
 
 
 def _of_coflows(coming: Coming) -> Ordering:
@@ -131,4 +132,4 @@ def _of_coflows(coming: Coming) -> Ordering:
         join((steps.owner, jobs.owner + count)), join((steps.link, jobs.link + links)),
         join((steps.seconds, jobs.seconds)), join((steps.child, steps.job + count)),
         join((steps.parent, np.arange(count))), join((steps.gap_s, np.zeros(count))),
-        tolerance=_TOLERANCE)
+        join((steps.begin_s, jobs.begin_s)), _TOLERANCE)

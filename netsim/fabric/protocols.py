@@ -70,6 +70,8 @@ class Steps(NamedTuple):
         The job of each step; jobs are numbered by (arrival, id), as in a view.
     earliest_s : ndarray of float, shape (steps,)
         The earliest time at which a step can end, with every coflow alone on the network.
+    begin_s : ndarray of float, shape (steps,)
+        The earliest time at which it can begin to send.
     child, parent : ndarray of int, shape (pairs,)
         A step, and a step before it that it waits for; steps are in topological order.
     gap_s : ndarray of float, shape (pairs,)
@@ -82,6 +84,7 @@ class Steps(NamedTuple):
 
     job: Ints
     earliest_s: Floats
+    begin_s: Floats
     child: Ints
     parent: Ints
     gap_s: Floats

@@ -73,13 +73,15 @@ class ComingJobs:
         links = len(self._capacity)
         pairs, place = np.unique(owner * links + link, return_inverse=True)
         owner, link = np.divmod(pairs, links)
-        return Steps(np.arange(len(sent)), self.arrival_s + alone_s, none, none, np.empty(0),
-                     owner, link, np.bincount(place, seconds, len(pairs)) * np.take(times, owner))
+        return Steps(np.arange(len(sent)), self.arrival_s + alone_s, self.arrival_s, none, none,
+                     np.empty(0), owner, link,
+                     np.bincount(place, seconds, len(pairs)) * np.take(times, owner))
 
     def coflows(self) -> Steps:
         """See `Coming`."""
         job: list[int] = []
         earliest: list[float] = []
+        begin: list[float] = []
         sent: list[list[RoutedCoflow]] = []
         pairs: list[tuple[int, int, float]] = []
         for number, plan in enumerate(self._plans):
@@ -87,22 +89,24 @@ class ComingJobs:
             for iteration in range(plan.spec.iterations):
                 at: dict[int, int] = {}
                 for step in _steps_of(plan.graph(iteration)):
-                    gap_s, demand = step.compute_s, step.demand
-                    if demand is not None:
-                        gap_s += _known(plan.least(demand))
-                    own = [(len(job), at[k], gap_s) for k in step.after]
-                    own += [(len(job), before[k], gap_s) for k in step.previous if before]
-                    own += [(len(job), at[k], 0.0) for k in step.beside]
-                    earliest.append(max([arrival_s + step.release_s + gap_s, *(
-                        earliest[parent] + gap for _, parent, gap in own)]))
+                    demand = step.demand
+                    least_s = 0.0 if demand is None else _known(plan.least(demand))
+                    parents = [at[k] for k in step.after]
+                    parents += [before[k] for k in step.previous if before]
+                    beside = [at[k] for k in step.beside]
+                    begin.append(step.compute_s + max([arrival_s + step.release_s, *(
+                        earliest[parent] for parent in parents)]))
+                    earliest.append(max([begin[-1] + least_s, *(earliest[k] for k in beside)]))
+                    pairs += [(len(job), parent, step.compute_s + least_s) for parent in parents]
+                    pairs += [(len(job), other, 0.0) for other in beside]
                     at[step.number] = len(job)
                     job.append(number)
                     sent.append([] if demand is None else [demand])
-                    pairs += own
                 before = at
         columns = np.array(pairs, np.float64).reshape(-1, 3).T
-        return Steps(np.array(job, np.int64), np.array(earliest), columns[0].astype(np.int64),
-                     columns[1].astype(np.int64), columns[2], *self._loads(sent))
+        return Steps(np.array(job, np.int64), np.array(earliest), np.array(begin),
+                     columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2],
+                     *self._loads(sent))
 
     def _loads(self, sent: Sequence[Sequence[RoutedCoflow]]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
-from netsim.fabric.allocation import sees
+from netsim.fabric.allocation import Information, sees
 from netsim.fabric.compiled_allocator import CompiledAllocator
 from netsim.fabric.records import DUST
 from netsim.fabric.ruling import Ruling
@@ -130,8 +131,10 @@ def _differs_from_its_rule(trial: Trial) -> str | None:
 
 
 def _peeks_ahead(trial: Trial) -> str | None:
-    for name, needs, what in (("ahead_s", "job-clairvoyant", "if jobs have more to emit"),
-                              ("predicted_s", "predicted", "if jobs are predicted to emit more")):
+    hidden: Sequence[tuple[str, Information, str]] = (
+        ("ahead_s", "job-clairvoyant", "if jobs have more to emit"),
+        ("predicted_s", "predicted", "if jobs are predicted to emit more"))
+    for name, needs, what in hidden:
         if not sees(trial.allocator.information, needs):
             other = variations.more_ahead(trial.case, 64.0, name)
             if fault := trial.difference(other, what):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from netsim.testing.cases import Case, with_capacity
 
@@ -98,5 +99,6 @@ def more_unsent(case: Case, factors: Sequence[float]) -> Case:
 
 def more_ahead(case: Case, seconds: float, name: str = "ahead_s") -> Case:
     """Give each job more coflows to send later; the first job gets most of them."""
-    return replace(case, **{name: tuple(ahead + seconds / (1 + job)
-                                        for job, ahead in enumerate(getattr(case, name)))})
+    changed: dict[str, Any] = {name: tuple(ahead + seconds / (1 + job)
+                                           for job, ahead in enumerate(getattr(case, name)))}
+    return replace(case, **changed)

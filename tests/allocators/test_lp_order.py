@@ -140,6 +140,17 @@ def test_the_bound_is_below_the_optimum_and_the_policy_not_far_above(drawn):
             assert found + early <= (2 * HOSTS + 1) * (bound_s + early) * (1 + 2e-3)
 
 
+@pytest.mark.parametrize("relaxation", RELAXATIONS)
+def test_jobs_that_come_later_are_counted_from_there(relaxation):
+    """At 10 s, two jobs of 4 and 2 s come to one link: 12 + 16, less the arrivals 2 + 6 = 8.
+
+    Counted from 0, 4 C0 + 2 C1 >= (36 + 20) / 2 says nothing beside C0 >= 14 and C1 >= 12: 6.
+    """
+    jobs = [chain(k, (0, 1, size), arrival_s=10.0) for k, size in enumerate((4.0, 2.0))]
+    assert bound_of(jobs, relaxation) == pytest.approx(8, rel=1e-2)
+    assert total(jobs, {"name": "lp-order", "relaxation": relaxation}) == 8 == best(jobs)
+
+
 def test_the_order_stands_to_the_end():
     """Job 1, of 2 s, arrives at 9 s, and is first from then on; job 0, of 20 s, has 11 s left.
 
@@ -194,6 +205,7 @@ def test_a_policy_of_ones_own_may_plan():
     assert list(zip(whole.link.tolist(), whole.seconds.tolist(), strict=True)) == [
         (0, 4), (1, 6), (4, 4), (5, 6)]
     steps = told["coflows"]
+    assert steps.begin_s.tolist() == [1, 3, 6, 8]
     assert steps.earliest_s.tolist() == [3, 6, 8, 11]
     assert (steps.child.tolist(), steps.parent.tolist()) == ([1, 2, 3], [0, 1, 2])
     assert steps.gap_s.tolist() == [3, 2, 3]

@@ -206,8 +206,9 @@ def test_srpt_is_the_best_of_all_orders(jobs):
     assert srpt_total(np.array(valid, float), np.array(seconds, float)) == best
 
 
-def in_full(earliest, weight, loads, pairs=()):
+def in_full(earliest, weight, loads, pairs=(), begin=None):
     """The LP with the constraints of all sets of all links, and of pairs (child, parent, gap)."""
+    begin = np.zeros(len(weight)) if begin is None else begin
     from scipy.optimize import linprog
 
     rows, least = [], []
@@ -220,7 +221,8 @@ def in_full(earliest, weight, loads, pairs=()):
             part = np.zeros(len(weight))
             part[list(group)] = seconds[list(group)]
             rows.append(part)
-            least.append((part.sum() ** 2 + (part ** 2).sum()) / 2)
+            least.append((part.sum() ** 2 + (part ** 2).sum()) / 2
+                         + part.sum() * begin[list(group)].min())
     solved = linprog(weight, A_ub=-np.array(rows), b_ub=-np.array(least),
                      bounds=[(low, None) for low in earliest])
     assert solved.success
@@ -247,8 +249,9 @@ def test_cutting_planes_find_the_optimum_of_the_whole_lp(data):
         earliest[child] = max(earliest[child], earliest[parent] + gap)
     weight[:-1] *= data.draw(st.booleans())  # only the last counts, as of a job
     columns = np.array(pairs).reshape(-1, 3).T
-    found = lp.ordering(*given, *columns[:2].astype(int), columns[2])
-    assert found.bound == pytest.approx(in_full(earliest, weight, loads, pairs), rel=1e-6)
+    begin = (earliest - loads.max(axis=0)) * data.draw(st.booleans())
+    found = lp.ordering(*given, *columns[:2].astype(int), columns[2], begin)
+    assert found.bound == pytest.approx(in_full(earliest, weight, loads, pairs, begin), rel=1e-6)
     assert weight @ found.finish == pytest.approx(found.bound)
     assert all(found.finish[child] >= found.finish[parent] + gap - 1e-6
                for child, parent, gap in pairs)

@@ -157,7 +157,7 @@ def test_jobs_and_coflows_are_the_same_to_the_last_bit(policy, case):
     check(NET, make(np.random.default_rng(len(case))), policy, **options)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [each for each in POLICIES if each != "lp-order"])
 @pytest.mark.parametrize("interval", [0, 0.3])
 def test_coflows_of_processes(policy, interval):
     """Processes send one coflow after the other; half of them take back what lasts too long."""

@@ -48,7 +48,7 @@ class RateCappedAllocator(Allocator):
         return self._inner.title
 
     @property
-    def counts(self) -> Mapping[str, int]:
+    def counts(self) -> Mapping[str, float]:
         return self._inner.counts
 
     def allocate(self, view: FabricView) -> Allocation:

@@ -98,11 +98,14 @@ def is_ranked_pattern(pattern: Any) -> bool:
         return False
     if not isinstance(pattern, str | Mapping):
         return bool(getattr(pattern, "ranked", False))
-    key = pattern if isinstance(pattern, str) else tuple(pattern.items())
+    name, key = ((pattern, pattern) if isinstance(pattern, str)
+                 else (pattern.get("name"), tuple(pattern.items())))
     try:
-        return _is_ranked(key)
+        if name in PATTERNS:  # not a class of the user's, which may be defined again
+            return _is_ranked(key)
     except TypeError:  # options that cannot be hashed
-        return _is_ranked.__wrapped__(key)
+        pass
+    return _is_ranked.__wrapped__(key)
 
 
 @lru_cache(maxsize=256)
