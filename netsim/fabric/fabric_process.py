@@ -58,8 +58,6 @@ class FabricProcess:
         Asked once per time at which at least one of the events in its `wakes_on` happened.
     job_arrivals : array_like of float, shape (jobs,)
         When each job arrives, in order of (arrival, id).
-    gpus : array_like of int, shape (jobs,)
-        GPUs (ranks) of each job; 0 if not known.
     observe_interval : float
         In seconds. 0: decisions are made at the exact times of events. Otherwise decisions are
         made, and completions noticed, at multiples of the interval, if something happened since the
@@ -96,14 +94,12 @@ class FabricProcess:
     told: Callable[[], None] | None = None
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
-                 job_arrivals: Any, gpus: Any = 0, *, observe_interval: float = 0.0,
-                 check: bool = True, observer: Observer | None = None,
-                 source: Source | None = None,
+                 job_arrivals: Any, *, observe_interval: float = 0.0, check: bool = True,
+                 observer: Observer | None = None, source: Source | None = None,
                  completed: Callable[[NDArray[Any], NDArray[Any]], None] | None = None,
                  ended: Callable[[int, float], None] | None = None) -> None:
         self.network = network
         self.table = FlowTable(network.usable, job_arrivals)
-        self.table.jobs["gpus"] = gpus
         self.decisions = 0
         self.running = Running(self._see_jobs)
         self._runs_ahead = self._persistent = self._serves = False
@@ -290,8 +286,7 @@ class FabricProcess:
 
     def add_job(self, job: int, arrival: float, gpus: int) -> None:
         """Insert a job that has not arrived yet; the numbers of later jobs grow by one."""
-        self.table.insert_job(job, arrival)
-        self.table.jobs["gpus"][job] = gpus
+        self.table.insert_job(job, arrival, gpus)
 
     def _change(self, act: Callable[[], None], event: int) -> None:
         self._move()

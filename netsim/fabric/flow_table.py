@@ -130,10 +130,10 @@ class FlowTable:
             self.chains.make_room(len(self.jobs))
         self.jobs["arrival"][index] = arrival
 
-    def insert_job(self, index: int, arrival: float) -> None:
+    def insert_job(self, index: int, arrival: float, gpus: int = 0) -> None:
         """Insert a job without active coflows; the numbers of later jobs grow by one."""
         row = np.zeros(1, JOB)
-        row["arrival"] = arrival
+        row["arrival"], row["gpus"] = arrival, gpus
         self.jobs = np.concatenate((self.jobs[:index], row, self.jobs[index:]))
         self.chains.insert(index)
         self.coming["job"] += self.coming["job"] >= index

@@ -163,10 +163,11 @@ class OnCluster(Clocked):
                 "another allocator")
         self.fabric = FabricProcess(
             self.env, self.faults.network, allocator, self.arrival_s.tolist(),
-            column(self.workload.jobs, "ranks"), observe_interval=interval, check=check,
+            observe_interval=interval, check=check,
             observer=recorder if recorder.watches_fabric else None,
             completed=recorder.chains_finished)
         self.forecast = forecast_of(allocator, self.workload.history)
+        self.fabric.table.jobs["gpus"] = column(self.workload.jobs, "ranks")
         self._on_fabric = CoflowExecution(self.env, self.fabric, self.cluster, self.workload.jobs,
                                           self.model, recorder, self.faults.most_capacity,
                                           self.factors, self.workload.seed,

@@ -91,10 +91,11 @@ class OnNetwork(Clocked):
                                      finished, self._pass_empty)
         self.recorder.singles_begun(single.members, single.coflow_id, single.stages)
         self.fabric = FabricProcess(
-            self.env, self.network, allocator, self.arrival_s, column(workload.jobs, "ranks"),
+            self.env, self.network, allocator, self.arrival_s,
             observe_interval=interval, check=check, source=self.singles,
             observer=self.recorder if self.recorder.watches_fabric else None, completed=finished,
             ended=self.recorder.graph_ended)
+        self.fabric.table.jobs["gpus"] = column(workload.jobs, "ranks")
         if self.recorder.keeps_computations:
             self.fabric.table.chains.graphs.keeps_all = True
         if not isinstance(workload.jobs, JobColumns):

@@ -82,7 +82,7 @@ def test_registered_names_have_a_summary(name):
 
 @pytest.mark.parametrize(("policy", "error", "message"), [
     ("parot", UnknownNameError, r"unknown allocator 'parot' \(did you mean 'parrot'\?\); choose "
-                                r"from: aalo, aalo-lbsf, coflow-fair, coflowsim-dark, "),
+                                r"from: aalo, aalo-lbsf, adadual, coflow-fair, coflows"),
     ({"name": "parrot", "theta": 1}, UnknownNameError, "unknown option .*did you mean 'theta_max'"),
     ("parrot:theta=1", UnknownNameError, "unknown option .*did you mean 'theta_max'"),
     ("parrot:", UnknownNameError, "unknown allocator 'parrot:'"),

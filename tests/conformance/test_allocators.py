@@ -23,7 +23,7 @@ def choices(name, option):
 
 
 #: Values of an option that need options of their own.
-WITH_OPTIONS = {"table": {"name": "table", "values": [1, 1.5, 3.5]}}
+WITH_OPTIONS = {"table": {"name": "table", "values": [1, 1.6, 3.5]}}
 
 
 def variants(name):
