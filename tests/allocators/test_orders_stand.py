@@ -20,6 +20,7 @@ class InPython(netsim.Allocator):
     def __init__(self, policy):
         self._policy = make_allocator(policy)
         self.information, self.wakes_on = self._policy.information, self._policy.wakes_on
+        self.predictor = self._policy.predictor
 
     def allocate(self, view):
         return self._policy.allocate(view)
