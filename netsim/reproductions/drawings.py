@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 from netsim.analysis.intervals import means_of
 from netsim.plots.sweeps import METRICS
+from netsim.reproductions.claims import words
 from netsim.reproductions.reproduction import panels
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _BOUND, _CALLED = "lower_bound_total_s", "lower bound"
 
 
 def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], x: str,
-          **roles: Any) -> Axes:
+          called: Mapping[str, str] | None = None, **roles: Any) -> Axes:
     """Draw means against a setting: a line per policy, and of total JCTs one of the lower bound.
 
     Parameters
@@ -35,11 +36,14 @@ def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], 
         Several metrics have a panel each, of seconds.
     x : str
         The setting.
+    called : mapping of str to str, optional
+        Names of policies in the figure.
     **roles
         Further roles, as of `netsim.plots.facets.line_facets`.
     """
     from netsim.plots.facets import line_facets
 
+    table = table.replace(dict(called or {}))
     if isinstance(metric, str):
         return line_facets(_means(table, columns, metric), metric, x=x, **roles)
     parts = {METRICS.get(each, each): _means(table, columns, each).rename(columns={
@@ -49,11 +53,11 @@ def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], 
 
 
 def bars(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str],
-         by: str | None = None, **roles: Any) -> Axes:
+         by: str | None = None, called: Mapping[str, str] | None = None, **roles: Any) -> Axes:
     """Draw means as a bar per policy, or per value of a column; several metrics have panels."""
     from netsim.plots.facets import bar_facets
 
-    named = [by] if by else columns
+    table, named = table.replace(dict(called or {})), [by] if by else columns
     if isinstance(metric, str):
         return bar_facets(_means(table, named, metric), metric, **roles)
     return panels({METRICS.get(each, each): each for each in metric}, lambda each, ax: bar_facets(
@@ -83,23 +87,34 @@ def curve(table: pd.DataFrame, columns: Sequence[str], x: str, metric: str) -> A
 
 def distributions(table: pd.DataFrame, columns: Sequence[str], col: str) -> Axes:
     """Draw distributions of JCTs, from kept quantiles; a panel per value of a setting."""
-    from netsim.plots.style import add_legend, dress, log_seconds, looks, name_axes, new_figure
+    from netsim.plots.style import (
+        INK,
+        dress,
+        log_seconds,
+        looks,
+        name_axes,
+        new_figure,
+        short,
+    )
 
     shares = {int(name[5:-2]) / 100: name for name in map(str, table)
-              if name.startswith("jct_p") and name[5:-2].isdecimal()}
+              if name.startswith("jct_q") and name[5:-2].isdecimal()}
     values = list(dict.fromkeys(table[col]))
-    axes = new_figure(2.6, 3.2 * len(values)).subplots(1, len(values), sharey=True,
-                                                       squeeze=False)[0]
+    axes = new_figure(2.6, 2.4 * len(values)).subplots(
+        1, len(values), sharex=True, sharey=True, squeeze=False)[0]
     for ax, value in zip(axes, values, strict=True):
         part = table[table[col] == value]
         for label, look in looks(dict.fromkeys(part["allocator"])).items():
             own = part[part["allocator"] == label]
             times = [float(np.exp(np.log(own[shares[share]]).mean())) for share in sorted(shares)]
-            ax.plot(times, sorted(shares), label=label, **look.line() | {"marker": ""})
-        log_seconds(ax.xaxis)
-        ax.set(ylim=(0, 1), title=value)
+            ax.plot(times, sorted(shares), label=short(label), **look.line() | {"marker": ""})
+        ax.set(ylim=(0, 1), xscale="log")
+        ax.set_title(words(value), fontsize=7.5, color=INK, loc="left", pad=4)
         dress(ax, "both")
         name_axes(ax, "JCT", "share of jobs" if ax is axes[0] else None)
-    add_legend(axes[0])
+    log_seconds(axes[0].xaxis)  # of what all panels show
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[0].figure.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False,
+                          fontsize=6.5)
     first: Axes = axes[0]
     return first

@@ -49,7 +49,7 @@ def timeline(result: Result) -> Mapping[str, float]:
 def distribution(result: Result) -> Mapping[str, float]:
     """Return the distribution of JCTs: quantiles, and the shares of jobs below some times."""
     jcts = result.jobs["jct_s"].to_numpy()
-    return {**{f"jct_p{100 * share:02.0f}_s": float(np.quantile(jcts, share))
+    return {**{f"jct_q{100 * share:02.0f}_s": float(np.quantile(jcts, share))
                for share in _QUANTILES},
             **{f"below_{seconds}s": float((jcts < seconds).mean()) for seconds in _SECONDS}}
 
