@@ -237,7 +237,8 @@ class Paper(_Table):
 
     def _shown(self, row: Row) -> dict[str, str]:
         told = self.told(row)
-        return {"": row.id, "statement": row.text if row.id else f"*Ours:* {row.text}", "where": row.where, "measured": told.shown, "holds if": str(
+        return {"": row.id, "statement": row.text if row.id else f"*Ours:* {row.text}",
+                "where": row.where, "measured": told.shown, "holds if": str(
                     row.bounds(row.rule)) if row.rule else "", "verdict": told.verdict,
                 "why": row.why or row.withheld or row.scope}
 
