@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from netsim import __version__
+from netsim._version import __version__
 from netsim.analysis.intervals import of_whole_runs
 from netsim.reading import read_text
 from netsim.traces.files import write_text

@@ -9,14 +9,18 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-import netsim
 from netsim.allocators import make_allocator
 from netsim.allocators.parrot import Parrot, average_coflow
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.view import FabricView
+from netsim.llm import llm_job
+from netsim.network import big_switch, read_network
 from netsim.results.result import Result
+from netsim.simulation.simulate import simulate
 from netsim.streams import stream
+from netsim.traces import read_workload
+from netsim.workload import JobSpec, Stage, Workload, split_history
 
 __all__ = ["constant_rates", "distribution", "model", "occupancy", "served_first", "timeline"]
 
@@ -109,9 +113,9 @@ def served_first(seed: int) -> pd.DataFrame:
         ``right``, at which that job has the least time to go. The row ``random`` has the share of
         a job chosen at random.
     """
-    jobs, rows = netsim.read_workload("parrot-60", seed=seed, jobs=20), []
+    jobs, rows = read_workload("parrot-60", seed=seed, jobs=20), []
     for scheme in _SCHEMES:
-        decisions = netsim.simulate(
+        decisions = simulate(
             "big-switch-128-10g", jobs, allocator=_Watched(scheme), observe_interval="10ms",
             record=["decisions"]).decisions
         several = decisions[decisions["jobs"] > 1]
@@ -146,36 +150,36 @@ def model(seed: int) -> pd.DataFrame:
     Jobs send between four machines at 1 MB/s, and times follow by hand from their bytes.
     """
     del seed
-    wire = netsim.big_switch(4, "1MB/s")
-    push = netsim.Stage("push", [(0, 1, 3e6)], compute_s=2.0)
-    pull = netsim.Stage("pull", [(1, 0, 4e6)], compute_s=1.0, after=["push"])
-    chain = netsim.JobSpec(0, stages=[push, pull], iterations=2)
-    computing = netsim.JobSpec(1, stages=[netsim.Stage("push", [(0, 1, 3e6)], compute_s=100.0)])
-    before = netsim.JobSpec(0, stages=[
-        netsim.Stage("long", [(0, 1, 9e6)]),
-        netsim.Stage("short", [(2, 3, 1e6)], finishes_before=["long"])])
+    wire = big_switch(4, "1MB/s")
+    push = Stage("push", [(0, 1, 3e6)], compute_s=2.0)
+    pull = Stage("pull", [(1, 0, 4e6)], compute_s=1.0, after=["push"])
+    chain = JobSpec(0, stages=[push, pull], iterations=2)
+    computing = JobSpec(1, stages=[Stage("push", [(0, 1, 3e6)], compute_s=100.0)])
+    before = JobSpec(0, stages=[
+        Stage("long", [(0, 1, 9e6)]),
+        Stage("short", [(2, 3, 1e6)], finishes_before=["long"])])
     square, drawn = ({"name": "parameter-server", "servers": 2, "sizes": sizes}
                      for sizes in ("split", "uniform"))
-    barrier = netsim.JobSpec(0, stages=[netsim.Stage("both", [(0, 1, 2e6), (1, 0, 2e6)])],
+    barrier = JobSpec(0, stages=[Stage("both", [(0, 1, 2e6), (1, 0, 2e6)])],
                              iterations=3)
 
-    def of(*jobs: netsim.JobSpec, scheme: str = "parrot") -> Result:
-        return netsim.simulate(wire, list(jobs), allocator=scheme, record=["coflows"])
+    def of(*jobs: JobSpec, scheme: str = "parrot") -> Result:
+        return simulate(wire, list(jobs), allocator=scheme, record=["coflows"])
 
-    def first(*jobs: netsim.JobSpec) -> float:
+    def first(*jobs: JobSpec) -> float:
         return float(of(*jobs).jobs["jct_s"].iloc[0])
 
-    redrawn = of(netsim.JobSpec(0, pattern=drawn, ranks=4, nbytes=5e6, iterations=5, redraw=True))
-    whole = of(netsim.JobSpec(0, pattern=square, ranks=4, nbytes=5e6))
+    redrawn = of(JobSpec(0, pattern=drawn, ranks=4, nbytes=5e6, iterations=5, redraw=True))
+    whole = of(JobSpec(0, pattern=square, ranks=4, nbytes=5e6))
     ends = of(before).coflows["finish_s"]
     behind = [_first_worker_s(staleness) for staleness in (0, "unbounded")]
-    job = netsim.llm_job("llama-7b", pp=4, dp=2, micro_batch=1, global_batch=8)
-    pipeline = [float(netsim.simulate(netsim.big_switch(8, "100Gbps"), [job], allocator=scheme)
+    job = llm_job("llama-7b", pp=4, dp=2, micro_batch=1, global_batch=8)
+    pipeline = [float(simulate(big_switch(8, "100Gbps"), [job], allocator=scheme)
                       .jobs["jct_s"][0]) for scheme in ("parrot", "maxmin")]
     return pd.DataFrame([{"check": name, "value": value} for name, value in {
         "alone": max(of(each, scheme=scheme).summary()["jct_total_s"] / least
                      for scheme in _SCHEMES for each, least in ((chain, 20.0), (barrier, 6.0))),
-        "servers": netsim.read_network("big-switch-128-10g").hosts,
+        "servers": read_network("big-switch-128-10g").hosts,
         "flows": float(whole.coflows["width"].iloc[0]),
         "starts before": float(ends.iloc[1] - ends.iloc[0]),
         "sizes": float(redrawn.coflows["bytes"].nunique()),
@@ -191,9 +195,9 @@ def model(seed: int) -> pd.DataFrame:
 def _first_worker_s(staleness: int | str) -> float:
     """Return when a worker has ended beside one that computes for three times as long."""
     pattern = {"name": "parameter-server", "servers": 1, "sizes": "split", "staleness": staleness}
-    job = netsim.JobSpec(0, pattern=pattern, ranks=3, nbytes=1e6, compute_s=1.0, iterations=8,
+    job = JobSpec(0, pattern=pattern, ranks=3, nbytes=1e6, compute_s=1.0, iterations=8,
                          hosts=range(3))
-    done = netsim.simulate(netsim.big_switch(3, "1GB/s"), [job], stragglers={1: 3},
+    done = simulate(big_switch(3, "1GB/s"), [job], stragglers={1: 3},
                            record=["jobs", "computations"])
     if not staleness:
         return float(done.jobs["jct_s"].iloc[0])
@@ -203,11 +207,11 @@ def _first_worker_s(staleness: int | str) -> float:
 def _predicted() -> float:
     """Return the total JCT by predicted remaining time, over that under Parrot."""
     rng = np.random.default_rng(0)
-    jobs = netsim.Workload([netsim.JobSpec(
+    jobs = Workload([JobSpec(
         k, arrival_s=0.4 * k, pattern={"name": "parameter-server", "servers": 2, "sizes": "split"},
         ranks=4, nbytes=50e6, group=k % 5, iterations=int(2 ** (k % 5 + 1) * rng.uniform(0.8, 1.2)))
         for k in range(100)])
-    total = [netsim.simulate(
-        netsim.big_switch(8, "1Gbps"), netsim.traces.split_history(jobs, 0.5), allocator=scheme,
+    total = [simulate(
+        big_switch(8, "1Gbps"), split_history(jobs, 0.5), allocator=scheme,
         seed=1).summary()["jct_total_s"] for scheme in ("srpt:predictor=mean", "parrot")]
     return float(total[0] / total[1])

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import netsim
-from netsim.cluster import RingLayout, ring_stages
+from netsim.cluster import Cluster, RingLayout, ring_stages
+from netsim.network import big_switch
 from netsim.results.result import Result
+from netsim.simulation.simulate import simulate
+from netsim.traces import read_workload
+from netsim.workload import JobSpec, Stage
 
 __all__ = ["model", "over_plan", "spread"]
 
@@ -42,10 +45,10 @@ def over_plan(result: Result) -> Mapping[str, float]:
 def _iteration_s(rings: int = 1, *, of: Mapping[str, Any] | None = None, **allocator: Any) -> float:
     """Return how long an iteration takes of each of some rings on two servers that send 1 MB/s."""
     layouts = [RingLayout([(0, k), (1, k)]) for k in range(rings)]
-    jobs = [netsim.JobSpec(k, iterations=10, hosts=ring.servers, ranks=2,
+    jobs = [JobSpec(k, iterations=10, hosts=ring.servers, ranks=2,
                            stages=ring_stages(ring, 3e6, **(of or {})))
             for k, ring in enumerate(layouts)]
-    done = netsim.simulate(netsim.big_switch(2, "1MB/s"), jobs,
+    done = simulate(big_switch(2, "1MB/s"), jobs,
                            allocator={"name": "ring-contention", "count": "running", **allocator})
     return float(done.jobs["jct_s"].iloc[0]) / 10
 
@@ -61,16 +64,16 @@ def model(seed: int) -> pd.DataFrame:
     once, steps = (ring_stages(three, 3e6, stepwise=stepwise) for stepwise in (False, True))
     one_server = ring_stages(RingLayout([(0, 0), (0, 1)]), 3e6, intra=1e9)
     pattern = {"name": "parameter-server", "servers": 1, "sizes": "split"}
-    served = netsim.simulate(
-        netsim.big_switch(4, "1MB/s"), [netsim.JobSpec(0, pattern=pattern, ranks=4, nbytes=3e6)],
+    served = simulate(
+        big_switch(4, "1MB/s"), [JobSpec(0, pattern=pattern, ranks=4, nbytes=3e6)],
         record=["coflows"]).coflows["bytes"].sum()
     # Iterations of 3.3 s in slots of 10 s: three in each, so that ten take four slots.
-    held, halved = (netsim.simulate(
-        netsim.Cluster(gpus=[1, 1], nic="1MB/s", intra="1GB/s"), [netsim.JobSpec(
+    held, halved = (simulate(
+        Cluster(gpus=[1, 1], nic="1MB/s", intra="1GB/s"), [JobSpec(
             0, pattern="ring-all-reduce", ranks=2, nbytes=3e6, compute_s=0.3, iterations=10)],
         scheduler="fifo", execution={"name": "rar-contention", **options})
         for options in ({"slot": 10.0}, {"time": "continuous", "xi1": 0.5, "k_min": 0}))
-    counted = pd.Series([job.ranks for job in netsim.read_workload("sjf-bco-160", seed=0)])
+    counted = pd.Series([job.ranks for job in read_workload("sjf-bco-160", seed=0)])
     return pd.DataFrame([{"check": name, "value": float(value)} for name, value in {
         "worker bytes": sum(nbytes for _, dst, nbytes in _flows(once) if dst == 1)
         / (2 * 3e6 * 2 / 3),
@@ -94,18 +97,18 @@ def model(seed: int) -> pd.DataFrame:
 
 def _beside() -> float:
     """Return the mean JCT if communications begin by AdaDUAL, over the best of never and always."""
-    racks = netsim.Cluster(servers=8, gpus=4, nic="10Gbps", intra="300GB/s")
-    jobs = [netsim.JobSpec(k, arrival_s=2 * k, pattern="ring-all-reduce", ranks=[2, 4, 8, 6][k % 4],
+    racks = Cluster(servers=8, gpus=4, nic="10Gbps", intra="300GB/s")
+    jobs = [JobSpec(k, arrival_s=2 * k, pattern="ring-all-reduce", ranks=[2, 4, 8, 6][k % 4],
                            nbytes=[500e6, 100e6, 250e6][k % 3], compute_s=0.15, iterations=60)
             for k in range(24)]
-    mean = {beside: netsim.simulate(
+    mean = {beside: simulate(
         racks, jobs, scheduler="ada-srsf", execution="fabric", placement="least-busy-servers",
         allocator={"name": "adadual", "alpha": 0.3, "beside": beside}).summary()["jct_mean_s"]
         for beside in ("adaptive", "never", "always")}
     return float(mean["adaptive"] / min(mean["never"], mean["always"]))
 
 
-def _flows(stages: tuple[netsim.Stage, ...]) -> list[tuple[int, int, float]]:
+def _flows(stages: tuple[Stage, ...]) -> list[tuple[int, int, float]]:
     flows = stages[-1].flows
     assert flows is not None
     return list(zip(flows.src.tolist(), flows.dst.tolist(), flows.nbytes.tolist(), strict=True))
