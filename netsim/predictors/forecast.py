@@ -209,7 +209,7 @@ class Forecast:
         digest = hashlib.blake2b(repr(self.predictor.predictor).encode())
         for array in (self._X, self._y, jobs.group, jobs.user):
             digest.update(repr(array.shape).encode())
-            digest.update(np.ascontiguousarray(array))
+            digest.update(array.tobytes())
         return digest.digest()
 
     def _period_index(self, time: float) -> int:
