@@ -5,6 +5,10 @@ all-reduce; an asynchronous pipeline, as long as its slowest stage (Eq. 7 of A-S
 number of stages, dynamic programming over layers and GPUs finds the plan whose slowest stage takes
 least, as the planners of pipelines do that A-SRPT refers to: PipeDream, DAPPLE, and Luo et al.,
 "Efficient Pipeline Planning for Expedited Distributed DNN Training", INFOCOM 2022.
+
+Which servers a job will get is not known when it is planned. By default, its GPUs are taken to be
+on as few as possible. If they are taken to be *apart*, each on a server of its own, plans have the
+least alpha_max.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import LARGEST, check_whole, is_number
+from netsim.checks import LARGEST, check_flag, check_whole, is_number
 from netsim.errors import InputError, UnknownNameError
 from netsim.models import ModelStage, ParallelModel
 from netsim.models.catalogue import (
@@ -68,7 +72,8 @@ class Plan(NamedTuple):
     ends : tuple of int
         The layer that follows each stage, counted from 0.
     iteration_s : float
-        What the slowest stage takes by the planner's costs, in seconds.
+        What the slowest stage takes by the planner's costs, in seconds. It is alpha on a single
+        server, and with `apart` alpha_max.
     """
 
     model: ParallelModel
@@ -78,7 +83,8 @@ class Plan(NamedTuple):
 
 @plain_numbers
 def plan_model(name: str, gpus: int, *, gpu: str | Mapping[str, Any] | Gpu = GPU,
-               server: ServerKind | None = None, within: float = 2.0) -> tuple[Plan, ...]:
+               server: ServerKind | None = None, apart: bool = False, within: float = 2.0
+               ) -> tuple[Plan, ...]:
     """Plan the training of a model of the catalogue on a number of GPUs; see `plan_layers`.
 
     Each iteration trains the model's mini-batch, whose samples the replicas of a stage divide
@@ -94,6 +100,8 @@ def plan_model(name: str, gpus: int, *, gpu: str | Mapping[str, Any] | Gpu = GPU
         The kind of GPU, as for `netsim.parallel_models`.
     server : ServerKind, optional
         The servers; by default of 8 GPUs, with NICs of 10 Gbps and 300 GB/s inside.
+    apart : bool
+        Whether to plan for GPUs on servers of their own, instead of as few as possible.
     within : float
         Leave out numbers of stages with which an iteration takes more than so many times as long
         as with the best; at least 1.
@@ -113,31 +121,34 @@ def plan_model(name: str, gpus: int, *, gpu: str | Mapping[str, Any] | Gpu = GPU
 
     Examples
     --------
-    A stage of the first 16 layers of VGG19, which compute, and one of the last three, which have
-    most of its parameters.
+    In two stages, one has the first layers of VGG19, which compute, in seven replicas, and the
+    other its last layers, which have most of its parameters, in one.
 
     >>> [(plan.ends, [stage.replicas for stage in plan.model.stages])
     ...  for plan in plan_model("vgg19", 8, gpu="v100")[:2]]
-    [((19,), [8]), ((16, 19), [7, 1])]
+    [((19,), [8]), ((12, 19), [7, 1])]
     """
     check_whole(gpus, "gpus", 1)
     if name not in MODELS:
         raise UnknownNameError("model", name, MODELS)
     if not (is_number(within) and 1 <= within <= LARGEST):
         raise InputError(f"within must be a finite number of at least 1, not {within!r}")
-    found = _planned(name, gpus, gpu_of(gpu), server or ServerKind())
+    check_flag(apart, "apart")
+    found = _planned(name, gpus, gpu_of(gpu), server or ServerKind(), apart)
     most = within * min((plan.iteration_s for plan in found), default=0.0)
     return tuple(plan for plan in found if plan.iteration_s <= most)
 
 
 @lru_cache(maxsize=4096)
-def _planned(name: str, gpus: int, gpu: Gpu, server: ServerKind) -> tuple[Plan, ...]:
+def _planned(name: str, gpus: int, gpu: Gpu, server: ServerKind, apart: bool
+             ) -> tuple[Plan, ...]:
     facts = MODELS.resolve(name).facts
-    return plan_layers(_layers_of(facts), facts["batch"], gpus, gpu, server, name)
+    return plan_layers(_layers_of(facts), facts["batch"], gpus, gpu, server, apart=apart,
+                       name=name)
 
 
-def plan_layers(layers: Layers, samples: float, gpus: int, gpu: Gpu, server: ServerKind,
-                name: str = "model") -> tuple[Plan, ...]:
+def plan_layers(layers: Layers, samples: float, gpus: int, gpu: Gpu, server: ServerKind, *,
+                apart: bool = False, name: str = "model") -> tuple[Plan, ...]:
     """Plan the training of layers on a number of GPUs, all of which are used.
 
     A stage of k replicas of the layers from a to b takes, by Eq. 4 to 6 of A-SRPT with N samples::
@@ -146,11 +157,11 @@ def plan_layers(layers: Layers, samples: float, gpus: int, gpu: Gpu, server: Ser
         communication  2 (A_a + A_b) N/(k B)  A the activations of a sample before and behind it
         all-reduce     2(k-1)/k h/B'          h the bytes of their parameters
 
-    If the job fits into a server, B and B' are the rate inside. Otherwise, B is a GPU's share of
-    the NIC: the planner does not know which stages will share a server. If k replicas fit into a
-    server, B' is the rate inside, else x times a GPU's share of the NIC, where x is the number of
-    replicas on the last of the servers that they fill. A stage's state must fit into the memory of
-    a GPU, and each of its replicas needs a sample.
+    If the job fits into a server, B is the rate inside, else a GPU's share of the NIC: the planner
+    does not know which stages will share a server. If k replicas fit into a server, B' is the rate
+    inside, else x shares of the NIC, where x is the number of replicas on the last of the servers
+    that they fill. With `apart`, both are a GPU's share of the NIC. A stage's state must fit into
+    the memory of a GPU, and each of its replicas needs a sample.
 
     Parameters
     ----------
@@ -160,6 +171,8 @@ def plan_layers(layers: Layers, samples: float, gpus: int, gpu: Gpu, server: Ser
     gpus : int
     gpu : Gpu
     server : ServerKind
+    apart : bool
+        As for `plan_model`.
     name : str
         Name of the models that are made.
 
@@ -171,7 +184,7 @@ def plan_layers(layers: Layers, samples: float, gpus: int, gpu: Gpu, server: Ser
         has the fewest replicas; and so on towards the first stage.
     """
     count, most = len(layers.flops), min(gpus, len(layers.flops))
-    costs = stage_costs(layers, samples, gpus, gpu, server)
+    costs = stage_costs(layers, samples, gpus, gpu, server, apart)
     best = np.full((most + 1, count + 1, gpus + 1), np.inf)
     begin, replicas = (np.zeros(best.shape, np.int32) for _ in range(2))
     fill_plans(costs, best, begin, replicas)
@@ -184,7 +197,8 @@ def plan_layers(layers: Layers, samples: float, gpus: int, gpu: Gpu, server: Ser
     return tuple(found)
 
 
-def stage_costs(layers: Layers, samples: float, gpus: int, gpu: Gpu, server: ServerKind) -> Floats:
+def stage_costs(layers: Layers, samples: float, gpus: int, gpu: Gpu, server: ServerKind,
+                apart: bool) -> Floats:
     """Return the seconds of each possible stage; see `plan_layers`.
 
     Returns
@@ -196,12 +210,11 @@ def stage_costs(layers: Layers, samples: float, gpus: int, gpu: Gpu, server: Ser
     parameters, flops = _from_to(layers.parameters), _from_to(layers.flops)
     sent = np.concatenate(([0.0], layers.out_bytes[:-1], [0.0]))
     share = server.nic / server.gpus
-    inside = gpus <= server.gpus
-    rate = server.intra if inside else share
+    rate = server.intra if gpus <= server.gpus and not apart else share
     last = np.where(k % server.gpus, k % server.gpus, server.gpus)  # replicas on the last server
-    reduce = np.where(k <= server.gpus, server.intra, last * share)
-    ways = (1 + BACKWARD) * flops / gpu.speed + 2 * (sent[:, None] + sent) / rate
-    costs = (ways[:, :, None] * samples / k
+    reduce = np.where(k <= server.gpus, server.intra, last * share) if not apart else share
+    each = (1 + BACKWARD) * flops / gpu.speed + 2 * (sent[:, None] + sent) / rate
+    costs = (each[:, :, None] * samples / k
              + 2 * (k - 1) / k * layers.bytes_per_number * parameters[:, :, None] / reduce)
     possible = np.triu(state_bytes(1.0) * parameters <= gpu.memory, 1)
     return np.where(possible[:, :, None], costs, np.inf)

@@ -11,17 +11,15 @@ from hypothesis import strategies as st
 from netsim.errors import InputError
 from netsim.models.catalogue import MODELS
 from netsim.models.gpus import Gpu
-from netsim.models.iteration_time import per_iteration
+from netsim.models.iteration_time import alpha_max, per_iteration
 from netsim.models.planner import Layers, plan_layers, plan_model
 from netsim.models.servers import ServerKind
 
-SMALL = ServerKind(2, "8Gbps", "10GB/s")
 
-
-def by_hand(layers, ends, replicas, samples, gpu, server):
+def by_hand(layers, ends, replicas, samples, gpu, server, apart):
     """Return what the slowest stage of a plan takes, written out layer by layer."""
-    gpus, slowest = sum(replicas), 0.0
-    share = server.nic / server.gpus
+    share, slowest = server.nic / server.gpus, 0.0
+    fits = sum(replicas) <= server.gpus and not apart
     for begin, end, k in zip((0, *ends), ends, replicas, strict=False):
         mine = samples / k
         flops = sum(layers.flops[begin:end])
@@ -30,22 +28,26 @@ def by_hand(layers, ends, replicas, samples, gpu, server):
             return math.inf
         crossing = ((layers.out_bytes[begin - 1] if begin else 0)
                     + (layers.out_bytes[end - 1] if end < len(layers.flops) else 0))
-        rate = server.intra if gpus <= server.gpus else share
         ring = 2 * (k - 1) / k * layers.bytes_per_number * parameters
-        members = server.intra if k <= server.gpus else share * (k % server.gpus or server.gpus)
-        slowest = max(slowest, 3 * flops * mine / gpu.speed + 2 * crossing * mine / rate
-                      + ring / members)
+        if apart:
+            reduce = share
+        elif k <= server.gpus:
+            reduce = server.intra
+        else:
+            reduce = share * (k % server.gpus or server.gpus)
+        slowest = max(slowest, 3 * flops * mine / gpu.speed + ring / reduce
+                      + 2 * crossing * mine / (server.intra if fits else share))
     return slowest
 
 
-def enumerated(layers, samples, gpus, gpu, server):
+def enumerated(layers, samples, gpus, *given):
     """Return the best of all plans for each number of stages: all partitions, all replicas."""
     count, found = len(layers.flops), {}
     for stages in range(1, min(count, gpus) + 1):
         cuts = itertools.combinations(range(1, count), stages - 1)
         shares = [np.diff((0, *each, gpus)).tolist()
                   for each in itertools.combinations(range(1, gpus), stages - 1)]
-        found[stages] = min(by_hand(layers, (*cut, count), replicas, samples, gpu, server)
+        found[stages] = min(by_hand(layers, (*cut, count), replicas, samples, *given)
                             for cut, replicas in itertools.product(cuts, shares))
     return {stages: seconds for stages, seconds in found.items() if seconds < math.inf}
 
@@ -55,14 +57,14 @@ numbers = st.floats(0.01, 100)
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=5), st.integers(1, 6),
-       st.integers(1, 8), st.floats(1, 200), st.integers(1, 4))
-def test_plans_are_the_best_of_all_partitions(rows, gpus, samples, memory, per_server):
+       st.integers(1, 8), st.floats(1, 200), st.integers(1, 4), st.booleans())
+def test_plans_are_the_best_of_all_partitions(rows, gpus, samples, memory, per_server, apart):
     """In GB, tera-operations and MB; memory is short at times, so that some numbers are not."""
     parameters, flops, sent = np.array(rows).T
     layers = Layers(parameters * 1e9 / 16, flops * 1e12, sent * 1e6)
     gpu, server = Gpu(100e12, memory * 1e9), ServerKind(per_server, "8Gbps", "10GB/s")
-    plans = plan_layers(layers, samples, gpus, gpu, server)
-    best = enumerated(layers, samples, gpus, gpu, server)
+    plans = plan_layers(layers, samples, gpus, gpu, server, apart=apart)
+    best = enumerated(layers, samples, gpus, gpu, server, apart)
     assert {len(plan.ends): pytest.approx(plan.iteration_s, rel=1e-6) for plan in plans} == best
     for plan in plans:
         replicas = [stage.replicas for stage in plan.model.stages]
@@ -70,7 +72,7 @@ def test_plans_are_the_best_of_all_partitions(rows, gpus, samples, memory, per_s
         assert (0, *plan.ends) == tuple(sorted({0, *plan.ends}))
         assert plan.ends[-1] == len(rows)
         assert plan.iteration_s == pytest.approx(
-            by_hand(layers, plan.ends, replicas, samples, gpu, server), rel=1e-9)
+            by_hand(layers, plan.ends, replicas, samples, gpu, server, apart), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -83,6 +85,18 @@ def test_on_one_server_a_plan_takes_alpha(name, gpus):
         assert per_iteration(plan.model, [replicas], server) == pytest.approx(plan.iteration_s)
 
 
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("gpus", [1, 2, 5, 8, 64])
+def test_plans_of_gpus_apart_have_the_least_alpha_max(name, gpus):
+    """The planner's cost is Eq. 7 with each replica alone on a server; elsewhere it is less."""
+    server = ServerKind(8, "1Gbps", "300GB/s")
+    together = {len(plan.ends): plan for plan in plan_model(name, gpus, server=server, within=1e9)}
+    for plan in plan_model(name, gpus, server=server, apart=True):
+        assert alpha_max(plan.model, server) == pytest.approx(plan.iteration_s)
+        other = together[len(plan.ends)].model
+        assert alpha_max(other, server) >= plan.iteration_s * (1 - 1e-6)
+
+
 @pytest.mark.parametrize("gpus", [2, 3, 4])
 def test_of_replicas_on_several_servers_the_last_server_decides(gpus):
     """One stage of k replicas on servers of 2: D g/(x B), x those of the last; k = 2 fits inside.
@@ -90,9 +104,26 @@ def test_of_replicas_on_several_servers_the_last_server_decides(gpus):
     h = 4 GB, so that D = 2 (k-1)/k 4 GB; at a GPU's share of 0.5 GB/s, or 10 GB/s inside.
     """
     layers = Layers(np.array([1e9]), np.array([0.0]), np.array([0.0]))
-    (plan,) = plan_layers(layers, 8, gpus, Gpu(1e12, "80GB"), SMALL)
+    server = ServerKind(2, "8Gbps", "10GB/s")
+    (plan,) = plan_layers(layers, 8, gpus, Gpu(1e12, "80GB"), server)
     sent = 2 * (gpus - 1) / gpus * 4e9
     assert plan.iteration_s == pytest.approx({2: sent / 10e9, 3: sent / 0.5e9, 4: sent / 1e9}[gpus])
+
+
+def test_two_layers_by_hand():
+    """4 samples on 3 GPUs: the layer that computes has two replicas, that of parameters one.
+
+    Alone, the first takes 3 * 1 * 4/2 = 6 s on two GPUs, and 2 * 0.5 * 4/2 = 2 s to send, at 1 GB/s
+    each; the second 3 * 0.1 * 4 = 1.2 s, and 4 s to receive. All three on both layers would take
+    3 * 1.1 * 4/3 = 4.4 s and 2 * 2/3 * 8 = 10.7 s to reduce 8 GB.
+    """
+    layers = Layers(np.array([0.0, 2e9]), np.array([1e12, 0.1e12]), np.array([0.5e9, 0.0]))
+    server = ServerKind(8, "64Gbps", "300GB/s")
+    one, two = plan_layers(layers, 4, 3, Gpu(2.5e12, "80GB"), server, apart=True)
+    assert (one.ends, one.model.stages[0].replicas) == ((2,), 3)
+    assert one.iteration_s == pytest.approx(4.4 + 8 * 4 / 3)
+    assert (two.ends, [stage.replicas for stage in two.model.stages]) == ((1, 2), [2, 1])
+    assert two.iteration_s == pytest.approx(8.0)
 
 
 def test_a_mini_batch_is_divided_among_replicas_and_each_has_a_sample():
@@ -153,6 +184,7 @@ def test_only_plans_that_are_not_much_slower():
     ({"name": "vgg16"}, "unknown model 'vgg16'"),
     ({"gpus": 0}, "gpus must be a whole number of at least 1, not 0"),
     ({"gpu": "v1"}, "unknown GPU 'v1'"),
+    ({"apart": 1}, "apart must be true or false, not 1"),
     ({"within": 0.5}, "within must be a finite number of at least 1, not 0.5"),
 ])
 def test_plans_that_are_refused(options, message):

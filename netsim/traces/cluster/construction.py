@@ -38,7 +38,7 @@ _MOST_ITERATIONS = 10**15
 _MOST_GPUS = 4096
 _PAST = "beyond limit"
 _UNSAMPLED = "outside of the sample"
-_CONFIGURATIONS = ("fewest-stages", "planned", "best")
+_CONFIGURATIONS = ("fewest-stages", "planned", "planned-apart")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -112,11 +112,11 @@ class ClusterConstruction:
         The kind of GPU on which times of computation are derived, and whose memory stages must
         fit into: a name of `netsim.models.gpus.GPUS`, such as ``"v100"``, or parameters of
         `netsim.models.gpus.Gpu`.
-    configurations : {"fewest-stages", "planned", "best"}
+    configurations : {"fewest-stages", "planned", "planned-apart"}
         How a model is trained on a number of GPUs. ``"fewest-stages"``: on as few equal stages as
         memory allows (`netsim.make_model`). ``"planned"``: by one of the plans of
-        `netsim.plan_model`, drawn for each group, as in A-SRPT. ``"best"``: by the fastest of
-        them. Plans are made for `gpu`, `base_nic`, `intra` and `gpus_per_server`.
+        `netsim.plan_model`, drawn for each group, as in A-SRPT; ``"planned-apart"``: by one of
+        those for GPUs apart. Plans are made for `gpu`, `base_nic`, `intra` and `gpus_per_server`.
 
     Raises
     ------
@@ -298,13 +298,12 @@ class ClusterConstruction:
                          f"GPU{'s' * (gpus > 1)}, the number that a job asks for")
 
     def _planned(self, name: str, gpus: int) -> tuple[ParallelModel, ...]:
-        """Return the planned configurations of a model, or only the fastest."""
+        """Return the planned configurations of a model; empty if there are none."""
         from netsim.models.planner import plan_model  # here for the same reason as in `_seconds`
 
-        plans = plan_model(name, gpus, gpu=self.gpu, server=self._server())
-        if self.configurations == "best":
-            plans = plans and (min(plans, key=lambda plan: plan.iteration_s),)
-        return tuple(plan.model for plan in plans)
+        return tuple(plan.model for plan in plan_model(
+            name, gpus, gpu=self.gpu, server=self._server(),
+            apart=self.configurations == "planned-apart"))
 
     def _times(self, iterations: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how many iterations of each job are merged into one."""

@@ -101,13 +101,12 @@ def test_planned_configurations_are_drawn_by_group() -> None:
     assert [job.group for job in same] == [job.group for job in workload]
 
 
-def test_the_best_configuration_is_the_fastest_plan() -> None:
+def test_plans_may_be_for_gpus_apart() -> None:
     jobs = jobs_of([16] * 40, list(range(40)))
-    workload = ClusterConstruction(train=0, configurations="best", models=["vgg19"]).workload(
-        jobs, "w")
-    plans = plan_model("vgg19", 16)
+    workload = ClusterConstruction(train=0, configurations="planned-apart", models=["vgg19"]
+                                   ).workload(jobs, "w")
     assert {job.model for job in workload} == {
-        min(plans, key=lambda plan: plan.iteration_s).model}
+        plan.model for plan in plan_model("vgg19", 16, apart=True)}
 
 
 def test_no_plan_for_so_many_gpus() -> None:
