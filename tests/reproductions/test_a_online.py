@@ -43,14 +43,14 @@ def rates(key, at_first, at_last):
 @pytest.mark.parametrize(("text", "mean", "verdict"), [
     (f"A_online's total JCT over that of SRTF, 300 jobs, {LONG}", 0.25, "holds"),
     (f"A_online's total JCT over that of SRTF, 100 jobs, {LONG}", 0.5, "holds"),
-    (f"A_online-E's total JCT over that of SRTF, 300 jobs, {LONG}", 2, "does not hold"),
+    (f"A_online-E's total JCT over that of SRTF, 300 jobs, {LONG}", 2, "differs"),
     (f"A_online's gain over SRTF grows with the jobs: the ratio of their total JCTs with 300, over "
      f"that with 100, {LONG}", 0.5, "holds"),
     (f"A_online's gain over A_online-E grows with the jobs: the ratio of their total JCTs with "
      f"300, over that with 100, {LONG}", 0.125 / 0.25, "holds"),
     # 75 % lower where that is the most: its sense is so, and its size is not.
     (f"A_online's average JCT is below that of SRTF by up to as much as the paper says, within 5 "
-     f"points, 100 to 300 jobs, {LONG}", 0.75, "holds partly"),
+     f"points, 100 to 300 jobs, {LONG}", 0.75, "partly"),
 ])
 def test_jct_rates_against_jobs(text, mean, verdict):
     rows = rates("workload.jobs", {"a-online": 2, "srtf": 4, "a-online-e": 8},
@@ -60,8 +60,8 @@ def test_jct_rates_against_jobs(text, mean, verdict):
 
 
 @pytest.mark.parametrize(("name", "way", "mean", "verdict"), [
-    ("A_online", "rises", 1.5, "holds"), ("BatchSche, doubling", "rises", 1, "does not hold"),
-    ("A_online-E", "falls", 0.5, "holds"), ("Tiresias-L", "falls", 2, "does not hold")])
+    ("A_online", "rises", 1.5, "holds"), ("BatchSche, doubling", "rises", 1, "differs"),
+    ("A_online-E", "falls", 0.5, "holds"), ("Tiresias-L", "falls", 2, "differs")])
 def test_jct_rates_against_servers(name, way, mean, verdict):
     """SRTF takes 4, then 2: what takes 1 and 0.75, 4 and 2, 8 and 2, 4 and 4, changes so."""
     rows = rates("edge_cloud.servers",
@@ -78,9 +78,9 @@ PREEMPTED = [("a-online", 480, np.nan, 5, 20_000), ("srtf", 69, 2884, 69, 20_000
 
 
 @pytest.mark.parametrize(("said", "one", "other", "mean", "verdict"), [
-    ("preemptions of workers", "A_online", "SRTF", -240.4, "does not hold"),
+    ("preemptions of workers", "A_online", "SRTF", -240.4, "differs"),
     ("preemptions, a gang's counted once,", "A_online", "SRTF", 41.1, "holds"),
-    ("suspensions of whole jobs", "A_online", "SRTF", -6.4, "does not hold"),
+    ("suspensions of whole jobs", "A_online", "SRTF", -6.4, "differs"),
     ("preemptions of workers", "A_online-E", "A_online", 472.3, "holds"),
     ("suspensions of whole jobs", "A_online-E", "A_online", 17, "holds")])
 def test_preemptions_are_counted_in_three_ways(said, one, other, mean, verdict):
@@ -98,13 +98,13 @@ def test_preemptions_are_relatively_small():
 
 @pytest.mark.parametrize(("text", "mean", "verdict"), [
     ("A_online keeps all workers busy in some slot: its highest utilisation", 0.94,
-     "does not hold"),
+     "differs"),
     ("A_online-E keeps all workers busy in some slot: its highest utilisation", 1, "holds"),
-    ("SRTF never keeps all workers busy: its highest utilisation", 1, "does not hold"),
+    ("SRTF never keeps all workers busy: its highest utilisation", 1, "differs"),
     ("Tiresias-L never keeps all workers busy: its highest utilisation", 0.9, "holds"),
     ("A_online's makespan over that of SRTF, within 0.05 of the paper's", 0.75, "holds"),
     ("A_online's makespan over that of Tiresias-L, within 0.05 of the paper's", 0.5,
-     "holds partly")])
+     "partly")])
 def test_utilisation_and_makespan(text, mean, verdict):
     """1,800 h over 2,400 and 3,600: 0.75 is near the paper's 0.76; 0.5 is below 1, as its 0.74."""
     row = measured("a-online-utilisation", f"{text}, {LONG}", [
@@ -117,15 +117,15 @@ def test_communication_is_held_against_each():
     row = measured("a-online-communication",
                    f"A_online's communication time over that of SRTF, {LONG}",
                    [("a-online", 8.0), ("srtf", 4.0)], ["scheduler", "communication_s"])
-    assert (row["paper"], row["mean"], row["verdict"]) == ("< 1", 2, "does not hold")
+    assert (row["paper"], row["mean"], row["verdict"]) == ("< 1", 2, "differs")
 
 
 @pytest.mark.parametrize(("text", "mean", "verdict"), [
-    ("A_online's total JCT over the LP bound, the paper's ratio, epsilon 0", 1.8, "does not hold"),
+    ("A_online's total JCT over the LP bound, the paper's ratio, epsilon 0", 1.8, "differs"),
     ("A_online's total JCT over the LP bound, the paper's ratio, epsilon 0.3", 1.2, "holds"),
     ("A_online's ratio with epsilon 0.1 over that with 0", 1.5 / 1.8, "holds"),
-    ("A_online's ratio with epsilon 0.5 over that with 0.3", 1.25 / 1.2, "does not hold"),
-    ("A_online's ratio with epsilon 0.5 is close to 1, within 0.1", 1.25, "does not hold")])
+    ("A_online's ratio with epsilon 0.5 over that with 0.3", 1.25 / 1.2, "differs"),
+    ("A_online's ratio with epsilon 0.5 is close to 1, within 0.1", 1.25, "differs")])
 def test_the_competitive_ratio(text, mean, verdict):
     ratios = {0: 1.8, 0.1: 1.5, 0.3: 1.2, 0.5: 1.25}
     row = measured("a-online-ratio-epsilon", f"{text}, {LONG}",
@@ -137,7 +137,7 @@ def test_the_competitive_ratio(text, mean, verdict):
 def test_jobs_and_servers_have_little_influence():
     text = ("The servers have little influence, within 10 %: A_online's ratio with 45 over that "
             f"with 5, {LONG}")
-    for last, verdict in ((1.9, "holds"), (2.2, "does not hold")):
+    for last, verdict in ((1.9, "holds"), (2.2, "differs")):
         row = measured("a-online-ratio-servers", text, [(5, "a-online", 1.8),
                                                         (45, "a-online", last)],
                        ["edge_cloud.servers", "scheduler", "ratio_paper"])
