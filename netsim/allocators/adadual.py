@@ -32,7 +32,7 @@ __all__ = ["AdaDUAL", "begins_at_once"]
 def begins_at_once(size_s: float, left_s: Sequence[float], slowdown: float) -> bool:
     """Whether a communication should begin beside others, rather than wait for them to end.
 
-    Let the new one take M seconds alone, and the one that sends L more. While both send, each is
+    The new one takes M seconds alone, and the one that sends L more. While both send, each is
     f = f(alpha, 2) times as slow. What is shorter, m = min(M, L), sends beside the other all the
     time, for f m, in which m of the other is sent as well. So if the new one begins at once, the
     two end at M + (f - 1) m and L + (f - 1) m. If it waits, they end at L + M and L. The sum of

@@ -68,15 +68,15 @@ class LPOrder(JobFirst):
     as ``weighted_jct_bound_s``.
 
     On M equal machines, if jobs do not compute, the weighted sum of completion times is at most
-    2 M + 1 times the LP's optimum. Let the jobs up to the k-th in order have
-    arrived by r, which is at most C_k. Until all of them are complete, the first that is not has an
+    2 M + 1 times the LP's optimum. The jobs up to the k-th in order have arrived by some time r,
+    which is at most C_k. Until all of them are complete, the first that is not has an
     active coflow, whose Gamma falls by a second per second. So they are complete at
     r + sum(Gamma). Gamma is at most the seconds of a coflow on all senders together, and for each
     sender, the constraint of these jobs, with C <= C_k, says that C_k is at least half of the sum
     of their seconds: sum(Gamma) <= 2 M C_k.
 
     The paper's own algorithm was not followed step by step: which of several coflows of a job goes
-    first, and who gets what is left over, is as for other policies here.
+    first, and which gets the bandwidth left over, is as for other policies here.
     """
 
     relaxation: str = "jobs"

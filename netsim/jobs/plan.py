@@ -189,9 +189,9 @@ class JobPlan:
         return (self.spec.iterations - first) * self._fixed.gamma_s
 
     def predicted_s(self, iterations: float, first: int = 0) -> float:
-        """Sum the Gammas from iteration `first` on if there were so many iterations, in seconds.
+        """Sum the Gammas of the iterations from `first` to a predicted number, in seconds.
 
-        All are taken to be like that one.
+        All are taken to be like the first.
         """
         return max(iterations - first, 0.0) * float(self.graph(first).gamma_s)
 

@@ -103,8 +103,8 @@ def plan_model(name: str, gpus: int, *, gpu: str | Mapping[str, Any] | Gpu = GPU
     apart : bool
         Whether to plan for GPUs on servers of their own, instead of as few as possible.
     within : float
-        Leave out numbers of stages with which an iteration takes more than so many times as long
-        as with the best; at least 1.
+        Largest time of an iteration over that of the best plan, at least 1; slower numbers of
+        stages are left out.
 
     Returns
     -------

@@ -275,7 +275,7 @@ class Paper(_Table):
                             setting.seeds)
 
     def told(self, row: Row, measured: pd.DataFrame | None = None) -> Told:
-        """Return what is known of a row.
+        """Return the value, the verdict and the CPU time of a row.
 
         Parameters
         ----------

@@ -89,7 +89,7 @@ class Measure(BaseModel):
         return found[int(np.argmax(means) if self.pick == "most" else np.argmin(means))]
 
     def selected(self) -> list[Place]:
-        """Return what selects the runs that the measure needs."""
+        """Return the columns and values that select the runs of the measure."""
         ends = [{name: value} for name, values in self.along.items() for value in values] or [{}]
         return [{**self.at, **than, **run, **place, **end}
                 for place in self._places() for end in ends

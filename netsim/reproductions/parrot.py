@@ -35,7 +35,7 @@ _SCHEMES = ("parrot", "aalo-lbsf", "lccf")
 
 
 def timeline(result: Result) -> Mapping[str, float]:
-    """Return what Section 2.5 says of the two jobs: when they end, and what is decided."""
+    """Return the ends of the two jobs of Section 2.5, and the decisions of Parrot."""
     coflows, decisions = result.coflows, result.decisions
     valid = coflows["valid_s"].to_numpy()
     before = coflows.groupby("job")["finish_s"].shift(1).fillna(0.0).to_numpy()
@@ -84,7 +84,7 @@ class _Watched(Allocator):
     wakes_on: ClassVar[Event] = Event.COFLOW
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Allocate as the scheme does, and note whom it serves first."""
+        """Allocate as the scheme does, and note which job is served first."""
         given = make_allocator(self.scheme).allocate(view)
         key = {"parrot": average_coflow(view), "aalo-lbsf": view.job_attained,
                "lccf": view.job_completed}[self.scheme]
@@ -145,7 +145,7 @@ def constant_rates(seed: int) -> pd.DataFrame:
 
 
 def model(seed: int) -> pd.DataFrame:
-    """Return what small jobs show of the paper's model, by ``check``; times in seconds.
+    """Check the paper's model on small jobs: a row per ``check``; times in seconds.
 
     Jobs send between four machines at 1 MB/s, and times follow by hand from their bytes.
     """

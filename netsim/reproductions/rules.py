@@ -36,7 +36,7 @@ class Rule(NamedTuple):
         return (self.low <= value <= self.high) if self.closed else (self.low < value < self.high)
 
     def verdict(self, value: float, low: float, high: float, sense: Rule | None = None) -> str:
-        """Return what a measured value and its interval say.
+        """Return the verdict on a measured value and its interval.
 
         Parameters
         ----------

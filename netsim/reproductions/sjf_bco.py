@@ -54,7 +54,7 @@ def _iteration_s(rings: int = 1, *, of: Mapping[str, Any] | None = None, **alloc
 
 
 def model(seed: int) -> pd.DataFrame:
-    """Return what small jobs show of the paper's model, by ``check``; 1 if it is as the paper says.
+    """Check the paper's model on small jobs: a row per ``check``, 1 if it is as the paper says.
 
     Gradients have 3 MB, and servers send 1 MB/s. So w workers on as many servers exchange for
     6 (w-1)/w seconds; two of them for 3 s.

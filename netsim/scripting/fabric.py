@@ -386,7 +386,7 @@ class Fabric:
             self._lost.difference_update(self._change(changes))
 
     def _changes_of(self, event: FaultEvent) -> Sequence[Change]:
-        """Return what an event changes, after checking that it may happen now."""
+        """Return the changes of an event, after checking that it may happen now."""
         self._check_clock()
         return changes_of([event], self.network)
 

@@ -438,7 +438,7 @@ class Clocked:
 
 
 def forecast_of(allocator: Allocator, history: History | None) -> Forecast | None:
-    """Return what predicts the iterations of jobs, for an allocator that goes by it.
+    """Return the forecast of iterations for an allocator that uses predictions.
 
     Raises
     ------

@@ -41,7 +41,7 @@ class Module(NamedTuple):
 
 
 def parse_module(source: bytes, digest: str) -> Module:
-    """Return what a module imports and names."""
+    """Parse the imports of a module, and the names in it."""
     imports, texts = set[str](), set[str]()
     homes: dict[str, str] = {}
     stands_for: dict[str, list[str]] = {}

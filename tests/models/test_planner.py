@@ -17,7 +17,7 @@ from netsim.models.servers import ServerKind
 
 
 def by_hand(layers, ends, replicas, samples, gpu, server, apart):
-    """Return what the slowest stage of a plan takes, written out layer by layer."""
+    """Return the time of the slowest stage of a plan, written out layer by layer."""
     share, slowest = server.nic / server.gpus, 0.0
     fits = sum(replicas) <= server.gpus and not apart
     for begin, end, k in zip((0, *ends), ends, replicas, strict=False):

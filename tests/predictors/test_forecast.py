@@ -98,7 +98,7 @@ def test_periods_are_positive(period):
 
 
 def test_the_next_run_of_the_same_jobs_need_not_learn_again():
-    """The same predictor, history and jobs; whatever differs is learned anew."""
+    """The same predictor, history and jobs; a difference in any is learned again."""
     jobs = [JobSpec(k, pattern="ring-all-reduce", ranks=2, group=1 + k % 2, user=5, iterations=9)
             for k in range(4)]
     other = History([1, 1, 2], [5, 6, 5], [10, 30, 8])
