@@ -42,9 +42,9 @@ class FabricTransport:
     remaining mini-batches take at the declared bandwidth.
 
     With rings instead of PSs, those chunks of a job that are in training form the ring. It goes
-    from server to server and enters each once. Each worker sends the bytes of an all-reduce
-    among these workers to the next, at most at the job's bandwidth. Chunks join and leave between two
-    mini-batches, in ``"fluid"`` at any time. A chunk that trains alone exchanges nothing.
+    from server to server and enters each once. Each worker sends to the next the bytes of an
+    all-reduce among these workers, at most at the job's bandwidth. Chunks join and leave between
+    two mini-batches, in ``"fluid"`` at any time. A chunk that trains alone exchanges nothing.
 
     Parameters
     ----------
