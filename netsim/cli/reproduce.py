@@ -52,8 +52,8 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, rows: bool,
               **options: Any) -> None:
     """Reproduce a paper, or a figure of one, and check what the paper says.
 
-    NAME is a paper (parrot, sjf-bco, a-srpt, a-online), of which all settings run, or one of the
-    reproductions that --list shows. A second call computes only the runs that are missing. The exit
+    NAME is a paper (parrot or sjf-bco), of which all settings run, or one of the reproductions that
+    --list shows. A second call computes only the runs that are missing. The exit
     code is 1 if a run failed.
     """
     from netsim.reproductions import PAPERS
@@ -67,8 +67,10 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, rows: bool,
     if ids:
         failed = [_run_row(_paper(name), each, as_json, out, **options) for each in ids]
     elif name in PAPERS:
-        failed = [_run(each, as_json, page, Path(out or "reproductions") / each, **options)
-                  for each in PAPERS[name].reproductions]
+        # Not all settings are made from a trace.
+        failed = [_run(each, as_json, page, Path(out or "reproductions") / each,
+                       **options | ({} if found.takes_trace else {"trace": None}))
+                  for each, found in PAPERS[name].reproductions.items()]
     else:
         failed = [_run(name, as_json, page, Path(out or f"reproductions/{name}"), **options)]
     ctx.exit(EXIT_FAILED if any(failed) else 0)
@@ -141,21 +143,22 @@ def _run(name: str, as_json: bool, page: str | None, folder: Path, *, seeds: str
         if not as_json:
             echo(f"results: {folder}\npicture: {figure}")
         if keep:
-            echo(f"kept: {_keep(name, done)}")
+            echo(f"kept: {_keep(name, done, trace)}")
         if page is not None:
             shown = done.claims[["claim", "paper", "measured", "verdict"]]
             fill_page(page, name, {"claims": shown, **done.tables})
     return _tell_failures(done)
 
 
-def _keep(name: str, done: Reproduced) -> Path:
+def _keep(name: str, done: Reproduced, trace: str | None) -> Path:
     """Replace the runs that netsim ships; return their file."""
     from netsim.errors import InputError
     from netsim.reproductions import PAPERS
 
     for paper in PAPERS.values():
         if name in paper.reproductions:
-            return paper.keep(name.removeprefix(f"{paper.name}-"), done.table)
+            return paper.keep(name.removeprefix(f"{paper.name}-"), done.table,
+                              Path(trace).name if trace else "")
     raise InputError(f"--keep is for reproductions of papers, and {name} is of none")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +18,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from netsim.errors import InputError
 from netsim.reading import read_text
 from netsim.reproductions.claims import Claim, Runs
 from netsim.reproductions.measure import Measure
@@ -166,9 +167,10 @@ class Row(_Table):
     def claim(self) -> Claim:
         """The statement as a claim that can be held against runs."""
         assert self.measure is not None
-        return Claim(self.text, "-" if self.paper is None else str(self.paper), self.measure,
-                     self.bounds(self.rule), self.bounds(self.sense) if self.sense else None,
-                     self.measure.percent, self.measure.scale)
+        rule, sense = self.bounds(self.rule), self.bounds(self.sense) if self.sense else None
+        return Claim(self.text, "-" if self.paper is None else str(self.paper),
+                     partial(self.measure.of, rule, sense), rule, sense, self.measure.percent,
+                     self.measure.scale)
 
 
 class Told(NamedTuple):
@@ -248,11 +250,20 @@ class Paper(_Table):
         names = list(map(str, table))
         return self.settings[setting].drawn(table, names[:names.index("seed")])
 
-    def keep(self, setting: str, table: pd.DataFrame) -> Path:
-        """Replace the kept runs of a setting by new ones; return their file."""
+    def keep(self, setting: str, table: pd.DataFrame, trace: str = "") -> Path:
+        """Replace the kept runs of a setting by new ones; return their file.
+
+        Raises
+        ------
+        InputError
+            If they have fewer seeds than the setting is meant to have.
+        """
         known, given = self.settings[setting], self.of(setting)
+        if (seeds := table["seed"].nunique()) < known.seeds:
+            raise InputError(f"{self.name}-{setting} is kept with {known.seeds} seeds, and these "
+                             f"runs have {seeds}")
         drawn = known.options.get("metric", "jct_total_s")
-        wanted = {row.measure.metric for row in given if row.measure} | {
+        wanted = {metric for row in given if row.measure for metric in row.measure.metrics} | {
             "lower_bound_total_s", *([drawn] if isinstance(drawn, str) else drawn)}
         names = list(map(str, table))
         columns = [] if known.measure else names[:names.index("seed")]
@@ -262,7 +273,7 @@ class Paper(_Table):
         if known.measure:
             columns = [name for name in metrics if not is_numeric_dtype(table[name])]
         return keep_measured(f"{self.name}-{setting}", table, columns,
-                             [name for name in metrics if name not in columns])
+                             [name for name in metrics if name not in columns], trace)
 
     def _reproduction(self, key: str, setting: Setting) -> Reproduction | Measurement:
         name, claims = f"{self.name}-{key}", tuple(row.claim for row in self.of(key))

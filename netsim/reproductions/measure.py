@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
 from netsim.reproductions.claims import LESS, MORE, PLAIN, RATIO, SHARE, Runs, Scale
+from netsim.reproductions.rules import Rule
 
 __all__ = ["Measure"]
 
@@ -36,7 +37,8 @@ class Measure(BaseModel):
         ``value``: the metric of `one`; ``share``: the same, a part of a whole; ``ratio``: it over
         that of `other`; ``less`` and ``more``: how much it is below and above, relative to `other`;
         ``turns``: how often the metric turns from rising to falling, or back, along `along`.
-    metric : str
+    metric : str or list of str
+        With several, the statement is about all of them.
     policy : str
     at : mapping
         Values that all runs have.
@@ -51,14 +53,14 @@ class Measure(BaseModel):
     over : mapping of str to sequence
         Columns and values: the statement is about all their combinations.
     pick : str, optional
-        Which combination, or step along `along`, is measured: ``most``, that with the largest mean
-        over seeds, or ``least``.
+        Which metric, combination, or step along `along` is measured: ``most``, that with the
+        largest mean over seeds, or ``least``; or ``every``, the one that fulfils the rule worst.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["value", "share", "ratio", "less", "more", "turns"] = "value"
-    metric: str = "jct_total_s"
+    metric: str | list[str] = "jct_total_s"
     policy: str = "allocator"
     at: dict[str, Any] = {}
     one: str | dict[str, Any] = {}
@@ -66,7 +68,7 @@ class Measure(BaseModel):
     than: dict[str, Any] = {}
     along: dict[str, list[Any]] = {}
     over: dict[str, list[Any]] = {}
-    pick: Literal["", "most", "least"] = ""
+    pick: Literal["", "most", "least", "every"] = ""
 
     @property
     def scale(self) -> Scale:
@@ -78,15 +80,22 @@ class Measure(BaseModel):
         """Whether values are shown as percentages."""
         return self.kind in ("less", "more", "share")
 
-    def __call__(self, runs: Runs) -> pd.Series:
-        """Return the measured value of each seed; of several combinations, of the picked one."""
-        found = [values for place in self._places() for values in self._values(runs, place)]
-        if not self.pick:
-            return found[0]
-        means = [self.scale.interval(values)[0] for values in found]
-        if not np.isfinite(means).all():
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that it needs."""
+        return [self.metric] if isinstance(self.metric, str) else self.metric
+
+    def of(self, rule: Rule, sense: Rule | None, runs: Runs) -> pd.Series:
+        """Return the measured value of each seed; of several candidates, of the picked one."""
+        found = [values for metric in self.metrics for place in self._places()
+                 for values in self._values(runs, metric, place)]
+        intervals = [self.scale.interval(values) for values in found]
+        if not np.isfinite([mean for mean, *_ in intervals]).all():
             return pd.Series([np.nan])
-        return found[int(np.argmax(means) if self.pick == "most" else np.argmin(means))]
+        ranks: dict[str, Callable[[int], Any]] = {
+            "most": lambda place: -intervals[place][0], "least": lambda place: intervals[place][0],
+            "every": lambda place: rule.room(*intervals[place], sense)}
+        return found[min(range(len(found)), key=ranks[self.pick]) if self.pick else 0]
 
     def selected(self) -> list[Place]:
         """Return the columns and values that select the runs of the measure."""
@@ -107,24 +116,24 @@ class Measure(BaseModel):
         return [self._run(each) for each in
                 (self.other if isinstance(self.other, list) else [self.other])]
 
-    def _values(self, runs: Runs, place: Place) -> list[pd.Series]:
+    def _values(self, runs: Runs, metric: str, place: Place) -> list[pd.Series]:
         """Return the value of each seed, for each step along `along`."""
         here = {**self.at, **place}
         if not self.along:
-            value = self._at(runs, here)
-            return [self._shown(value / self._at(runs, {**here, **self.than}) if self.than
-                                else value)]
+            value = self._at(runs, metric, here)
+            return [self._shown(value / self._at(runs, metric, {**here, **self.than})
+                                if self.than else value)]
         [(name, values)] = self.along.items()
-        curve = [self._at(runs, {**here, name: value}) for value in values]
+        curve = [self._at(runs, metric, {**here, name: value}) for value in values]
         if self.kind == "turns":
             return [_turns(curve)]
         steps = pairwise(curve) if self.pick else [(curve[0], curve[-1])]
         return [self._shown(later / earlier) for earlier, later in steps]
 
-    def _at(self, runs: Runs, here: Place) -> pd.Series:
-        """Return the metric of `one`, or its ratio to the least of the others."""
-        one = runs.of(self.metric, **{**here, **self._run(self.one)})
-        others = [runs.of(self.metric, **{**here, **other}) for other in self._others()]
+    def _at(self, runs: Runs, metric: str, here: Place) -> pd.Series:
+        """Return a metric of `one`, or its ratio to the least of the others."""
+        one = runs.of(metric, **{**here, **self._run(self.one)})
+        others = [runs.of(metric, **{**here, **other}) for other in self._others()]
         if not others:
             return one
         return one / pd.concat(others, axis=1).min(axis=1, skipna=False)
@@ -147,8 +156,8 @@ class Measure(BaseModel):
                    f"{', '.join(map(str, values))}" for name, values in self.along.items()),
                  *(f"{name} in {', '.join(map(str, values))}"
                    for name, values in self.over.items()),
-                 f"the {self.pick}" if self.pick else ""]
-        return f"{self.metric}: {'; '.join(part for part in parts if part)}"
+                 {"": "", "every": "every one"}.get(self.pick, f"the {self.pick}")]
+        return f"{', '.join(self.metrics)}: {'; '.join(part for part in parts if part)}"
 
 
 def _turns(curve: Sequence[pd.Series]) -> pd.Series:

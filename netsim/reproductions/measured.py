@@ -31,7 +31,8 @@ def read_measured(name: str) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row per run: the varied settings, seed, metrics, ``cpu_s`` and ``version``, of netsim.
+        A row per run: the varied settings, seed, metrics, ``cpu_s``, ``trace`` and ``version`` of
+        netsim.
         Metrics of runs that were stopped are NaN.
     """
     if not has_measured(name):
@@ -41,7 +42,7 @@ def read_measured(name: str) -> pd.DataFrame:
 
 
 def keep_measured(name: str, table: pd.DataFrame, columns: Sequence[str],
-                  metrics: Iterable[str]) -> Path:
+                  metrics: Iterable[str], trace: str) -> Path:
     """Replace the kept runs of a setting.
 
     Parameters
@@ -49,17 +50,19 @@ def keep_measured(name: str, table: pd.DataFrame, columns: Sequence[str],
     name : str
         Name of the reproduction.
     table : DataFrame
-        A row per run, with ``wall_s``, which is CPU time as each run has one core.
+        A row per run, with ``wall_s``; on a core of its own, that is its CPU time.
     columns : sequence of str
         The varied settings.
     metrics : iterable of str
         The metrics to keep.
+    trace : str
+        Name of the trace; empty if jobs were drawn, or there is none.
     """
     kept = table[[*columns, "seed"]].copy()
     for metric in metrics:
         whole = of_whole_runs(table, metric) if "jobs_finished" in table else table[metric]
         kept[metric] = whole.map(f"{{:.{_DIGITS}g}}".format).astype(float)
-    kept["cpu_s"], kept["version"] = table["wall_s"].round(3), __version__
+    kept["cpu_s"], kept["trace"], kept["version"] = table["wall_s"].round(3), trace, __version__
     text = io.StringIO()
     kept.to_csv(text, index=False, lineterminator="\n", na_rep="NaN")
     write_text(text.getvalue(), _path(name))

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from netsim.allocators import make_allocator
-from netsim.allocators.parrot import Parrot, average_coflow
+from netsim.allocators.parrot import Parrot
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.view import FabricView
@@ -86,12 +86,15 @@ class _Watched(Allocator):
     def allocate(self, view: FabricView) -> Allocation:
         """Allocate as the scheme does, and note which job is served first."""
         given = make_allocator(self.scheme).allocate(view)
-        key = {"parrot": average_coflow(view), "aalo-lbsf": view.job_attained,
+        with np.errstate(divide="ignore", invalid="ignore"):  # before the first coflow has ended
+            average = np.where(view.job_completed > 0, view.job_attained / view.job_completed,
+                               np.inf)
+        key = {"parrot": average, "aalo-lbsf": view.job_attained,
                "lccf": view.job_completed}[self.scheme]
         first = np.lexsort((view.job, view.job_attained, key))[0]
         remaining, share = view.job_ahead_s + view.gamma, _shares(view, given)
-        served = (given.note["job"] == view.job[first] if given.note and "job" in given.note
-                  else share[first] >= share.max() - 1e-9)
+        chosen = given.note["job"] if given.note else view.job[given.order[0]]
+        served = chosen == view.job[first]
         given.note = {"served": served, "moving": bool((share > 0).all()),
                       "right": remaining[first] <= remaining.min() * (1 + 1e-9)}
         return given
@@ -126,21 +129,24 @@ def served_first(seed: int) -> pd.DataFrame:
 
 
 def constant_rates(seed: int) -> pd.DataFrame:
-    """Compare effective bottlenecks with the optimum of the LP O3 for drawn coflows.
+    """Compare the Gammas of drawn coflows with the optimum of the LP O3, by a solver.
 
-    O3 in y = 1/Gamma: maximise y such that V y fits all ports. Its optimum is the reciprocal of the
-    effective bottleneck, if Eq. 26 is right.
+    O3 in y = 1/Gamma: maximise y such that V y fits all ports.
     """
     from scipy.optimize import linprog
 
     rng, off = stream(seed, "coflows"), []
     for _ in range(20):
-        volumes = rng.exponential(1.0, (6, 6)) * (rng.random((6, 6)) < 0.5)
-        egress, ingress = rng.uniform(0.5, 2.0, 6), rng.uniform(0.5, 2.0, 6)
+        volumes = rng.exponential(1e6, (6, 6)) * (rng.random((6, 6)) < 0.5)
+        np.fill_diagonal(volumes, 0.0)
+        egress, ingress = rng.uniform(0.5e6, 2e6, 6), rng.uniform(0.5e6, 2e6, 6)
+        flows = [(int(i), int(j), float(volumes[i, j])) for i, j in np.argwhere(volumes)]
+        job = JobSpec(0, stages=[Stage("all", flows)], hosts=range(6), ranks=6)
+        done = simulate(big_switch(6, egress=egress.tolist(), ingress=ingress.tolist()), [job],
+                        record=["coflows"])
         found = linprog([-1.0], A_ub=[[v] for v in (*volumes.sum(1), *volumes.sum(0))],
                         b_ub=[*egress, *ingress])
-        bottleneck = max((volumes.sum(1) / egress).max(), (volumes.sum(0) / ingress).max())
-        off.append(abs(bottleneck * found.x[0] - 1))
+        off.append(abs(float(done.coflows["gamma_s"].iloc[0]) * found.x[0] - 1))
     return pd.DataFrame({"difference": [max(off)]})
 
 
@@ -160,11 +166,15 @@ def model(seed: int) -> pd.DataFrame:
         Stage("short", [(2, 3, 1e6)], finishes_before=["long"])])
     square, drawn = ({"name": "parameter-server", "servers": 2, "sizes": sizes}
                      for sizes in ("split", "uniform"))
+    # Two coflows of a job: on links of their own, and on one link, the shorter a second later.
+    apart, late = (JobSpec(0, stages=[
+        Stage("first", [(0, 1, first)]), Stage("then", [(src, dst, then)], compute_s=wait)])
+        for first, src, dst, then, wait in ((4e6, 2, 3, 3e6, 0.0), (10e6, 0, 1, 2e6, 1.0)))
     barrier = JobSpec(0, stages=[Stage("both", [(0, 1, 2e6), (1, 0, 2e6)])],
                              iterations=3)
 
     def of(*jobs: JobSpec, scheme: str = "parrot") -> Result:
-        return simulate(wire, list(jobs), allocator=scheme, record=["coflows"])
+        return simulate(wire, list(jobs), allocator=scheme, record=["coflows", "flows"])
 
     def first(*jobs: JobSpec) -> float:
         return float(of(*jobs).jobs["jct_s"].iloc[0])
@@ -183,9 +193,12 @@ def model(seed: int) -> pd.DataFrame:
         "flows": float(whole.coflows["width"].iloc[0]),
         "starts before": float(ends.iloc[1] - ends.iloc[0]),
         "sizes": float(redrawn.coflows["bytes"].nunique()),
-        "redrawn": float(redrawn.jobs["jct_s"].iloc[0] / redrawn.coflows["gamma_s"].sum()),
+        "length": float(redrawn.flows["bytes"].max() / 5e6),
         "barrier": float(len(of(barrier).coflows)),
         "computation": first(chain) / (2 * (2 + 3 + 1 + 4)),
+        "greedy": first(apart) / 4.0,
+        "latest": float(of(late).coflows["finish_s"].iloc[1]) / (1.0 + 2.0),
+        "theta_max": Parrot().theta_max,
         "communicating": first(chain, computing) / first(chain),
         "pipeline": pipeline[0] / pipeline[1],
         "asynchronous": behind[1] / behind[0],

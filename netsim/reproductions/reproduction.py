@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pandas as pd
 
@@ -94,6 +94,11 @@ class Reproduction:
     derive: Callable[[Result], Mapping[str, float]] | None = None
     seeds: int = 10
 
+    @property
+    def takes_trace(self) -> bool:
+        """Whether a real trace may take the place of the drawn one."""
+        return self.trace is not None
+
     def run(self, *, seeds: int | Sequence[int] = 10, trace: str | Path | None = None,
             workers: int = 1, folder: str | Path | None = None, resume: bool = True,
             progress: bool | Callable[[int, int, int], None] = False,
@@ -108,7 +113,8 @@ class Reproduction:
             The real trace, for workloads made from one. By default, a trace with its
             characteristics is drawn.
         places : sequence of mapping, optional
-            Run only what any of these selects, by columns and values; see `Runs.of`.
+            Run only what any of these selects, by columns and values; see `Runs.of`. No table of
+            claims is written, as the folder may hold the whole figure.
 
         Raises
         ------
@@ -120,7 +126,7 @@ class Reproduction:
                                  only=None if places is None else partial(_is_in, places))
         sweep = self.derived(sweep)
         claims = table_of_claims(self.claims, sweep.table)
-        if folder is not None:
+        if folder is not None and places is None:
             write_tables(folder, claims=claims)
         return Reproduced(sweep.table, claims, lambda: self.draw(sweep), sweep)
 
@@ -176,6 +182,8 @@ class Measurement:
     draw: Callable[[pd.DataFrame], Axes]
     unsteady: Sequence[str] = ()
     seeds: int = 10
+
+    takes_trace: ClassVar[bool] = False
 
     def run(self, *, seeds: int | Sequence[int] = 10, trace: str | Path | None = None,
             workers: int = 1, folder: str | Path | None = None, resume: bool = True,

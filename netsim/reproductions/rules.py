@@ -12,6 +12,8 @@ __all__ = ["CANNOT_BE_TOLD", "DIFFERS", "HOLDS", "NOT_MEASURED", "OUT_OF_SCOPE",
 HOLDS, PARTLY, DIFFERS = "holds", "partly", "differs"
 CANNOT_BE_TOLD, OUT_OF_SCOPE, NOT_MEASURED = "cannot be told", "out of scope", "not measured"
 
+_FROM_WORST = (NOT_MEASURED, DIFFERS, PARTLY, HOLDS)
+
 #: The verdicts that a statement can have.
 VERDICTS = (HOLDS, PARTLY, DIFFERS, CANNOT_BE_TOLD, OUT_OF_SCOPE)
 
@@ -70,6 +72,17 @@ class Rule(NamedTuple):
             return HOLDS
         in_sense = sense is not None and sense.holds(value) and all(map(sense.holds, ends))
         return PARTLY if in_sense or self.holds(value) else DIFFERS
+
+    def room(self, value: float, low: float, high: float, sense: Rule | None = None
+             ) -> tuple[int, float]:
+        """Return how well a value and its interval fulfil the rule; the least is the worst.
+
+        The first number is the place of the verdict, the second the distance of the interval from
+        the nearer bound, negative beyond it.
+        """
+        place = _FROM_WORST.index(self.verdict(value, low, high, sense))
+        ends = [end for end in (low, high) if not math.isnan(end)] or [value]
+        return place, min(min(ends) - self.low, self.high - max(ends))
 
     def __str__(self) -> str:
         """Say the rule in a few signs, as in ``< 1``."""

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -182,6 +182,14 @@ class RunStore:
             raise InputError(f"{self.folder}: not a readable sweep: {_INDEX}: "
                              f"{type(error).__name__}: {error}") from error
         return index
+
+    def other_runs(self, keys: Collection[str], columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the listed runs of the same columns that are not among some keys."""
+        if not (self.folder / _INDEX).is_file():
+            return []
+        index = self.read_index()
+        return [run for run in index["runs"]
+                if index["columns"] == list(columns) and run["key"] not in keys]
 
     def write(self, name: str, text: str) -> None:
         """Write a file completely or not at all.

@@ -232,7 +232,8 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     workers, folder, resume, dask, slurm, progress
         As for `sweep`.
     only : callable, optional
-        Whether to run a combination, given the values of what its grid varies.
+        Whether to run a combination, given the values of what its grid varies. Others that a folder
+        already has stay in its tables.
 
     Returns
     -------
@@ -266,7 +267,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
                      workers=workers, resume=resume, dask=dask, slurm=slurm, progress=progress,
                      baseline=_baseline(draft, runs),
                      units={key: unit for _, grid in grids for key, unit in
-                            _units(grid.vary).items()})
+                            _units(grid.vary).items()}, is_part=only is not None)
 
 
 def _with_all_columns(runs: Sequence[SweepRun]) -> list[SweepRun]:
@@ -377,8 +378,8 @@ def default_sweep_folder(draft: Draft) -> Path:
 def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mapping[str, Any], *,
               folder: str | Path | None, workers: int, resume: bool, dask: str | None,
               slurm: Mapping[str, Any] | None, progress: bool | Callable[[int, int, int], None],
-              baseline: str | None = None,
-              units: Mapping[str, str] = MappingProxyType({})) -> Sweep:
+              baseline: str | None = None, units: Mapping[str, str] = MappingProxyType({}),
+              is_part: bool = False) -> Sweep:
     """Compute the runs of a sweep that are not stored yet, and return the sweep.
 
     Parameters
@@ -394,6 +395,8 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
         Label of the policy that ratios refer to. By default the first.
     units : mapping of str to str
         Units of columns that are drawn from ranges; see `Sweep`.
+    is_part : bool
+        Whether runs that the folder lists besides stay in its tables.
 
     Raises
     ------
@@ -412,6 +415,8 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
     index = {"experiment": json.loads(json.dumps(identity, sort_keys=True, default=str)),
              "code": code_version(), "columns": list(columns),
              "runs": [{"key": run.key, "seed": run.seed, **run.varied} for run in runs]}
+    if is_part and resume:
+        index["runs"] += store.other_runs({run.key for run in runs}, columns)
     if baseline is not None:
         index["baseline"] = baseline
     if units:
