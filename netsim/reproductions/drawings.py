@@ -37,13 +37,13 @@ def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], 
     x : str
         The setting.
     called : mapping of str to str, optional
-        Names of policies in the figure.
+        Names of policies in the figure, which has no others.
     **roles
         Further roles, as of `netsim.plots.facets.line_facets`.
     """
     from netsim.plots.facets import line_facets
 
-    table = table.replace(dict(called or {}))
+    table = _named(table, called)
     if isinstance(metric, str):
         return line_facets(_means(table, columns, metric), metric, x=x, **roles)
     parts = {METRICS.get(each, each): _means(table, columns, each).rename(columns={
@@ -57,11 +57,19 @@ def bars(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str],
     """Draw means as a bar per policy, or per value of a column; several metrics have panels."""
     from netsim.plots.facets import bar_facets
 
-    table, named = table.replace(dict(called or {})), [by] if by else columns
+    table, named = _named(table, called), [by] if by else columns
     if isinstance(metric, str):
         return bar_facets(_means(table, named, metric), metric, **roles)
     return panels({METRICS.get(each, each): each for each in metric}, lambda each, ax: bar_facets(
         _means(table, named, each), each, ax=ax, **roles))
+
+
+def _named(table: pd.DataFrame, called: Mapping[str, str] | None) -> pd.DataFrame:
+    """Keep the policies that have a name in the figure, under it."""
+    if not called:
+        return table
+    [policy] = [name for name in table if table[name].isin(list(called)).any()]
+    return table[table[policy].isin(list(called))].replace({policy: dict(called)})
 
 
 def _means(table: pd.DataFrame, columns: Sequence[str], metric: str) -> pd.DataFrame:
@@ -76,7 +84,7 @@ def curve(table: pd.DataFrame, columns: Sequence[str], x: str, metric: str) -> A
     """Draw a metric against a column, both as they are."""
     from netsim.plots.style import dress, looks, name_axes, new_axes
 
-    ax, shown = new_axes(2.1), table[table[x] < 1e15]
+    ax, shown = new_axes(2.1), table[table[x] < 1e15]  # a last row may stand for infinity
     ax.plot(shown[x], shown[metric], **looks([metric])[metric].line())
     if shown[x].max() > 1e3:
         ax.set_xscale("symlog", linthresh=float(shown[x][shown[x] > 0].min()))

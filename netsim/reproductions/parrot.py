@@ -93,7 +93,11 @@ class _Watched(Allocator):
                "lccf": view.job_completed}[self.scheme]
         first = np.lexsort((view.job, view.job_attained, key))[0]
         remaining, share = view.job_ahead_s + view.gamma, _shares(view, given)
-        chosen = given.note["job"] if given.note else view.job[given.order[0]]
+        if given.note:
+            chosen = given.note["job"]
+        else:
+            assert given.order is not None  # it serves in order, or says what it served
+            chosen = view.job[given.order[0]]
         served = chosen == view.job[first]
         given.note = {"served": served, "moving": bool((share > 0).all()),
                       "right": remaining[first] <= remaining.min() * (1 + 1e-9)}

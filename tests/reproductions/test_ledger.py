@@ -121,7 +121,7 @@ def table(**metrics):
 
 def measured(values, **measure):
     """What a measure finds for one seed."""
-    return Measure(metric="m", **measure)(table(m=values)).tolist()
+    return Measure(metric="m", **measure).of(below(0), None, table(m=values)).tolist()
 
 
 def test_measures_by_hand():
@@ -144,9 +144,11 @@ def test_a_curve_turns_where_it_rises_after_it_fell():
     """3 2 2 5 4: it falls, is level, rises and falls, and so turns twice."""
     frame = pd.DataFrame({"k": range(5), "seed": 0, "m": [3.0, 2.0, 2.0, 5.0, 4.0]})
     turns = Measure(kind="turns", metric="m", along={"k": [0, 1, 2, 3, 4]})
-    assert turns(Runs(frame)).tolist() == [2]
+    assert turns.of(below(0), None, Runs(frame)).tolist() == [2]
     steps = Measure(kind="ratio", metric="m", along={"k": [0, 1, 2, 3, 4]}, pick="most")
-    assert steps(Runs(frame)).tolist() == [2.5]
+    assert steps.of(below(0), None, Runs(frame)).tolist() == [2.5]
+    every = steps.model_copy(update={"pick": "every"})
+    assert every.of(above(0), None, Runs(frame)).tolist() == [2 / 3]
 
 
 def test_the_runs_that_a_measure_needs():
