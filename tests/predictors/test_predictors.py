@@ -133,9 +133,19 @@ def test_forests_are_scikit_learns(forest, many):
 
     from netsim.streams import stream
 
+    X, y = many[0], 100.0 * many[0][:, 0] + many[0][:, 1] ** 2 % 7  # the same for a pair's jobs
     draws = int(stream(5, "random-forest").integers(2**31))
-    theirs = RandomForestRegressor(12, random_state=draws).fit(*many).predict(many[0])
-    assert forest(seed=5).fit(*many).predict(many[0]) == pytest.approx(theirs, rel=1e-12)
+    theirs = RandomForestRegressor(12, random_state=draws).fit(X, y).predict(X)
+    assert forest(seed=5).fit(X, y).predict(X) == pytest.approx(theirs, rel=1e-12)
+
+
+def test_forests_learn_the_means_of_pairs(forest):
+    """Two jobs of the same pair, 10 and 30: trees that drew one, the other or both say 10 to 30."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.permutation(50), 40).reshape(-1, 1) * [[1, 0]]
+    y = 1000.0 * X[:, 0] + np.tile([10.0, 30.0], 1000)
+    found = forest(trees=50).fit(X, y).predict(X) - 1000 * X[:, 0]
+    assert found == pytest.approx(20, abs=2)
 
 
 def test_forests_do_not_depend_on_cores_or_reports(forest, many):
@@ -158,7 +168,7 @@ def test_forests_tell_large_ids_apart(forest):
 def test_a_default_forest_has_a_hundred_trees(many):
     pytest.importorskip("sklearn")
     fitted = make_predictor("random-forest").fit(many[0][:50], many[1][:50])
-    assert len(fitted.predictor._forest.estimators_) == 100
+    assert len(fitted.predictor._trees) == 100
 
 
 def test_without_scikit_learn(monkeypatch):
