@@ -79,7 +79,8 @@ def read_with(file: str | Path) -> Iterator[Path]:
     """
     for path in (Path(file), *_named_in(Path(file))):
         yield path
-        yield path.with_suffix(".header")
+        if path.name:  # it may be a folder, which the reader refuses
+            yield path.with_suffix(".header")
         yield from path.parent.glob("pai_*_table.*")
 
 

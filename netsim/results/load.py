@@ -60,6 +60,8 @@ def _load(folder: Path, large: Collection[str]) -> Result:
     """Read a result without handling errors."""
     stored = json.loads(read_text(folder / "summary.json"))
     columns = stored.pop("tables")
+    if stored.get("gpus", 1) < 1:
+        raise ValueError(f"summary.json has {stored['gpus']} GPUs")
     tables = {name: _read_table(folder, name, columns[name])
               if name in columns and (name in large or name not in LARGE) else None
               for name in TABLES}

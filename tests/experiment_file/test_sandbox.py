@@ -157,6 +157,12 @@ def test_a_path_with_a_nul_leads_nowhere(folder: Path) -> None:
         read(folder, r'file = "w\u0000.json"', plugins=False)
 
 
+@pytest.mark.parametrize("file", ["", "."])
+def test_a_file_without_a_name_is_refused(file: str) -> None:
+    with pytest.raises(SpecError):
+        Draft(FIG2 | {"network": {"file": file}}, plugins=False).build()
+
+
 def test_tables_beside_a_trace_count(folder: Path) -> None:
     shutil.copytree(CLUSTER / "pai", folder / "pai")
     (folder / "e.toml").write_text(

@@ -27,8 +27,8 @@ _SMOKE = 400
 _PART = 500
 
 #: What an example may take before it counts as a hang: seconds of the CPU, and how much memory
-#: more than there is. Readers have no more than this; what runs or compiles has `_LONG`.
-_SECONDS, _BYTES, _LONG = 20, 2 << 30, 300
+#: more than there is. Readers have no more than this; what runs or compiles has `LONG`.
+_SECONDS, _BYTES, LONG = 20, 2 << 30, 300
 
 
 def fuzzed(percent: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -79,7 +79,7 @@ class Guard:
             shutil.rmtree(self._folder)
 
     def __call__(self, call: Callable[[], Any], named: str | Path = "",
-                 whole: Path | None = None) -> Any:
+                 whole: Path | None = None, seconds: int | None = None) -> Any:
         """Return what a call returns, or None if it refuses; then its error names something.
 
         Parameters
@@ -88,10 +88,12 @@ class Guard:
             What the error must name.
         whole : Path, optional
             A folder in which a call that refuses leaves everything as it was.
+        seconds : int, optional
+            Seconds of the CPU, in place of those of the guard.
         """
         before = _files(whole)
         try:
-            with limited(self._seconds):
+            with limited(seconds or self._seconds):
                 result = call()
         except NetsimError as error:
             if _is_of_memory(error):
@@ -118,7 +120,7 @@ def _is_of_memory(error: BaseException) -> bool:
 
 
 @contextmanager
-def limited(seconds: int = _LONG) -> Iterator[None]:
+def limited(seconds: int = LONG) -> Iterator[None]:
     """Bound the time and the memory of what runs here; warnings but netsim's are errors."""
     def stuck(*_: object) -> None:
         raise StuckError(f"no answer within {seconds} s of the CPU")

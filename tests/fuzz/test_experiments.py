@@ -24,7 +24,7 @@ from netsim.studies.sweep import prepare
 
 from .checks import check_folder, check_result, check_workload, flows_of, is_small
 from .documents import toml_of
-from .harness import Guard, fuzzed
+from .harness import LONG, Guard, fuzzed
 from .mutations import changed, odd_values
 
 SAMPLES = Path(__file__).parents[2] / "workloads"
@@ -175,7 +175,7 @@ def check(guard: Guard, experiment: Experiment | None, folder: Path, save: bool)
     resolved = experiment.resolved()
     again = Experiment(**copy.deepcopy(resolved))
     assert again.resolved() == resolved
-    result = guard(lambda: run_experiment(experiment), whole=folder)
+    result = guard(lambda: run_experiment(experiment), whole=folder, seconds=LONG)
     if result is None:
         return
     check_result(result)

@@ -357,6 +357,15 @@ def test_damaged_results(everything, tmp_path, file, text) -> None:
         load_result(folder)
 
 
+def test_a_result_without_gpus_is_damaged(tmp_path) -> None:
+    jobs = [netsim.JobSpec(0, pattern="ring-all-reduce", ranks=1, compute_s=1)]
+    folder = netsim.simulate(netsim.Cluster(gpus=[2]), jobs).save(tmp_path / "r")
+    path = folder / "summary.json"
+    path.write_text(path.read_text().replace('"gpus": 2', '"gpus": 0', 1))
+    with pytest.raises(InputError, match=r"r: not a readable result: summary.json has 0 GPUs"):
+        load_result(folder)
+
+
 def test_a_number_that_is_too_large(everything, tmp_path) -> None:
     path = everything.save(tmp_path / "r") / "jobs.csv"
     head, first, *others = path.read_text().splitlines()
