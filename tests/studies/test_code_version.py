@@ -11,6 +11,11 @@ from pathlib import Path
 import pytest
 
 import netsim
+from netsim.allocators.registry import ALLOCATORS
+from netsim.placements.registry import PLACEMENTS
+from netsim.plugins import Registry
+from netsim.predictors.registry import PREDICTORS
+from netsim.schedulers.registry import SCHEDULERS
 from netsim.studies import code_version as versions
 from netsim.studies.code_version import (
     RESULT_DATA,
@@ -190,6 +195,15 @@ def test_policies_count_that_the_settings_name(text: str, counted: list[str]) ->
     every = {path: parse_module(source, "") for path, source in SOURCES.items()}
     assert modules_of([text], [], every) == {
         "fabric/view.py", "allocators/registry.py", *(f"allocators/{name}" for name in counted)}
+
+
+@pytest.mark.parametrize("registry", [ALLOCATORS, SCHEDULERS, PLACEMENTS, PREDICTORS],
+                         ids=lambda registry: registry.kind)
+def test_the_module_of_every_policy_counts_by_its_name(registry: Registry) -> None:
+    every = versions._modules()
+    for name in registry:
+        module = registry.resolve(name).__module__.removeprefix("netsim.").replace(".", "/")
+        assert f"{module}.py" in modules_of([f"{name}:option=1"], [], every), name
 
 
 def test_the_usual_choice_of_a_module_counts() -> None:
