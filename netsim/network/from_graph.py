@@ -97,17 +97,24 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
     chosen = _hosts(graph, hosts, label)
     nodes = list(dict.fromkeys([*chosen, *graph]))
     number = {node: i for i, node in enumerate(nodes)}
-    ends, capacities = [], []
+    ends, capacities, edges = [], [], []
     names: list[str] = []
+    known: dict[str | float, float] = {}  # most links of large networks are alike
     for start, end, place, edge in _edges(graph, nodes):
         ends.append((number[start], number[end]))
         names.append(_link_name(graph, f"{start}->{end}", place, edge))
-        capacities.append(_capacity(edge, attribute, capacity, names[-1], label))
+        edges.append(edge)
+        value = edge.get(attribute)
+        if not isinstance(value, str | float):  # 1 and True are the same key
+            capacities.append(_capacity(edge, attribute, capacity, names[-1], label))
+            continue
+        if value not in known:
+            known[value] = _capacity(edge, attribute, capacity, names[-1], label)
+        capacities.append(known[value])
     _check_names(names, nodes, label)
     _warn_of_loops(graph, label)
     network = GraphTopology(label, nodes, len(chosen), ends, capacities, names, routing=routing,
                             paths=paths, relay=relay, loopback_uses_ports=loopback_uses_ports)
-    edges = [edge for *_, edge in _edges(graph, nodes)]
     if any({"latency", "efficiency"} & edge.keys() for edge in edges):
         network.set_wire(_wire_of(edges, names))
     layers = {node: layer for node, layer in graph.nodes(data="layer") if layer is not None}
@@ -201,11 +208,12 @@ def _edges(graph: nx.Graph, nodes: Iterable[Hashable]
 
     Links are in order of `nodes`; undirected edges are yielded in both directions.
     """
+    neighbours, several = dict(graph.adjacency()), graph.is_multigraph()
     for start in nodes:
-        for end, between in graph.adj[start].items():
+        for end, between in neighbours[start].items():
             if start == end:
                 continue
-            edges = between.values() if graph.is_multigraph() else (between,)
+            edges = between.values() if several else (between,)
             for place, edge in enumerate(edges):
                 yield start, end, place, edge
 

@@ -12,7 +12,7 @@ from netsim.cli.options import format_options, seeds_of
 from netsim.cli.sweep import _grid
 from netsim.experiment_file.load import Draft
 from netsim.plugins import parse_named
-from netsim.studies.grid import runs_of_experiment
+from netsim.studies.grid import refuse_twins, runs_of_experiment
 from netsim.studies.sweep import prepare
 from netsim.units import parse_bytes, parse_rate, parse_seconds, parse_value
 
@@ -84,7 +84,9 @@ def test_sweep_tables(guard: Guard, part: int, data: st.DataObject) -> None:
 
     def cells() -> Any:
         prepared, table = prepare(draft, None, None)
-        return runs_of_experiment(prepared, table)
+        runs = runs_of_experiment(prepared, table)
+        refuse_twins(runs)
+        return runs
 
     found = guard(cells)
     if found is not None:
