@@ -5,11 +5,6 @@ from __future__ import annotations
 from netsim.errors import UnknownNameError
 from netsim.lazy import loading
 from netsim.reproductions import (
-    a_online,
-    a_online_edge,
-    a_online_links,
-    a_srpt,
-    a_srpt_mapping,
     accuracy_allreduce,
     accuracy_htsim,
     accuracy_m3,
@@ -29,10 +24,9 @@ __all__ = ["PAPERS", "REPRODUCTIONS", "Accuracy", "Claim", "Measurement", "Repro
 REPRODUCTIONS: dict[str, Reproduction | Measurement | Accuracy] = {
     each.name: each for each in (*(each for paper in PAPERS.values()
                                    for each in paper.reproductions.values()),
-                                 *a_srpt.FIGURES, *a_srpt_mapping.FIGURES, *a_online.FIGURES,
-                                 *a_online_edge.FIGURES, *a_online_links.FIGURES, *joint.FIGURES,
-                                 *preemption.FIGURES, *llm_neighbours.FIGURES, *accuracy_m3.FIGURES,
-                                 *accuracy_htsim.FIGURES, *accuracy_allreduce.FIGURES)}
+                                 *joint.FIGURES, *preemption.FIGURES, *llm_neighbours.FIGURES,
+                                 *accuracy_m3.FIGURES, *accuracy_htsim.FIGURES,
+                                 *accuracy_allreduce.FIGURES)}
 
 
 def find_reproduction(name: str) -> Reproduction | Measurement | Accuracy:

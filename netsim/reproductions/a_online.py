@@ -1,189 +1,148 @@
-"""The evaluation of A_online (Section V of the paper): JCTs and competitive ratios.
-
-With the paper's ranges, a chunk trains for 59 hours on average and reaches the cloud after 10 to
-15, so that uploads hardly matter and no chunk has a reason to wait. Each figure is therefore shown
-a second time with a tenth of the computation, and always with all chunks in the cloud as a further
-scheduler. ``"-"`` marks claims that the paper does not make.
-"""
+"""What some of A_online's statements are measured with; see ``papers/a-online.toml``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
-from netsim.reproductions.a_online_setting import (
-    BATCHES,
-    NAMES,
-    SCHEDULERS,
-    SETTINGS,
-    figure,
-    lines,
-    metric_of,
-    named,
-    over_srtf,
-    ratio_of,
-    under,
-)
-from netsim.reproductions.claims import LESS, Claim, Runs
-from netsim.reproductions.reproduction import Reproduction
-from netsim.reproductions.rules import above_one, below, below_one, near, positive
-from netsim.studies.sweep_result import Sweep
+from netsim.analysis.usage import edge_utilisation, suspended_jobs
+from netsim.edge.files import read_edge_cloud, read_edge_jobs
+from netsim.edge.jobs import EdgeJob
+from netsim.edge.system import EdgeCloud
+from netsim.reproductions.reproduction import panels
+from netsim.results.result import Result
+from netsim.simulation.simulate import simulate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FIGURES"]
+__all__ = ["draw_utilisation", "model", "preempted", "suspended", "utilisation"]
 
-_JOBS, _SERVERS = (100, 200, 300), (60, 100, 140)
+#: Hours of a point of the figure over time, and points.
+_HOURS, _POINTS = 50, 48
 
-#: Largest reduction of the average JCT in the paper, by baseline.
-_UP_TO = {"tiresias-l": 0.35, "srtf": 0.4, BATCHES[0]: 0.5, BATCHES[1]: 0.5}
-
-#: 25 jobs in this time arrive as densely as 300 in 1,800 h.
-_SPAN = "150h"
+#: Chunks and mini-batches of Table II.
+_TABLE_2 = {(27, 58), (115, 58), (60, 58)}
 
 
-# --- the JCT rate --------------------------------------------------------------------------
+def preempted(result: Result) -> Mapping[str, float]:
+    """Return what is preempted, and what goes to the cloud.
+
+    Schedulers of whole jobs suspend gangs. ``preempted`` counts each worker of a gang, the column
+    ``preemptions`` of every result a gang once. ``preempted_per_chunk`` counts displaced chunks.
+    """
+    summary = result.summary()
+    return {"preempted": summary.get("preempted_workers", summary["preemptions"]),
+            "preempted_per_chunk": summary["preemptions"] / summary["chunks"],
+            "in_cloud": summary["cloud_chunks"] / summary["chunks"],
+            "migrated": summary.get("migrations", 0)}
 
 
-def _rate_claims(called: str, values: Sequence[int]) -> Iterator[Claim]:
-    """Yield the claims for each number of jobs, or of servers."""
-    of_edge = [name for name in NAMES if name not in ("a-online", "a-online-e", "cloud-only")]
-    pairs = [("a-online", name) for name in NAMES if name != "a-online"]
-    pairs += [("a-online-e", name) for name in of_edge] + [("cloud-only", "srtf")]
-    for (setting, title), (own, other), value in product(SETTINGS.items(), pairs, values):
-        name = "The cloud alone" if own == "cloud-only" else NAMES[own]
-        yield Claim(f"{name}'s total JCT over that of {NAMES[other]}, {value} {called}, {title}",
-                    "-" if "cloud-only" in (own, other) else "< 1",
-                    partial(ratio_of, under(setting, own, {called: value}),
-                            under(setting, other, {called: value})), below_one)
-    for (setting, title), (other, most) in product(SETTINGS.items(), _UP_TO.items()):
-        yield Claim(f"A_online's average JCT is below that of {NAMES[other]} by up to as much as "
-                    f"the paper says, within 5 points, {values[0]} to {values[-1]} {called}, "
-                    f"{title}", f"up to {most:.0%}",
-                    partial(_largest_gain, setting, other, called, values), near(most, 0.05),
-                    sense=positive, percent=True, scale=LESS)
+def suspended(result: Result) -> Mapping[str, float]:
+    """Return the same, and how often a job is suspended, so that no chunk of it trains."""
+    return {**preempted(result), "suspended_jobs": suspended_jobs(result)}
 
 
-def _largest_gain(setting: str, other: str, called: str, values: Sequence[int], runs: Runs
-                ) -> pd.Series:
-    """Return the largest reduction of the mean JCT over the values, for each seed."""
-    ratios = [ratio_of(under(setting, "a-online", {called: value}),
-                       under(setting, other, {called: value}), runs, "jct_mean_s")
-              for value in values]
-    return 1 - pd.concat(ratios, axis=1).min(axis=1, skipna=False)
+def utilisation(result: Result) -> Mapping[str, float]:
+    """Return the highest utilisation of the edge in a slot of an hour, and that over time."""
+    share = edge_utilisation(result, _HOURS * 3600.0)["utilisation"].to_numpy()[:_POINTS]
+    busy = np.pad(share, (0, _POINTS - len(share)))  # 0 after the last job
+    return {"utilisation_peak": float(edge_utilisation(result, "1h")["utilisation"].max()),
+            "in_cloud": preempted(result)["in_cloud"],
+            **{f"busy_{_HOURS * k}h": float(each) for k, each in enumerate(busy)}}
 
 
-def _change(setting: str, own: str, other: str, called: str, values: Sequence[int], runs: Runs
-            ) -> pd.Series:
-    """Return the ratio of two total JCTs at the last value, over that at the first."""
-    first, last = (ratio_of(under(setting, own, {called: value}),
-                            under(setting, other, {called: value}), runs)
-                   for value in (values[0], values[-1]))
-    return last / first
+def draw_utilisation(table: pd.DataFrame, columns: Sequence[str], called: Mapping[str, str]
+                     ) -> Axes:
+    """Draw the share of workers that train over time, a panel per workload."""
+    from matplotlib.ticker import StrMethodFormatter
+
+    from netsim.plots.style import add_legend, dress, looks, name_axes, uncover
+
+    del columns
+    names = [f"busy_{_HOURS * k}h" for k in range(_POINTS)]
+
+    def draw(workload: str, ax: Axes) -> None:
+        here = table[table["workload.name"] == workload].groupby("scheduler")[names].mean()
+        shown = {called[str(name)]: row for name, row in here.iterrows() if name in called}
+        for label, look in looks(shown, called.values()).items():
+            ax.plot((np.arange(_POINTS) + 0.5) * _HOURS, shown[label], label=label,
+                    **look.line() | {"marker": ""})
+        ax.set(xlim=(0, _POINTS * _HOURS), ylim=(0, 1))
+        uncover(ax)
+        dress(ax, "both")
+        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        name_axes(ax, "time (h)", "share of workers that train")
+        add_legend(ax)
+
+    return panels({called[name]: name for name in dict.fromkeys(table["workload.name"])}, draw)
 
 
-def _jobs_claims() -> Iterator[Claim]:
-    yield from _rate_claims("jobs", _JOBS)
-    for (setting, title), other in product(SETTINGS.items(), ("srtf", "tiresias-l", "a-online-e")):
-        yield Claim(f"A_online's gain over {NAMES[other]} grows with the jobs: the ratio of their "
-                    f"total JCTs with {_JOBS[-1]}, over that with {_JOBS[0]}, {title}", "< 1",
-                    partial(_change, setting, "a-online", other, "jobs", _JOBS), below_one)
+# --- the model ------------------------------------------------------------------------------------
 
 
-def _servers_claims() -> Iterator[Claim]:
-    yield from _rate_claims("servers", _SERVERS)
-    rises = {"a-online": True, BATCHES[0]: True, BATCHES[1]: True, "a-online-e": False,
-             "tiresias-l": False}
-    for (setting, title), (name, up) in product(SETTINGS.items(), rises.items()):
-        yield Claim(f"{NAMES[name]}'s JCT rate {'rises' if up else 'falls'} with the servers: "
-                    f"with {_SERVERS[-1]} over that with {_SERVERS[0]}, {title}",
-                    "> 1" if up else "< 1",
-                    partial(_change, setting, name, "srtf", "servers", _SERVERS),
-                    above_one if up else below_one)
-    for (setting, title), name in product(SETTINGS.items(), ("a-online", "srtf")):
-        yield Claim(f"{NAMES[name]}'s total JCT with {_SERVERS[-1]} servers over that with "
-                    f"{_SERVERS[0]}, {title}", "-",
-                    partial(ratio_of, under(setting, name, {"servers": _SERVERS[-1]}),
-                            under(setting, name, {"servers": _SERVERS[0]})), below_one)
+def _job(number: int = 0, **options: object) -> EdgeJob:
+    """Return a job of one chunk that trains for 4 s, 1 s after its arrival."""
+    return EdgeJob(**{"id": number, "worker_type": "a", "compute_s": 4.0, "upload_s": 1.0,
+                      "cloud_upload_s": 50.0, **options})  # type: ignore[arg-type]
 
 
-def _draw_rates(key: str, sweep: Sweep) -> Axes:
-    others = over_srtf(sweep, "jct_total_s", "jct_rate")
-    return lines(key, "jct_rate", others)
+#: A job of 10 s, and 3 s later one of 2 s.
+_LONG_SHORT = (_job(0, compute_s=10.0), _job(1, arrival_s=3.0, compute_s=2.0))
 
 
-# --- the competitive ratio -----------------------------------------------------------------
+def model(seed: int) -> pd.DataFrame:
+    """Check Sections III to VI on small jobs: a row per ``check``, 1 if it is as the paper says."""
+    drawn = read_edge_jobs("edge-jobs-300", read_edge_cloud("edge-servers-100", seed=seed),
+                           seed=seed)
+    cloud = read_edge_cloud("edge-servers-100", seed=seed)
+    testbed = read_edge_cloud("edge-testbed-8")
+    trained = read_edge_jobs("edge-testbed-30", testbed, seed=seed)
+    return pd.DataFrame([{"check": name, "value": float(value)} for name, value in {
+        **_of_schedulers(),
+        "table 2": sum((job.chunks, job.minibatches) in _TABLE_2 for job in drawn) / len(drawn),
+        "ranges": sum(map(_is_in_range, drawn)) / len(drawn),
+        "servers": cloud.servers,
+        "testbed": (testbed.servers, len(testbed.types), len(trained)) == (8, 2, 30)}.items()])
 
 
-def _ratio_claims(key: str, values: Sequence[Any]) -> Iterator[Claim]:
-    called = key.rpartition(".")[2]
-    for (setting, title), value in product(SETTINGS.items(), values):
-        own, cloud = (under(setting, name, {key: value}) for name in ("a-online", "cloud-only"))
-        where = f"{called} {value}, {title}"
-        yield Claim(f"A_online's total JCT over the LP bound, the paper's ratio, {where}", "< 1.7",
-                    partial(metric_of, "ratio_paper", own), below(1.7))
-        if key != "epsilon" or value == 0:  # the LP is no bound for faster workers
-            yield Claim(f"The same over the LP bound with half the processing is below 2, {where}",
-                        "-", partial(metric_of, "ratio", own), below(2))
-        yield Claim(f"A_online's ratio over that of the cloud alone, {where}", "-",
-                    partial(ratio_of, own, cloud, metric="ratio_paper"), below_one)
-    yield from (_epsilon_claims if key == "epsilon" else _influence_claims)(key, called, values)
+def _is_in_range(job: EdgeJob) -> bool:
+    """Whether all numbers of a job are in the ranges of Section V-A."""
+    hour = 3600.0
+    return (0.001 * hour <= job.compute_s <= 0.05 * hour and 0.01 <= job.update_s <= 0.1
+            and 30e6 <= job.gradient_bytes <= 575e6 and 20 <= job.epochs <= 60
+            and 100e6 / 8 <= job.bandwidth <= 5 * 1024e6 / 8
+            and 10 * hour <= job.cloud_upload_s <= 15 * hour
+            and all(hour <= each <= 4 * hour for each in np.atleast_1d(job.upload_s)))
 
 
-def _influence_claims(key: str, called: str, values: Sequence[Any]) -> Iterator[Claim]:
-    first, last = values[0], values[-1]
-    for setting, title in SETTINGS.items():
-        yield Claim(f"The {called} have little influence, within 10 %: A_online's ratio with "
-                    f"{last} over that with {first}, {title}", "little influence",
-                    partial(_ratio_change, setting, key, last, first), near(1, 0.1))
+def _of_schedulers() -> dict[str, float]:
+    """Check the schedulers on one or two workers.
 
-
-def _epsilon_claims(key: str, called: str, values: Sequence[Any]) -> Iterator[Claim]:
-    for (setting, title), (low, high) in product(SETTINGS.items(), pairwise(values)):
-        yield Claim(f"A_online's ratio with {called} {high} over that with {low}, {title}", "< 1",
-                    partial(_ratio_change, setting, key, high, low), below_one)
-    for setting, title in SETTINGS.items():
-        yield Claim(f"A_online's ratio with {called} {values[-1]} is close to 1, within 0.1, "
-                    f"{title}", "close to 1",
-                    partial(metric_of, "ratio_paper", under(setting, "a-online",
-                                                            {key: values[-1]})), near(1, 0.1))
-
-
-def _ratio_change(setting: str, key: str, one: Any, other: Any, runs: Runs) -> pd.Series:
-    """Return the ratio to the LP bound at one value of a key, over that at another value."""
-    with_one, with_other = (under(setting, "a-online", {key: value}) for value in (one, other))
-    return ratio_of(with_one, with_other, runs, "ratio_paper")
-
-
-def _draw_ratios(key: str, sweep: Sweep) -> Axes:
-    return lines(key, "ratio_paper", named(sweep))
-
-
-# --- all of them ---------------------------------------------------------------------------
-
-
-def _ratio_figure(name: str, key: str, values: Sequence[Any], *, jobs: int = 25,
-                  servers: int = 25) -> Reproduction:
-    return figure(f"ratio-{name}", f"competitive ratio against {name}",
-                  _ratio_claims(key, values), partial(_draw_ratios, key),
-                  {key: values, "scheduler": ["a-online", "cloud-only"]}, lp_bound="1h",
-                  edge_cloud={"name": "edge-servers-100", "servers": servers},
-                  workload={"name": "edge-jobs-300", "jobs": jobs, "span": _SPAN})
-
-
-FIGURES = (
-    figure("jobs", "JCT rate against the number of jobs", _jobs_claims(),
-           partial(_draw_rates, "workload.jobs"),
-           {"workload.jobs": _JOBS, "scheduler": SCHEDULERS}),
-    figure("servers", "JCT rate against the number of servers", _servers_claims(),
-           partial(_draw_rates, "edge_cloud.servers"),
-           {"edge_cloud.servers": _SERVERS, "scheduler": SCHEDULERS}),
-    _ratio_figure("jobs", "workload.jobs", [5, 15, 25]),
-    _ratio_figure("servers", "edge_cloud.servers", [5, 25, 45]),
-    _ratio_figure("epsilon", "epsilon", [0, 0.1, 0.3, 0.5]),
-)
+    The short job arrives at 4 s at the worker, which trains the long one since 1 s. It ends at 6 s,
+    and the long one at 13 s. SRTF suspends the long one at 3 s already, and ends it at 14 s. A
+    worker that is half as fast again takes 6.67 s.
+    """
+    one, two = EdgeCloud([["a"]], ps=1), EdgeCloud([["a", "a"]], cloud=False)
+    whole = [_job(0, chunks=4, compute_s=10.0, gang=2),
+             _job(1, chunks=2, arrival_s=3.0, compute_s=2.0, gang=2)]
+    greedy, srtf = (simulate(one, _LONG_SHORT, scheduler=name) for name in ("a-online", "srtf"))
+    gangs = simulate(two, whole, scheduler="tiresias-l").summary()
+    faster = simulate(one, [_job(compute_s=10.0)], epsilon=0.5)
+    alike = [_job(k, upload_s=1.0, cloud_upload_s=1.0) for k in range(3)]
+    duals = simulate(EdgeCloud([["a", "a"]]), alike).summary()
+    full = simulate(EdgeCloud([["a"]], storage=10), [
+        _job(k, arrival_s=float(at), chunk_bytes=8.0) for k, at in enumerate((0, 4, 5))])
+    assert greedy.ps is not None
+    assert full.chunks is not None
+    return {"preempts": greedy.jobs["finish_s"].tolist() == [13.0, 6.0],
+            "gives back": greedy.ps[["job", "start_s"]].to_numpy().tolist() == [
+                [0, 1], [1, 4], [0, 6]],
+            "remaining time": srtf.jobs["finish_s"].tolist() == [14.0, 6.0],
+            "all or nothing": gangs["preempted_workers"] == 2 * gangs["preemptions"] > 0,
+            "speed": float(faster.jobs["jct_s"].iloc[0] - 1) / (10 / 1.5),
+            "duals": duals["alpha_total_s"] / duals["beta_integral_s"],
+            "storage": full.chunks["server"].tolist() == [0, -1, 0]}

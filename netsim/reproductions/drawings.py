@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from netsim.analysis.intervals import means_of
+from netsim.plots.style import Look, short
 from netsim.plots.sweeps import METRICS
 from netsim.reproductions.claims import words
 from netsim.reproductions.reproduction import panels
@@ -16,10 +17,16 @@ from netsim.reproductions.reproduction import panels
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["bars", "curve", "distributions", "lines"]
+__all__ = ["IN_PAPER", "bars", "curve", "distributions", "lines", "several"]
 
 #: A column of a lower bound, which is drawn as a further policy, and its name there.
 _BOUND, _CALLED = "lower_bound_total_s", "lower bound"
+
+#: What the name of a policy goes on with, if its runs stand for a number of the paper.
+IN_PAPER = ", paper"
+
+#: Metrics over those under SRTF.
+_RATES = {"jct_rate": "jct_total_s", "communication_rate": "communication_s"}
 
 
 def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], x: str,
@@ -37,19 +44,27 @@ def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], 
     x : str
         The setting.
     called : mapping of str to str, optional
-        Names of policies in the figure, which has no others.
+        Names of policies, and of other values, in the figure, which has no others.
     **roles
         Further roles, as of `netsim.plots.facets.line_facets`.
     """
     from netsim.plots.facets import line_facets
 
-    table = _named(table, called)
     if isinstance(metric, str):
-        return line_facets(_means(table, columns, metric), metric, x=x, **roles)
-    parts = {METRICS.get(each, each): _means(table, columns, each).rename(columns={
+        return line_facets(_means(table, columns, metric, called), metric, x=x, **roles)
+    parts = {METRICS.get(each, each): _means(table, columns, each, called).rename(columns={
         f"{each}{end}": f"time_s{end}" for end in ("", "_low", "_high")}) for each in metric}
     both = pd.concat(parts, names=["of"]).reset_index("of")
     return line_facets(both, "time_s", x=x, col="of", among={"of": parts}, **roles)
+
+
+def several(table: pd.DataFrame, columns: Sequence[str], metrics: Mapping[str, str], x: str,
+            called: Mapping[str, str] | None = None) -> Axes:
+    """Draw means against a setting in a panel per metric, each with an axis of its own."""
+    from netsim.plots.facets import line_facets
+
+    return panels(metrics, lambda metric, ax: line_facets(
+        _means(table, columns, metric, called), metric, x=x, ax=ax))
 
 
 def bars(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str],
@@ -57,27 +72,41 @@ def bars(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str],
     """Draw means as a bar per policy, or per value of a column; several metrics have panels."""
     from netsim.plots.facets import bar_facets
 
-    table, named = _named(table, called), [by] if by else columns
+    named = [by, *roles.values()] if by else columns
     if isinstance(metric, str):
-        return bar_facets(_means(table, named, metric), metric, **roles)
+        return bar_facets(_means(table, named, metric, called), metric, **roles)
     return panels({METRICS.get(each, each): each for each in metric}, lambda each, ax: bar_facets(
-        _means(table, named, each), each, ax=ax, **roles))
+        _means(table, named, each, called), each, ax=ax, **roles))
 
 
-def _named(table: pd.DataFrame, called: Mapping[str, str] | None) -> pd.DataFrame:
-    """Keep the policies that have a name in the figure, under it."""
-    if not called:
-        return table
-    [policy] = [name for name in table if table[name].isin(list(called)).any()]
-    return table[table[policy].isin(list(called))].replace({policy: dict(called)})
-
-
-def _means(table: pd.DataFrame, columns: Sequence[str], metric: str) -> pd.DataFrame:
+def _means(table: pd.DataFrame, columns: Sequence[str], metric: str,
+           called: Mapping[str, str] | None) -> pd.DataFrame:
     """Return means; of total JCTs, with those of the lower bound, which is the same for all."""
     if metric == "jct_total_s" and _BOUND in table and "allocator" in columns:
         least = table[table["allocator"] == table["allocator"].iloc[0]]
         table = pd.concat([table, least.assign(allocator=_CALLED, jct_total_s=least[_BOUND])])
-    return means_of(table, columns, [metric])
+    if metric in _RATES:
+        table = _over_srtf(table, columns, metric)
+    return means_of(_named(table, called), columns, [metric])
+
+
+def _over_srtf(table: pd.DataFrame, columns: Sequence[str], rate: str) -> pd.DataFrame:
+    """Add a metric over that under SRTF at the same place, to the runs under other policies."""
+    same = [*(name for name in columns if name != "scheduler"), "seed"]
+    srtf = table[table["scheduler"] == "srtf"].set_index(same)[_RATES[rate]]
+    others = table[table["scheduler"] != "srtf"]
+    place = pd.MultiIndex.from_frame(others[same])
+    return others.assign(**{rate: others[_RATES[rate]].to_numpy() / srtf.reindex(place).to_numpy()})
+
+
+def _named(table: pd.DataFrame, called: Mapping[str, str] | None) -> pd.DataFrame:
+    """Keep the policies, and other values, that have a name in the figure, under it."""
+    names = dict(called or {})
+    for column in [name for name in map(str, table) if table[name].isin(list(names)).any()]:
+        parts = table[column].astype(str).str.partition(IN_PAPER)
+        of_paper = parts[1] + parts[2]
+        table = table.assign(**{column: parts[0].map(names) + of_paper})[parts[0].isin(list(names))]
+    return table
 
 
 def curve(table: pd.DataFrame, columns: Sequence[str], x: str, metric: str) -> Axes:
@@ -93,17 +122,17 @@ def curve(table: pd.DataFrame, columns: Sequence[str], x: str, metric: str) -> A
     return ax
 
 
+def _mark(ax: Axes, own: pd.DataFrame, label: str, look: Look) -> None:
+    """Mark shares of jobs below a time, as the paper has them."""
+    below = {float(name[6:-1]): own[name].mean() for name in map(str, own)
+             if name.startswith("below_") and own[name].notna().any()}
+    ax.plot(list(below), list(below.values()), label=label,
+            **look.line() | {"linestyle": "", "marker": "x"})
+
+
 def distributions(table: pd.DataFrame, columns: Sequence[str], col: str) -> Axes:
     """Draw distributions of JCTs, from kept quantiles; a panel per value of a setting."""
-    from netsim.plots.style import (
-        INK,
-        dress,
-        log_seconds,
-        looks,
-        name_axes,
-        new_figure,
-        short,
-    )
+    from netsim.plots.style import INK, dress, log_seconds, looks, name_axes, new_figure
 
     shares = {int(name[5:-2]) / 100: name for name in map(str, table)
               if name.startswith("jct_q") and name[5:-2].isdecimal()}
@@ -114,6 +143,9 @@ def distributions(table: pd.DataFrame, columns: Sequence[str], col: str) -> Axes
         part = table[table[col] == value]
         for label, look in looks(dict.fromkeys(part["allocator"])).items():
             own = part[part["allocator"] == label]
+            if IN_PAPER in label:
+                _mark(ax, own, label, look)
+                continue
             times = [float(np.exp(np.log(own[shares[share]]).mean())) for share in sorted(shares)]
             ax.plot(times, sorted(shares), label=short(label), **look.line() | {"marker": ""})
         ax.set(ylim=(0, 1), xscale="log")

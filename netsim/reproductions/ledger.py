@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from netsim.errors import InputError
 from netsim.reading import read_text
-from netsim.reproductions.claims import Claim, Runs
+from netsim.reproductions.claims import Claim, Runs, column_of, is_value
+from netsim.reproductions.drawings import IN_PAPER
 from netsim.reproductions.measure import Measure
 from netsim.reproductions.measured import keep_measured, read_measured
 from netsim.reproductions.reproduction import Measurement, Reproduction
@@ -245,10 +246,12 @@ class Paper(_Table):
                 "why": row.why or row.withheld or row.scope}
 
     def figure(self, setting: str) -> Axes:
-        """Draw the figure of a setting from its kept runs."""
+        """Draw the figure of a setting from its kept runs, with the numbers of the paper."""
         table = read_measured(f"{self.name}-{setting}")
         names = list(map(str, table))
-        return self.settings[setting].drawn(table, names[:names.index("seed")])
+        columns = names[:names.index("seed")]
+        numbers = [each for row in self.of(setting) for each in _of_paper(row, table, columns)]
+        return self.settings[setting].drawn(pd.concat([table, *numbers]), columns)
 
     def keep(self, setting: str, table: pd.DataFrame, trace: str = "") -> Path:
         """Replace the kept runs of a setting by new ones; return their file.
@@ -306,6 +309,29 @@ class Paper(_Table):
                     found["verdict"], float(spent["cpu_s"].sum()) if "cpu_s" in spent else nan)
 
 
+def _of_paper(row: Row, table: pd.DataFrame, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """Yield runs that would have the number of a row, of a policy with the row's number."""
+    if row.number is None or row.measure is None:
+        return
+    rule = row.bounds(row.rule)
+    for place, metric, values in row.measure.expected(row.number, rule, Runs(table)):
+        run: dict[str, Any] = {}
+        for name, value in place.items():
+            if (column := column_of(name, columns)) is not None:
+                run[column] = table[column][is_value(table[column], value)].iloc[0]
+        left = [name for name in columns if name not in run]
+        if any(table[name].nunique() > 1 for name in left):
+            continue
+        run |= {name: table[name].iloc[0] for name in left}
+        run[row.measure.policy] += f"{IN_PAPER} ({row.id.rpartition('-')[2]})"
+        found = pd.DataFrame({metric: values}).rename_axis("seed").reset_index().assign(**run)
+        if metric in ("over_lower_bound", "jct_total_s") and "over_lower_bound" in table:
+            least = Runs(table).of("lower_bound_total_s", **place).to_numpy()
+            found = found.assign(**{"jct_total_s": found[metric] * least} if metric !=
+                                 "jct_total_s" else {"over_lower_bound": found[metric] / least})
+        yield found
+
+
 def _function(place: str) -> Callable[..., Any]:
     """Return a function of this package, imported when it is called."""
     module, _, name = place.partition(":")
@@ -353,4 +379,4 @@ def statements(papers: Mapping[str, Paper]) -> Iterator[dict[str, Any]]:
 
 
 #: The papers by name.
-PAPERS = {name: ledger_of(name) for name in ("parrot", "sjf-bco")}
+PAPERS = {name: ledger_of(name) for name in ("parrot", "sjf-bco", "a-srpt", "a-online")}

@@ -19,7 +19,12 @@ __all__ = ["Measure"]
 Place = Mapping[str, Any]
 
 _SCALES = {"ratio": RATIO, "less": LESS, "more": MORE, "share": SHARE, "value": PLAIN,
-           "turns": PLAIN}
+           "difference": PLAIN, "turns": PLAIN}
+
+#: By kind: what `one` is of `other`, or of 1, where a number is measured.
+_FACTORS: dict[str, Callable[[float], float]] = {
+    "value": float, "share": float, "ratio": float, "less": lambda less: 1 - less,
+    "more": lambda more: 1 + more}
 
 #: Relative change of a metric from which a curve turns.
 _TURN = 1e-6
@@ -36,6 +41,7 @@ class Measure(BaseModel):
     kind : str
         ``value``: the metric of `one`; ``share``: the same, a part of a whole; ``ratio``: it over
         that of `other`; ``less`` and ``more``: how much it is below and above, relative to `other`;
+        ``difference``: it less that of `other`, which may be 0;
         ``turns``: how often the metric turns from rising to falling, or back, along `along`.
     metric : str or list of str
         With several, the statement is about all of them.
@@ -59,7 +65,7 @@ class Measure(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["value", "share", "ratio", "less", "more", "turns"] = "value"
+    kind: Literal["value", "share", "ratio", "less", "more", "difference", "turns"] = "value"
     metric: str | list[str] = "jct_total_s"
     policy: str = "allocator"
     at: dict[str, Any] = {}
@@ -97,6 +103,30 @@ class Measure(BaseModel):
             "every": lambda place: rule.room(*intervals[place], sense)}
         return found[min(range(len(found)), key=ranks[self.pick]) if self.pick else 0]
 
+    def expected(self, number: float, rule: Rule, runs: Runs
+                 ) -> Iterator[tuple[Place, str, pd.Series]]:
+        """Yield what `one` would have if a number were measured: place, metric, and its values.
+
+        A number that is the largest or the least of all places is at that which has it here. There
+        is nothing to yield of curves, and of ratios of ratios.
+        """
+        if self.along or self.than or not isinstance(self.one, str) or self.kind not in _FACTORS:
+            return
+        for metric in self.metrics:
+            places = list(self._places())
+            means = [self.scale.interval(self._values(runs, metric, place)[0])[0]
+                     for place in places]
+            if self.pick == "most" or (self.pick == "every" and np.isinf(rule.low)):
+                places = [places[int(np.argmax(means))]]
+            elif self.pick:
+                places = [places[int(np.argmin(means))]]
+            for place in places:
+                here = {**self.at, **place}
+                own = runs.of(metric, **{**here, self.policy: self.one})
+                others = [runs.of(metric, **{**here, **other}) for other in self._others()]
+                whole = pd.concat(others, axis=1).min(axis=1) if others else own * 0 + 1
+                yield {**here, self.policy: self.one}, metric, whole * _FACTORS[self.kind](number)
+
     def selected(self) -> list[Place]:
         """Return the columns and values that select the runs of the measure."""
         ends = [{name: value} for name, values in self.along.items() for value in values] or [{}]
@@ -121,22 +151,25 @@ class Measure(BaseModel):
         here = {**self.at, **place}
         if not self.along:
             value = self._at(runs, metric, here)
-            return [self._shown(value / self._at(runs, metric, {**here, **self.than})
+            return [self._shown(self._against(value, self._at(runs, metric, {**here, **self.than}))
                                 if self.than else value)]
         [(name, values)] = self.along.items()
         curve = [self._at(runs, metric, {**here, name: value}) for value in values]
         if self.kind == "turns":
             return [_turns(curve)]
         steps = pairwise(curve) if self.pick else [(curve[0], curve[-1])]
-        return [self._shown(later / earlier) for earlier, later in steps]
+        return [self._shown(self._against(later, earlier)) for earlier, later in steps]
 
     def _at(self, runs: Runs, metric: str, here: Place) -> pd.Series:
-        """Return a metric of `one`, or its ratio to the least of the others."""
+        """Return a metric of `one`, or how it compares with the least of the others."""
         one = runs.of(metric, **{**here, **self._run(self.one)})
         others = [runs.of(metric, **{**here, **other}) for other in self._others()]
         if not others:
             return one
-        return one / pd.concat(others, axis=1).min(axis=1, skipna=False)
+        return self._against(one, pd.concat(others, axis=1).min(axis=1, skipna=False))
+
+    def _against(self, one: pd.Series, other: pd.Series) -> pd.Series:
+        return one - other if self.kind == "difference" else one / other
 
     def _shown(self, value: pd.Series) -> pd.Series:
         return {"less": 1 - value, "more": value - 1}.get(self.kind, value)
@@ -147,7 +180,8 @@ class Measure(BaseModel):
             return run if isinstance(run, str) else " ".join(f"{k}={v}" for k, v in run.items())
 
         others: Sequence[Any] = self.other if isinstance(self.other, list) else [self.other]
-        pair = said(self.one) + (" / " + (said(others[0]) if len(others) == 1 else
+        sign = " - " if self.kind == "difference" else " / "
+        pair = said(self.one) + (sign + (said(others[0]) if len(others) == 1 else
                                           f"least of {', '.join(map(said, others))}")
                                  if others else "")
         parts = [{"less": f"1 - {pair}", "more": f"{pair} - 1"}.get(self.kind, pair),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import product
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,11 @@ from netsim.streams import stream
 from netsim.traces import read_workload
 from netsim.workload import JobSpec, Stage, Workload, split_history
 
-__all__ = ["constant_rates", "distribution", "model", "occupancy", "served_first", "timeline"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["below_10s", "constant_rates", "distribution", "draw_readings", "model", "occupancy",
+           "readings", "served_first", "timeline"]
 
 #: Bytes at which Fig. 4 is drawn, and its jobs.
 _BYTES, _JOBS = (0.0, *10.0 ** np.arange(2, 13), 1e20), 5
@@ -32,6 +37,12 @@ _QUANTILES = np.arange(1, 20) / 20
 _SECONDS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 _SCHEMES = ("parrot", "aalo-lbsf", "lccf")
+
+#: What schemes do with bandwidth that is left over, by the end of their name.
+_LEFT = {"parrot": {"": "backfill", " (work_conservation=per_flow)": "per_flow"},
+         "others": {"": "backfill", " (work_conservation=capped)": "capped",
+                    " (work_conservation=shared_uniform)": "shared_uniform",
+                    " (work_conservation=none)": "none"}}
 
 
 def timeline(result: Result) -> Mapping[str, float]:
@@ -56,6 +67,66 @@ def distribution(result: Result) -> Mapping[str, float]:
     return {**{f"jct_q{100 * share:02.0f}_s": float(np.quantile(jcts, share))
                for share in _QUANTILES},
             **{f"below_{seconds}s": float((jcts < seconds).mean()) for seconds in _SECONDS}}
+
+
+def below_10s(result: Result) -> Mapping[str, float]:
+    """Return the share of jobs whose JCT is below 10 s, as the paper has it of three schemes."""
+    return {"below_10s": float((result.jobs["jct_s"] < 10).mean())}
+
+
+def readings(table: pd.DataFrame, numbers: Sequence[str]) -> pd.DataFrame:
+    """Hold readings of what the paper does not say against some of its numbers.
+
+    A reading is the largest flow, the density of arrivals, and what Parrot, and Aalo and LCCF, do
+    with bandwidth that is left over.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The runs of ``parrot-fit``.
+    numbers : sequence of str
+        Ids of the rows with the numbers.
+
+    Returns
+    -------
+    DataFrame
+        A row per reading: ``length``, ``arrival_scale``, ``parrot`` and ``others`` (the leftovers),
+        what is measured of each row, and ``off``, the mean difference from the numbers: of shares
+        as they are, and relative of what is above 1.
+    """
+    from netsim.reproductions.ledger import PAPERS
+
+    paper, found = PAPERS["parrot"], []
+    rows = [row for row in paper.rows if row.id in numbers]
+    table = table.assign(over_lower_bound=table["jct_total_s"] / table["lower_bound_total_s"])
+    place = ["workload.length", "workload.arrival_scale"]
+    for (length, scale), here in table.groupby(place, sort=False):
+        for own, others in product(_LEFT["parrot"], _LEFT["others"]):
+            names = {f"parrot{own}": "parrot", f"aalo-lbsf{others}": "aalo-lbsf",
+                     f"lccf{others}": "lccf"}
+            part = here[here["allocator"].isin(list(names))].replace({"allocator": names})
+            values = {row.id: paper.told(row, part).value for row in rows}
+            off = [abs(values[row.id] - row.number) / max(1, row.number) for row in rows
+                   if row.number is not None]
+            found.append({"length": length, "arrival_scale": scale, "parrot": _LEFT["parrot"][own],
+                          "others": _LEFT["others"][others], **values,
+                          "off": float(np.mean(off))})
+    return pd.DataFrame(found)
+
+
+def draw_readings(table: pd.DataFrame, columns: Sequence[str], numbers: Sequence[str]) -> Axes:
+    """Draw how far readings are from numbers of the paper, with the better one of Parrot's."""
+    from netsim.analysis.intervals import means_of
+    from netsim.plots.facets import line_facets
+    from netsim.plots.style import name_axes
+
+    del columns
+    best = readings(table, numbers).groupby(["length", "arrival_scale", "others"], sort=False)[
+        "off"].min().reset_index().assign(seed=0)
+    ax = line_facets(means_of(best, ["length", "arrival_scale", "others"], ["off"]), "off",
+                     x="length", hue="others", col="arrival_scale")
+    name_axes(ax, y="mean difference from the paper")
+    return ax
 
 
 @dataclass

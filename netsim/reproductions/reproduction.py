@@ -219,8 +219,9 @@ class Measurement:
         table = pd.concat(parts, ignore_index=True)
         claims = table_of_claims(self.claims, table)
         if folder is not None:
+            steady = table.assign(**dict.fromkeys(self.unsteady, float("nan")))
             write_tables(folder, runs=table.drop(columns=["wall_s", *self.unsteady]),
-                         claims=claims)
+                         claims=table_of_claims(self.claims, steady))
         return Reproduced(table, claims, lambda: self.draw(table))
 
 

@@ -46,10 +46,10 @@ def _iteration_s(rings: int = 1, *, of: Mapping[str, Any] | None = None, **alloc
     """Return how long an iteration takes of each of some rings on two servers that send 1 MB/s."""
     layouts = [RingLayout([(0, k), (1, k)]) for k in range(rings)]
     jobs = [JobSpec(k, iterations=10, hosts=ring.servers, ranks=2,
-                           stages=ring_stages(ring, 3e6, **(of or {})))
+                    stages=ring_stages(ring, 3e6, **(of or {})))
             for k, ring in enumerate(layouts)]
     done = simulate(big_switch(2, "1MB/s"), jobs,
-                           allocator={"name": "ring-contention", "count": "running", **allocator})
+                    allocator={"name": "ring-contention", "count": "running", **allocator})
     return float(done.jobs["jct_s"].iloc[0]) / 10
 
 
@@ -98,7 +98,7 @@ def _beside() -> float:
     """Return the mean JCT if communications begin by AdaDUAL, over the best of never and always."""
     racks = Cluster(servers=8, gpus=4, nic="10Gbps", intra="300GB/s")
     jobs = [JobSpec(k, arrival_s=2 * k, pattern="ring-all-reduce", ranks=[2, 4, 8, 6][k % 4],
-                           nbytes=[500e6, 100e6, 250e6][k % 3], compute_s=0.15, iterations=60)
+                    nbytes=[500e6, 100e6, 250e6][k % 3], compute_s=0.15, iterations=60)
             for k in range(24)]
     mean = {beside: simulate(
         racks, jobs, scheduler="ada-srsf", execution="fabric", placement="least-busy-servers",

@@ -12,25 +12,27 @@ def test_the_list(netsim):
     done = netsim("reproduce", "--list")
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.stdout.splitlines()] == [
-        "parrot", "sjf-bco",
+        "parrot", "sjf-bco", "a-srpt", "a-online",
         *(f"parrot-{name}" for name in ("fig2", "fig4", "inference", "model", "lp", "fig5", "fig6",
-                                        "fig7", "fig8", "fig9", "fig10")),
-        *(f"sjf-bco-{name}" for name in ("model", "policies", "kappa", "servers", "lambda",
-                                         "fabric")),
-        *(f"a-srpt-{name}" for name in ("testbed", "jobs", "single", "nic", "predictors",
-                                        "mapping")),
-        *(f"a-online-{name}" for name in ("jobs", "servers", "ratio-jobs", "ratio-servers",
-                                          "ratio-epsilon", "preemptions", "utilisation",
-                                          "communication", "links")),
+                                        "fit", "fig7", "fig8", "fig9", "fig10")),
+        *(f"sjf-bco-{name}" for name in ("model", "policies", "contention", "kappa", "servers",
+                                         "lambda", "fabric")),
+        *(f"a-srpt-{name}" for name in ("testbed", "nic", "single", "jobs", "predictors", "errors",
+                                        "mapping", "model", "plans")),
+        *(f"a-online-{name}" for name in ("jobs", "servers", "preemptions", "preemptions-servers",
+                                          "utilisation", "communication", "ratio-jobs",
+                                          "ratio-servers", "ratio-epsilon", "testbed", "gangs",
+                                          "outlook", "links", "model")),
          "joint-study", "joint-systems", "preemption-recurrent", "preemption-tiresias",
          "llm-neighbours", "accuracy-m3", "accuracy-htsim", "accuracy-allreduce"]
 
 
 def test_a_measurement_is_printed_and_drawn_like_a_sweep(netsim, here, monkeypatch):
-    monkeypatch.setattr("netsim.reproductions.a_srpt_mapping._JOBS", 2)
+    monkeypatch.setattr("netsim.reproductions.a_srpt._CASES", 1)
+    monkeypatch.setattr("netsim.reproductions.a_srpt._LIMIT_S", 1.0)
     done = netsim("reproduce", "a-srpt-mapping", "--seeds", "1", "--out", "r")
     assert done.exit_code == 0
-    assert "Heavy-Edge's alpha over that of random mapping, 8 GPUs" in done.stdout
+    assert "For GPT-175B Heavy-Edge finds the optimum" in done.stdout
     assert (here / "r" / "a-srpt-mapping.pdf").stat().st_size > 1000
 
 

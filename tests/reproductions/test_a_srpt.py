@@ -1,7 +1,6 @@
-"""The reproductions of A-SRPT: what its claims measure, and that sweeps can say the server rule."""
+"""The reproductions of A-SRPT: what its statements are measured with, and the server rule."""
 
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,95 +9,66 @@ import pytest
 import netsim
 from netsim import Cluster, JobSpec, Workload
 from netsim.errors import InputError
-from netsim.reproductions import find_reproduction
-from netsim.reproductions.a_srpt_mapping import measure_mappings, random_job
-from netsim.reproductions.claims import table_of_claims
+from netsim.reproductions import a_srpt
 
 BASELINES = ("spjf", "spwf", "wcs-duration", "wcs-workload", "wcs-subtime")
 
 
-def measured(name, text, rows, columns):
-    """What a claim finds, given runs: the columns, then the mean JCT."""
-    table = pd.DataFrame(rows, columns=[*columns, "jct_mean_s"]).assign(jobs=1, jobs_finished=1)
-    if "seed" not in table:
-        table["seed"] = 0
-    claim = next(claim for claim in find_reproduction(name).claims if claim.text == text)
-    return table_of_claims([claim], table).iloc[0]
+def test_the_model_is_as_the_paper_says():
+    """All are 1 but the bound of Theorem 1, 90 s over 60 s of 4, and the number of plans."""
+    found = a_srpt.model(0).set_index("check")["value"]
+    assert found.pop("theorem 1") == pytest.approx(90 / 60 / 4)
+    assert found.pop("plans") > 1
+    assert found.to_numpy() == pytest.approx(1)
 
 
-def runs_of(own, index, most, *place):
-    """Rows of one place: A-SRPT, and the baselines with either rule."""
-    rows = [(*place, "a-srpt", own)]
-    rows += [(*place, f"{name} (servers=index)", value)
-             for name, value in zip(BASELINES, index, strict=True)]
-    return rows + [(*place, f"{name} (servers=most)", value)
-                   for name, value in zip(BASELINES, most, strict=True)]
+def test_jobs_run_longer_than_they_could():
+    """On two servers of one GPU a job that all-reduces takes longer than on one of two."""
+    model = netsim.make_model("bert-large", 2)
+    job = [JobSpec(0, model=model, iterations=10)]
+    over = [a_srpt.over_shortest(netsim.simulate(Cluster(gpus=gpus, nic="1Gbps"), job,
+                                                 scheduler="fifo", execution="asrpt"))
+            for gpus in ([2], [1, 1])]
+    assert over[0]["over_shortest"] == pytest.approx(1)
+    assert over[1]["over_shortest"] >= 1
 
 
-def test_a_srpt_is_held_against_the_best_baseline_with_each_rule():
-    """6 over the least of 9, 8, 12, 10 and 11; and of others, the least of which is 4."""
-    runs = runs_of(6, (9, 8, 12, 10, 11), (5, 4, 7, 9, 8))
-    for rule, figure in (("servers by number", 0.75), ("most free first", 1.5)):
-        row = measured("a-srpt-testbed", "A-SRPT's mean flow time over the best baseline's, "
-                       + rule, runs, ["scheduler"])
-        assert (row["mean"], row["verdict"]) == (
-            figure, "holds" if figure < 1 else "differs")
-    row = measured("a-srpt-testbed", "A-SRPT's mean flow time over that of SPWF, most free first",
-                   runs, ["scheduler"])
-    assert row["mean"] == 1.5
+def test_heavy_edge_is_held_against_the_ilp(monkeypatch):
+    monkeypatch.setattr("netsim.reproductions.a_srpt._CASES", 1)
+    monkeypatch.setattr("netsim.reproductions.a_srpt._LIMIT_S", 1.0)
+    found = a_srpt.table_2(1).set_index(["model", "mapping"])
+    for model in ("vgg19", "gpt-175b"):
+        own, best = found.loc[(model, "heavy-edge")], found.loc[(model, "optimal")]
+        assert own["alpha_ms"] >= best["alpha_ms"] * (1 - 1e-9) > 0
+        assert own["proven"] == 0
+    assert found.loc[("vgg19", "optimal"), "proven"] == 1
 
 
-def test_the_best_baseline_may_be_another_for_each_seed():
-    """3/4 and 3/2, not 3 over the mean of one of them."""
-    rows = [*runs_of(3, (4, 9, 9, 9, 9), (1,) * 5, 0), *runs_of(3, (9, 9, 9, 9, 2), (1,) * 5, 1)]
-    row = measured("a-srpt-testbed", "A-SRPT's mean flow time over the best baseline's, servers by "
-                   "number", rows, ["seed", "scheduler"])
-    assert (row["least"], row["most"]) == (0.75, 1.5)
+@pytest.fixture
+def few(monkeypatch):
+    """Errors of 200 jobs in place of 758,223."""
+    whole = a_srpt.read_workload
+    monkeypatch.setattr(a_srpt, "read_workload", lambda **options: whole(
+        **{**options, "jobs": 200}))
+    return a_srpt.errors(0)
 
 
-def test_a_baseline_that_is_missing_gives_no_verdict():
-    """The best of the others would flatter nobody but might: it is not known."""
-    runs = runs_of(6, (9, 8, 12, 10, 11), (5, 4, 7, 9, 8))
-    row = measured("a-srpt-testbed", "A-SRPT's mean flow time over the best baseline's, servers by "
-                   "number", runs[:2] + runs[3:], ["scheduler"])
-    assert row["verdict"] == "not measured"
+def test_errors_are_those_of_the_evaluation(few):
+    jobs = netsim.read_workload(format="recurrent", jobs=200, train=0.8, gpu="v100",
+                                mean_interarrival="7.065s", configurations="planned-apart", seed=0)
+    found = netsim.predictors.evaluate("median", jobs)
+    row = few.set_index("predictor").loc["median"]
+    assert row["mae"] == found.mae
+    assert (row["jobs"], row["trained"]) == (200, 0.8)
+    off = np.abs(found.predicted - found.iterations)
+    assert row["below_100"] == (off < 100).mean()
 
 
-def test_each_place_is_held_by_itself():
-    rows = [*runs_of(1, (2,) * 5, (4,) * 5, "1Gbps", 0.4),
-            *runs_of(9, (3,) * 5, (3,) * 5, "1Gbps", 0.8)]
-    columns = ["cluster.nic", "workload.single_gpu_share", "scheduler"]
-    for share, rule, figure in (("40%", "servers by number", 0.5), ("40%", "most free first", 0.25),
-                                ("80%", "servers by number", 3)):
-        text = f"A-SRPT's mean flow time over the best baseline's, {rule}, 1 Gbps, {share} on one "
-        row = measured("a-srpt-single", text + "GPU", rows, columns)
-        assert row["mean"] == pytest.approx(figure)
-
-
-def test_figures_show_the_ratios_of_the_tables():
-    """Of two seeds, A-SRPT over the best by number is 6/8 and 6/2: a geometric mean of 1.5."""
-    rows = [(*run, metric, seed) for seed, best in enumerate((8, 2)) for run in
-            [*runs_of(6, (9, best, 12, 10, 11), (5, 4, 7, 9, 8)), ("a-srpt-perfect", 3)]
-            for metric in [run[-1] * 2]]
-    table = pd.DataFrame(rows, columns=["scheduler", "jct_mean_s", "makespan_s", "seed"])
-    table = table.assign(jobs=1, jobs_finished=1)
-    found = find_reproduction("a-srpt-testbed")
-    claims = table_of_claims(found.claims, table)
-    of_best = claims[claims["claim"].str.endswith("best baseline's, servers by number")]
-    assert of_best["mean"].tolist() == pytest.approx([1.5, 1.5, 0.75, 0.75])
-    assert (of_best["verdict"] == ["differs"] * 2 + ["partly"] * 2).all()
-    panels = found.draw(SimpleNamespace(table=table)).figure.axes
-    panels[-1].texts[-1].remove()  # what whiskers are
-    assert [[text.get_text() for text in ax.texts] for ax in panels] == [[
-        f"{mean:.2f}" for rule in ("servers by number", "most free first") for mean in claims.loc[
-            claims["claim"].str.contains(f"mean flow time .*{rule}"), "mean"]]] * 2
-
-
-def test_predictors_are_compared_at_the_same_tau():
-    rows = [("random-forest", 0, 3), ("mean", 0, 4), ("random-forest", 100, 1), ("mean", 100, 9)]
-    text = "The mean flow time with a random forest over that with mean of group, tau = 0"
-    columns = ["scheduler.predictor", "scheduler.tau"]
-    assert measured("a-srpt-predictors", text, rows, columns)["mean"] == 0.75
+def test_the_figure_of_errors_has_all_jobs(few):
+    ax = a_srpt.draw_errors(few, [])
+    assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(1)
+    assert [each.get_title(loc="left") for each in ax.figure.axes] == [
+        "errors (Fig. 4)", "mean error (Fig. 9)"]
 
 
 def test_the_server_rule_is_an_option_of_each_baseline():
@@ -121,20 +91,11 @@ def test_the_server_rule_is_an_option_of_each_baseline():
         netsim.simulate(cluster, jobs, scheduler="spjf:servers=first", execution="asrpt")
 
 
-def test_random_jobs_fill_what_they_are_given():
-    rng = np.random.default_rng(3)
-    for gpus in (2, 5, 16, 32):
-        model, counts = random_job(rng, gpus)
-        assert model.gpus == sum(counts) == gpus
-        assert len(model.stages) >= 2
-        assert 1 <= min(counts) <= max(counts) <= 8
+def test_means_of_a_bar_are_of_its_column():
+    """A bar per mapping, in a panel per model."""
+    from netsim.reproductions.drawings import bars
 
-
-def test_mappings_are_held_against_the_optimum(monkeypatch):
-    monkeypatch.setattr("netsim.reproductions.a_srpt_mapping._GPUS", (4,))
-    monkeypatch.setattr("netsim.reproductions.a_srpt_mapping._JOBS", 5)
-    table, again = measure_mappings(1), measure_mappings(1)
-    assert (table["over_optimum"] >= 1).all()
-    assert (table["worst"] >= table["over_optimum"]).all()
-    assert table.set_index("mapping")["as_good"]["optimal"] == 1
-    pd.testing.assert_frame_equal(table.drop(columns="took_ms"), again.drop(columns="took_ms"))
+    table = pd.DataFrame([("a", "x", 1.0, 0), ("a", "y", 2.0, 0), ("b", "x", 3.0, 0),
+                          ("b", "y", 4.0, 0)], columns=["model", "mapping", "alpha_ms", "seed"])
+    ax = bars(table, [], "alpha_ms", by="mapping", col="model")
+    assert len(ax.figure.axes) == 2
