@@ -22,7 +22,7 @@ ROWS = [(paper, row) for paper in PAPERS.values() for row in paper.rows]
 SETTINGS = [(paper, key) for paper in PAPERS.values() for key in paper.settings]
 
 #: Settings that have not been run in full: hours of CPU time each.
-PENDING = {"a-srpt-jobs", "a-srpt-single", "a-srpt-predictors", "a-srpt-plans", "a-srpt-errors"}
+PENDING = {"a-srpt-jobs", "a-srpt-single", "a-srpt-predictors", "a-srpt-plans"}
 
 #: How far from the words that a row gives its numbers may stand, in characters.
 NEAR = 400
