@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from netsim.fabric.kernels.chains import GRID_SLACK
+from netsim.fabric.kernels.chains import GRID_SLACK, MOST_TICKS
 from netsim.fabric.kernels.loop import NOTICE_SLACK
 
 __all__ = ["Grid", "HasClock"]
@@ -36,6 +36,8 @@ class Grid:
         """Return the time at which an event at `at` is noticed."""
         if not self.interval:
             return at
+        if at / self.interval > MOST_TICKS:
+            return max(at, self._env.now)
         instant = math.ceil(at / self.interval - GRID_SLACK) * self.interval
         return max(instant, self._env.now)
 

@@ -20,10 +20,13 @@ from netsim.fabric.kernels.graphs import (
 from netsim.fabric.kernels.pools import activate, copy_segments
 from netsim.fabric.records import IN_GRAPH, NEXT_IN_CHAIN
 
-__all__ = ["GRID_SLACK", "arrive", "emit", "follow", "next_due", "observed", "wanted"]
+__all__ = ["GRID_SLACK", "MOST_TICKS", "arrive", "emit", "follow", "next_due", "observed", "wanted"]
 
 #: Relative to the observation interval: how late an event may be and still be noticed.
 GRID_SLACK = 1e-6
+
+#: Observation intervals until an event from which they are finer than its time is known.
+MOST_TICKS = 2.0**53
 
 
 @in_place
@@ -31,6 +34,8 @@ def observed(at, interval, now):
     """Return the time at which an event at `at` is noticed."""
     if interval == 0.0 or at == np.inf:
         return at
+    if at / interval > MOST_TICKS:
+        return max(at, now)
     return max(math.ceil(at / interval - GRID_SLACK) * interval, now)
 
 
