@@ -52,8 +52,8 @@ def reproduce(ctx: click.Context, name: str | None, listed: bool, rows: bool,
               **options: Any) -> None:
     """Reproduce a paper, or a figure of one, and check what the paper says.
 
-    NAME is a paper (parrot or sjf-bco), of which all settings run, or one of the reproductions that
-    --list shows. A second call computes only the runs that are missing. The exit
+    NAME is a paper (parrot, sjf-bco, a-srpt, a-online), of which all settings run, or one of the
+    reproductions that --list shows. A second call computes only the runs that are missing. The exit
     code is 1 if a run failed.
     """
     from netsim.reproductions import PAPERS

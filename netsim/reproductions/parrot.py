@@ -245,8 +245,7 @@ def model(seed: int) -> pd.DataFrame:
     apart, late = (JobSpec(0, stages=[
         Stage("first", [(0, 1, first)]), Stage("then", [(src, dst, then)], compute_s=wait)])
         for first, src, dst, then, wait in ((4e6, 2, 3, 3e6, 0.0), (10e6, 0, 1, 2e6, 1.0)))
-    barrier = JobSpec(0, stages=[Stage("both", [(0, 1, 2e6), (1, 0, 2e6)])],
-                             iterations=3)
+    barrier = JobSpec(0, stages=[Stage("both", [(0, 1, 2e6), (1, 0, 2e6)])], iterations=3)
 
     def of(*jobs: JobSpec, scheme: str = "parrot") -> Result:
         return simulate(wire, list(jobs), allocator=scheme, record=["coflows", "flows"])
@@ -284,9 +283,9 @@ def _first_worker_s(staleness: int | str) -> float:
     """Return when a worker has ended beside one that computes for three times as long."""
     pattern = {"name": "parameter-server", "servers": 1, "sizes": "split", "staleness": staleness}
     job = JobSpec(0, pattern=pattern, ranks=3, nbytes=1e6, compute_s=1.0, iterations=8,
-                         hosts=range(3))
+                  hosts=range(3))
     done = simulate(big_switch(3, "1GB/s"), [job], stragglers={1: 3},
-                           record=["jobs", "computations"])
+                    record=["jobs", "computations"])
     if not staleness:
         return float(done.jobs["jct_s"].iloc[0])
     return float(done.computations.groupby("rank")["finish_s"].max().min())
