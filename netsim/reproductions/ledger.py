@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,6 +70,8 @@ class Setting(_Table):
         Functions, as ``module:name`` within this package; see `Reproduction` and `Measurement`.
     options : mapping
         Keyword arguments of `draw`.
+    called : mapping of str to str
+        Names of policies, and of other values, in figures; by default those of the paper.
     """
 
     title: str
@@ -81,10 +84,13 @@ class Setting(_Table):
     unsteady: list[str] = []
     draw: str
     options: dict[str, Any] = {}
+    called: dict[str, str] = {}
 
     def drawn(self, table: pd.DataFrame, columns: Sequence[str] = ()) -> Axes:
         """Draw the figure from a row per run and the varied columns."""
-        axes: Axes = _function(self.draw)(table, columns, **self.options)
+        draw = _found(self.draw)
+        names = {"called": self.called} if "called" in signature(draw).parameters else {}
+        axes: Axes = draw(table, columns, **names, **self.options)
         return axes
 
 
@@ -334,19 +340,23 @@ def _of_paper(row: Row, table: pd.DataFrame, columns: Sequence[str]) -> Iterator
 
 def _function(place: str) -> Callable[..., Any]:
     """Return a function of this package, imported when it is called."""
-    module, _, name = place.partition(":")
-
     def call(*given: Any, **named: Any) -> Any:
-        return getattr(import_module(f"netsim.reproductions.{module}"), name)(*given, **named)
+        return _found(place)(*given, **named)
     return call
+
+
+def _found(place: str) -> Callable[..., Any]:
+    module, _, name = place.partition(":")
+    function: Callable[..., Any] = getattr(import_module(f"netsim.reproductions.{module}"), name)
+    return function
 
 
 def ledger_of(name: str) -> Paper:
     """Read a paper of the ledger."""
     keys = tomllib.loads(read_text(_FOLDER / f"{name}.toml"))
-    settings = keys.get("settings", {})
+    settings, called = keys.get("settings", {}), keys.pop("called", {})
     return Paper.model_validate({**keys, "name": name, "settings": {
-        key: _inherited(key, settings) for key in settings}})
+        key: {"called": called, **_inherited(key, settings)} for key in settings}})
 
 
 def _inherited(key: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def test_jobs_run_longer_than_they_could():
                                                  scheduler="fifo", execution="asrpt"))
             for gpus in ([2], [1, 1])]
     assert over[0]["over_shortest"] == pytest.approx(1)
-    assert over[1]["over_shortest"] >= 1
+    assert over[1]["over_shortest"] > 2
 
 
 def test_heavy_edge_is_held_against_the_ilp(monkeypatch):
@@ -59,7 +59,7 @@ def test_errors_are_those_of_the_evaluation(few):
     found = netsim.predictors.evaluate("median", jobs)
     row = few.set_index("predictor").loc["median"]
     assert row["mae"] == found.mae
-    assert (row["jobs"], row["trained"]) == (200, 0.8)
+    assert row["trained"] == 0.8
     off = np.abs(found.predicted - found.iterations)
     assert row["below_100"] == (off < 100).mean()
 
@@ -98,4 +98,5 @@ def test_means_of_a_bar_are_of_its_column():
     table = pd.DataFrame([("a", "x", 1.0, 0), ("a", "y", 2.0, 0), ("b", "x", 3.0, 0),
                           ("b", "y", 4.0, 0)], columns=["model", "mapping", "alpha_ms", "seed"])
     ax = bars(table, [], "alpha_ms", by="mapping", col="model")
-    assert len(ax.figure.axes) == 2
+    assert [[bar.get_width() for bar in each.patches] for each in ax.figure.axes] == [
+        [1, 2], [3, 4]]

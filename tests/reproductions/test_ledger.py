@@ -185,21 +185,27 @@ def test_the_nearest_reading_is_the_ready_made_workload():
     assert best["off"] == pytest.approx(0.044, abs=0.0005)
 
 
-#: Settings whose first seed takes a few seconds: of the gate, and of `make test-all`.
-QUICK = ("parrot-fig2", "parrot-fig4", "parrot-model", "sjf-bco-model", "a-srpt-model",
-         "a-online-model")
-CHEAP = ("parrot-inference", "parrot-lp", "sjf-bco-policies", "sjf-bco-kappa", "sjf-bco-lambda",
-         "sjf-bco-servers", "a-srpt-testbed", "a-online-testbed", "a-online-gangs",
-         "a-online-communication", "a-online-preemptions", "a-online-utilisation",
-         "a-online-ratio-jobs", "a-online-ratio-epsilon")
+#: Seconds up to which the first seed of a setting runs again: in the gate, and in `make test-all`.
+QUICK_S, CHEAP_S = 3, 60
 
 
-@pytest.mark.parametrize("name", [
-    *QUICK, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in CHEAP)])
+def kept_settings():
+    """Yield the settings that are cheap enough, and made from no real trace."""
+    for name in (f"{paper.name}-{key}" for paper, key in SETTINGS):
+        if has_measured(name):
+            kept = read_measured(name)
+            took = kept.loc[kept["seed"] == 0, "cpu_s"].sum()
+            if took < CHEAP_S and not kept["trace"].any():
+                yield pytest.param(name, marks=[pytest.mark.exhaustive] if took > QUICK_S else [])
+
+
+@pytest.mark.parametrize("name", list(kept_settings()))
 def test_kept_runs_are_what_a_run_finds(name):
     """All metrics of all combinations of the first seed, but what it took."""
-    kept, found = read_measured(name), REPRODUCTIONS[name].run(seeds=1).table
-    kept = kept[kept["seed"] == 0].drop(columns=["cpu_s", "trace", "version"])
+    whole = REPRODUCTIONS[name]
+    kept, found = read_measured(name), whole.run(seeds=1).table
+    kept = kept[kept["seed"] == 0].drop(
+        columns=["cpu_s", "trace", "version", *getattr(whole, "unsteady", ())])
     texts = [column for column in kept if not pd.api.types.is_numeric_dtype(kept[column])]
     assert len(kept) == len(found)
     for column in kept:
