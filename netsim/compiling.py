@@ -173,7 +173,7 @@ def _folder(base: str) -> str:
     digest = hashlib.sha256()
     rooms = (here / room for room in ("edge", "fabric", "models"))
     alone = ("compiled_kernel.py", "compiling.py", "kernel_cache.py", "ties.py",
-             "jobs/longest_path.py", "schedulers/kernels.py")
+             "jobs/longest_path.py", "placements/kernels.py", "schedulers/kernels.py")
     for path in [*(here / name for name in alone),
                  *(path for room in rooms for path in sorted(room.rglob("*.py")))]:
         digest.update(read_bytes(path))

@@ -50,7 +50,7 @@ __all__ = ["reproduce"]
 def reproduce(ctx: click.Context, name: str | None, listed: bool, rows: bool,
               ids: tuple[str, ...], as_json: bool, page: str | None, out: str | None,
               **options: Any) -> None:
-    """Reproduce a paper, or a figure of one, and check what the paper says.
+    """Reproduce a paper, or a figure, and check what it says.
 
     NAME is a paper (parrot, sjf-bco, a-srpt, a-online), of which all settings run, or one of the
     reproductions that --list shows. A second call computes only the runs that are missing. The exit

@@ -10,7 +10,7 @@ import pandas as pd
 
 from netsim._version import __version__
 from netsim.analysis.intervals import of_whole_runs
-from netsim.reading import read_text
+from netsim.reading import open_text
 from netsim.traces.files import write_text
 
 __all__ = ["has_measured", "keep_measured", "read_measured"]
@@ -37,8 +37,8 @@ def read_measured(name: str) -> pd.DataFrame:
     """
     if not has_measured(name):
         return pd.DataFrame()
-    return pd.read_csv(io.StringIO(read_text(_path(name))), keep_default_na=False,
-                       na_values=["NaN"])
+    with open_text(_path(name)) as file:
+        return pd.read_csv(file, keep_default_na=False, na_values=["NaN"])
 
 
 def keep_measured(name: str, table: pd.DataFrame, columns: Sequence[str],
