@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
@@ -100,7 +99,7 @@ class RandomForest:
 
     @property
     def _cores(self) -> int:
-        return self.n_jobs or os.cpu_count() or 1
+        return self.n_jobs or int(import_module("joblib").cpu_count())
 
     def _steps(self, report: Report | None) -> list[int]:
         """Return the number of trees after each part of a fit."""
