@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
+import numba
 from llvmlite import ir as llvm_ir
 from numba import _dynfunc  # type: ignore[attr-defined]
 from numba.core import cgutils, event, ir, types
@@ -28,14 +29,18 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import Environment
 from numba.core.pythonapi import PythonAPI
 from numba.core.registry import CPUDispatcher
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
-from netsim.kernel_cache import InOwnFolder, KernelCache
+from netsim import announcing
+from netsim.kernel_cache import InOwnFolder, KernelCache, tell_not_kept
+from netsim.kernel_folder import folder_below
+from netsim.signals import check_signals
 
-__all__ = ["CompiledKernel", "PartCompiler", "check_signals", "quickly"]
+__all__ = ["CompiledKernel", "PartCompiler", "cached_kernel", "quickly"]
 
-# Numba's type hints cover neither its named tuples nor what is added here.
+# Numba's type hints cover neither its named tuples nor what is added here, nor all options.
 _IR: Any = ir
+_CONFIG: Any = numba.config
 
 #: Thresholds of Python's garbage collector while kernels are compiled.
 _RARELY = 1_000_000, 20, 100
@@ -45,12 +50,8 @@ _STACK = 1 << 16
 
 
 @intrinsic
-def check_signals(_typing: Any) -> Any:
-    """Let Python handle signals that have arrived; if that raises, leave all kernels.
-
-    Python itself does so only between two of its own instructions. For loops that may take long; a
-    check takes as long as a few additions. A kernel that is left has not finished its work.
-    """
+def _check_signals(_typing: Any) -> Any:
+    """Let Python handle signals that have arrived; if that raises, leave all kernels."""
     def lower(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
         check = cgutils.get_or_insert_function(
             builder.module, llvm_ir.FunctionType(llvm_ir.IntType(32), ()), "PyErr_CheckSignals")
@@ -59,6 +60,11 @@ def check_signals(_typing: Any) -> Any:
             context.call_conv.return_exc(builder)
         return context.get_dummy_value()
     return types.void(), lower
+
+
+@overload(check_signals, inline="always")
+def _checking() -> Any:
+    return lambda: _check_signals()  # type: ignore[call-arg]
 
 
 #: Makes tuples of any class without running Python code, as the class itself would.
@@ -269,6 +275,46 @@ class CompiledKernel(CPUDispatcher):
         entry = context.get_executable(library, described, environment)
         return part._replace(library=library, target_context=context, fndesc=described,
                              environment=environment, entry_point=entry, metadata={})
+
+
+def cached_kernel(kernel: Callable[..., Any], options: Mapping[str, Any]) -> CompiledKernel:
+    """Make a kernel that is cached on disk, in a folder whose name depends on all kernels.
+
+    Numba itself checks only a kernel's own file to see whether a cached kernel is out of date, but
+    kernels call kernels of other files.
+    """
+    made = CompiledKernel(kernel, targetoptions={
+        "nopython": True, "error_model": "numpy", "no_cfunc_wrapper": True, **options})
+    before = _CONFIG.CACHE_DIR
+    _CONFIG.CACHE_DIR = folder_below(before)
+    try:
+        made.enable_caching()
+    except RuntimeError:  # the folder cannot be made, or written to
+        tell_not_kept(_CONFIG.CACHE_DIR)
+    finally:
+        _CONFIG.CACHE_DIR = before
+    return made
+
+
+class _Listener(event.Listener):
+    """Tells the user that kernels are compiled, which takes long."""
+
+    def on_start(self, event: Any) -> None:
+        """Count a kernel of netsim."""
+        if _is_ours(event):
+            announcing.begun()
+
+    def on_end(self, event: Any) -> None:
+        """Count it as compiled."""
+        if _is_ours(event):
+            announcing.ended()
+
+
+def _is_ours(event: Any) -> bool:
+    return (event.data["dispatcher"].py_func.__module__ or "").startswith("netsim.")
+
+
+event.register("numba:compile", _Listener())
 
 
 def quickly(compile_it: Callable[[Any], Any], sig: Any) -> Any:

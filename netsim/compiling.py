@@ -1,36 +1,53 @@
-"""Compilation of kernels with Numba, when they are first called, and caching on disk."""
+"""Compilation of kernels with Numba, when they are first called, and caching on disk.
+
+Numba is imported with the first kernel that is called: most commands, and most mistakes, need none.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable
+from functools import cached_property, partial, update_wrapper
 from typing import Any
 
-import numba
-from numba import njit
-from numba.core import event
+__all__ = ["Direct", "Kernel", "addressed", "compiled", "in_place", "inlined", "summing"]
 
-from netsim.compiled_kernel import CompiledKernel, check_signals
-from netsim.kernel_cache import tell_not_kept
-from netsim.reading import read_bytes
-from netsim.watching import watched
+class Kernel:
+    """A function that Numba compiles at its first call, in Python or in another kernel.
 
-__all__ = ["Direct", "addressed", "cache_folder", "check_signals", "compiled", "in_place",
-           "inlined", "summing", "tell_once_by"]
+    To Numba it looks like what its own decorators return.
 
-# Numba's type hints do not cover all arguments used here.
-_CONFIG: Any = numba.config
-_NJIT: Any = njit
+    Parameters
+    ----------
+    function : callable
+    make : callable
+        Makes Numba's dispatcher of the function.
+    inline : str
+        As for Numba.
+    """
 
-#: Whether this process has announced that it compiles; and the file by which several processes
-#: agree on the one that does.
-_announced = False
-_marker: Path | None = None
+    def __init__(self, function: Callable[..., Any], make: Callable[[Callable[..., Any]], Any],
+                 inline: str = "never") -> None:
+        update_wrapper(self, function)
+        self.py_func, self.targetoptions = function, {"inline": inline}
+        self._make = make
+
+    def __call__(self, *args: Any) -> Any:
+        return self.dispatcher(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what Python looks for, but does not need
+            raise AttributeError(name)
+        return getattr(self.dispatcher, name)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        name = self.py_func.__qualname__
+        made = Kernel, (self.py_func, self._make, self.targetoptions["inline"])
+        return made if "<locals>" in name else name  # others can be imported
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """Numba's dispatcher."""
+        return self._make(self.py_func)
 
 
 def compiled(kernel: Callable[..., Any]) -> Any:
@@ -39,7 +56,7 @@ def compiled(kernel: Callable[..., Any]) -> Any:
     Division by zero follows NumPy: x/0 is inf, and no exception is raised.
     """
     # Said, as a kernel without would hand that down to those that it calls.
-    return _compiled(kernel, _nrt=True)
+    return Kernel(kernel, partial(_compiled, _nrt=True))
 
 
 def in_place(kernel: Callable[..., Any]) -> Any:
@@ -48,12 +65,12 @@ def in_place(kernel: Callable[..., Any]) -> Any:
     Counting would take longer than the loops of many kernels. It may call a kernel that is
     `compiled`, which counts references to the arrays that it makes, but take no arrays from it.
     """
-    return _compiled(kernel, _nrt=False)
+    return Kernel(kernel, partial(_compiled, _nrt=False))
 
 
 def addressed(kernel: Callable[..., Any]) -> Any:
     """Compile as `in_place` does a kernel that is called by its address; see `address_of`."""
-    return _compiled(kernel, _nrt=False, no_cpython_wrapper=True)
+    return Kernel(kernel, partial(_compiled, _nrt=False, no_cpython_wrapper=True))
 
 
 def inlined(kernel: Callable[..., Any]) -> Any:
@@ -62,23 +79,25 @@ def inlined(kernel: Callable[..., Any]) -> Any:
     For kernels with one caller, and for short ones: Numba compiles a called kernel again with each
     of its callers.
     """
-    return _NJIT(error_model="numpy", inline="always")(kernel)
+    return Kernel(kernel, _inlined, "always")
 
 
 def summing(kernel: Callable[..., Any]) -> Any:
     """Compile as `in_place` does, and allow sums in any order, so that loops can be vectorised."""
-    return _compiled(kernel, _nrt=False, fastmath={"reassoc", "nsz", "contract"})
+    return Kernel(kernel, partial(_compiled, _nrt=False, fastmath={"reassoc", "nsz", "contract"}))
 
 
 def _compiled(kernel: Callable[..., Any], **options: Any) -> Any:
-    made: Any = CompiledKernel(kernel, targetoptions={
-        "nopython": True, "error_model": "numpy", "no_cfunc_wrapper": True, **options})
-    with _cached_with_its_callees():
-        try:
-            made.enable_caching()
-        except RuntimeError:  # the folder cannot be made, or written to
-            tell_not_kept(_CONFIG.CACHE_DIR)
-    return made
+    from netsim.compiled_kernel import cached_kernel
+
+    return cached_kernel(kernel, options)
+
+
+def _inlined(kernel: Callable[..., Any]) -> Any:
+    import numba
+
+    numba_njit: Any = numba.njit  # whose type hints do not cover these arguments
+    return numba_njit(error_model="numpy", inline="always")(kernel)
 
 
 class Direct:
@@ -111,74 +130,7 @@ class Direct:
         if entry is not None:
             return entry(*args)
         returned = self.kernel(*args)
-        self._entries[kind] = self.kernel.get_overload(tuple(map(numba.typeof, args)))
+        from numba import typeof
+
+        self._entries[kind] = self.kernel.get_overload(tuple(map(typeof, args)))
         return returned
-
-
-class _Compilation(event.Listener):
-    """Tells the user that kernels are compiled, which takes long, when the first one is."""
-
-    def on_start(self, event: Any) -> None:
-        """Write a message, once, and for kernels of netsim only."""
-        global _announced
-        kernel = event.data["dispatcher"].py_func
-        if _announced or not (kernel.__module__ or "").startswith("netsim.") or not watched():
-            return
-        _announced = True
-        if _marker is not None:
-            try:
-                _marker.touch(exist_ok=False)
-            except OSError:  # another process was first
-                return
-        sys.stderr.write("netsim: compiling, once; this may take a minute or two\n")
-        sys.stderr.flush()
-
-    def on_end(self, event: Any) -> None:
-        """Do nothing."""
-
-
-event.register("numba:compile", _Compilation())
-
-
-def tell_once_by(path: Path) -> None:
-    """Let only one of several processes announce that it compiles: the one that creates `path`."""
-    global _marker
-    _marker = path
-
-
-@contextmanager
-def _cached_with_its_callees() -> Iterator[None]:
-    """Make Numba cache in a folder whose name depends on the sources of kernels.
-
-    Numba itself checks only a kernel's own file to see whether a cached kernel is out of date, but
-    kernels call kernels of other files.
-    """
-    before = _CONFIG.CACHE_DIR
-    _CONFIG.CACHE_DIR = _folder(before)
-    try:
-        yield
-    finally:
-        _CONFIG.CACHE_DIR = before
-
-
-def cache_folder() -> Path:
-    """Return the cache folder of this version of netsim."""
-    return Path(_folder(_CONFIG.CACHE_DIR))
-
-
-@cache
-def _folder(base: str) -> str:
-    """Return the cache folder below `base`, or below a default one if `base` is empty."""
-    here = Path(__file__).parent
-    digest = hashlib.sha256()
-    rooms = (here / room for room in ("edge", "fabric", "models"))
-    alone = ("compiled_kernel.py", "compiling.py", "kernel_cache.py", "ties.py",
-             "jobs/longest_path.py", "placements/kernels.py", "schedulers/kernels.py")
-    for path in [*(here / name for name in alone),
-                 *(path for room in rooms for path in sorted(room.rglob("*.py")))]:
-        digest.update(read_bytes(path))
-    if not base:
-        beside = here / "__pycache__"
-        base = str(beside if os.access(beside if beside.exists() else here, os.W_OK)
-                   else Path("~/.cache/netsim").expanduser())
-    return str(Path(base) / f"netsim-{digest.hexdigest()[:12]}")

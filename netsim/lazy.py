@@ -7,9 +7,19 @@ import pkgutil
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 __all__ = ["listing", "loading"]
+
+
+class _Package(ModuleType):
+    """A package that offers a function under the name of its module, not the module."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        offers = vars(self).get("__all__", ())
+        if not (isinstance(value, ModuleType) and name in offers):  # as Python does on an import
+            super().__setattr__(name, value)
 
 
 def loading(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
@@ -23,6 +33,7 @@ def loading(package: str, homes: Mapping[str, str] | None = None) -> Callable[[s
         For each class or function that the package offers, the module that defines it.
     """
     homes = homes or {}
+    sys.modules[package].__class__ = _Package
 
     def load(name: str) -> Any:
         if name in homes:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["in_notebook", "on_terminal", "unwatched", "watched"]
+__all__ = ["in_notebook", "is_quiet", "on_terminal", "unwatched", "watched"]
 
 _quiet = False
 
@@ -14,6 +14,11 @@ _quiet = False
 def watched() -> bool:
     """Whether a person sees what is written to standard error."""
     return on_terminal() or in_notebook()
+
+
+def is_quiet() -> bool:
+    """Whether nothing is reported: see `unwatched`."""
+    return _quiet
 
 
 def on_terminal() -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,12 +14,21 @@ import numba
 import pytest
 
 import netsim
-from netsim import compiling, watching
+from netsim import announcing, compiled_kernel, compiling, watching
 from netsim.simulation.progress import show_progress, show_runs
 
 ROOT = Path(netsim.__file__).parent.parent
 
-SAID = "netsim: compiling, once; this may take a minute or two\n"
+BEGUN = "netsim: compiling, once; this may take a minute\n"
+
+
+def without_times(said):
+    """What was said, without seconds."""
+    return re.sub(r"in \d+ s", "in . s", said)
+
+
+def done(count):
+    return f"netsim: compiled {count} functions in . s"
 
 
 class Terminal:
@@ -39,8 +49,10 @@ class Terminal:
 
 @pytest.fixture
 def terminal(monkeypatch):
-    monkeypatch.setattr(compiling, "_announced", False)
-    monkeypatch.setattr(compiling, "tell_not_kept", lambda _: None)  # kernels are in no file
+    announcing.flush()
+    monkeypatch.setattr(announcing, "_marker", None)
+    announcing.tell_for("")
+    monkeypatch.setattr(compiled_kernel, "tell_not_kept", lambda _: None)  # they are in no file
     return Terminal()
 
 
@@ -54,38 +66,68 @@ def kernels(count, module="netsim.fabric.kernels.new"):
     return made
 
 
-def test_the_first_kernel_that_is_compiled_says_so_once(terminal):
+def test_begin_progress_and_end_are_told(terminal):
     first, second = kernels(2)
     assert terminal.said == ""
     with redirect_stderr(terminal):
         assert (first(3), second(3)) == (0, 3)
-    assert terminal.said == SAID
+        announcing.flush()
+    assert without_times(terminal.said) == BEGUN + "".join(
+        f"\r{done(count)}" for count in (1, 2, 3, 4, 4)) + "\n"  # kernels, and their parts
 
 
-def test_nobody_is_told_where_nobody_is_watching(terminal):
-    with redirect_stderr(terminal), watching.unwatched():
-        kernels(1)[0](3)
+def test_a_log_has_a_line_when_it_begins_and_one_when_it_ends(terminal):
     terminal.isatty = lambda: False
     with redirect_stderr(terminal):
+        for kernel in kernels(2):
+            kernel(3)
+        announcing.flush()
+        announcing.flush()
+    assert without_times(terminal.said) == BEGUN + done(4) + "\n"
+
+
+def test_it_says_for_whom(terminal):
+    terminal.isatty = lambda: False
+    net, stage = netsim.big_switch(2, "8Gbps"), netsim.Stage("a", [(0, 1, 1e9)])
+    with redirect_stderr(terminal):
+        netsim.simulate(net, [netsim.JobSpec(0, stages=[stage])], allocator="sebf")
         kernels(1)[0](3)
+        announcing.flush()
+    assert terminal.said.startswith("netsim: compiling for allocator SEBF, once")
+
+
+def test_nobody_is_told_who_asked_not_to_be(terminal):
+    with redirect_stderr(terminal), watching.unwatched():
+        kernels(1)[0](3)
+        announcing.flush()
     assert terminal.said == ""
+
+
+def test_what_follows_a_pause_is_told_again(terminal):
+    terminal.isatty = lambda: False
+    with redirect_stderr(terminal):
+        for _ in range(2):
+            kernels(1)[0](3)
+            announcing.flush()  # as after a pause
+    assert without_times(terminal.said) == 2 * (BEGUN + done(2) + "\n")
 
 
 def test_code_of_others_is_compiled_in_silence(terminal):
     with redirect_stderr(terminal):
         numba.njit(lambda x: 2 * x)(3)
         kernels(1, "my_module")[0](3)
+        announcing.flush()
     assert terminal.said == ""
 
 
-def test_of_several_processes_one_says_it(terminal, monkeypatch, tmp_path):
-    monkeypatch.setattr(compiling, "_marker", None)
-    compiling.tell_once_by(tmp_path / "told")
+def test_of_several_processes_one_says_it(terminal, tmp_path):
+    terminal.isatty = lambda: False
+    announcing.tell_once_by(tmp_path / "told")
     with redirect_stderr(terminal):
-        kernels(1)[0](3)
-        monkeypatch.setattr(compiling, "_announced", False)  # as in another process
-        kernels(1)[0](3)
-    assert terminal.said == SAID
+        for _ in range(2):  # the second as in another process
+            kernels(1)[0](3)
+            announcing.flush()
+    assert without_times(terminal.said) == BEGUN + done(2) + "\n"
 
 
 def said_on_a_terminal(*arguments, **environment):
@@ -118,7 +160,9 @@ insert(one, one, np.zeros((1, 1), np.int64), one.copy(), np.ones(1))
 
 def test_what_is_in_the_cache_is_not_compiled(tmp_path):
     """A process compiles what it needs and says so; a second one finds it compiled."""
-    assert said_on_a_terminal("-c", KERNEL, NUMBA_CACHE_DIR=str(tmp_path)) == SAID
+    said = said_on_a_terminal("-c", KERNEL, NUMBA_CACHE_DIR=str(tmp_path))
+    assert said.startswith(BEGUN)
+    assert said.endswith(" s\n")
     assert said_on_a_terminal("-c", KERNEL, NUMBA_CACHE_DIR=str(tmp_path)) == ""
 
 
@@ -135,9 +179,10 @@ command()
 """
 
 
-@pytest.mark.parametrize(("options", "said"), [([], SAID), (["--quiet"], "")])
-def test_a_command_with_quiet_is_quiet_of_this_too(options, said, tmp_path):
-    assert said_on_a_terminal("-c", COMMAND, *options, NUMBA_CACHE_DIR=str(tmp_path)) == said
+@pytest.mark.parametrize(("options", "begun"), [([], BEGUN), (["--quiet"], "")])
+def test_a_command_with_quiet_is_quiet_of_this_too(options, begun, tmp_path):
+    said = said_on_a_terminal("-c", COMMAND, *options, NUMBA_CACHE_DIR=str(tmp_path))
+    assert said[:len(BEGUN)] == begun
 
 
 # --- progress ------------------------------------------------------------------------------

@@ -45,13 +45,13 @@ class _Kind(click.Choice[str]):
 def listing(kind: str | None, name: str | None, as_json: bool) -> None:
     """List kinds of things, names of a kind, or options of a name."""
     from netsim.cli.options import find_own_modules
-    from netsim.experiment_file.catalogue import catalogue, details
 
     find_own_modules()
-    if name is not None and kind is not None:
-        found: dict[str, Any] = details(kind, name)
-    else:
-        found = KINDS if kind is None else catalogue(kind)
+    found: dict[str, Any] = KINDS
+    if kind is not None:
+        from netsim.experiment_file.catalogue import catalogue, details
+
+        found = catalogue(kind) if name is None else details(kind, name)
     if as_json:
         echo_json(found)
     elif name is None:

@@ -18,13 +18,14 @@ __all__ = ["run"]
 def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str | None,
         format: str, quiet: bool, timeline: bool, plugins: bool) -> None:
     """Run an experiment: a TOML file, or a ready-made one."""
+    loaded, folder = prepared(experiment, overrides(settings, seed), out, single=True,
+                              plugins=plugins)
+    # Only now, so that mistakes in the file are told at once.
     from netsim.cli.tables import print_result
     from netsim.plots.perfetto import save_with_timeline
     from netsim.results.result import asked_for
     from netsim.studies.run import run_experiment
 
-    loaded, folder = prepared(experiment, overrides(settings, seed), out, single=True,
-                              plugins=plugins)
     result = run_experiment(loaded, timeline=timeline, progress=not quiet)
     if timeline:
         save_with_timeline(result, folder,

@@ -9,7 +9,8 @@ of HAPRF, so that a worker trains the first chunk of its queue that is ready.
 from __future__ import annotations
 
 from netsim import ties
-from netsim.compiling import check_signals, in_place
+from netsim.compiling import in_place
+from netsim.signals import check_signals
 
 #: Relative tolerance within which instants are equal. Rounding errors of sums of times are smaller,
 #: and distinct events of a system are further apart.

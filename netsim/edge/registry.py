@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from netsim.edge.transport import TransportKind
 from netsim.plugins import Registry
+
+if TYPE_CHECKING:
+    from netsim.edge.transport import TransportKind
 
 __all__ = ["TRANSPORTS", "make_transport"]
 

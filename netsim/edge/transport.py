@@ -11,16 +11,18 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from netsim.edge import kernels
-from netsim.edge.ground import ConstantGround, Ground
 from netsim.edge.queues import Queues
 from netsim.edge.schedule import ChunkPlacement, TransportLog
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
 from netsim.errors import StalledError
+
+if TYPE_CHECKING:
+    from netsim.edge.ground import Ground
 
 __all__ = ["Constant", "ConstantTransport", "LinkSettings", "Transport", "TransportKind"]
 
@@ -146,6 +148,8 @@ class ConstantTransport:
 
     def ground(self, setting: EdgeSetting, sharing: LinkSettings) -> Ground:
         """Make the `Ground` of whole jobs for one run."""
+        from netsim.edge.ground import ConstantGround
+
         return ConstantGround(setting)
 
 

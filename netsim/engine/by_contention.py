@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention, RunningJobs
 from netsim.engine.execution import Execution
 from netsim.engine.preemption import whole
+from netsim.late import simpy
 from netsim.workload import JobSpec
 
 __all__ = ["ContentionExecution"]

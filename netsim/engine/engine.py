@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster, check_size
@@ -30,6 +29,7 @@ from netsim.errors import AllocationError, StalledError
 from netsim.fabric.clock import DECISIONS, call_at, call_last
 from netsim.forking import Known
 from netsim.jobs.arrivals import Arrivals
+from netsim.late import simpy
 from netsim.placements.placement import FirstFit, Placement
 from netsim.ties import is_now
 from netsim.workload import JobSpec

@@ -31,7 +31,6 @@ from netsim.placements.registry import PLACEMENTS
 from netsim.plugins import Registry
 from netsim.predictors import PREDICTORS
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.simulation.compatibility import places_of
 from netsim.traces import FORMATS
 
 __all__ = ["CATALOGUES", "REGISTRIES", "catalogue", "details"]
@@ -80,7 +79,11 @@ REQUIRED = "(to be given)"
 
 def _where(registry: Registry, name: str) -> str:
     """Return where a scheduler runs, unless it runs everywhere; "" for other policies."""
-    places = places_of(registry.make(name, {})) if registry is SCHEDULERS else ()
+    if registry is not SCHEDULERS:
+        return ""
+    from netsim.simulation.compatibility import places_of
+
+    places = places_of(registry.make(name, {}))
     return f"on {places[0]}s: " if len(places) == 1 else ""
 
 

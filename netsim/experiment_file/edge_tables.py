@@ -27,7 +27,6 @@ from netsim.experiment_file.tables import OpenTable, PolicyTable
 from netsim.network import Topology
 from netsim.results.result import Result
 from netsim.schedulers.registry import make_scheduler
-from netsim.simulation.compatibility import problems_of_edge
 from netsim.simulation.inapplicable import (
     preemption_on_edge,
     problems_of_arguments,
@@ -225,6 +224,8 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
     given : mapping
         As for `problems_on_edge`, which must have found no problem.
     """
+    from netsim.simulation.compatibility import problems_of_edge
+
     schedulers = {key: make_scheduler(given[key]) for key in _keys_of_schedulers(given)}
     schedulers = schedulers or {"scheduler": make_scheduler("a-online")}
     transport = make_transport(given.get("transport", "constant"))

@@ -50,13 +50,10 @@ from netsim.experiment_file.tables import (
     Table,
 )
 from netsim.experiment_file.values import PositiveSeconds, Seconds, Stragglers
-from netsim.jobs.fitting import all_fitted
 from netsim.network import Topology
 from netsim.plain import plain
-from netsim.recording.link_recorder import OF_LINKS, RECORDS
+from netsim.recording.recordable import OF_LINKS, RECORDS
 from netsim.results.result import EDGE_TABLES
-from netsim.simulation.compatibility import check_jobs, problems_of_cluster, usual_execution
-from netsim.simulation.faults import hosts_of, problems_on
 from netsim.simulation.inapplicable import (
     NOT_FOR,
     problem_of_pauses,
@@ -240,8 +237,12 @@ class Experiment(Table):
             for key, jobs in workload.parts.items():
                 try:
                     if cluster is not None:
+                        from netsim.simulation.compatibility import check_jobs
+
                         check_jobs(jobs, cluster.on(network))
                     elif network is not None:
+                        from netsim.jobs.fitting import all_fitted
+
                         all_fitted(jobs, network)
                 except InputError as error:
                     raise KeyErrors([(key, str(error))]) from error
@@ -258,13 +259,17 @@ class Experiment(Table):
     @field_validator("events", "stragglers")
     @classmethod
     def _check_hosts(cls, given: Any, info: ValidationInfo) -> Any:
+        if not given:
+            return given
+        from netsim.simulation.faults import problems_on
+
         network, table = _built(info.data.get("network")), info.data.get("cluster")
         cluster = None if table is None else table.on(network)
         if info.data.get("edge_cloud") is not None:
             network = info.data["edge_cloud"].on(network).network
         elif network is None and cluster is not None:
             network = cluster.network
-        if given and network is not None and (problems := problems_on(network, given, cluster)):
+        if network is not None and (problems := problems_on(network, given, cluster)):
             raise KeyErrors(problems)
         return given
 
@@ -316,6 +321,8 @@ class Experiment(Table):
         """List the policies that do not fit the run; compared ones are checked when they run."""
         if self.cluster is None:
             return []
+        from netsim.simulation.compatibility import problems_of_cluster
+
         given = {name: table.given for name, table in self._policies.items()}
         paused = self.preemption and problem_of_pauses(
             self.workload.built, self.preemption.keep)
@@ -339,6 +346,8 @@ class Experiment(Table):
     def allocates(self) -> bool:
         """Whether jobs use the network, and so the allocator."""
         if self.cluster is not None and self.execution is None:
+            from netsim.simulation.compatibility import usual_execution
+
             return usual_execution(self.workload.built) == "fabric"
         return self.execution is None or self.execution.uses_links
 
@@ -395,6 +404,8 @@ class Experiment(Table):
                 policies["transport"] = self.transport.given
         else:
             if self.stragglers:
+                from netsim.simulation.faults import hosts_of
+
                 policies["stragglers"] = hosts_of(self.stragglers)
         if self.edge_cloud is not None and not self.shares_links:
             return policies | {"seed": self.seed}

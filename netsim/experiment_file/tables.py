@@ -26,7 +26,6 @@ from netsim.experiment_file.values import Bytes, HostName, LinkName, Rate, Secon
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import parse_named
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
-from netsim.simulation.events import FaultEvent
 from netsim.units import SMALL_RATE, question_rates
 
 __all__ = ["AllocatorTable", "CompareTable", "EventTable", "ExecutionTable", "OpenTable",
@@ -169,6 +168,8 @@ class EventTable(Table):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        from netsim.simulation.events import FaultEvent
+
         try:
             with question_rates(False):  # it is in bytes per second by now
                 FaultEvent(**dict(self))

@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
 
 from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.late import simpy
 
 __all__ = ["ActiveCoflows"]
 

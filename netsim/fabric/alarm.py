@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from heapq import heappush
 
-import simpy
-
 from netsim.errors import InputError, closed_by, interruption_of
 from netsim.fabric.allocator import Undecided
+from netsim.late import simpy
 
 __all__ = ["Alarm"]
 

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
 
 from netsim.errors import AllocationError
@@ -16,6 +15,7 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.rules import NO_ORDER
 from netsim.fabric.view import FabricView
+from netsim.late import simpy
 from netsim.network import Topology
 
 __all__ = ["AllocationChecker"]

@@ -10,9 +10,8 @@ from itertools import count
 from types import FunctionType
 from typing import Any
 
-import simpy
-
 from netsim.errors import InputError
+from netsim.late import simpy
 from netsim.ties import is_now
 
 __all__ = ["DECISIONS", "LAST", "LOSSES", "Clock", "call_at", "call_last"]

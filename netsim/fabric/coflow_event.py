@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import simpy
-
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.late import simpy
 
 __all__ = ["CoflowEvent"]
 

@@ -15,7 +15,6 @@ from netsim.errors import AllocationError, InputError, UnknownNameError
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.rule import Rule, columns_in
-from netsim.fabric.ruling import RuleError, Ruling
 from netsim.fabric.view import FabricView
 from netsim.plain import known_names
 
@@ -52,6 +51,8 @@ class CompiledAllocator(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Call the rule once; see `Allocator.allocate`."""
+        from netsim.fabric.ruling import RuleError, Ruling
+
         ruling = Ruling(self._own_rule(), view._table)
         try:
             ruling.ask(view.now)

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
 
 from netsim.fabric.active_coflows import ActiveCoflows
@@ -35,6 +34,7 @@ from netsim.fabric.running import Running
 from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
 from netsim.fabric.weights import weigh
+from netsim.late import simpy
 from netsim.network import Topology
 
 __all__ = ["FabricProcess"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from netsim import announcing
 from netsim.errors import AllocationError
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocation_checker import AllocationChecker
@@ -51,6 +52,7 @@ class Policy:
 
     def __init__(self, allocator: Allocator, table: FlowTable, running: Running,
                  referee: AllocationChecker) -> None:
+        announcing.tell_for(f"allocator {allocator.title}")
         self.allocator, self.referee = allocator, referee
         self._table, self._running = table, running
         self.hears = int(allocator.wakes_on) | _ALWAYS

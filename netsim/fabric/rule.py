@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import dis
-import re
-import textwrap
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from types import CodeType, ModuleType
 from typing import Any, get_args
 
-import numba
-from numba.core import ir
-from numba.core.compiler import run_frontend
-from numba.core.dispatcher import Dispatcher
-from numba.core.ir_utils import find_const, guard
-
 from netsim.checks import is_number, is_whole
-from netsim.compiled_kernel import quickly
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Event, Information, check_sees
-from netsim.fabric.kernels import rules
+from netsim.fabric.kernels import rule_rows
 from netsim.forking import same
-from netsim.kernel_cache import KernelCache
 
-__all__ = ["STRETCH", "Rule", "columns_in"]
+__all__ = ["COLUMNS", "NEEDS", "STRETCH", "Rule", "columns_in", "functions_in"]
 
 #: What `Rule.stretch` may be, and what kernels call it.
-STRETCH = {"none": rules.UNSTRETCHED, "all": rules.ALL, "others": rules.OTHERS}
+STRETCH = {"none": rule_rows.UNSTRETCHED, "all": rule_rows.ALL, "others": rule_rows.OTHERS}
 _GIVES = ("flows", "order", "queues", "shares", "weights")
 _LEFTOVER = ("greedy", "maxmin", "none")
 _BY_SIZE = {"flows": "bytes left (it gives flows, which are served by them)",
@@ -37,7 +25,7 @@ _BY_SIZE = {"flows": "bytes left (it gives flows, which are served by them)",
 _TIES = ("arrival", "job")
 
 #: The information that a rule needs to read a column; others any rule may read.
-_NEEDS: dict[str, Information] = {
+NEEDS: dict[str, Information] = {
     **dict.fromkeys(("total", "remaining", "gamma", "nominal_gamma", "longest", "active_gamma",
                      "longest_gamma"), "clairvoyant"),
     "predicted_s": "predicted", "ahead_s": "job-clairvoyant"}
@@ -45,12 +33,7 @@ _NEEDS: dict[str, Information] = {
 #: Columns of the gammas of what is left, which the table brings up to date when it is asked to.
 _GAMMAS = {"gamma", "active_gamma"}
 
-_COLUMNS = {*rules.COFLOWS.names, *rules.JOBS.names}  # type: ignore[misc]
-
-#: Rules that have been compiled in this process, by function; and whether it was said that one
-#: cannot be kept.
-_COMPILED: dict[Callable[..., None], Any] = {}
-_said = False
+COLUMNS = {*rule_rows.COFLOWS.names, *rule_rows.JOBS.names}  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -113,10 +96,10 @@ class Rule:
                              f"gives queues, and else 0, not {self.queues!r}")
 
     def _check_reads(self) -> None:
-        for name in sorted(self.reads - _COLUMNS):
-            raise UnknownNameError("column", name, _COLUMNS)
-        for name in sorted(self.reads & _NEEDS.keys()):
-            check_sees(self.name, f"{name!r}{self._line_of(name)}", self.information, _NEEDS[name])
+        for name in sorted(self.reads - COLUMNS):
+            raise UnknownNameError("column", name, COLUMNS)
+        for name in sorted(self.reads & NEEDS.keys()):
+            check_sees(self.name, f"{name!r}{self.line_of(name)}", self.information, NEEDS[name])
 
     # --- what it is ------------------------------------------------------------------
 
@@ -159,88 +142,7 @@ class Rule:
                 raise UnknownNameError("option", name, self.options)
         return replace(self, options={**self.options, **values})
 
-    # --- compilation -----------------------------------------------------------------
-
-    @property
-    def address(self) -> int:
-        """The address of the machine code; the rule is compiled at the first call.
-
-        Raises
-        ------
-        InputError
-            If it cannot be compiled, or reads a column that it declares not to know, whatever
-            its `reads` say; the message says why, and names the line.
-        """
-        if self.function not in _COMPILED:
-            _COMPILED[self.function] = self._compile()
-        for name, place in _hidden_columns_in(self.function):
-            check_sees(self.name, f"{name!r} ({place})", self.information, _NEEDS[name])
-        result = _COMPILED[self.function].get_compile_result(rules.SIGNATURE)
-        return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
-
-    def _compile(self) -> Any:
-        # Whatever it writes beyond its arrays is an error, not damage.
-        made: Any = numba.njit(error_model="numpy", boundscheck=True)(self.function)
-        try:
-            made._cache = KernelCache(self.function)
-        except RuntimeError:  # it has no file, or no folder can be written to
-            self._say_that_it_is_not_kept()
-        try:
-            quickly(made.compile, rules.SIGNATURE.args)
-        except Exception as error:
-            raise InputError(f"{self.name} cannot be compiled: {self._why(error)}") from error
-        [result] = made.overloads.values()
-        if (returned := result.signature.return_type) != numba.types.none:
-            raise InputError(f"{self.name} must return nothing, as it fills in its last argument, "
-                             f"but returns {returned}")
-        self._refuse_writes()
-        return made
-
-    def _refuse_writes(self) -> None:
-        """Refuse a rule that sets fields of rows; whole columns are read-only arrays already."""
-        for function in _functions_in(self.function):
-            for name, line in _fields_set_in(function):
-                raise InputError(
-                    f"{self.name} writes the column {name!r} ({function.__code__.co_filename}, "
-                    f"line {line}), which it may only read: it fills in order")
-
-    def _say_that_it_is_not_kept(self) -> None:
-        global _said
-        if not _said:
-            _said = True
-            code = self.function.__code__
-            warnings.warn_explicit(
-                f"{self.name} is compiled again in each process, as there is no file beside which "
-                "its machine code can be cached; the same holds for other such rules",
-                UserWarning, code.co_filename, code.co_firstlineno)
-
-    def _why(self, error: Exception) -> str:
-        if isinstance(error, KeyError):
-            return self._no_column(str(error.args[0]))
-        # Numba says where, and, in the first line that is not its own, what.
-        said = re.sub(r"\x1b\[\d*m", "", str(error)).splitlines()
-        lines = [line.strip() for line in said if line.strip()
-                 and not line.startswith(("Failed in", "- ", "There are", ">>>"))]
-        where = re.findall(r'File "(.+?)", line (\d+)', "\n".join(said))
-        what = textwrap.shorten(lines[0] if lines else type(error).__name__, 200)
-        if "Cannot modify readonly array" in "\n".join(said):
-            what = "it writes columns of coflows or jobs, which it may only read: it fills in order"
-        unknown = re.search(r"name '(\w+)' is not defined", what)
-        if where:
-            return f"{what} ({where[-1][0]}, line {where[-1][1]})"
-        return what + (self._line_of(unknown[1] if unknown else "") or f" ({self.place})")
-
-    def _no_column(self, name: str) -> str:
-        for rows, others, other in ((rules.COFLOWS, rules.JOBS, "jobs"),
-                                    (rules.JOBS, rules.COFLOWS, "coflows")):
-            if name in (others.names or ()):
-                return (f"{name!r}{self._line_of(name)} is a column of {other}, and the rows that "
-                        f"it is read from have {', '.join(rows.names or ())}")
-        return (f"there is no column {name!r}{self._line_of(name)}; choose from: "
-                f"of coflows {', '.join(rules.COFLOWS.names or ())}; of jobs "
-                + ", ".join(rules.JOBS.names or ()))
-
-    def _line_of(self, name: str) -> str:
+    def line_of(self, name: str) -> str:
         """Return the line where the rule reads a column, in brackets; empty if not found."""
         code = self.function.__code__
         for instruction in dis.get_instructions(code):
@@ -254,11 +156,11 @@ def columns_in(function: Callable[..., Any]) -> Iterator[str]:
 
     Any name that is equal to the name of a column counts, since an extra column costs little.
     """
-    for each in _functions_in(function):
-        yield from _COLUMNS.intersection(_names_in(each.__code__))
+    for each in functions_in(function):
+        yield from COLUMNS.intersection(_names_in(each.__code__))
 
 
-def _functions_in(function: Callable[..., Any], seen: set[Any] | None = None
+def functions_in(function: Callable[..., Any], seen: set[Any] | None = None
                   ) -> Iterator[Callable[..., Any]]:
     """Yield a function and all compiled functions that it calls, directly or not."""
     seen = set() if seen is None else seen
@@ -272,40 +174,8 @@ def _functions_in(function: Callable[..., Any], seen: set[Any] | None = None
     known += [vars(module).get(name) for module in known if isinstance(module, ModuleType)
               for name in names]
     for called in known:
-        if isinstance(called, Dispatcher):
-            yield from _functions_in(called.py_func, seen)
-
-
-def _fields_set_in(function: Callable[..., Any]) -> Iterator[tuple[str, int]]:
-    """Yield the columns of which a function sets single fields, and the line of each."""
-    code = run_frontend(function)
-    for block in code.blocks.values():
-        for found in block.find_insts((ir.SetAttr, ir.SetItem)):
-            name = (found.attr if isinstance(found, ir.SetAttr)
-                    else guard(find_const, code, found.index))
-            if isinstance(name, str) and name in _COLUMNS:
-                yield name, found.loc.line
-
-
-@cache
-def _hidden_columns_in(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
-    """Return columns that not every rule may read of which a function reads fields, with places.
-
-    Columns are found however they are written, also if a constant has their name; fields of
-    constants, such as ``math.gamma``, are none.
-    """
-    found = []
-    for each in _functions_in(function):
-        code = run_frontend(each)
-        for block in code.blocks.values():
-            for read in block.find_exprs():
-                name = (read.attr if read.op == "getattr"
-                        else guard(find_const, code, read.index) if read.op == "getitem"
-                        else read.index if read.op == "static_getitem" else None)
-                if (isinstance(name, str) and name in _NEEDS
-                        and guard(find_const, code, read.value) is None):
-                    found.append((name, f"{each.__code__.co_filename}, line {read.loc.line}"))
-    return tuple(found)
+        if (compiled := getattr(called, "py_func", None)) is not None:
+            yield from functions_in(compiled, seen)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

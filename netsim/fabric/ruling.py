@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from netsim.compiling import Direct
 from netsim.fabric.allocation import Allocation
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels import rules
+from netsim.fabric.kernels import rule_rows, rules
 from netsim.fabric.kernels.crossings import Crossings, new_crossings, take_in
 from netsim.fabric.rule import STRETCH, Rule
+from netsim.fabric.rule_code import address_of_rule
 from netsim.fabric.service import PriorityService, kinds_of
 
 __all__ = ["RuleError", "Ruling"]
@@ -81,13 +82,13 @@ class Ruling:
             self._sees = seen
 
     def _find_address(self) -> int:
-        return self.rule.address
+        return address_of_rule(self.rule)
 
     def _make_room(self) -> None:
         """Allocate arrays with one place per row; columns that the rule does not read are NaN."""
         rule, size = self.rule, len(self._table.rows)
-        self._coflows = _unknown(size, rules.COFLOWS)
-        self._jobs = _unknown(len(self._table.jobs), rules.JOBS)
+        self._coflows = _unknown(size, rule_rows.COFLOWS)
+        self._jobs = _unknown(len(self._table.jobs), rule_rows.JOBS)
         key, tie, share, most, weight, limit = np.empty((6, size))
         self._order = rules.Order(
             key, tie, share, most, weight, np.empty(size, np.int64), limit,

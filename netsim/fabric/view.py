@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import MOST_ROWS, shown
 from netsim.errors import AllocationError
+from netsim.fabric import kernels
 from netsim.fabric.allocation import Allocation, Event, Information, check_sees, sees
-from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.kernels import blocks, ordered
-from netsim.fabric.kernels.reserve import link_shares
-from netsim.fabric.kernels.split import split
 from netsim.fabric.records import DUST, ROUNDINGS
 from netsim.fabric.running import JobHosts, Running
 from netsim.fabric.service import PriorityService
 from netsim.ties import merge_equal, rank
 from netsim.units import format_count
+
+if TYPE_CHECKING:
+    from netsim.fabric.flow_table import FlowTable
 
 __all__ = ["FabricView", "Floats", "Ints"]
 
@@ -235,7 +235,7 @@ class FabricView:
         unfinished : bool
             Count the ports of unfinished flows only.
         """
-        return ordered.ports(self._rows, self._table.flows, unfinished)
+        return kernels.ordered.ports(self._rows, self._table.flows, unfinished)
 
     @cached_property
     def job_arrival_s(self) -> Floats:
@@ -245,7 +245,7 @@ class FabricView:
     @cached_property
     def job_attained(self) -> Floats:
         """Bytes that the job of each coflow has sent (S_m), active coflows included. Shape (C,)."""
-        return _locked(blocks.job_attained(self._rows, self._table.jobs))
+        return _locked(kernels.blocks.job_attained(self._rows, self._table.jobs))
 
     @cached_property
     def job_completed(self) -> Ints:
@@ -397,7 +397,7 @@ class FabricView:
             Share of each coflow, or one share for all.
         """
         self._need_sizes("lp_rates")
-        return blocks.lp_rates(self._rows, self._table.flows, self._per_coflow(shares))
+        return kernels.blocks.lp_rates(self._rows, self._table.flows, self._per_coflow(shares))
 
     def common_factor(self, shares: ArrayLike = 1.0, base: ArrayLike = 0.0) -> float:
         """Return the largest x for which the shares ``base + x * shares`` fit every link.
@@ -405,9 +405,9 @@ class FabricView:
         inf if no link limits it.
         """
         self._need_sizes("common_factor")
-        return float(blocks.common_factor(self._rows, self._table.loads, self._per_coflow(shares),
-                                          self._per_coflow(base), self._table.capacity,
-                                          self._table.no_crossings()))
+        return float(kernels.blocks.common_factor(
+            self._rows, self._table.loads, self._per_coflow(shares), self._per_coflow(base),
+            self._table.capacity, self._table.no_crossings()))
 
     def greedy(self, order: ArrayLike, limit: ArrayLike = 1.0, base: ArrayLike = 0.0) -> Floats:
         """Return shares: start from `base`, and add the largest share that still fits, in `order`.
@@ -422,16 +422,16 @@ class FabricView:
             Shares that coflows have already.
         """
         self._need_sizes("greedy")
-        return blocks.greedy(self._rows, self._table.loads,
-                             _ints(order), self._per_coflow(limit),
-                             self._per_coflow(base), self._table.capacity,
-                             self._table.no_crossings())
+        return kernels.blocks.greedy(self._rows, self._table.loads,
+                                     _ints(order), self._per_coflow(limit),
+                                     self._per_coflow(base), self._table.capacity,
+                                     self._table.no_crossings())
 
     def stretch_flows(self, rates: ArrayLike) -> Floats:
         """Return each flow's rate times the least capacity/load of its links. Shape (F,)."""
-        return blocks.stretch_flows(self._rows, self._table.flows, self._table.hops,
-                                    _contiguous(rates),
-                                    self._table.capacity)
+        return kernels.blocks.stretch_flows(self._rows, self._table.flows, self._table.hops,
+                                            _contiguous(rates),
+                                            self._table.capacity)
 
     def maxmin(self, weights: ArrayLike = 1.0, capacity: ArrayLike | None = None) -> Floats:
         """Return the weighted max-min fair rate of each flow. Shape (F,).
@@ -461,10 +461,10 @@ class FabricView:
             self._need_sizes("an allocation of shares, or by MADD or size,")
         if allocation.shares is not None:
             self._table.refresh()
-            return blocks.lp_rates(self._rows, self._table.flows, allocation.shares)
+            return kernels.blocks.lp_rates(self._rows, self._table.flows, allocation.shares)
         if allocation.order is not None and allocation.service is None:
             shares = self._table.shares_in_order(allocation.order)
-            return blocks.lp_rates(self._rows, self._table.flows, shares)
+            return kernels.blocks.lp_rates(self._rows, self._table.flows, shares)
         if allocation.weights is not None:
             return self.maxmin(allocation.weights)
         if allocation.coflow_weights is not None:
@@ -489,8 +489,8 @@ class FabricView:
     def _madd(self, order: ArrayLike) -> tuple[Floats, Floats]:
         self._table.refresh()
         table, left = self._table, self._table.capacity.copy()
-        rates = ordered.madd(self._rows, table.flows, table.loads, _ints(order),
-                             table.capacity, left)
+        rates = kernels.ordered.madd(self._rows, table.flows, table.loads, _ints(order),
+                                     table.capacity, left)
         return rates, left
 
     def _to_add_to(self, left: ArrayLike | None, rates: ArrayLike | None
@@ -519,8 +519,8 @@ class FabricView:
         """
         table = self._table
         left, rates = self._to_add_to(left, rates)
-        ordered.fill(self._rows, table.flows, table.hops, table.loads, _ints(order),
-                     table.capacity, left, rates)
+        kernels.ordered.fill(self._rows, table.flows, table.hops, table.loads, _ints(order),
+                             table.capacity, left, rates)
         return rates, left
 
     def serve(self, service: PriorityService) -> Floats:
@@ -597,7 +597,8 @@ class FabricView:
         table, order = self._table, _ints(order)
         left, rates = self._to_add_to(left, rates)
         ends = np.array([len(order)]) if together else np.arange(1, len(order) + 1)
-        split(self._rows, table.flows, table.hops, order, ends, table.capacity, left, rates)
+        kernels.split.split(self._rows, table.flows, table.hops, order, ends, table.capacity, left,
+                            rates)
         return rates, left
 
     def greedy_flows(self, order: ArrayLike, left: ArrayLike | None = None,
@@ -620,8 +621,8 @@ class FabricView:
         """
         table = self._table
         left, rates = self._to_add_to(left, rates)
-        ordered.greedy_flows(table.flows, table.hops, self._open[0], _ints(order), table.capacity,
-                             left, rates)
+        kernels.ordered.greedy_flows(table.flows, table.hops, self._open[0], _ints(order),
+                                     table.capacity, left, rates)
         return rates, left
 
     def bssi(self) -> tuple[Ints, float]:
@@ -633,7 +634,8 @@ class FabricView:
         self._need_sizes("bssi")
         valid = self._rows["valid"]
         turn = np.lexsort((self._rows["job"], merge_equal(valid)))
-        order, dual = ordered.bssi(self._rows[turn], self._table.loads, self._table.capacity)
+        order, dual = kernels.ordered.bssi(self._rows[turn], self._table.loads,
+                                           self._table.capacity)
         return turn[order], float(dual)
 
     def link_shares(self, shares: ArrayLike = 1.0) -> Floats:
@@ -648,8 +650,8 @@ class FabricView:
             Share of each coflow, or one share for all.
         """
         self._table.refresh()
-        return link_shares(self._rows, self._table.loads, self._per_coflow(shares),
-                           self._table.capacity)
+        return kernels.reserve.link_shares(self._rows, self._table.loads, self._per_coflow(shares),
+                                           self._table.capacity)
 
     def crossings(self, limit: ArrayLike, rates: ArrayLike) -> Floats:
         """Return when each coflow will have sent `limit` bytes at these rates. Shape (C,).
@@ -668,8 +670,8 @@ class FabricView:
         limit = np.asarray(limit, dtype=np.float64)
         late = ROUNDINGS * self._rows["total"]
         ahead = np.maximum(limit - self.sent + late, 0.0)
-        return self.now + blocks.crossing_in(self._rows, self._table.flows, _contiguous(rates),
-                                             ahead, DUST * limit + late)
+        return self.now + kernels.blocks.crossing_in(
+            self._rows, self._table.flows, _contiguous(rates), ahead, DUST * limit + late)
 
     def link_load(self, rates: ArrayLike) -> Floats:
         """Return the bytes per second that `rates`, one per flow, put on each link. Shape (L,)."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.compiling import check_signals, compiled, in_place
+from netsim.compiling import compiled, in_place
+from netsim.signals import check_signals
 
 __all__ = ["EQUAL", "fill_plans", "heavy_edge_of", "per_iteration_of"]
 

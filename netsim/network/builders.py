@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from itertools import permutations, product
 from typing import Any
 
-import networkx as nx
-
 from netsim.checks import check_whole, is_number, refuse_set
 from netsim.collectives import GENERATIONS
 from netsim.errors import InputError, UnknownNameError
+from netsim.late import nx
 from netsim.limits import check_limit
 from netsim.network.from_graph import from_networkx
 from netsim.network.gpu_servers import GpuServers

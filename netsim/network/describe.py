@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.late import nx
 from netsim.network.routing import reach
 from netsim.network.topology import BigSwitch, Topology
 

@@ -8,11 +8,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-import networkx as nx
-from networkx.classes.reportviews import NodeView
-
 from netsim.checks import check_name, check_sequence
 from netsim.errors import InputError, NetsimWarning
+from netsim.late import nx
 from netsim.network.given import Paths
 from netsim.network.graph import GraphTopology
 from netsim.network.spray import sprayed
@@ -158,7 +156,7 @@ def _wire_of(edges: Sequence[dict[str, Any]], names: Sequence[str]) -> Wire:
 
 def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> list[Hashable]:
     if hosts is not None:
-        if isinstance(hosts, NodeView):  # graph.nodes, which is a mapping, too
+        if isinstance(hosts, nx.classes.reportviews.NodeView):  # graph.nodes: a mapping, too
             hosts = list(hosts)
         chosen: list[Hashable] = list(check_sequence(
             hosts, object, f"network {label!r}: hosts", "nodes"))

@@ -6,12 +6,12 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 
-import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.checks import Node
 from netsim.errors import InputError, UnknownNameError
+from netsim.late import nx
 from netsim.network.given import GivenPaths, Paths
 from netsim.network.gpu_servers import GpuPaths, GpuServers
 from netsim.network.routing import Ints, ShortestPaths, flow_hash, reach

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-import networkx as nx
-
 from netsim.errors import InputError, TraceError, UnknownNameError
+from netsim.late import nx
 from netsim.network.from_graph import from_networkx
 from netsim.network.given import Paths
 from netsim.network.graph import GraphTopology

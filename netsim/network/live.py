@@ -7,12 +7,12 @@ from copy import copy
 from functools import cached_property
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.checks import Node
 from netsim.errors import InputError
+from netsim.late import nx
 from netsim.network.graph import GraphTopology
 from netsim.network.routing import Ints
 from netsim.network.spray import SprayedNetwork

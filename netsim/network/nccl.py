@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.checks import check_whole
 from netsim.errors import InputError, TraceError
+from netsim.late import nx
 from netsim.limits import check_limit
 from netsim.network.nccl_server import NcclServer, read_nccl_server
 from netsim.network.topology import Topology

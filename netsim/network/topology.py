@@ -7,13 +7,13 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import MOST_ROWS, shown
 from netsim.checks import Node, check_name, check_whole, is_whole, node_name, refuse_set
 from netsim.errors import InputError, UnknownNameError, did_you_mean
+from netsim.late import nx
 from netsim.network.gpu_servers import GpuServers
 from netsim.network.wire import Wire
 from netsim.plain import known_names, plain, plain_numbers

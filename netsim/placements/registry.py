@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from netsim.placements.placement import Placement
 from netsim.plugins import Registry
 
+if TYPE_CHECKING:
+    from netsim.placements.placement import Placement
+
 __all__ = ["PLACEMENTS", "make_placement"]
+
+
+def _is_placement(made: Any) -> bool:
+    from netsim.placements.placement import Placement
+
+    return isinstance(made, Placement)
+
 
 PLACEMENTS = Registry(
     "placement", {
@@ -19,7 +28,7 @@ PLACEMENTS = Registry(
         "mapped": "netsim.placements.mapped:MappedPlacement",
         "random": "netsim.placements.placement:RandomChoice",
     },
-    accepts=lambda made: isinstance(made, Placement),
+    accepts=_is_placement,
     refusal="is no placement: it needs methods scope and choose")
 
 

@@ -15,18 +15,12 @@ from netsim.errors import UnknownNameError
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.loop import AT_DECISIONS, AT_ENDS, NEVER
 from netsim.network import Topology
+from netsim.recording.recordable import RECORDS
 from netsim.recording.tables import DTYPES, WITH_WIRE, link_rows
 from netsim.results.lazy_table import Columns, LazyTable
 from netsim.results.spill import SpilledNotes, SpillingTable
 
-__all__ = ["MOST_NOTED", "OF_LINKS", "RECORDS", "LinkRecorder", "categories",
-           "named_ends"]
-
-#: Names of the tables that can be recorded; jobs always are.
-RECORDS = ("coflows", "computations", "decisions", "flows", "jobs", "links")
-
-#: Tables on links, which do not exist if rates are constant.
-OF_LINKS = ("links", "decisions")
+__all__ = ["MOST_NOTED", "LinkRecorder", "categories", "named_ends"]
 
 _SORT_BY = {"coflows": ("coflow", "valid_s"), "flows": ("coflow", "flow"),
             "computations": ("start_s", "job", "rank", "iteration", "finish_s", "stream")}

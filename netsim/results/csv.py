@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from netsim.late import pd
 from netsim.reading import open_text
 
 __all__ = ["read_csv", "write_csv"]

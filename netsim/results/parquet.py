@@ -7,9 +7,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from netsim.errors import MissingExtraError
+from netsim.late import pd
 from netsim.limits import check_limit
 from netsim.reading import open_bytes
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import tomli_w
 
 from netsim._version import __version__
 from netsim.errors import NetsimError, OutputError, UnknownNameError
+from netsim.late import pd
 from netsim.results.csv import write_csv
 from netsim.results.lazy_table import LazyTable, chunks_of
 from netsim.results.parquet import check_pyarrow, write_parquet

@@ -26,7 +26,7 @@ from netsim.network import BigSwitch, GraphTopology, Topology
 from netsim.network.files import as_network
 from netsim.network.live import LiveNetwork, live_network, moves_flows
 from netsim.plain import known_names
-from netsim.recording.link_recorder import RECORDS
+from netsim.recording.recordable import RECORDS
 from netsim.results.result import Result
 from netsim.scripting.coflow import Coflow
 from netsim.scripting.job import Job

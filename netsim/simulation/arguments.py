@@ -18,7 +18,8 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.stragglers import factors_of
 from netsim.network import Topology
 from netsim.network.files import as_network
-from netsim.recording.link_recorder import OF_LINKS, RECORDS, LinkRecorder
+from netsim.recording.link_recorder import LinkRecorder
+from netsim.recording.recordable import OF_LINKS, RECORDS
 from netsim.results.result import EDGE_TABLES
 from netsim.simulation.compatibility import edge_inputs_of, inputs_of, wire_of
 from netsim.simulation.events import FaultEvent, capacities_of

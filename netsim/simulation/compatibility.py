@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from netsim import edge
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.cluster.cluster import Cluster, check_size, server_kind
 from netsim.cluster.contention import Contention, check_rates
@@ -24,7 +25,6 @@ from netsim.edge.setting import EdgeSetting
 from netsim.edge.storage import why_only_cloud
 from netsim.edge.system import EdgeCloud
 from netsim.edge.transport import ConstantTransport, TransportKind
-from netsim.edge.whole_jobs import check_room, contexts_of
 from netsim.engine.registry import make_execution
 from netsim.errors import InputError, NetsimWarning, UnknownNameError
 from netsim.jobs.patterns import model_coflows
@@ -289,7 +289,7 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
         lambda run: _refusal(run.setting.check_storage, False),
         "edge_cloud.storage", (_FULL, _NO_ROOM), "servers of the edge hold all chunks"),
     "edge storage for whole jobs": Need(
-        lambda run: _refusal(check_room, run.setting),
+        lambda run: _refusal(edge.whole_jobs.check_room, run.setting),
         "edge_cloud.storage", (_FULL, _NO_ROOM),
         "the storage of edge servers must hold everything that a job's workers train"),
     "edge storage or a cloud": Need(
@@ -693,6 +693,6 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
              for kind, policy, registry in found]
     problems = list(_problems(EdgeRun(setting, transport, changes), "edge-cloud", asked))
     if not problems and hasattr(scheduler, "suits"):
-        for context in contexts_of(setting):
+        for context in edge.whole_jobs.contexts_of(setting):
             problems += _own_problems(context, asked[:1])
     return problems

@@ -7,12 +7,10 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
-import simpy
-
 from netsim.checks import Node, check_sequence, is_whole
 from netsim.cluster.cluster import Cluster
 from netsim.errors import InputError
-from netsim.fabric.clock import LOSSES, call_at, call_last
+from netsim.late import simpy
 from netsim.network import Topology
 from netsim.network.live import parts_of
 from netsim.plain import plain_numbers
@@ -221,4 +219,6 @@ def _links_of(event: FaultEvent, network: Topology) -> list[int]:
 
 def after_all_ends(env: simpy.Environment, act: Callable[[simpy.Event], None]) -> None:
     """Call a function with a SimPy event at this instant, after all that ends at this instant."""
+    from netsim.fabric.clock import LOSSES, call_at, call_last
+
     call_at(env, env.now, partial(call_last, env, act, LOSSES), LOSSES)

@@ -8,7 +8,7 @@ from typing import Any
 from netsim.engine.preemption import Preemption, on_edge
 from netsim.errors import InputError
 from netsim.jobs.ranked_stages import has_operations
-from netsim.recording.link_recorder import OF_LINKS
+from netsim.recording.recordable import OF_LINKS
 from netsim.results.result import EDGE_TABLES
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler, schedules
 from netsim.workload import Workload

@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS
@@ -34,10 +33,11 @@ from netsim.jobs.patterns import Collective
 from netsim.jobs.plan import JobPlan
 from netsim.jobs.process import JobProcess
 from netsim.jobs.ranked_stages import has_operations
+from netsim.late import pd
 from netsim.network import Topology
 from netsim.placements.registry import PLACEMENTS
 from netsim.recording.coflow_ids import CoflowNumbers
-from netsim.recording.link_recorder import RECORDS
+from netsim.recording.recordable import RECORDS
 from netsim.recording.recorder import Recorder
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus
 from netsim.simulation.compatibility import (

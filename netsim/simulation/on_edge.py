@@ -9,8 +9,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import simpy
 from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS, make_allocator
@@ -30,6 +28,7 @@ from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock
 from netsim.fabric.flow_table import FlowTable
+from netsim.late import pd, simpy
 from netsim.recording.link_recorder import LinkRecorder
 from netsim.schedulers.a_online import ChunkRun
 from netsim.schedulers.registry import SCHEDULERS, schedules

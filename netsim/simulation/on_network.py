@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS
@@ -28,11 +27,12 @@ from netsim.jobs.ranked_stages import has_operations
 from netsim.jobs.single import SingleCoflows
 from netsim.jobs.single_columns import SingleColumns, is_single, of_columns, of_specs
 from netsim.jobs.stragglers import factors_of, slowed_job
+from netsim.late import pd
 from netsim.network import Topology
 from netsim.network.live import LiveNetwork
 from netsim.programs import Programs
 from netsim.recording.coflow_ids import CoflowNumbers
-from netsim.recording.link_recorder import RECORDS
+from netsim.recording.recordable import RECORDS
 from netsim.recording.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed

@@ -12,17 +12,16 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import simpy
-
 from netsim.brief import MOST_ROWS, shown
 from netsim.checks import Node
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, closed_by, interruption_of
 from netsim.fabric.allocator import Allocator, Undecided
+from netsim.late import simpy
 from netsim.network import Topology
 from netsim.plain import known_names, plain, plain_numbers
-from netsim.recording.link_recorder import RECORDS
+from netsim.recording.recordable import RECORDS
 from netsim.results.result import Result
 from netsim.simulation.arguments import Arguments, target_of
 from netsim.simulation.events import FaultEvent, by_hand, capacity_by_hand

@@ -8,8 +8,6 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
-import pandas as pd
-import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from netsim._version import __version__
@@ -23,6 +21,7 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.jobs.fitting import chosen_algorithms
 from netsim.jobs.plan import with_drawn_ranks
 from netsim.jobs.process import JobProcess
+from netsim.late import pd, simpy
 from netsim.network import Topology
 from netsim.predictors import Forecast
 from netsim.recording.recorder import Recorder

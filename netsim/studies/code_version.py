@@ -23,8 +23,8 @@ from typing import Any
 from netsim._version import __version__
 from netsim.atomic import atomic_write
 from netsim.cluster import Cluster
-from netsim.compiling import cache_folder
 from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.kernel_folder import cache_folder
 from netsim.network import Topology
 from netsim.plugins import parse_named
 from netsim.reading import read_bytes, read_text

@@ -33,7 +33,7 @@ from typing import Any, Protocol
 
 import loky
 
-from netsim.compiling import tell_once_by
+from netsim.announcing import tell_once_by
 from netsim.errors import (
     DaskError,
     InputError,

@@ -15,6 +15,7 @@ import netsim.fabric.event_loop
 import netsim.fabric.serving
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, InputError, UnknownNameError
+from netsim.fabric.rule_code import address_of_rule
 from netsim.testing import make_view
 
 POLICIES = [f"{name}:work_conservation={each}" for name, choices in (
@@ -394,7 +395,7 @@ def of(body, helpers=None, **options):
     made = netsim.compiled(**options)(names["rule"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # there is nowhere to keep it
-        assert made().compiled_rule.address
+        assert address_of_rule(made().compiled_rule)
     return made
 
 

@@ -19,24 +19,11 @@ from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.crossings import Crossings, add_greedily, find_factor, take_in
 from netsim.fabric.kernels.loop import POLICY, REFUSED, WAITS, Engine, register, write_nothing
 from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refresh
+from netsim.fabric.kernels.rule_rows import COFLOWS, JOBS, OTHERS, UNSTRETCHED
 from netsim.ties import EQUAL
 
-__all__ = ["ALL", "COFLOWS", "JOBS", "NO_ORDER", "NO_RULE", "OTHERS", "SIGNATURE", "SOUND",
-           "UNSOUND", "UNSTRETCHED", "UNUSED", "Form", "Order", "Reads", "Ruled", "ask",
-           "decide", "share_out"]
-
-#: What a rule sees of each active coflow, and of each job; the names are those of `FabricView`.
-COFLOWS = np.dtype([("job", "i8"), ("id", "i8"), ("order", "i8"), ("width", "i8"),
-                    ("flow_count", "i8"), ("valid_s", "f8"), ("weight", "f8"),
-                    ("deadline_s", "f8"), ("sent", "f8"), ("total", "f8"), ("remaining", "f8"),
-                    ("gamma", "f8"), ("nominal_gamma", "f8"), ("longest", "f8")], align=True)
-JOBS = np.dtype([("active", "i8"), ("completed", "i8"), ("arrival_s", "f8"), ("attained", "f8"),
-                 ("active_gamma", "f8"), ("longest_gamma", "f8"), ("predicted_s", "f8"),
-                 ("ahead_s", "f8")], align=True)
-
-#: What is done to the shares that a rule gives: nothing; all grow by the largest common factor
-#: that fits; those without one get the largest common share that fits.
-UNSTRETCHED, ALL, OTHERS = range(3)
+__all__ = ["NO_ORDER", "NO_RULE", "SIGNATURE", "SOUND", "UNSOUND", "UNUSED", "Form", "Order",
+           "Reads", "Ruled", "ask", "decide", "share_out"]
 
 #: In place of a link: all is well; the rule has written what cannot be, or what does not go with
 #: what it gives; a policy's order does not name each coflow once.

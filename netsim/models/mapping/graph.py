@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.late import nx
 from netsim.models import ModelStage, ParallelModel, allreduce_edges
 
 __all__ = ["allreduce_edges", "block_weights", "job_graph"]

@@ -1,0 +1,109 @@
+"""Tell that kernels are compiled, which takes long: its begin, how far it is, and its end."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import time
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+from netsim.watching import is_quiet, watched
+
+__all__ = ["begun", "ended", "flush", "tell_for", "tell_once_by"]
+
+#: A pause of so many seconds ends what is told as one compilation.
+_PAUSE = 1.0
+
+#: For whom this process compiles, as messages say it.
+_FOR: ContextVar[str] = ContextVar("compiled_for", default="")
+
+#: The file by which several processes agree on the one that tells.
+_marker: Path | None = None
+
+
+@dataclass
+class _Compilation:
+    """Kernels that are compiled one after the other."""
+
+    began: float
+    shown: bool
+    open: int = 0
+    count: int = 0
+    last: float = 0.0
+    timer: threading.Timer | None = None
+
+
+_now: _Compilation | None = None
+
+
+def tell_for(what: str) -> None:
+    """Let messages say for whom what is compiled from now on, as in ``"allocator sebf"``."""
+    _FOR.set(what)
+
+
+def tell_once_by(path: Path) -> None:
+    """Let only one of several processes tell that it compiles: the one that creates `path`."""
+    global _marker
+    _marker = path
+
+
+def begun() -> None:
+    """Tell that a kernel is compiled, if it is the first for a while."""
+    global _now
+    if _now is None:
+        _now = _Compilation(time.perf_counter(), _may_tell())
+        if _now.shown:
+            what = _FOR.get()
+            _say(f"netsim: compiling{' for ' * bool(what)}{what}, once; this may take a minute\n")
+    _now.open += 1
+    if _now.timer is not None:
+        _now.timer.cancel()
+
+
+def ended() -> None:
+    """Count a compiled kernel; its end is told when no other one follows."""
+    if _now is None:
+        return
+    _now.open -= 1
+    _now.count += 1
+    _now.last = time.perf_counter()
+    if _now.shown and watched():
+        _say(f"\rnetsim: {_done(_now)}")
+    if _now.open == 0:
+        _now.timer = threading.Timer(_PAUSE, flush)
+        _now.timer.daemon = True
+        _now.timer.start()
+
+
+def flush() -> None:
+    """Tell what was compiled, if that was not told yet."""
+    global _now
+    done, _now = _now, None
+    if done is not None and done.shown and done.count:
+        _say(f"{chr(13) * watched()}netsim: {_done(done)}\n")
+
+
+atexit.register(flush)
+
+
+def _done(made: _Compilation) -> str:
+    return f"compiled {made.count} functions in {made.last - made.began:.0f} s"
+
+
+def _may_tell() -> bool:
+    if is_quiet() or sys.stderr is None:
+        return False
+    if _marker is not None:
+        try:
+            _marker.touch(exist_ok=False)
+        except OSError:  # another process was first
+            return False
+    return True
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
