@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Columns", "Flow", "Flows", "GroupedFlows", "RowError", "column_names", "flow_columns",
-           "frozen", "grouped", "with_index"]
+           "frozen", "grouped", "likely_columns", "with_index"]
 
 #: The largest size of a flow; larger ones are mistakes, and their sums could overflow.
 _MOST_BYTES = 1e100
@@ -401,6 +401,60 @@ def with_index(df: pd.DataFrame) -> pd.DataFrame:
     return df.reset_index(level=levels) if levels else df
 
 
+#: Usual names of columns of flows, in small letters and digits alone, by the argument for them.
+_LIKELY = {
+    "src": ("src", "source", "from", "sender", "origin", "srchost", "sourcehost", "srcnode",
+            "sourcenode", "srcid", "sourceid", "srcip", "sourceip"),
+    "dst": ("dst", "dest", "destination", "to", "receiver", "target", "dsthost", "desthost",
+            "destinationhost", "dstnode", "destnode", "destinationnode", "dstid", "destid",
+            "destinationid", "dstip", "destip", "destinationip"),
+    "nbytes": ("bytes", "nbytes", "numbytes", "size", "sizebytes", "flowsize", "flowbytes",
+               "bytessent", "sentbytes", "length"),
+    "start": ("starts", "start", "starttime", "starttimes", "arrivals", "arrival", "arrivaltime",
+              "arrivaltimes", "times", "time", "timestamp", "at", "ats"),
+    "coflow": ("coflow", "coflowid"),
+    "job": ("job", "jobid"),
+}
+
+#: Names of columns that are used without being named.
+_FOUND = {"nbytes": ("nbytes", "bytes"), "start": ("start_s",), "coflow": ("coflow",),
+          "job": ("job",)}
+
+
+def likely_columns(columns: Iterable[Hashable], wanted: Mapping[str, str | None]) -> dict[str, str]:
+    """Find columns that by their names are those that a table of flows lacks.
+
+    Parameters
+    ----------
+    columns : iterable of hashable
+        The columns of the table.
+    wanted : mapping of str to str or None
+        The arguments of `netsim.Workload.from_frame` that name columns.
+
+    Returns
+    -------
+    dict of str to str
+        Further values for such arguments.
+
+    Examples
+    --------
+    >>> likely_columns(["Source", "Dest-Host", "bytes"], {"src": "src", "dst": "dst"})
+    {'src': 'Source', 'dst': 'Dest-Host'}
+    """
+    names = [name for name in columns if isinstance(name, str)]
+    taken = {name for option, own in wanted.items() for name in (own, *_FOUND.get(option, ()))}
+    by_letters: dict[str, str] = {}
+    for name in names:
+        if name not in taken:
+            by_letters.setdefault("".join(filter(str.isalnum, name.lower())), name)
+    found: dict[str, str] = {}
+    for option, usual in _LIKELY.items():
+        near = next((by_letters[each] for each in usual if each in by_letters), None)
+        if near is not None and not {wanted.get(option), *_FOUND.get(option, ())} & {*names}:
+            found[option] = near
+    return found
+
+
 def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
                  ) -> dict[str, str | None]:
     """Check that a table has the wanted columns; infer the columns of bytes, coflows and jobs.
@@ -427,11 +481,20 @@ def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
         if name is not None and name not in df.columns:
             there = ", ".join(map(repr, df.columns)) or "none"
             raise InputError(f"{owner}: there is no column {name!r} for {option}; "
-                             f"choose from: {there}")
+                             f"choose from: {there}{_hint(df, wanted)}")
     twice = [name for name in names.values() if name is not None and df[name].ndim > 1]
     if twice:
         raise InputError(f"{owner}: two columns are named {twice[0]!r}")
     return names
+
+
+def _hint(df: pd.DataFrame, wanted: Mapping[str, str | None]) -> str:
+    """Return the arguments with which a table that lacks columns can be read, for a message."""
+    likely: dict[str, str | None] = {**likely_columns(df.columns, wanted)}
+    if wanted["start"] is not None and wanted["start"] not in df.columns:
+        likely.setdefault("start", None)
+    listed = ", ".join(f"{option}={name!r}" for option, name in likely.items())
+    return f" (did you mean {listed}?)" if listed else ""
 
 
 class GroupedFlows(NamedTuple):

@@ -29,6 +29,7 @@ from netsim.jobs.patterns import make_pattern
 from netsim.network.files import ready_made_folder
 from netsim.reading import read_text
 from netsim.traces.formats import Request, resolve
+from netsim.traces.unknown import UnknownTableError
 from netsim.workload import Workload, column
 
 __all__ = ["ClusterTable", "NetworkTable", "PartTable", "WorkloadList", "WorkloadTable"]
@@ -302,9 +303,12 @@ def _workload(*, name: str | None = None, file: str | None = None, format: str |
     source: str | Path | None = None if file is None else Path(file)
     if file is None and format is None:
         source = _ready_made("workload", name, traces.ready_made() | ready_made_edge_jobs())
-    request = resolve(source, format, seed, options)
-    check_digest(request.path, sha256)
-    workload = request.workload()
+    try:
+        request = resolve(source, format, seed, options)
+        check_digest(request.path, sha256)
+        workload = request.workload()
+    except UnknownTableError as error:
+        raise InputError(error.experiment) from error
     if request.options.get("pattern") is not None:
         make_pattern(request.options["pattern"])  # else it fails only when jobs begin to run
     if file is not None and name in traces.ready_made():

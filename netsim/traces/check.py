@@ -30,7 +30,8 @@ class TraceReport:
     path : path-like
         The file that was read, or the file that has the problems.
     format : str
-        The name of its format; ``"toml"`` if the workload file itself is invalid.
+        The name of its format; ``"toml"`` if the workload file itself is invalid, ``"unknown"`` if
+        it is a table whose columns are not those of a format.
     facts : tuple of (str, number)
         Facts about the workload: a label, including the unit if there is one, and a value. For
         flow sizes that are drawn when the workload runs, the mean is counted. Empty if there are
@@ -65,7 +66,7 @@ def check_trace(path: str | Path, format: str | None = None, **options: Any) -> 
     InputError
         If an argument is invalid.
     """
-    name = format or "toml"
+    name = format or ("toml" if str(path).endswith(".toml") else "unknown")
     seed = options.pop("seed", None)
     try:
         request = resolve(path, format, seed, options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
 from contextlib import suppress
@@ -13,7 +15,7 @@ from netsim.reading import open_text
 from netsim.reading import read_text as text_of
 from netsim.traces.problems import Problem, TraceProblemsError
 
-__all__ = ["OF_AICB", "delimiter_of", "first_word", "nul_problem", "read_text",
+__all__ = ["OF_AICB", "delimiter_of", "first_word", "header_of", "nul_problem", "read_text",
            "require_file", "split_lines", "write_text"]
 
 #: What the first word of a workload file of AICB begins with, also if its title is missing.
@@ -103,6 +105,17 @@ def delimiter_of(text: str) -> str:
     """
     header = split_lines(text.lstrip()[:_HEADER])[0]
     return max(",;\t", key=_QUOTED.sub("", header).count)  # the first of equal ones
+
+
+def header_of(path: str | Path) -> list[str]:
+    """Return the cells of the first line of a table; empty if it cannot be read."""
+    try:
+        with open_text(path) as file:
+            first = file.read(10_000).lstrip()
+            header = next(csv.reader(io.StringIO(first), delimiter=delimiter_of(first)), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return []
+    return [name.strip() for name in header]
 
 
 def split_lines(text: str) -> list[str]:

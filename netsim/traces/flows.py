@@ -15,16 +15,16 @@ from netsim.checks import check_name, check_path
 from netsim.columns import RowError, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
 from netsim.plain import plain
-from netsim.reading import open_text
 from netsim.traces.files import delimiter_of, read_text, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.traces.unknown import like_flows
 from netsim.units import decimal, is_digits, parse_bytes, parse_seconds
 from netsim.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["has_flows", "read_flows"]
+__all__ = ["read_flows"]
 
 #: Columns that are used if the table has them, after the options that may name others. Those of
 #: coflows and jobs are found by `netsim.Workload.from_frame`.
@@ -67,7 +67,8 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     Raises
     ------
     TraceError
-        If the file cannot be read, a column is missing, or a value is invalid, with its line.
+        If the file cannot be read, a column is missing, or a value is invalid, with its line. If
+        columns look like those that are missing, with the call that reads them.
     MissingExtraError
         If a Parquet file is given, and pyarrow is not installed.
     """
@@ -80,6 +81,9 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     path = require_file(path)
     text = None if path.suffix.lower() == ".parquet" else read_text(path)
     table = _parquet(path) if text is None else _csv(text, path)
+    given = {option: name for option, name in columns.items() if name is not None}
+    if unknown := like_flows(path, [name for name in table if isinstance(name, str)], given):
+        raise unknown
     for option, usual in _USUAL:
         if columns[option] is None and usual in table.columns:
             columns[option] = usual
@@ -145,17 +149,6 @@ def _line(error: InputError, text: str | None) -> int | None:
     if text is None or not isinstance(error, RowError):
         return None
     return next((line for line, _ in islice(_rows(text), error.row + 1, None)), None)
-
-
-def has_flows(path: str | Path) -> bool:
-    """Whether the header of a CSV file names the columns of flows; False if it cannot be read."""
-    try:
-        with open_text(path) as file:
-            first = file.read(10_000).lstrip()
-            header = next(csv.reader(io.StringIO(first), delimiter=delimiter_of(first)), [])
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return False
-    return {"src", "dst"} <= {name.strip() for name in header}
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -17,14 +17,14 @@ from netsim.plain import plain_numbers
 from netsim.plugins import Registry
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
-from netsim.traces.files import OF_AICB, first_word
-from netsim.traces.flows import has_flows
+from netsim.traces.files import OF_AICB, first_word, header_of
 from netsim.traces.hpcc import has_count_of_flows
 from netsim.traces.htsim import htsim_facts
 from netsim.traces.library import load_workload_file, locate
 from netsim.traces.poisson import poisson_resample
 from netsim.traces.problems import Problem, TraceProblemsError, whole_option
 from netsim.traces.tiresias import Construction
+from netsim.traces.unknown import refuse_unknown
 from netsim.workload import JobSpec, Workload
 
 __all__ = ["FORMATS", "SUFFIXES", "Format", "Request", "as_workload", "format_of",
@@ -34,6 +34,9 @@ _POISSON = {"poisson_jobs": "jobs", "poisson_mean": "mean_interarrival"}
 SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim",
   ".parquet": "flows", ".et": "chakra"}
 _EVERY = (*_POISSON, "limits")
+
+#: Suffixes of texts, whose format depends on what they hold.
+_TEXTS = (".csv", ".txt")
 _OWN_KEYS = ("name", "description", "format", "file", "seed")
 
 #: The only format whose files are compressed.
@@ -245,9 +248,10 @@ def read_workload(
         ``"flows"`` for ``.parquet``, ``"htsim"`` for ``.cm``, ``"chakra"`` for ``.et``. For
         ``.csv`` and ``.txt``, it depends on the contents, too. Files that begin like those of
         SimAI and AICB are read as ``"simai"``. Other ``.csv`` files are read as ``"flows"`` if they
-        have the columns ``src`` and ``dst``, else as ``"tiresias"``. Other ``.txt`` files are read
-        as ``"hpcc"`` if they begin with a number alone and then flows, else as
-        ``"coflow-benchmark"``.
+        have the columns ``src`` and ``dst``, or if options name such columns, and as
+        ``"tiresias"`` if they have columns of that format; an error says what other tables look
+        like, and gives the call that reads them. Other ``.txt`` files are read as ``"hpcc"`` if
+        they begin with a number alone and then flows, else as ``"coflow-benchmark"``.
     seed : int, optional
         Seed of all random draws of the workload; by default the seed of the ``.toml`` file, or 0.
     **options
@@ -315,7 +319,7 @@ def _string(table: Mapping[str, Any], key: str) -> str | None:
 def _request(
     path: Path | None, format: str | None, seed: int | None, options: Mapping[str, Any]
 ) -> Request:
-    name = _inferred(path) if format is None else format
+    name = _inferred(path, options) if format is None else format
     form = format_of(name)
     if form.needs_file and path is None:
         raise InputError(f"the format {name!r} needs a file")
@@ -330,23 +334,42 @@ def _request(
                    seed=whole_option(0 if seed is None else seed, "seed", 0))
 
 
-def _inferred(path: Path | None) -> str:
+def _inferred(path: Path | None, options: Mapping[str, Any]) -> str:
+    """Infer the format of a file from its suffix, its contents and the given options.
+
+    Raises
+    ------
+    TraceProblemsError
+        If the file is a table whose columns are not those of a format.
+    InputError
+        If no file is given, or no format has its suffix.
+    """
     listed = ", ".join(FORMATS)
     if path is None:
         raise InputError(f"give a file, a ready-made workload's name, or a format: {listed}")
     if path.name.lower().endswith(_OF_KINETO):
         return "kineto"
-    if path.suffix.lower() not in SUFFIXES:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        refuse_unknown(path, header_of(path), table=False)
         raise InputError(f"{path}: no format has the suffix {path.suffix!r}; give one of: "
                          f"{listed}")
-    if path.suffix.lower() in (".csv", ".txt") and first_word(
-            path).startswith(_OF_SIMAI):
+    return SUFFIXES[suffix] if suffix not in _TEXTS else _of_text(path, suffix, options)
+
+
+def _of_text(path: Path, suffix: str, options: Mapping[str, Any]) -> str:
+    """Infer the format of a table, or of another text."""
+    if first_word(path).startswith(_OF_SIMAI):
         return "simai"
-    if path.suffix.lower() == ".csv" and has_flows(path):
-        return "flows"
-    if path.suffix.lower() == ".txt" and has_count_of_flows(path):
+    if suffix == ".txt" and has_count_of_flows(path):
         return "hpcc"
-    return SUFFIXES[path.suffix.lower()]
+    header = header_of(path)
+    if options.keys() & format_of("flows").defaults.keys() or (
+            suffix == ".csv" and {"src", "dst"} <= {*header}):
+        return "flows"
+    if len(header) > 1:
+        refuse_unknown(path, header, table=suffix == ".csv")
+    return SUFFIXES[suffix]
 
 
 def as_workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> Workload:

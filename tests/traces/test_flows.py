@@ -39,7 +39,7 @@ def test_a_csv_file_with_sources_and_destinations_is_of_flows(table):
 def test_columns_of_other_names(table):
     """Each flow is a coflow of its own where no column of coflows is named, as `coflow` is not."""
     path = table(TABLE.replace("src,dst,bytes,start_s,coflow", "from,to,size,at,shuffle"))
-    with pytest.raises(TraceError, match=r"mine.csv: .*tiresias|header|column"):
+    with pytest.raises(TraceError, match=r"src='from', dst='to', nbytes='size', start='at'"):
         netsim.read_workload(path)
     workload = netsim.read_workload(path, format="flows", src="from", dst="to", nbytes="size",
                                     start="at")
@@ -162,7 +162,7 @@ def test_decimals_are_numbers(tmp_path):
     (TABLE.replace("0,1,1000000", "0.5,1,1000000"), r"mine.csv:4: src of row 2 must be a whole"),
     (TABLE.replace("1e6,0,a\n0", "1e6,1,a\n0"), r"mine.csv:3: coflow 'a' has two starts, 0.0 s in"),
     (TABLE.replace("3,b", "3,"), r"mine.csv:4: coflow of row 2 is missing"),
-    (TABLE.replace("bytes", "size"), r"mine.csv: there is no column 'bytes' for nbytes; choose "),
+    (TABLE.replace("bytes", "sized"), r"mine.csv: there is no column 'bytes' for nbytes; choose "),
     (TABLE.replace("3,b", "3,b,4"), r"mine.csv:4: 6 values, where the header has 5: '0,1,10"),
     ("src,dst,bytes\n", r"mine.csv: workload 'mine' has no flows"),
     # A line that is passed over makes lines and rows differ.

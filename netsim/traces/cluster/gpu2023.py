@@ -28,10 +28,10 @@ from netsim.traces.cluster.pai_sample import ROUNDED
 from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
 
-__all__ = ["GpuNodes", "gpu_v2023_jobs", "gpu_v2023_nodes", "read_gpu_v2023"]
+__all__ = ["COLUMNS", "GpuNodes", "gpu_v2023_jobs", "gpu_v2023_nodes", "read_gpu_v2023"]
 
 _ASKED = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos")
-_COLUMNS = (*_ASKED, "pod_phase", "creation_time", "deletion_time", "scheduled_time")
+COLUMNS = (*_ASKED, "pod_phase", "creation_time", "deletion_time", "scheduled_time")
 
 
 def read_gpu_v2023(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
@@ -98,7 +98,7 @@ def gpu_v2023_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
     """
     keep_failed = flag(failed, "failed")
     intake, groups = Intake(path), Codes()
-    for rows in read_table(path, _COLUMNS):
+    for rows in read_table(path, COLUMNS):
         created, deleted, scheduled = (rows.numbers(f"{what}_time", SECONDS, blank=True)
                                        for what in ("creation", "deletion", "scheduled"))
         gpus, _ = gpus_of(rows.numbers("num_gpu", COUNT._replace(whole=True)))

@@ -21,10 +21,10 @@ from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkloa
 from netsim.traces.cluster.options import flag
 from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 
-__all__ = ["helios_jobs", "read_helios"]
+__all__ = ["COLUMNS", "helios_jobs", "read_helios"]
 
-_COLUMNS = ("user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_time", "start_time",
-            "end_time", "duration")
+COLUMNS = ("user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_time", "start_time",
+           "end_time", "duration")
 
 
 def read_helios(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
@@ -89,7 +89,7 @@ def helios_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
     """
     keep_failed = flag(failed, "failed")
     intake, groups, users = Intake(path), Codes(), Codes()
-    for rows in read_table(path, _COLUMNS):
+    for rows in read_table(path, COLUMNS):
         submit, start, end = (rows.times(f"{what}_time") for what in ("submit", "start", "end"))
         duration = rows.numbers("duration", SECONDS, blank=True)
         gpus = rows.numbers("gpu_num", COUNT._replace(whole=True))

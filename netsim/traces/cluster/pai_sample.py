@@ -20,12 +20,12 @@ from netsim.traces.cluster.columns import (
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 
-__all__ = ["ROUNDED", "pai_sample_jobs", "read_pai_sample"]
+__all__ = ["COLUMNS", "ROUNDED", "pai_sample_jobs", "read_pai_sample"]
 
 #: The key of `ClusterJobs.notes` for jobs that request a fraction of a GPU.
 ROUNDED = "a fraction of a GPU, rounded up"
 
-_COLUMNS = ("num_inst", "submit_time", "num_gpu", "gpu_type", "duration", "user")
+COLUMNS = ("num_inst", "submit_time", "num_gpu", "gpu_type", "duration", "user")
 
 
 def read_pai_sample(path: str | Path, *, seed: int = 0, **construction: Any) -> TraceWorkload:
@@ -83,7 +83,7 @@ def pai_sample_jobs(path: str | Path) -> ClusterJobs:
         If the file's contents are invalid, with the line, or no job is left.
     """
     intake, groups, users = Intake(path), Codes(), Codes()
-    for rows in read_table(path, _COLUMNS, ("group",)):
+    for rows in read_table(path, COLUMNS, ("group",)):
         submit = rows.numbers("submit_time", SECONDS, blank=True)
         duration = rows.numbers("duration", SECONDS, blank=True)
         instances = rows.numbers("num_inst", COUNT, blank=True)

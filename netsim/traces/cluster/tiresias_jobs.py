@@ -11,7 +11,9 @@ from netsim.traces.cluster.columns import NO_GPU, NO_TIME, ClusterJobs, Codes, I
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 
-__all__ = ["read_tiresias_cluster", "tiresias_jobs"]
+__all__ = ["COLUMNS", "read_tiresias_cluster", "tiresias_jobs"]
+
+COLUMNS = ("num_gpu", "submit_time", "model_name", "duration")
 
 
 def read_tiresias_cluster(path: str | Path, *, seed: int = 0, **construction: Any
@@ -62,7 +64,7 @@ def tiresias_jobs(path: str | Path) -> ClusterJobs:
         If the file's contents are invalid, with the line, or no job is left.
     """
     intake, groups = Intake(path), Codes()
-    for rows in read_table(path, ("num_gpu", "submit_time", "model_name", "duration")):
+    for rows in read_table(path, COLUMNS):
         gpus = rows.numbers("num_gpu", COUNT._replace(whole=True))
         duration = rows.numbers("duration", SECONDS)
         intake.add(
