@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from netsim.experiment_file.experiment import Experiment
 
 __all__ = ["EXIT_FAILED", "FORMAT", "PLUGINS", "SET", "experiment_options", "find_own_modules",
-           "format_options", "overrides", "prepared", "quiet_option", "seeds_of", "with_plugins"]
+           "format_options", "overrides", "prepared", "quiet_option", "seeds_of", "settings_of",
+           "with_plugins"]
 
 
 #: Of a seed; Python itself refuses to read numbers of some thousands.
@@ -153,20 +154,29 @@ def split_at_commas(values: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def format_options(settings: tuple[str, ...], format: str | None = None) -> dict[str, Any]:
-    """Parse the options of ``--set``, and check that some format has them."""
-    from netsim.errors import InputError, UnknownNameError
-    from netsim.traces import FORMATS, format_of
+def settings_of(settings: tuple[str, ...]) -> dict[str, Any]:
+    """Parse the options of ``--set``."""
+    from netsim.errors import InputError
     from netsim.units import parse_value
 
-    formats = {*FORMATS, *([] if format is None else [format])}
-    known = {option for name in formats for option in format_of(name).options}
     options = {}
     for setting in settings:
         name, equals, value = (part.strip() for part in setting.partition("="))
         if not equals:
             raise InputError(f"{setting!r} is not a setting; write it as KEY=VALUE")
+        options[name] = parse_value(value)
+    return options
+
+
+def format_options(settings: tuple[str, ...], format: str | None = None) -> dict[str, Any]:
+    """Parse the options of ``--set``, and check that some format has them."""
+    from netsim.errors import UnknownNameError
+    from netsim.traces import FORMATS, format_of
+
+    options = settings_of(settings)
+    formats = {*FORMATS, *([] if format is None else [format])}
+    known = {option for name in formats for option in format_of(name).options}
+    for name in options:
         if name not in known:
             raise UnknownNameError("option", name, known)
-        options[name] = parse_value(value)
     return options

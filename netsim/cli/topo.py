@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.echo import JSON, echo, echo_json
+from netsim.cli.options import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,10 +27,12 @@ def topo() -> None:
 
 @topo.command()
 @click.argument("network")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="Set an option of the network, as in capacity=40Gbps or directed=false.")
 @click.option("--plot", type=click.Path(), metavar="FILE",
               help="Draw the network as a .png, .pdf or .svg.")
 @JSON
-def show(network: str, plot: str | None, as_json: bool) -> None:
+def show(network: str, settings: tuple[str, ...], plot: str | None, as_json: bool) -> None:
     """Print hosts, links and bandwidths of a network.
 
     NETWORK is the name of a ready-made network, see netsim list topologies, or a .toml, .graphml,
@@ -45,7 +48,7 @@ def show(network: str, plot: str | None, as_json: bool) -> None:
 
         check_plottable(plot)
     with question_rates():
-        found = read_network(network)
+        found = read_network(network, **settings_of(settings))
     facts = describe_network(found)
     if plot is not None:
         from netsim.plots.bars import save_plot

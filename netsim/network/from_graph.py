@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 import reprlib
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from netsim.checks import check_name, check_sequence
+from netsim.checks import check_name, check_sequence, is_number
 from netsim.errors import InputError, NetsimWarning
 from netsim.late import nx
 from netsim.network.given import Paths
@@ -16,20 +18,28 @@ from netsim.network.graph import GraphTopology
 from netsim.network.spray import sprayed
 from netsim.network.wire import Wire
 from netsim.network.wired import parse_efficiency, takes_wire
-from netsim.plain import plain_numbers
-from netsim.units import Quantity, parse_rate, parse_seconds
+from netsim.plain import plain, plain_numbers
+from netsim.units import Quantity, decimal, parse_rate, parse_seconds
 
 __all__ = ["from_networkx"]
 
 #: The attribute of edges whose numbers are bits per second, in the Internet Topology Zoo.
 _IN_BITS = "LinkSpeedRaw"
 
+#: What an attribute begins with, and a quantity does not.
+_NAME = re.compile(r"\s*[A-Za-z_]")
+
+#: How many times as much as one link all links may weigh, if each has the most: sums of floats
+#: then tell paths apart, and every step is nearer to their end.
+_WIDEST = 1e12
+
 
 @takes_wire
 @plain_numbers
-def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
+def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | str | None = None,
                   capacity: Quantity | None = None, attribute: str = "capacity",
-                  routing: str = "ecmp", paths: Paths | None = None, relay: bool = True,
+                  unit: str | float | None = None, directed: bool | None = None,
+                  routing: str = "ecmp", paths: Paths | str | None = None, relay: bool = True,
                   name: str | None = None, loopback_uses_ports: bool = False) -> GraphTopology:
     """Make a network from a networkx graph, which may be directed and have parallel edges.
 
@@ -40,27 +50,38 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
     Parameters
     ----------
     graph : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
-    hosts : iterable of nodes, optional
-        The nodes that are hosts; host i is the i-th of them. By default, the nodes with the
-        attribute ``host=True`` or ``kind="host"``, in the graph's order, or, if there are none,
-        the nodes with a single neighbour, of which there must be two.
-    capacity : quantity, optional
-        Capacity of edges without the `attribute`, in bytes/s or with a unit, as in ``"10Gbps"``.
+    hosts : iterable of nodes or "all", optional
+        The nodes that are hosts; host i is the i-th of them. With ``"all"``, every node is one. By
+        default, the nodes with the attribute ``host=True`` or ``kind="host"``, in the graph's
+        order, or, if there are none, the nodes with a single neighbour, of which there must be two.
+    capacity : quantity or str, optional
+        Capacity of edges without the `attribute`, in bytes/s or with a unit, as in ``"10Gbps"``; or
+        the name of an attribute of edges, which is then the `attribute`.
     attribute : str
         The attribute of edges that holds their capacity. By default ``"capacity"``; or
         ``"bandwidth"``, if no edge has ``"capacity"`` and `capacity` is not given. Numbers are
         bytes/s, but bits/s in ``"LinkSpeedRaw"``, an attribute of the Internet Topology Zoo. The
         attributes ``latency`` and ``efficiency`` are read as well; see `wired`.
+    unit : str or float, optional
+        The unit of capacities that are plain numbers, such as ``"bps"`` or ``"Gbps"``; or the
+        bytes/s that 1 stands for.
+    directed : bool, optional
+        With False, edges of a directed graph lead both ways, unless an edge leads back already. By
+        default, as the graph says.
     routing : {"ecmp", "shortest", "spray"}
-        Flows take shortest paths, in hops. With ``"ecmp"``, each node chooses among the next links
-        of shortest paths by a hash of (src, dst, key); with ``"shortest"``, it always chooses the
-        first of them. With ``"spray"``, each flow is spread over all parallel links. Parallel links
+        Flows take shortest paths, in hops unless `paths` names a weight. With ``"ecmp"``, each node
+        chooses among the next links of shortest paths by a hash of (src, dst, key); with
+        ``"shortest"``, it always chooses the first of them. With ``"spray"``, each flow is spread
+        over all parallel links. Parallel links
         are those between the same two nodes, and those from a node to all switches with the same
         attribute ``layer``. They form a *trunk*, one link with the sum of their capacities.
-    paths : mapping or iterable, optional
+    paths : mapping, iterable or str, optional
         Paths to use instead of shortest paths between some pairs of hosts, as lists of nodes:
         ``{(a, b): path}``; ``{(a, b): [path, path]}``, where a hash chooses one of the paths for
-        each flow; or a list of paths.
+        each flow; ``{a: {b: path}}``, as of `networkx.all_pairs_dijkstra_path`, of which paths that
+        begin or end at a switch are left out; or a list of paths. Or the name of an attribute of
+        all edges, such as ``"weight"``: shortest paths are then those whose edges have the least
+        sum of it.
     relay : bool
         Whether paths may lead through hosts.
     name : str, optional
@@ -71,8 +92,8 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
     Raises
     ------
     InputError
-        If there is no host or an unknown one, an edge has no capacity, a path is invalid, or two
-        hosts have no path between them.
+        If there is no host or an unknown one, an edge has no capacity or weight, a path is invalid,
+        or two hosts have no path between them.
     UnitError
         If a capacity cannot be read or is not positive.
 
@@ -92,31 +113,75 @@ def from_networkx(graph: nx.Graph, *, hosts: Iterable[Hashable] | None = None,
     if name is not None:
         check_name(name, "network: name")
     label = str(name or graph.name or "graph")
+    undirected = _is_undirected(graph, directed, label)
+    if undirected and graph.is_directed():
+        graph = _both_ways(graph)
+    read = _Capacities(graph, capacity, attribute, unit, label)
     chosen = _hosts(graph, hosts, label)
     nodes = list(dict.fromkeys([*chosen, *graph]))
     number = {node: i for i, node in enumerate(nodes)}
     ends, capacities, edges = [], [], []
     names: list[str] = []
-    known: dict[str | float, float] = {}  # most links of large networks are alike
     for start, end, place, edge in _edges(graph, nodes):
         ends.append((number[start], number[end]))
-        names.append(_link_name(graph, f"{start}->{end}", place, edge))
+        names.append(_link_name(undirected, f"{start}->{end}", place, edge))
         edges.append(edge)
-        value = edge.get(attribute)
-        if not isinstance(value, str | float):  # 1 and True are the same key
-            capacities.append(_capacity(edge, attribute, capacity, names[-1], label))
-            continue
-        if value not in known:
-            known[value] = _capacity(edge, attribute, capacity, names[-1], label)
-        capacities.append(known[value])
+        capacities.append(read.of(edge, names[-1]))
     _check_names(names, nodes, label)
     _warn_of_loops(graph, label)
+    weights = None
+    if isinstance(paths, str):
+        if routing == "spray":
+            raise InputError(f"network {label!r}: paths={paths!r} goes by the weights of single "
+                             "links, and routing='spray' by trunks of them; give one of both")
+        weights, paths = _weights(edges, paths, names, label), None
     network = GraphTopology(label, nodes, len(chosen), ends, capacities, names, routing=routing,
-                            paths=paths, relay=relay, loopback_uses_ports=loopback_uses_ports)
+                            paths=paths, relay=relay, loopback_uses_ports=loopback_uses_ports,
+                            weights=weights)
     if any({"latency", "efficiency"} & edge.keys() for edge in edges):
         network.set_wire(_wire_of(edges, names))
     layers = {node: layer for node, layer in graph.nodes(data="layer") if layer is not None}
     return sprayed(network, routing, layers)
+
+
+def _is_undirected(graph: nx.Graph, directed: bool | None, label: str) -> bool:
+    """Whether edges lead both ways: as the graph says, or as `directed` does."""
+    if directed not in (None, True, False):
+        raise InputError(f"network {label!r}: directed must be true or false, not {directed!r}")
+    if directed and not graph.is_directed():
+        raise InputError(f"network {label!r}: directed=True is for directed graphs; the edges of "
+                         "this one lead both ways")
+    return not graph.is_directed() or directed is False
+
+
+def _both_ways(graph: nx.Graph) -> nx.Graph:
+    """Return a copy of a directed graph in which each edge without one that leads back has one."""
+    both = graph.copy()
+    for start, end in dict.fromkeys(graph.edges()):
+        edges, back = graph[start][end], graph.get_edge_data(end, start, default={})
+        if graph.is_multigraph():
+            both.add_edges_from((end, start, edge) for edge in [*edges.values()][len(back):])
+        elif not graph.has_edge(end, start):
+            both.add_edges_from([(end, start, edges)])
+    return both
+
+
+def _weights(edges: Sequence[dict[str, Any]], attribute: str, names: Sequence[str], label: str
+             ) -> list[float]:
+    """Return the weights of links, from an attribute of their edges."""
+    weights = []
+    for name, edge in zip(names, edges, strict=True):
+        weight = plain(edge.get(attribute))
+        if not is_number(weight) or not 0 < weight < math.inf:
+            had = _others(edge) if weight is None else ""
+            raise InputError(f"network {label!r}: paths={attribute!r} needs a weight of every "
+                             f"edge, a finite number above 0; that of link {name!r} is "
+                             f"{weight!r}{had}")
+        weights.append(float(weight))
+    if weights and max(weights) * len(weights) > _WIDEST * min(weights):
+        raise InputError(f"network {label!r}: paths={attribute!r}: weights from {min(weights):g} "
+                         f"to {max(weights):g} are too far apart to compare sums of them")
+    return weights
 
 
 def _check_names(names: Sequence[str], nodes: Sequence[Hashable], label: str) -> None:
@@ -154,7 +219,9 @@ def _wire_of(edges: Sequence[dict[str, Any]], names: Sequence[str]) -> Wire:
     return Wire(len(edges), latency, part, link_names=tuple(names))
 
 
-def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | None, label: str) -> list[Hashable]:
+def _hosts(graph: nx.Graph, hosts: Iterable[Hashable] | str | None, label: str) -> list[Hashable]:
+    if isinstance(hosts, str) and hosts == "all":
+        hosts = graph.nodes
     if hosts is not None:
         if isinstance(hosts, nx.classes.reportviews.NodeView):  # graph.nodes: a mapping, too
             hosts = list(hosts)
@@ -216,26 +283,72 @@ def _edges(graph: nx.Graph, nodes: Iterable[Hashable]
                 yield start, end, place, edge
 
 
-def _link_name(graph: nx.Graph, arrow: str, place: int, edge: dict[str, Any]) -> str:
+def _link_name(undirected: bool, arrow: str, place: int, edge: dict[str, Any]) -> str:
     if edge.get("name") is not None:
-        return str(edge["name"]) if graph.is_directed() else f"{edge['name']}:{arrow}"
+        return f"{edge['name']}:{arrow}" if undirected else str(edge["name"])
     return f"{arrow}#{place + 1}" if place else arrow
 
 
-def _capacity(edge: dict[str, Any], attribute: str, default: Quantity | None, link: str,
-              label: str) -> float:
-    usual = edge.get("bandwidth") if attribute == "capacity" else None
-    value = next((each for each in (edge.get(attribute), default, usual) if each is not None), None)
-    if value is None:
-        others = ", ".join(repr(name) for name in edge if name != "name")
-        named = f"; attribute=... may name another of those it has, {others}" if others else ""
-        raise InputError(f"network {label!r}: link {link!r} has no capacity; give the edge the "
-                         f"attribute {attribute!r}, or a capacity for all edges without "
-                         f"one{named}")
-    rate = parse_rate(value, f"network {label!r}: the capacity of link {link!r}", strict=True)
-    return rate / 8 if attribute == _IN_BITS and _is_plain(edge.get(attribute)) else rate
+def _others(attributes: Iterable[Hashable]) -> str:
+    """Return the attributes that an edge has, for a message."""
+    others = ", ".join(repr(name) for name in attributes if name != "name")
+    return f"; choose from: {others}" if others else ""
 
 
-def _is_plain(value: object) -> bool:
-    """Whether a rate is given, and has no unit."""
-    return value is not None and not (isinstance(value, str) and value.strip()[-1:].isalpha())
+class _Capacities:
+    """Reads the capacities of edges; the arguments are those of `from_networkx`."""
+
+    def __init__(self, graph: nx.Graph, capacity: Quantity | None, attribute: str,
+                 unit: str | float | None, label: str) -> None:
+        if isinstance(capacity, str) and _NAME.match(capacity):
+            if attribute not in ("capacity", capacity):
+                raise InputError(f"network {label!r}: capacity={capacity!r} and "
+                                 f"attribute={attribute!r} name two attributes; give one")
+            has = {name for _, _, edge in graph.edges(data=True) for name in edge}
+            if capacity not in has:
+                raise InputError(f"network {label!r}: capacity={capacity!r} is neither a capacity, "
+                                 "such as '10Gbps', nor an attribute of an edge"
+                                 f"{_others(sorted(has, key=str))}")
+            attribute, capacity = capacity, None
+        self._attribute, self._default, self._label = attribute, capacity, label
+        self._unit = self._of_default = _bytes_per_s(unit, label)
+        if unit is None and attribute == _IN_BITS:
+            self._unit = 1 / 8
+        self._known: dict[str | float, float] = {}  # most links of large networks are alike
+
+    def of(self, edge: dict[str, Any], link: str) -> float:
+        """Return the capacity of the edge of a link."""
+        value = edge.get(self._attribute)
+        if not isinstance(value, str | float):  # 1 and True are the same key
+            return self._read(edge, link)
+        if value not in self._known:
+            self._known[value] = self._read(edge, link)
+        return self._known[value]
+
+    def _read(self, edge: dict[str, Any], link: str) -> float:
+        own, unit = edge.get(self._attribute), self._unit
+        if own is None and self._default is not None:
+            own, unit = self._default, self._of_default
+        elif own is None and self._attribute == "capacity":
+            own = edge.get("bandwidth")
+        what = f"network {self._label!r}: the capacity of link {link!r}"
+        if own is None:
+            raise InputError(f"network {self._label!r}: link {link!r} has no capacity; give the "
+                             f"edge the attribute {self._attribute!r}, or capacity=... with a "
+                             "capacity for all edges without one, or with the name of another "
+                             f"attribute{_others(edge)}")
+        number = decimal(own) if isinstance(own, str) else plain(own)
+        if unit is not None and is_number(number) and number == number:
+            own = f"{number * unit!r}B/s"
+        return parse_rate(own, what, strict=True)
+
+
+def _bytes_per_s(unit: str | float | None, label: str) -> float | None:
+    """Return what 1 stands for, in bytes per second."""
+    if unit is None:
+        return None
+    text = f"1{unit.strip()}" if isinstance(unit, str) else f"{unit!r}B/s"
+    if not (isinstance(unit, str) or is_number(unit)):
+        raise InputError(f"network {label!r}: unit must be a unit such as 'Gbps', or the bytes/s "
+                         f"that 1 stands for, not {unit!r}")
+    return parse_rate(text, f"network {label!r}: unit", strict=True)

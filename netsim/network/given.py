@@ -18,8 +18,10 @@ __all__ = ["GivenPaths", "Paths"]
 
 Node = Hashable
 Path = Sequence[Node]
-#: A mapping of (source node, destination node) to a path or several; or a list of paths.
-Paths = Mapping[tuple[Node, Node], Path | Sequence[Path]] | Iterable[Path]
+#: A mapping of (source node, destination node) to a path or several, or of source nodes to such
+#: mappings of destination nodes; or a list of paths.
+Paths = (Mapping[tuple[Node, Node], Path | Sequence[Path]]
+         | Mapping[Node, Mapping[Node, Path | Sequence[Path]]] | Iterable[Path])
 
 
 class GivenPaths:
@@ -45,7 +47,7 @@ class GivenPaths:
     def __init__(self, paths: Paths, number: Mapping[Node, int], hosts: int,
                  link_of: Mapping[tuple[int, int], int]) -> None:
         found: dict[int, list[list[int]]] = {}
-        for path in _iter_paths(paths, number):
+        for path in _iter_paths(paths, number, hosts):
             nodes = _node_numbers(path, number)
             if len(nodes) < 2 or len(set(nodes)) < len(nodes):
                 raise InputError(f"the path {path!r} is invalid: it needs two or more nodes, "
@@ -115,20 +117,38 @@ class GivenPaths:
         return owner, self._links[place]
 
 
-def _iter_paths(paths: Paths, number: Mapping[Node, int]) -> Iterator[Path]:
+def _iter_paths(paths: Paths, number: Mapping[Node, int], hosts: int) -> Iterator[Path]:
     """Yield all paths; those of a mapping must lead between the two nodes of their key."""
     if not isinstance(paths, Mapping):
         yield from map(_check_path, check_sequence(paths, object, "paths", "lists of nodes"))
         return
-    for ends, given in paths.items():
-        several = isinstance(given, list | tuple) and len(given) > 0 and all(
-            isinstance(path, list | tuple) and not _is_node(path, number) for path in given)
-        for path in given if several else [given]:
-            path = _check_path(path)
-            if not (isinstance(ends, tuple) and path and (path[0], path[-1]) == ends):
-                raise InputError(f"the path {path!r} does not lead from the first to the second "
-                                 f"node of its key {ends!r}")
-            yield path
+    for key, value in paths.items():
+        for ends, given in _by_pair(key, value, number, hosts):
+            several = isinstance(given, list | tuple) and len(given) > 0 and all(
+                isinstance(path, list | tuple) and not _is_node(path, number) for path in given)
+            for path in given if several else [given]:
+                path = _check_path(path)
+                if not (isinstance(ends, tuple) and path and (path[0], path[-1]) == ends):
+                    raise InputError(f"the path {path!r} does not lead from the first to the "
+                                     f"second node of its key {ends!r}")
+                yield path
+
+
+def _by_pair(key: Any, value: Any, number: Mapping[Node, int], hosts: int
+             ) -> Iterator[tuple[Any, Any]]:
+    """Yield an entry of a mapping; of a mapping in it, those of pairs of different hosts.
+
+    networkx's all-pairs functions return paths between all nodes, also from each to itself.
+    """
+    if not isinstance(value, Mapping):
+        yield key, value
+        return
+    for node in (key, *value):
+        if not _is_node(node, number):
+            raise InputError(f"paths has the unknown node {node!r}")
+    for end, given in value.items():
+        if end != key and number[key] < hosts and number[end] < hosts:
+            yield (key, end), given
 
 
 def _is_node(given: Any, number: Mapping[Node, int]) -> bool:

@@ -46,6 +46,8 @@ class GraphTopology(Topology):
         See `Topology`.
     routing, paths, relay
         See `from_networkx`.
+    weights : array_like of float, shape (links,), optional
+        What links add to the length of a path; by default, paths are as long as they have links.
 
     Attributes
     ----------
@@ -70,7 +72,7 @@ class GraphTopology(Topology):
     def __init__(self, name: str, nodes: Sequence[Hashable], hosts: int, ends: ArrayLike,
                  capacity: ArrayLike, link_names: Sequence[str], *, routing: str = "ecmp",
                  paths: Paths | None = None, relay: bool = True,
-                 loopback_uses_ports: bool = False) -> None:
+                 loopback_uses_ports: bool = False, weights: ArrayLike | None = None) -> None:
         super().__init__(name, hosts, capacity, link_names,
                          loopback_uses_ports=loopback_uses_ports)
         if routing not in ROUTING:
@@ -80,7 +82,9 @@ class GraphTopology(Topology):
         self.nodes, self.routing, self.relay = tuple(nodes), routing, relay
         self.tail, self.head = np.asarray(ends, dtype=np.int64).reshape(-1, 2).T.copy()
         relays = np.arange(len(self.nodes)) >= (0 if relay else hosts)
-        self._shortest = ShortestPaths(self.tail, self.head, relays)
+        self._shortest = ShortestPaths(
+            self.tail, self.head, relays,
+            weights=None if weights is None else np.asarray(weights, np.float64))
         self._refuse_disconnected(relays.tolist())
         numbered = zip(self.tail.tolist(), self.head.tolist(), strict=True)
         link_of: dict[tuple[int, int], int] = {}
@@ -119,9 +123,8 @@ class GraphTopology(Topology):
         for link, (start, end) in enumerate(pairs):
             if (end, start) not in both:
                 return (f"; the graph is directed, and {self.link_names[link]!r} leads one way "
-                        "only: unless that is meant, make the graph undirected, in GraphML by "
-                        'edgedefault="undirected", in GML by directed 0, in JSON by '
-                        '"directed": false')
+                        "only: unless that is meant, give directed=False, with which edges lead "
+                        "both ways")
         return ""
 
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
@@ -198,7 +201,7 @@ class GraphTopology(Topology):
 
     def reaches(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
         """Return the mask of the pairs of hosts with a path; False for a host and itself."""
-        found = (src != dst) & (self._shortest.hops(src, dst) >= 0)
+        found = (src != dst) & self._shortest.connect(src, dst)
         if self.given is not None and self._alive is not None:
             found &= ~self.given.has(src, dst)
             found |= self._alive.has(src, dst)
@@ -232,7 +235,7 @@ class GraphTopology(Topology):
         """Yield arrays of flows with a link of each on shortest paths from `start` to `end`."""
         own = None if hashes is None else hashes[flow]
         if self._paths is None:
-            lost = np.flatnonzero(self._shortest.hops(start, end) < 0)
+            lost = np.flatnonzero(~self._shortest.connect(start, end))
             if len(lost):
                 self._refuse_pair(int(start[lost[0]]), int(end[lost[0]]))
         for part, link in (self._paths or self._shortest).walk(start, end, own):

@@ -20,9 +20,10 @@ from netsim.units import Quantity
 __all__ = ["GRAPH_SUFFIXES", "graph", "parse_json", "read_text"]
 
 
-def graph(file: str | Path, *, hosts: Iterable[Hashable] | None = None,
-          capacity: Quantity | None = None, attribute: str = "capacity", routing: str = "ecmp",
-          paths: Paths | None = None, relay: bool = True, name: str | None = None,
+def graph(file: str | Path, *, hosts: Iterable[Hashable] | str | None = None,
+          capacity: Quantity | None = None, attribute: str = "capacity",
+          unit: str | float | None = None, directed: bool | None = None, routing: str = "ecmp",
+          paths: Paths | str | None = None, relay: bool = True, name: str | None = None,
           loopback_uses_ports: bool = False) -> GraphTopology:
     """Read any graph with capacities from a GraphML, GML or node-link JSON file.
 
@@ -30,7 +31,7 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | None = None,
     ----------
     file : path-like
         A file with the suffix .graphml, .gml or .json.
-    hosts, capacity, attribute, routing, paths, relay, loopback_uses_ports
+    hosts, capacity, attribute, unit, directed, routing, paths, relay, loopback_uses_ports
         See `from_networkx`.
     name : str, optional
         A label; by default the graph's name, or the file's.
@@ -48,8 +49,8 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | None = None,
     parsed = _PARSERS[path.suffix](read_text(path), path)
     try:
         return from_networkx(parsed, hosts=hosts, capacity=capacity, attribute=attribute,
-                             routing=routing, paths=paths, relay=relay,
-                             name=name or str(parsed.name) or path.stem,
+                             unit=unit, directed=directed, routing=routing, paths=paths,
+                             relay=relay, name=name or str(parsed.name) or path.stem,
                              loopback_uses_ports=loopback_uses_ports)
     except InputError as error:
         raise TraceError(str(error), path) from error

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ShortestPaths", "expand", "flow_hash", "mix", "reach"]
+__all__ = ["ShortestPaths", "expand", "flow_hash", "mix", "reach", "weigh"]
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Hashes = NDArray[np.uint64]
 
 _GOLDEN, _FIRST, _SECOND = (np.uint64(part) for part in (
@@ -86,12 +89,43 @@ def reach(start: int, neighbours: Sequence[Sequence[int]], relays: Sequence[bool
     return hops
 
 
+def weigh(start: int, neighbours: Sequence[Sequence[tuple[int, float]]], relays: Sequence[bool]
+          ) -> list[float]:
+    """Return the least weight of a path from a node to every other; -1 if there is no path.
+
+    Parameters
+    ----------
+    start : int
+        The node from which paths start.
+    neighbours : sequence of sequence of (int, float)
+        The neighbours of each node, and the weight of the link to each, which is positive.
+    relays : sequence of bool
+        Whether paths may lead through a node.
+    """
+    weights = [-1.0] * len(neighbours)
+    queue = [(0.0, start)]
+    while queue:
+        weight, node = heappop(queue)
+        if weights[node] >= 0:
+            continue
+        weights[node] = weight
+        if relays[node] or node == start:
+            for other, more in neighbours[node]:
+                if weights[other] < 0:
+                    heappush(queue, (weight + more, other))
+    return weights
+
+
+#: Share by which weights of equal paths may differ, as sums of floats depend on their order.
+_ROUNDING = 1e-12
+
+
 class ShortestPaths:
     """Equal-cost shortest paths between nodes, found when a destination is first used.
 
-    Only the number of hops from every node to a destination is stored, not the paths. All paths to
-    a node with a single incoming link, such as a host with one port, lead through the other end of
-    that link. Hosts on the same switch therefore share one search, and memory grows with nodes x
+    Only the length of a path from every node to a destination is stored, not the paths. All paths
+    to a node with a single incoming link, such as a host with one port, lead through the other end
+    of that link. Hosts on the same switch therefore share one search, and memory grows with nodes x
     switches instead of nodes x hosts.
 
     Parameters
@@ -102,32 +136,39 @@ class ShortestPaths:
         Whether paths may lead through a node.
     dead : ndarray of bool, shape (links,), optional
         Mask of links that paths must not use.
+    weights : ndarray of float, shape (links,), optional
+        What links add to the length of a path; 1 each if not given.
     """
 
     def __init__(self, tail: Ints, head: Ints, relays: NDArray[np.bool_],
-                 dead: NDArray[np.bool_] | None = None) -> None:
+                 dead: NDArray[np.bool_] | None = None, weights: Floats | None = None) -> None:
         nodes = len(relays)
-        self._all = tail, head
+        self._all = tail, head, weights
         self._number = np.arange(len(tail)) if dead is None else np.flatnonzero(~dead)
         tail, head = tail[self._number], head[self._number]
+        self._weights = None if weights is None else weights[self._number]
         self._tail, self._head, self._relays = tail, head, relays
         self._salt = mix(np.arange(nodes, dtype=np.uint64))
         self._ptr = np.searchsorted(tail, np.arange(nodes + 1))
-        self._before: list[list[int]] = [[] for _ in range(nodes)]
-        for start, end in zip(tail.tolist(), head.tolist(), strict=True):
-            self._before[end].append(start)
+        starts = tail.tolist()
+        self._before: list[list[Any]] = [[] for _ in range(nodes)]
+        for end, before in zip(head.tolist(), starts if self._weights is None else zip(
+                starts, self._weights.tolist(), strict=True), strict=True):
+            self._before[end].append(before)
         # The single link into each node; -1 if there are several, or its start does not relay.
         self._last = np.full(nodes, -1)
         self._last[head] = np.arange(len(head))
         several = np.bincount(head, minlength=nodes) != 1
         self._last[several | ~relays[tail[self._last]] if len(tail) else several] = -1
         self._row = np.full(nodes, -1)
-        self._hops = np.empty((0, nodes), np.int32)
+        self._lengths: NDArray[Any] = np.empty(
+            (0, nodes), np.int32 if weights is None else np.float64)
         self._rows = 0
 
     def without(self, dead: NDArray[np.bool_]) -> ShortestPaths:
         """Return the shortest paths that avoid dead links."""
-        return ShortestPaths(*self._all, self._relays, dead)
+        tail, head, weights = self._all
+        return ShortestPaths(tail, head, self._relays, dead, weights)
 
     def _target(self, dst: Ints) -> tuple[Ints, Ints, Ints]:
         """Search for destinations as needed.
@@ -136,24 +177,24 @@ class ShortestPaths:
         -------
         last, root, row : ndarray of int, shape (flows,)
             The single link into each destination, or -1; the node at which the search for the
-            destination starts; and the row of this node in the table of hops.
+            destination starts; and the row of this node in the table of lengths.
         """
         last = self._last[dst]
         root = np.where(last >= 0, self._tail[last], dst) if len(self._tail) else dst
         for node in np.unique(root[self._row[root] < 0]).tolist():
-            if self._rows == len(self._hops):
-                self._hops = np.concatenate((self._hops, np.empty(
-                    (max(8, self._rows), len(self._row)), np.int32)))
-            self._hops[self._rows] = reach(node, self._before, self._relays.tolist())
+            if self._rows == len(self._lengths):
+                self._lengths = np.concatenate((self._lengths, np.empty(
+                    (max(8, self._rows), len(self._row)), self._lengths.dtype)))
+            search = reach if self._weights is None else weigh
+            self._lengths[self._rows] = search(node, self._before, self._relays.tolist())
             self._row[node] = self._rows
             self._rows += 1
         return last, root, self._row[root]
 
-    def hops(self, src: Ints, dst: Ints) -> Ints:
-        """Return the length of a shortest path for each pair of nodes, in links; -1 if none."""
-        last, _, row = self._target(dst)
-        found = self._hops[row, src].astype(np.int64)
-        return np.where(src == dst, 0, np.where(found < 0, -1, found + (last >= 0)))
+    def connect(self, src: Ints, dst: Ints) -> NDArray[np.bool_]:
+        """Return the mask of the pairs of nodes with a path; true for a node and itself."""
+        row = self._target(dst)[2]
+        return (self._lengths[row, src] >= 0) | (src == dst)
 
     def walk(self, src: Ints, dst: Ints, hashes: Hashes | None) -> Iterator[tuple[Ints, Ints]]:
         """Yield, hop by hop, the flows that have not arrived yet, and the link that each takes.
@@ -194,7 +235,12 @@ class ShortestPaths:
         """
         owner, link = expand(self._ptr, at)
         end = self._head[link]
-        nearer = self._hops[row[owner], end] == (self._hops[row, at] - 1)[owner]
+        left, now = self._lengths[row[owner], end], self._lengths[row, at]
+        if self._weights is None:
+            nearer = left == (now - 1)[owner]
+        else:  # and nearer, also by rounding: paths end
+            nearer = (left >= 0) & (left < now[owner])
+            nearer &= left + self._weights[link] <= (now * (1 + _ROUNDING))[owner]
         nearer &= self._relays[end] | (end == root[owner])
         count = np.bincount(owner[nearer], minlength=len(at))
         return np.cumsum(count) - count, count, link[nearer]

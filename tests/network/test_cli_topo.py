@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import networkx as nx
 import pytest
 from click.testing import CliRunner
 
@@ -21,6 +23,23 @@ def show(*arguments: str):
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
+
+
+def test_options_of_the_network(tmp_path: Path) -> None:
+    """A file of a public collection: directed, capacities under another name, no host marked."""
+    graph = nx.DiGraph()
+    for start, end in ("ab", "bc", "ca"):
+        graph.add_edge(start, end, speed=10)
+    nx.write_graphml(graph, tmp_path / "g.graphml")
+    done = show(str(tmp_path / "g.graphml"), "--set", "directed=false", "--set", "hosts=all",
+                "--set", "capacity=speed", "--set", "unit=Gbps")
+    assert done.exit_code == 0
+    assert re.search(r"^hosts +3\n(.*\n)?links +6, one each way\ncapacity +10 Gbps$", done.stdout,
+                     re.MULTILINE)
+    refused = show("big-switch-128-10g", "--set", "hots=4")
+    assert refused.exit_code == 2
+    assert "'hots' (did you mean 'hosts'?)" in refused.stderr
+    assert "'hosts' is not a setting" in show("big-switch-128-10g", "--set", "hosts").stderr
 
 
 def test_the_table() -> None:

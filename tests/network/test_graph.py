@@ -146,8 +146,8 @@ def lonely(graph: nx.Graph) -> nx.Graph:
     (with_edge("x", "y"), {"capacity": 1}, InputError,
      "no path from host 0, 'a', to host 3, 'x'"),
     (nx.DiGraph([("a", "b")]), {"capacity": 1}, InputError,
-     "to host 0, 'a'; the graph is directed, and 'a->b' leads one way only.*, in GraphML by "
-     'edgedefault="undirected", in GML by directed 0'),
+     "to host 0, 'a'; the graph is directed, and 'a->b' leads one way only: unless that is "
+     "meant, give directed=False"),
     (nx.Graph([*nx.cycle_graph("abc").edges, ("a", "d")]), {"capacity": 1}, InputError,
      r"only 'd' has a single neighbour; name the hosts in hosts=\[...\]"),
     (two_switches(), {"capacity": 1, "hosts": ["a", "z"]}, InputError,
@@ -491,10 +491,190 @@ def test_any_attribute_is_the_capacity(edge, options):
 
 
 def test_the_attribute_that_is_meant_is_listed():
-    with pytest.raises(InputError, match=r"the edge the attribute 'capacity', or a capacity "
-                       r"for all edges without one; attribute=\.\.\. may name another of those it "
-                       "has, 'rate'"):
+    with pytest.raises(InputError, match=r"the edge the attribute 'capacity', or capacity=\.\.\. "
+                       "with a capacity for all edges without one, or with the name of another "
+                       "attribute; choose from: 'rate'"):
         netsim.from_networkx(star("ab", "s", rate=5))
+
+
+@pytest.mark.parametrize(("speed", "options", "rate"), [
+    (10, {"unit": "Gbps"}, 1.25e9), ("10", {"unit": "Gbps"}, 1.25e9),
+    (1e10, {"unit": "bps"}, 1.25e9), (np.float32(8), {"unit": "bps"}, 1),
+    (3, {"unit": 1e6}, 3e6), (3, {"unit": "MiB/s"}, 3 * 2**20),
+    ("2Gbps", {"unit": "bps"}, 2.5e8), (7, {}, 7)])
+def test_the_capacity_may_name_an_attribute_and_its_unit(speed, options, rate):
+    """The unit is that of plain numbers; what has one keeps it."""
+    net = netsim.from_networkx(star("ab", "s", speed=speed), capacity="speed", **options)
+    assert net.capacity.tolist() == [rate] * 4
+
+
+def test_the_unit_is_that_of_all_plain_numbers():
+    graph = star("ab", "s")
+    graph.edges["a", "s"]["capacity"] = 40
+    net = netsim.from_networkx(graph, capacity=10, unit="Gbps")
+    assert sorted(net.capacity.tolist()) == [1.25e9, 1.25e9, 5e9, 5e9]
+    zoo = netsim.from_networkx(star("ab", "s", LinkSpeedRaw=8e9), capacity="LinkSpeedRaw")
+    assert zoo.capacity.tolist() == [1e9] * 4
+    kilo = netsim.from_networkx(star("ab", "s", LinkSpeedRaw=8e9), capacity="LinkSpeedRaw",
+                                unit="kbps")
+    assert kilo.capacity.tolist() == [1e12] * 4
+
+
+@pytest.mark.parametrize(("options", "error", "message"), [
+    ({"capacity": "speed"}, InputError, "capacity='speed' is neither a capacity, such as '10Gbps', "
+     "nor an attribute of an edge; choose from: 'rate'"),
+    ({"capacity": "rate", "attribute": "speed"}, InputError, "name two attributes; give one"),
+    ({"capacity": "rate", "unit": "Gbs"}, UnitError, "unit '1Gbs' has the unknown unit 'Gbs'"),
+    ({"capacity": "rate", "unit": 0}, UnitError, "unit must be greater than 0"),
+    ({"capacity": "rate", "unit": True}, InputError, "unit must be a unit such as 'Gbps', or the "),
+])
+def test_attributes_and_units_that_are_none(options, error, message):
+    with pytest.raises(error, match=message):
+        netsim.from_networkx(star("ab", "s", rate=5), **options)
+
+
+# --- directed graphs as undirected ones -----------------------------------------------------
+
+
+def test_a_directed_graph_may_be_meant_as_undirected():
+    """An edge that has one back keeps its own capacity each way."""
+    graph = nx.DiGraph([("a", "s", {"capacity": 1, "name": "up"}), ("s", "b", {"capacity": 2}),
+                        ("b", "s", {"capacity": 3})])
+    net = netsim.from_networkx(graph, directed=False)
+    assert (net.hosts, net.links) == (2, 4)
+    assert {name: net.capacity[net.link(name)] for name in net.link_names} == {
+        "up:a->s": 1, "up:s->a": 1, "s->b": 2, "b->s": 3}
+    assert names(net, 1, 0) == ["b->s", "up:s->a"]
+    assert graph.number_of_edges() == 3  # the user's is as before
+
+
+def test_parallel_edges_lead_both_ways():
+    """Of three edges a -> b and one back, two have none that leads back."""
+    graph = nx.MultiDiGraph([("a", "b", {"capacity": k}) for k in (1, 2, 3)])
+    graph.add_edge("b", "a", capacity=4)
+    net = netsim.from_networkx(graph, hosts="all", directed=False)
+    assert dict(zip(net.link_names, net.capacity.tolist(), strict=True)) == {
+        "a->b": 1, "a->b#2": 2, "a->b#3": 3, "b->a": 4, "b->a#2": 2, "b->a#3": 3}
+
+
+@pytest.mark.parametrize("directed", [None, False])
+def test_an_undirected_graph_is_the_same_without_direction(directed):
+    net = netsim.from_networkx(two_switches(), capacity=1, directed=directed)
+    assert net.link_names == netsim.from_networkx(two_switches(), capacity=1).link_names
+
+
+def test_a_graph_is_directed_or_not():
+    with pytest.raises(InputError, match="directed=True is for directed graphs"):
+        netsim.from_networkx(two_switches(), capacity=1, directed=True)
+    with pytest.raises(InputError, match="directed must be true or false, not 'no'"):
+        netsim.from_networkx(two_switches(), capacity=1, directed="no")
+
+
+def test_all_nodes_may_be_hosts():
+    net = netsim.from_networkx(nx.cycle_graph("abc"), hosts="all", capacity=1)
+    assert (net.hosts, net.nodes) == (3, ("a", "b", "c"))
+
+
+# --- paths by weight ------------------------------------------------------------------------
+
+
+def square(**weights):
+    """A square a-b-d and a-c-d of hosts, with weights of 1 but where others are given."""
+    graph = nx.Graph()
+    for start, end in ("ab", "bd", "ac", "cd", "ad"):
+        graph.add_edge(start, end, capacity=1, weight=weights.get(start + end, 1))
+    return graph
+
+
+def test_paths_have_the_least_weight():
+    """a-d weighs 5, a-b-d 3 and a-c-d 4; without b's links, a-c-d is the best."""
+    net = netsim.from_networkx(square(ad=5, ab=2, cd=3), hosts=list("adbc"), paths="weight")
+    assert names(net, 0, 1) == ["a->b", "b->d"]
+    assert names(net, 1, 0) == ["d->b", "b->a"]
+    assert names(netsim.from_networkx(square(ad=5), hosts=list("adbc")), 0, 1) == ["a->d"]
+    dead = np.isin(net.link_names, ["a->b", "b->a", "b->d", "d->b"])
+    assert names(net.without(dead), 0, 1) == ["a->c", "c->d"]
+    assert not net.without(dead).reaches(np.array([0]), np.array([2]))[0]
+
+
+def test_equal_weights_are_shared_whatever_the_order_of_the_sum():
+    """0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ in their last digit."""
+    graph = nx.Graph()
+    for path, weights in (("apqz", (0.1, 0.2, 0.3)), ("arsz", (0.3, 0.2, 0.1))):
+        for start, end, weight in zip(path, path[1:], weights, strict=False):
+            graph.add_edge(start, end, capacity=1, weight=weight)
+    net = netsim.from_networkx(graph, hosts=["a", "z"], paths="weight")
+    taken = {net.link_names[net.route(0, 1, key)[0]] for key in range(20)}
+    assert taken == {"a->p", "a->r"}
+    first = netsim.from_networkx(graph, hosts=["a", "z"], paths="weight", routing="shortest")
+    assert {first.link_names[first.route(0, 1, key)[0]] for key in range(20)} == {"a->p"}
+
+
+@settings(max_examples=100, deadline=None)
+@given(connected_graphs(), st.data())
+def test_every_path_is_as_light_as_that_of_networkx(graph_and_hosts, data):
+    graph, hosts = graph_and_hosts
+    for edge in graph.edges.values():
+        edge["km"] = data.draw(st.sampled_from([0.1, 0.2, 0.3, 1, 2, 7.5]))
+    net = netsim.from_networkx(graph, hosts=hosts, capacity=1, paths="km")
+    for s, d in np.ndindex(net.hosts, net.hosts):
+        path = [tuple(map(int, net.link_names[link].split("->"))) for link in net.route(s, d, 5)]
+        assert [end for _, end in path[:-1]] == [start for start, _ in path[1:]]
+        assert sum(graph.edges[edge]["km"] for edge in path) == pytest.approx(
+            nx.dijkstra_path_length(graph, hosts[s], hosts[d], "km"))
+
+
+def test_hosts_that_do_not_relay_are_gone_around_by_weight():
+    graph = square(ad=5, ab=1, bd=1, ac=1, cd=2)
+    assert names(netsim.from_networkx(graph, hosts=list("adb"), paths="weight"), 0, 1) == [
+        "a->b", "b->d"]
+    assert names(netsim.from_networkx(graph, hosts=list("adb"), paths="weight", relay=False), 0, 1
+                 ) == ["a->c", "c->d"]
+
+
+@pytest.mark.parametrize(("weight", "options", "message"), [
+    (None, {}, "needs a weight of every edge, a finite number above 0; that of link 'a->b' is N"),
+    (0, {}, "that of link 'a->b' is 0"), ("far", {}, "that of link 'a->b' is 'far'"),
+    (float("inf"), {}, "that of link 'a->b' is inf"),
+    (1e13, {}, "weights from 1 to 1e+13 are too far apart"),
+    (1, {"paths": "km"}, "paths='km' needs a weight of every edge.*; choose from: 'capacity', 'we"),
+    (1, {"routing": "spray"}, "and routing='spray' by trunks of them; give one of both"),
+])
+def test_weights_that_are_none(weight, options, message):
+    with pytest.raises(InputError, match=message.replace("+", r"\+")):
+        netsim.from_networkx(square(ab=weight), hosts="all", **{"paths": "weight"} | options)
+
+
+@pytest.mark.parametrize("make", [dict, lambda pairs: {a: dict(ends) for a, ends in pairs}])
+def test_all_pairs_of_networkx_are_paths(make):
+    """It has paths from nodes to themselves, and from and to switches, too."""
+    graph = square(ad=5, ab=2, cd=3)
+    paths = make(nx.all_pairs_dijkstra_path(graph, weight="weight"))
+    net = netsim.from_networkx(graph, hosts=["a", "d"], paths=paths)
+    assert names(net, 0, 1) == ["a->b", "b->d"]
+    assert names(net, 1, 0) == ["d->b", "b->a"]
+
+
+def test_mappings_of_mappings_may_have_several_paths():
+    net = netsim.from_networkx(square(), hosts=["a", "d"],
+                               paths={"a": {"d": [["a", "b", "d"], ["a", "c", "d"]]}})
+    assert {net.link_names[net.route(0, 1, key)[0]] for key in range(20)} == {"a->b", "a->c"}
+    with pytest.raises(InputError, match="paths has the unknown node 'x'"):
+        netsim.from_networkx(square(), hosts=["a", "d"], paths={"a": {"x": ["a", "x"]}})
+    with pytest.raises(InputError, match=r"does not lead from the first to the second node of its "
+                       r"key \('a', 'd'\)"):
+        netsim.from_networkx(square(), hosts=["a", "d"], paths={"a": {"d": ["d", "b", "a"]}})
+
+
+def test_files_take_the_same_options(tmp_path):
+    graph = nx.DiGraph()
+    for start, end, km in (("a", "b", 1), ("b", "d", 1), ("a", "d", 5)):
+        graph.add_edge(start, end, LinkSpeed=10, km=km)
+    nx.write_graphml(graph, tmp_path / "g.graphml")
+    net = netsim.read_network(tmp_path / "g.graphml", directed=False, hosts="all", paths="km",
+                              capacity="LinkSpeed", unit="Gbps")
+    assert (net.hosts, net.capacity.tolist()) == (3, [1.25e9] * 6)
+    assert names(net, 2, 0) == ["d->b", "b->a"]
 
 
 def test_an_attribute_of_a_file(tmp_path):
