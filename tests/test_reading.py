@@ -133,6 +133,7 @@ FORMATS = {
         "tiresias-sample.csv", format="tiresias-cluster", train=0), "tiresias-sample.csv"),
     "helios": (of_workloads("helios-sample.csv"), read(
         "helios-sample.csv", format="helios", train=0), "helios-sample.csv"),
+    "acme": (trace("acme.csv"), read("acme.csv", format="acme", train=0), "acme.csv"),
     "pai": (trace("pai"), read("pai_job_table.csv", format="pai", train=0), "pai_job_table.csv"),
     "pai's header": (trace("pai"), read("pai_job_table.csv", format="pai", train=0),
                      "pai_job_table.header"),

@@ -51,6 +51,7 @@ _OF_CLUSTERS = {
     "pai-100k": "netsim.traces.cluster.pai_sample:read_pai_sample",
     "philly": "netsim.traces.cluster.philly:read_philly",
     "helios": "netsim.traces.cluster.helios:read_helios",
+    "acme": "netsim.traces.cluster.acme:read_acme",
     "gpu-v2023": "netsim.traces.cluster.gpu2023:read_gpu_v2023",
     "tiresias-cluster": "netsim.traces.cluster.tiresias_jobs:read_tiresias_cluster",
     "recurrent": "netsim.traces.cluster.recurrent:recurrent",

@@ -107,6 +107,8 @@ def test_tables_with_other_suffixes(here, suffix):
 
 @pytest.mark.parametrize(("header", "format"), [
     ("user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration", "helios"),
+    ("job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue",
+     "acme"),
     ("num_gpu,submit_time,model_name,duration", "tiresias-cluster"),
     ("num_inst,submit_time,num_gpu,gpu_type,duration,user", "pai-100k"),
 ])

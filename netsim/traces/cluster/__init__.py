@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netsim.lazy import loading
+from netsim.traces.cluster.acme import acme_jobs, read_acme
 from netsim.traces.cluster.columns import ClusterJobs
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload, cluster_facts
 from netsim.traces.cluster.gpu2023 import (
@@ -23,6 +24,7 @@ __all__ = [
     "ClusterJobs",
     "GpuNodes",
     "TraceWorkload",
+    "acme_jobs",
     "cluster_facts",
     "gpu_v2023_jobs",
     "gpu_v2023_nodes",
@@ -30,6 +32,7 @@ __all__ = [
     "pai_jobs",
     "pai_sample_jobs",
     "philly_jobs",
+    "read_acme",
     "read_gpu_v2023",
     "read_helios",
     "read_pai",

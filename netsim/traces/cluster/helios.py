@@ -1,7 +1,11 @@
-"""Read the Helios trace of SenseTime's GPU clusters, ``cluster_log.csv`` (Hu et al., SC '21)."""
+"""Read the Helios trace of SenseTime's GPU clusters, ``cluster_log.csv`` (Hu et al., SC '21).
+
+Acme's trace has the same form; see `netsim.traces.cluster.acme`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +25,7 @@ from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkloa
 from netsim.traces.cluster.options import flag
 from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 
-__all__ = ["COLUMNS", "helios_jobs", "read_helios"]
+__all__ = ["COLUMNS", "helios_jobs", "read_helios", "scheduled_jobs"]
 
 COLUMNS = ("user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_time", "start_time",
            "end_time", "duration")
@@ -87,11 +91,29 @@ def helios_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
     TraceProblemsError
         If the file's contents are invalid, with the line, or no job is left.
     """
+    return scheduled_jobs(path, COLUMNS, ("user", "vc", "gpu_num", "cpu_num", "node_num"), failed)
+
+
+def scheduled_jobs(path: str | Path, columns: Sequence[str], group: Sequence[str], failed: bool
+                   ) -> ClusterJobs:
+    """Read jobs with times, states and numbers of GPUs from a scheduler's table.
+
+    Parameters
+    ----------
+    path, failed
+        As for `helios_jobs`.
+    columns : sequence of str
+        The columns that the table must have. Without ``duration``, a job runs from its start to its
+        end.
+    group : sequence of str
+        The columns that jobs of a group have in common.
+    """
     keep_failed = flag(failed, "failed")
     intake, groups, users = Intake(path), Codes(), Codes()
-    for rows in read_table(path, COLUMNS):
+    for rows in read_table(path, columns):
         submit, start, end = (rows.times(f"{what}_time") for what in ("submit", "start", "end"))
-        duration = rows.numbers("duration", SECONDS, blank=True)
+        duration = (rows.numbers("duration", SECONDS, blank=True) if rows.has("duration")
+                    else end - start)
         gpus = rows.numbers("gpu_num", COUNT._replace(whole=True))
         ended = rows.are("state", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
         intake.add(
@@ -99,7 +121,7 @@ def helios_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
              UNFINISHED: ~ended | np.isnan(start + end + duration),
              FAILED: ~rows.are("state", "COMPLETED") & (not keep_failed),
              NO_GPU: gpus == 0,
-             NO_TIME: duration == 0},
+             NO_TIME: duration <= 0},
             submit_s=submit, duration_s=duration, gpus=gpus, user=users.of(rows.cells["user"]),
-            group=groups.of(rows.texts("user", "vc", "gpu_num", "cpu_num", "node_num")))
+            group=groups.of(rows.texts(*group)))
     return intake.jobs()

@@ -14,6 +14,7 @@ CLUSTER_TRACES = Registry(
         "pai-100k": "netsim.traces.cluster.pai_sample:pai_sample_jobs",
         "philly": "netsim.traces.cluster.philly:philly_jobs",
         "helios": "netsim.traces.cluster.helios:helios_jobs",
+        "acme": "netsim.traces.cluster.acme:acme_jobs",
         "gpu-v2023": "netsim.traces.cluster.gpu2023:gpu_v2023_jobs",
         "tiresias-cluster": "netsim.traces.cluster.tiresias_jobs:tiresias_jobs",
     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +32,11 @@ _BLANKS = frozenset(("", "nan", "NaN", "NaT", "None", "null", "NULL", "\\N", "Un
 _CHUNK = 1 << 14
 _SHOWN = 10
 _LONGEST = 120
-_DATE = set("0123456789-: T")
+#: What may stand at each place of a date such as 2020-06-09 18:41:01, and at its end.
+_DIGIT = "0123456789"
+_DATE = (*[_DIGIT] * 4, "-", *[_DIGIT] * 2, "-", *[_DIGIT] * 2, " T",
+         *[_DIGIT] * 2, ":", *[_DIGIT] * 2, ":", *[_DIGIT] * 2)
+_OFFSET = re.compile(r"Z?|([+-])([01][0-9]):([0-5][0-9])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,8 @@ class Chunk:
     def times(self, name: str) -> NDArray[np.float64]:
         """Parse a column of dates such as ``2020-06-09 18:41:01`` into seconds since 1970.
 
-        Dates have no time zone. Blank cells become NaN.
+        Dates may end in an offset from UTC; without one, they are taken for UTC. Blank cells become
+        NaN.
 
         Raises
         ------
@@ -138,8 +144,8 @@ def seconds_of(cells: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.bo
     Parameters
     ----------
     cells : sequence of str
-        Dates such as ``2020-06-09 18:41:01`` or ``2020-06-09T18:41:01``, perhaps between spaces;
-        blank cells become NaN.
+        Dates such as ``2020-06-09 18:41:01`` or ``2020-06-09T18:41:01``, perhaps between spaces and
+        with an offset from UTC such as ``+08:00``; blank cells become NaN.
 
     Returns
     -------
@@ -164,11 +170,31 @@ def seconds_of(cells: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.bo
 
 
 def _dates(cells: Sequence[str]) -> NDArray[np.datetime64]:
-    known = [cell for cell in cells if cell != "NaT"]
-    if any(len(cell) != 19 for cell in known) or not _DATE.issuperset("".join(known)):
-        # NumPy would accept words such as "now", and time zones with a warning.
+    width = len(_DATE)
+    known = [cell[:width] for cell in cells if cell != "NaT"]
+    text = "".join(known)
+    if not text.isascii() or any(len(cell) != width for cell in known):
         raise ValueError("not dates")
-    return np.array(cells, dtype="datetime64[s]")
+    # NumPy would accept words such as "now", and other forms of dates.
+    letters = np.frombuffer(text.encode(), np.uint8).reshape(-1, width)
+    if not all(np.isin(letters[:, place], list(allowed.encode())).all()
+               for place, allowed in enumerate(_DATE)):
+        raise ValueError("not dates")
+    dates = np.array([cell[:width] for cell in cells], dtype="datetime64[s]")
+    ends = [cell[width:] for cell in cells]
+    ahead = {end: _ahead_s(end) for end in set(ends)}
+    if any(ahead.values()):
+        dates -= np.array([ahead[end] for end in ends], dtype="timedelta64[s]")
+    return dates
+
+
+def _ahead_s(offset: str) -> int:
+    """Return by how many seconds a time with an offset such as ``+08:00`` is ahead of UTC."""
+    match = _OFFSET.fullmatch(offset)
+    if match is None:
+        raise ValueError("not an offset")
+    sign, hours, minutes = match.groups(default="0")
+    return (-1 if sign == "-" else 1) * (3600 * int(hours) + 60 * int(minutes))
 
 
 def read_table(

@@ -9,7 +9,7 @@ import pytest
 
 FILES = {"helios": "../../../workloads/helios-sample.csv", "pai-100k": "pai100k.csv",
          "gpu-v2023": "pods.csv", "philly": "philly.json",
-         "pai": "pai/pai_job_table.csv",
+         "pai": "pai/pai_job_table.csv", "acme": "acme.csv",
          "tiresias-cluster": "../../../workloads/tiresias-sample.csv"}
 
 

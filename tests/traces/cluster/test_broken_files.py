@@ -22,7 +22,7 @@ HELIOS = ("job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,
           "duration,queue")
 GOOD = ("1,u,v,1,4,1,COMPLETED,2020-04-01 08:00:00,2020-04-01 08:00:10,2020-04-01 08:10:10,"
         "600,10")
-TABLES = ("helios", "pai-100k", "gpu-v2023", "tiresias-cluster")
+TABLES = ("helios", "acme", "pai-100k", "gpu-v2023", "tiresias-cluster")
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [
@@ -36,6 +36,10 @@ TABLES = ("helios", "pai-100k", "gpu-v2023", "tiresias-cluster")
      "submit_time must be a time such as '2020-06-09 18:41:01', not 'now'"),
     ("2020-04-01 08:00:00", "2020-13-01 08:00:00",
      "submit_time must be a time such as '2020-06-09 18:41:01', not '2020-13-01 08:00:00'"),
+    ("2020-04-01 08:00:00", "2020-04-01 08:00:00+8",
+     "submit_time must be a time such as '2020-06-09 18:41:01', not '2020-04-01 08:00:00+8'"),
+    ("2020-04-01 08:00:00", "2020-04-01 10000:21",
+     "submit_time must be a time such as '2020-06-09 18:41:01', not '2020-04-01 10000:21'"),
     (",10", "", "11 fields, where the header has 12"),
     ("1,u,", '1,"u,', "not a line of comma-separated values: unexpected end of data"),
 ])
@@ -59,7 +63,7 @@ def test_all_broken_rows_nearby_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_missing_column_is_named_with_what_was_found(trace, tmp_path: Path, name: str) -> None:
     text = trace(name).read_text()
-    column = "duration" if name != "gpu-v2023" else "num_gpu"
+    column = {"gpu-v2023": "num_gpu", "acme": "end_time"}.get(name, "duration")
     path = tmp_path / "t.csv"
     path.write_text(text.replace(column, "renamed", 1))
     with pytest.raises(TraceError, match=f"missing column '{column}'; the header has: .*'renamed'"
@@ -246,7 +250,7 @@ CELLS = st.one_of(st.sampled_from(["", "1", "0", "nan", "-1", "1e99", "T4", "COM
                   st.text(max_size=5))
 
 
-@pytest.mark.parametrize("name", ["helios", "pai-100k", "gpu-v2023", "tiresias-cluster"])
+@pytest.mark.parametrize("name", TABLES)
 @settings(max_examples=60, deadline=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

@@ -15,6 +15,7 @@ from netsim.errors import InputError
 from netsim.traces import check_trace
 from netsim.traces.cluster import (
     ClusterJobs,
+    acme_jobs,
     gpu_v2023_jobs,
     gpu_v2023_nodes,
     helios_jobs,
@@ -26,7 +27,8 @@ from netsim.traces.cluster import (
 
 READ: dict[str, Callable[..., ClusterJobs]] = {
     "helios": helios_jobs, "pai-100k": pai_sample_jobs, "gpu-v2023": gpu_v2023_jobs,
-    "philly": philly_jobs, "pai": pai_jobs, "tiresias-cluster": tiresias_jobs}
+    "philly": philly_jobs, "pai": pai_jobs, "tiresias-cluster": tiresias_jobs,
+    "acme": acme_jobs}
 
 
 def columns(jobs: ClusterJobs) -> list[list[Any]]:
@@ -41,6 +43,10 @@ EXPECTED = {
                [0, 0, 0, 0],
                {"no submission time": 1, "did not finish": 2,
                 "failed or was cancelled": 3, "requested no GPU": 1, "no running time": 1}, {}),
+    # Jobs 2, 1, 6, 9; 00:09 in Shanghai is 16:09 UTC, and job 2 is of Pretrain.
+    "acme": ([0, 60, 360, 28260], [3600, 600, 605, 100], [32, 8, 8, 1], [1, 0, 0, 7], [0, 0, 0, 2],
+             {"no submission time": 1, "did not finish": 1, "failed or was cancelled": 1,
+              "requested no GPU": 1, "no running time": 1}, {}),
     # Jobs 1, 0, 2, 4, 5, 9: 4 x 2 GPUs, 3 x 0.25 rounded up.
     "pai-100k": ([0, 60, 120, 140, 150, 190], [600, 60, 7200, 90, 62, 610], [1, 1, 8, 1, 1, 1],
                  [1, 0, 2, 4, 0, 7], [1, 0, 1, 2, 0, 1],
@@ -76,8 +82,8 @@ def test_what_is_left_and_what_is_dropped(trace, name: str) -> None:
     assert jobs.read == len(jobs) + sum(dropped.values())
 
 
-@pytest.mark.parametrize(("name", "more"), [("helios", [16, 4, 2]), ("gpu-v2023", [1]),
-                                            ("philly", [1, 2]), ("pai", [2])])
+@pytest.mark.parametrize(("name", "more"), [("helios", [16, 4, 2]), ("acme", [16]),
+                                            ("gpu-v2023", [1]), ("philly", [1, 2]), ("pai", [2])])
 def test_failed_jobs_are_kept_if_asked_for(trace, name: str, more: list[int]) -> None:
     few, many = READ[name](trace(name)), READ[name](trace(name), failed=True)
     assert many.dropped["failed or was cancelled"] == 0
@@ -99,6 +105,19 @@ def test_how_tables_are_written(trace, tmp_path: Path, name: str, change) -> Non
     *expected, dropped, _ = EXPECTED[name]
     jobs = READ[name](path)
     assert (columns(jobs), jobs.dropped) == (expected, dropped)
+
+
+@pytest.mark.parametrize(("ends", "submit_s"), [
+    (("", ""), [0, 60]), (("Z", "+00:00"), [0, 60]), (("+08:00", "+08:00"), [0, 60]),
+    (("+08:00", "+07:59"), [0, 120]), (("-05:30", "-05:31"), [0, 120]), (("", "+00:01"), [0, 0])])
+def test_times_may_have_an_offset_from_utc(trace, tmp_path: Path, ends, submit_s) -> None:
+    """The second job is submitted a minute after the first, by clocks that may differ."""
+    rows = Path(trace("helios")).read_text().splitlines()
+    path = tmp_path / "h.csv"
+    path.write_text("\n".join((rows[0], *(
+        f"{k},u,v,1,4,1,COMPLETED,2020-04-01 08:0{k}:00{end},2020-04-01 09:00:00,"
+        "2020-04-01 09:10:00,600,0" for k, end in enumerate(ends)))))
+    assert helios_jobs(path).submit_s.tolist() == submit_s
 
 
 def test_instances_tell_starts_and_ends_more_exactly(trace) -> None:
