@@ -1,18 +1,21 @@
-"""Parquet files of tables, which need pyarrow."""
+"""Tables of Arrow, and Parquet files of them; both need pyarrow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from netsim.errors import MissingExtraError
 from netsim.late import pd
 from netsim.limits import check_limit
 from netsim.reading import open_bytes
 
-__all__ = ["check_pyarrow", "read_parquet", "write_parquet"]
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["arrow_table", "check_pyarrow", "read_parquet", "write_parquet"]
 
 
 def check_pyarrow() -> None:
@@ -27,6 +30,32 @@ def check_pyarrow() -> None:
         import pyarrow  # noqa: F401
     except ImportError:
         raise MissingExtraError("pyarrow", "parquet") from None
+
+
+def arrow_table(frame: pd.DataFrame, schema: pyarrow.Schema | None = None) -> pyarrow.Table:
+    """Return a data frame as a table of Arrow, in which missing values are nulls.
+
+    Columns of numbers are shared with the data frame, where Arrow can; texts are copied.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    schema : pyarrow.Schema, optional
+        Names and types of the columns; by default those that the columns have, and string for all
+        texts.
+
+    Raises
+    ------
+    MissingExtraError
+        If pyarrow is not installed.
+    """
+    check_pyarrow()
+    import pyarrow
+
+    columns = {str(name): column.map(str, na_action="ignore") if column.dtype == object else column
+               for name, column in frame.items()}
+    return pyarrow.Table.from_pandas(pd.DataFrame(columns, copy=False), schema or _schema(frame),
+                                     preserve_index=False)
 
 
 def read_parquet(path: str | Path, *, limit: bool = False) -> pd.DataFrame:
@@ -71,7 +100,6 @@ def write_parquet(chunks: Iterable[pd.DataFrame], path: Path) -> None:
         If the file cannot be written.
     """
     check_pyarrow()
-    import pyarrow
     from pyarrow import parquet
 
     rest = iter(chunks)
@@ -79,13 +107,10 @@ def write_parquet(chunks: Iterable[pd.DataFrame], path: Path) -> None:
     schema = _schema(first)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         for chunk in chain((first,), rest):
-            texts = {str(name): chunk[name].map(str, na_action="ignore")
-                     for name in chunk if chunk[name].dtype == object}
-            writer.write_table(pyarrow.Table.from_pandas(chunk.assign(**texts), schema,
-                                                         preserve_index=False))
+            writer.write_table(arrow_table(chunk, schema))
 
 
-def _schema(chunk: pd.DataFrame) -> Any:
+def _schema(chunk: pd.DataFrame) -> pyarrow.Schema:
     """Return the types of columns; texts are strings also where there is none."""
     import pyarrow
 

@@ -19,6 +19,7 @@ from netsim.units import format_count, format_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow
     from matplotlib.axes import Axes
 
 __all__ = ["EDGE_TABLES", "Result", "asked_for", "policies_of", "records_of", "table_of"]
@@ -270,6 +271,27 @@ class Result:
             If the format is ``"parquet"``, and pyarrow is not installed.
         """
         return save_records(records_of(self), folder, format)
+
+    def to_arrow(self) -> dict[str, pyarrow.Table]:
+        """Return the tables as tables of Arrow, which polars and DuckDB read without copying them.
+
+        Columns of numbers share their memory with the data frames, where Arrow can: whoever changes
+        these changes both. Texts are copied. Missing values, such as the finish of a job that has
+        not finished, are nulls.
+
+        Returns
+        -------
+        dict of str to pyarrow.Table
+            The tables that are present, by name; see `recorded`.
+
+        Raises
+        ------
+        MissingExtraError
+            If pyarrow, of the extra ``parquet``, is not installed.
+        """
+        from netsim.results.parquet import arrow_table
+
+        return {name: arrow_table(getattr(self, name)) for name in self.recorded}
 
     def __repr__(self) -> str:
         done = int(self.jobs["finish_s"].notna().sum())

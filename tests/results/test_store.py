@@ -292,6 +292,37 @@ def test_parquet_is_for_others_too(everything, tmp_path) -> None:
     assert load_result(folder).links.equals(links)
 
 
+def test_tables_of_arrow_share_their_numbers(everything) -> None:
+    """The same values as of the data frames; what is missing is null."""
+    pytest.importorskip("pyarrow")
+    tables = everything.to_arrow()
+    assert tuple(tables) == everything.recorded
+    for name, table in tables.items():
+        frame = getattr(everything, name)
+        assert table.column_names == list(frame)
+        pd.testing.assert_frame_equal(table.to_pandas(), frame, check_exact=True)
+        for column in frame.select_dtypes(["int64", "float64"]):
+            (part,) = table[column].chunks
+            assert part.buffers()[1].address == frame[column].to_numpy().ctypes.data
+    stopped = netsim.simulate("parrot-fig2", "parrot-fig2", until=1e-3).to_arrow()
+    assert stopped["jobs"]["finish_s"].null_count == 2
+    assert "flows" not in stopped
+
+
+def test_tables_of_arrow_without_rows() -> None:
+    """No coflow has ended: its texts are texts all the same."""
+    pytest.importorskip("pyarrow")
+    tables = netsim.simulate("parrot-fig2", "parrot-fig2", record=TABLES, until=1e-3).to_arrow()
+    assert tables["coflows"].num_rows == 0
+    assert "null" not in map(str, tables["coflows"].schema.types)
+
+
+def test_tables_of_arrow_need_an_extra(everything, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'coflow-netsim\[parquet\]'"):
+        everything.to_arrow()
+
+
 def test_parquet_without_rows(tmp_path) -> None:
     """No coflow has ended: its texts are texts all the same."""
     parquet = pytest.importorskip("pyarrow.parquet")
