@@ -87,6 +87,16 @@ def test_notebooks(path, tmp_path, monkeypatch):
 
 def test_there_is_one_version():
     assert f"version: {netsim.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"version = {{{netsim.__version__}}}\n" in (ROOT / "docs" / "cite.md").read_text()
+
+
+@pytest.mark.parametrize("paper", ["parrot", "sjf-bco", "a-srpt", "a-online"])
+def test_a_paper_is_cited_where_its_page_is(paper):
+    """Its title is the same on its page, in the citation and on the page on citing."""
+    page = " ".join((ROOT / "docs" / "systems" / f"{paper}.md").read_text()[:600].split())
+    (title,) = re.findall(r"\*([A-Z][^*]{40,})\*", page)[:1]
+    for file in ("CITATION.cff", "docs/cite.md"):
+        assert title in " ".join((ROOT / file).read_text().split())
 
 
 #: The pages of the reference, in the order of its contents, one after the other.
