@@ -18,9 +18,10 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain
 from netsim.text import said
 
-__all__ = ["LARGEST", "MOST_ID", "Node", "check_collection", "check_flag", "check_name",
-           "check_options", "check_path", "check_sequence", "check_whole", "is_number", "is_utf8",
-           "is_whole", "node_name", "parents_first", "refuse_set", "refuse_twice"]
+__all__ = ["LARGEST", "MOST_ID", "Node", "check_collection", "check_flag", "check_label",
+           "check_name", "check_options", "check_path", "check_sequence", "check_weight",
+           "check_whole", "is_number", "is_utf8", "is_whole", "node_name", "parents_first",
+           "refuse_set", "refuse_twice"]
 
 #: A host or a switch: by number or name, or as a tuple, as nodes of networkx graphs may be.
 Node = str | int | tuple[Any, ...]
@@ -69,6 +70,35 @@ def check_name(value: Any, what: str) -> None:
     if not is_utf8(value):
         raise InputError(f"{what} must be a string that can be written as UTF-8, not "
                          f"{reprlib.repr(value)}")
+
+
+def check_label(value: Any, what: str) -> None:
+    """Check that a value is a label: a name, a number from 0 to `MOST_ID`, or None.
+
+    Raises
+    ------
+    InputError
+        If it is not; the message begins with `what`.
+    """
+    if isinstance(value, str):
+        check_name(value, what)
+    elif value is not None and not (is_whole(value) and 0 <= value <= MOST_ID):
+        raise InputError(f"{what} must be a label: a name, or a whole number from 0 to "
+                         f"{MOST_ID:,}, not {reprlib.repr(value)}")
+
+
+def check_weight(value: Any, what: str) -> float:
+    """Return a weight as a float.
+
+    Raises
+    ------
+    InputError
+        If it is not finite and more than 0; the message begins with `what`.
+    """
+    weight = plain(value)
+    if not (is_number(weight) and 0 < weight <= LARGEST):
+        raise InputError(f"{what} must be finite and positive, not {reprlib.repr(weight)}")
+    return float(weight)
 
 
 def is_utf8(text: str) -> bool:

@@ -17,6 +17,7 @@ from netsim.checks import (
     LARGEST,
     MOST_ID,
     check_name,
+    check_weight,
     check_whole,
     is_number,
     is_utf8,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Columns", "Flow", "Flows", "GroupedFlows", "RowError", "column_names", "flow_columns",
-           "frozen", "grouped", "likely_columns", "with_index"]
+           "frozen", "grouped", "likely_columns", "weights_of", "with_index"]
 
 #: The largest size of a flow; larger ones are mistakes, and their sums could overflow.
 _MOST_BYTES = 1e100
@@ -213,6 +214,7 @@ class Columns(NamedTuple):
     id, arrival_s : ndarray, shape (jobs,)
     coflow_id : ndarray of int, shape (jobs,)
         The given ids of coflows; -1 for coflows without one.
+    weight : ndarray of float, shape (jobs,)
     names : tuple of str
         The names of the jobs; empty if they have none.
     hosts : tuple of str or int
@@ -227,6 +229,7 @@ class Columns(NamedTuple):
     id: Ints
     arrival_s: Floats
     coflow_id: Ints
+    weight: Floats
     names: tuple[str, ...] = ()
     hosts: tuple[str | int, ...] = ()
 
@@ -239,6 +242,7 @@ class Columns(NamedTuple):
         flows = self.flows_of(which)
         return Columns(self.src[flows], self.dst[flows], self.nbytes[flows], self.counts[which],
                        self.id[which], self.arrival_s[which], self.coflow_id[which],
+                       self.weight[which],
                        tuple(self.names[k] for k in which) if self.names else (), self.hosts)
 
     def flows_of(self, which: Ints) -> Ints:
@@ -344,6 +348,24 @@ def _quantities(values: ArrayLike, what: str, parse: Any, most: float, unit: str
         return np.array(parse(plain(values), what))
     given = _numbers(values, what, unit)
     _refuse_first(given, (given >= 0) & (given <= most), what, f"{unit} from 0 to {most:g}")
+    return given.astype(np.float64)
+
+
+def weights_of(values: ArrayLike, count: int, what: str) -> Floats:
+    """Check the weights of jobs, or one for all, and convert them to an array.
+
+    Raises
+    ------
+    InputError
+        If one is invalid, with its row; or if there are not `count` of them.
+    """
+    if _is_one(values):
+        return np.full(count, check_weight(values, what))
+    given = _numbers(values, what, "weights")
+    if len(given) != count:
+        raise InputError(f"{what} must be a number, or one for each of the {count:,} flows, not "
+                         f"{len(given):,}")
+    _refuse_first(given, (given > 0) & (given <= LARGEST), what, "finite and positive")
     return given.astype(np.float64)
 
 
@@ -519,6 +541,7 @@ class GroupedFlows(NamedTuple):
         The jobs' labels if they are numbers, else their indices.
     names : tuple of str
         The jobs' labels if they are not numbers; else empty.
+    weight : ndarray of float, shape (jobs,)
     """
 
     rows: Ints
@@ -529,19 +552,21 @@ class GroupedFlows(NamedTuple):
     job: Ints
     id: Ints
     names: tuple[str, ...]
+    weight: Floats
 
 
-def grouped(df: pd.DataFrame, names: Mapping[str, str | None], start_s: Floats, owner: str
-            ) -> GroupedFlows:
+def grouped(df: pd.DataFrame, names: Mapping[str, str | None], start_s: Floats, weight: Floats,
+            owner: str) -> GroupedFlows:
     """Group the rows of a table by its columns of coflows and jobs.
 
     Without a column of coflows, each row is a coflow. Without a column of jobs, each coflow is a
-    job.
+    job. Starts and weights are those of rows.
 
     Raises
     ------
     InputError
-        If a label is missing, or the rows of a coflow have several starts or jobs.
+        If a label is missing, or the rows of a coflow have several starts or jobs, or those of a
+        job several weights.
     """
     coflow, coflows = _labels(df, names["coflow"], owner)
     rows = np.argsort(coflow, kind="stable")
@@ -560,13 +585,17 @@ def grouped(df: pd.DataFrame, names: Mapping[str, str | None], start_s: Floats, 
                            f"{plain(jobs[of_row[known]])!r} in row {known} and "
                            f"{plain(jobs[of_row[row]])!r} in row {row}", row)
         job = of_row[first]
+    first_of_job = first[np.unique(job, return_index=True)[1]]
+    for row, known in _differing(weight, job[coflow], first_of_job):
+        raise RowError(f"{owner}: job {plain(jobs[job[coflow[row]]])!r} has two weights, "
+                       f"{weight[known]:g} in row {known} and {weight[row]:g} in row {row}", row)
     numbered = None if names["coflow"] is None else _ids(coflows, names["coflow"], owner)
     ids = (_ids(jobs, names["job"] or names["coflow"], owner)
            if names["job"] or names["coflow"] else np.arange(len(jobs)))
     return GroupedFlows(
         rows, counts, start_s[first], np.full(len(first), -1) if numbered is None else numbered,
         coflows, job, np.arange(len(jobs)) if ids is None else ids,
-        tuple(str(each) for each in jobs) if ids is None else ())
+        tuple(str(each) for each in jobs) if ids is None else (), weight[first_of_job])
 
 
 def _labels(df: pd.DataFrame, name: str | None, owner: str) -> tuple[Ints, Any]:

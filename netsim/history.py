@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from netsim.errors import InputError
 from netsim.forking import same
 from netsim.plain import known_names
 
-__all__ = ["UNKNOWN", "History", "joined"]
+__all__ = ["UNKNOWN", "History", "group_number", "joined"]
 
 #: The group or the user of a job without one; ids are not negative.
 UNKNOWN = -1
@@ -27,7 +28,8 @@ class History:
     Attributes
     ----------
     group, user : ndarray of int, shape (jobs,)
-        Group and user of each job; `UNKNOWN` if it has none.
+        Group and user of each job; `UNKNOWN` if it has none. A group that is a name has the number
+        `netsim.history.group_number`.
     iterations : ndarray of float, shape (jobs,)
         Number of iterations that each job ran.
     gpu_s : ndarray of float, shape (jobs,), optional
@@ -64,6 +66,19 @@ class History:
 
     def __len__(self) -> int:
         return len(self.group)
+
+
+def group_number(group: int | str | None) -> int:
+    """Return the number by which predictors know a group; a name has one that it always has.
+
+    Examples
+    --------
+    >>> group_number(7), group_number(None), group_number("resnet") == group_number("resnet")
+    (7, -1, True)
+    """
+    if isinstance(group, str):
+        return int.from_bytes(blake2b(group.encode(), digest_size=6).digest())
+    return UNKNOWN if group is None else group
 
 
 def joined(earlier: History, later: History) -> History:

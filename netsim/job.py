@@ -11,9 +11,12 @@ import numpy as np
 
 from netsim.brief import brief
 from netsim.checks import (
+    LARGEST,
     MOST_ID,
+    check_label,
     check_name,
     check_sequence,
+    check_weight,
     check_whole,
     node_name,
     parents_first,
@@ -70,9 +73,11 @@ class JobSpec:
         A label, such as the model's name.
     estimate_s : float, optional
         An estimate of the job's duration in seconds, for schedulers.
-    group, user : int, optional
-        The group of recurring jobs to which the job belongs, and the user who submitted it;
-        predictors use both.
+    group : int or str, optional
+        A label of the jobs that belong together, such as the runs of one script, or the jobs of a
+        tenant. Policies see it, and predictors learn from earlier jobs of the group.
+    user : int, optional
+        The user who submitted the job; predictors use it.
     model : ParallelModel, optional
         The model that is trained, with a rank for each slice of each replica, stage by stage.
     operations : Operations or Programs, optional
@@ -81,6 +86,8 @@ class JobSpec:
     state_bytes : float, optional
         Bytes that the job moves if it is preempted and restarts on other servers; by default the
         value in the run's preemption options.
+    weight : float
+        The job's priority: how much it counts, for policies that use weights. Finite and positive.
     """
 
     id: int
@@ -95,11 +102,12 @@ class JobSpec:
     hosts: Sequence[int | str] | None = None
     name: str = ""
     estimate_s: float | None = None
-    group: int | None = None
+    group: int | str | None = None
     user: int | None = None
     model: ParallelModel | None = None
     state_bytes: float | None = None
     operations: Operations | Programs | None = None
+    weight: float = 1.0
     __repr__ = brief
     __deepcopy__ = same
 
@@ -125,9 +133,10 @@ class JobSpec:
         if self.state_bytes is not None:
             object.__setattr__(self, "state_bytes", parse_bytes(
                 self.state_bytes, f"{owner}: state_bytes"))
-        for name in ("group", "user"):
-            if getattr(self, name) is not None:
-                check_whole(getattr(self, name), f"{owner}: {name}", most=MOST_ID)
+        check_label(self.group, f"{owner}: group")
+        if self.user is not None:
+            check_whole(self.user, f"{owner}: user", most=MOST_ID)
+        object.__setattr__(self, "weight", check_weight(self.weight, f"{owner}: weight"))
         self._check_stages(owner)
         self._check_ranks(owner)
         if self.hosts is not None:
@@ -155,6 +164,10 @@ class JobSpec:
         parents_first([stage.name for stage in self.stages],
                       [(*stage.after, *stage.finishes_before) for stage in self.stages], owner)
         self._check_ranked(owner)
+        heavy = next((stage for stage in self.stages if self.weight > LARGEST / stage.weight), None)
+        if heavy is not None:
+            raise InputError(f"{owner}: weight times that of stage {heavy.name!r} must be finite; "
+                             f"they are {self.weight!r} and {heavy.weight!r}")
         own = next((stage for stage in self.stages if stage.coflow_id is not None), None)
         if own is not None and self.iterations > 1:
             raise InputError(f"{owner}: stage {own.name!r} has the coflow_id {own.coflow_id}, "
@@ -307,18 +320,19 @@ class JobColumns(Sequence[JobSpec]):
             stage = Stage(self.STAGE, flows, coflow_id=None if own < 0 else own)
             self._made[k] = JobSpec(int(columns.id[k]), float(columns.arrival_s[k]), name=name,
                                     stages=[stage],
-                                    hosts=columns.hosts or range(self.hosts))
+                                    hosts=columns.hosts or range(self.hosts),
+                                    weight=float(columns.weight[k]))
         return self._made[k]
 
     def column(self, name: str) -> Sequence[Any]:
-        """Return an attribute of all jobs: the id, arrival, name, ranks or iterations."""
+        """Return an attribute of all jobs: the id, arrival, name, ranks, iterations or weight."""
         columns = self.columns
         known: dict[str, Callable[[], Any]] = {
             "id": lambda: columns.id, "arrival_s": lambda: columns.arrival_s,
             "name": lambda: columns.names or [""] * len(self),
             "ranks": lambda: 1 + np.maximum.reduceat(np.maximum(columns.src, columns.dst),
                                                      self._first),
-            "iterations": lambda: [1] * len(self)}
+            "iterations": lambda: [1] * len(self), "weight": lambda: columns.weight}
         found: Sequence[Any] = known[name]()
         return found
 
@@ -334,7 +348,7 @@ def column(jobs: Sequence[Any], name: str) -> Sequence[Any]:
     Parameters
     ----------
     jobs : sequence of JobSpec or EdgeJob
-    name : {"id", "arrival_s", "name", "ranks", "iterations"}
+    name : {"id", "arrival_s", "name", "ranks", "iterations", "weight"}
         The attribute. Jobs that are stored as objects allow any other attribute as well.
     """
     if isinstance(jobs, JobColumns):

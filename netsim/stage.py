@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,13 +10,12 @@ from numpy.typing import NDArray
 
 from netsim.brief import brief
 from netsim.checks import (
-    LARGEST,
     MOST_ID,
     check_collection,
     check_flag,
     check_name,
+    check_weight,
     check_whole,
-    is_number,
     refuse_twice,
 )
 from netsim.columns import Flows
@@ -52,7 +50,8 @@ class Stage:
     release_s : float
         Seconds after the job's arrival before which the stage cannot start.
     weight : float
-        The coflow's weight, for policies that use one.
+        How much the coflow counts among those of its job, for policies that use weights; its own
+        weight is this times that of the job, `JobSpec.weight`.
     coflow_id : int or None
         The coflow's id in results, unique in the workload, and thus possible only for a job of
         one iteration. If None, coflows are numbered by job, iteration and stage, after these ids.
@@ -110,10 +109,7 @@ class Stage:
         owner = f"stage {name!r}"
         if flows is not None and not isinstance(flows, Flows):
             flows = Flows.of(flows)
-        weight, coflow_id = plain(weight), plain(coflow_id)
-        if not (is_number(weight) and 0 < weight <= LARGEST):
-            raise InputError(f"{owner}: weight must be finite and positive, not "
-                             f"{reprlib.repr(weight)}")
+        weight, coflow_id = check_weight(weight, f"{owner}: weight"), plain(coflow_id)
         check_flag(intra_server, f"{owner}: intra_server")
         check_name(name, f"{owner}: name")
         if coflow_id is not None:

@@ -34,10 +34,11 @@ from netsim.columns import (
     column_names,
     flow_columns,
     grouped,
+    weights_of,
     with_index,
 )
 from netsim.errors import InputError
-from netsim.history import UNKNOWN, History, joined
+from netsim.history import UNKNOWN, History, group_number, joined
 from netsim.job import JobColumns, JobSpec, column, delays_stages, first_hosts
 from netsim.plain import known_names, plain_numbers
 from netsim.stage import Stage
@@ -97,8 +98,8 @@ class Workload:
     @classmethod
     @known_names
     def from_arrays(cls, src: ArrayLike, dst: ArrayLike, nbytes: ArrayLike | Quantity,
-                    at_s: ArrayLike | Quantity = 0.0, *, name: str = "workload", seed: int = 0
-                    ) -> Self:
+                    at_s: ArrayLike | Quantity = 0.0, *, weight: ArrayLike = 1.0,
+                    name: str = "workload", seed: int = 0) -> Self:
         """Make a workload of independent flows, each a job of one coflow of one flow.
 
         The flows stay arrays, so that a million of them take little memory and time. Job k is the
@@ -113,6 +114,8 @@ class Workload:
             Sizes in bytes.
         at_s : array_like of float
             When each flow starts, in seconds; in any order.
+        weight : array_like of float
+            The weight of each job, `JobSpec.weight`.
         name, seed
             As for `Workload`.
 
@@ -145,15 +148,16 @@ class Workload:
                                      ("at_s", at_s)], f"workload {name!r}")
         count = len(flows[0])
         one = Columns(*flows[:3], np.ones(count, np.int64), np.arange(count), flows[3],
-                      np.full(count, -1), hosts=hosts)
+                      np.full(count, -1), weights_of(weight, count, f"workload {name!r}: weight"),
+                      hosts=hosts)
         return cls(JobColumns(one.in_order()), name, seed=seed)
 
     @classmethod
     @known_names
     def from_frame(cls, df: pd.DataFrame, *, src: str = "src", dst: str = "dst",
                    nbytes: str | None = None, start: str | None = "start_s",
-                   coflow: str | None = None, job: str | None = None, endpoints: str = "hosts",
-                   name: str = "workload", seed: int = 0) -> Self:
+                   coflow: str | None = None, job: str | None = None, weight: str | None = None,
+                   endpoints: str = "hosts", name: str = "workload", seed: int = 0) -> Self:
         """Make a workload from a table with one row per flow.
 
         Parameters
@@ -173,6 +177,9 @@ class Workload:
             Name of the column with the job of each coflow. A job arrives at the start of its first
             coflow, and is done when all its coflows have been sent. If None, ``"job"`` if there is
             one; else each coflow is a job.
+        weight : str, optional
+            Name of the column with the weight of each job, `JobSpec.weight`; all flows of a job
+            must have the same. If None, all weights are 1.
         endpoints : {"hosts", "names", "ranks"}
             What sources and destinations are: hosts, by number or by name on the network; names of
             hosts, even if they are numbers; or ranks, which are counted from 0 in each job. The
@@ -217,7 +224,7 @@ class Workload:
                              f"{endpoints!r}")
         df = with_index(df)
         names = column_names(df, {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
-                                  "coflow": coflow, "job": job}, owner)
+                                  "coflow": coflow, "job": job, "weight": weight}, owner)
         given: list[Any] = [(names[each], df[names[each]]) for each in ("src", "dst", "nbytes")]
         given.append(("start", np.zeros(len(df))) if start is None else (start, df[start]))
         placed = endpoints != "ranks"
@@ -225,7 +232,10 @@ class Workload:
             given[:2] = [(what, [str(int(each)) if is_whole(each) else each for each in ends])
                          for what, ends in given[:2]]
         flows, hosts = flow_columns(given, owner, names=placed)
-        jobs = _jobs_of(flows[:3], grouped(df, names, flows[3], owner), hosts, placed=placed)
+        weights = np.ones(len(df)) if weight is None else weights_of(
+            df[weight], len(df), f"{owner}: {weight}")
+        jobs = _jobs_of(flows[:3], grouped(df, names, flows[3], weights, owner), hosts,
+                        placed=placed)
         return cls(jobs, name, seed=seed)
 
     def __len__(self) -> int:
@@ -445,7 +455,8 @@ def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows, hosts: tuple[s
     src, dst, nbytes = (each[groups.rows] for each in flows)
     if placed and len(groups.id) == len(groups.job):
         return JobColumns(Columns(src, dst, nbytes, groups.counts, groups.id, groups.start_s,
-                                  groups.coflow_id, groups.names, hosts).in_order())
+                                  groups.coflow_id, groups.weight, groups.names, hosts
+                                  ).in_order())
     stops = np.cumsum(groups.counts)
     sent = [Flows(src[first:stop], dst[first:stop], nbytes[first:stop])
             for first, stop in zip(stops - groups.counts, stops, strict=True)]
@@ -459,7 +470,8 @@ def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows, hosts: tuple[s
     of_ranks = (hosts or first_hosts(max(each.ranks for each in sent))) if placed else None
     names = groups.names
     return [JobSpec(int(number), float(arrival_s[k]), stages=stages[k], hosts=of_ranks,
-                    name=names[k] if names else "") for k, number in enumerate(groups.id)]
+                    name=names[k] if names else "", weight=float(groups.weight[k]))
+            for k, number in enumerate(groups.id)]
 
 
 def history_of(jobs: Collection[JobSpec]) -> History:
@@ -477,7 +489,7 @@ def history_of(jobs: Collection[JobSpec]) -> History:
     count = len(jobs)
     known = all(job.estimate_s is not None for job in jobs)
     return History(
-        np.fromiter((UNKNOWN if job.group is None else job.group for job in jobs), np.int64, count),
+        np.fromiter((group_number(job.group) for job in jobs), np.int64, count),
         np.fromiter((UNKNOWN if job.user is None else job.user for job in jobs), np.int64, count),
         np.fromiter((job.iterations for job in jobs), np.float64, count),
         np.array([job.ranks * (job.estimate_s or 0.0) for job in jobs]) if known else None)

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.brief import brief
-from netsim.checks import MOST_ID, check_name, check_sequence, check_whole, is_whole, refuse_twice
+from netsim.checks import (
+    MOST_ID,
+    check_label,
+    check_name,
+    check_sequence,
+    check_weight,
+    check_whole,
+    is_whole,
+    refuse_twice,
+)
 from netsim.edge.system import MOST, EdgeCloud, Kind
 from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain_numbers
@@ -69,6 +78,10 @@ class EdgeJob:
         cloud, and then the sites, beginning with site 0; see `EdgeCloud.network`.
     name : str
         A label.
+    weight : float
+        The job's priority: how much it counts, for policies that use weights. Finite and positive.
+    group : int or str, optional
+        A label of the jobs that belong together; see `netsim.JobSpec`.
 
     Raises
     ------
@@ -101,6 +114,8 @@ class EdgeJob:
     ps_type: Kind | None = None
     site: int = 0
     name: str = ""
+    weight: float = 1.0
+    group: int | str | None = None
 
     __repr__ = brief
 
@@ -108,6 +123,8 @@ class EdgeJob:
         owner = f"job {self.id}"
         check_whole(self.id, f"{owner}: id", most=MOST_ID)
         check_name(self.name, f"{owner}: name")
+        check_label(self.group, f"{owner}: group")
+        self._put("weight", check_weight(self.weight, f"{owner}: weight"))
         for name, most in (("chunks", MOST), ("minibatches", MOST_ID), ("epochs", MOST_ID)):
             check_whole(getattr(self, name), f"{owner}: {name}", 1, most)
         if self.gang is not None:

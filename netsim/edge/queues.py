@@ -46,7 +46,7 @@ class Queues:
         self._weigh(setting)
 
     def _weigh(self, setting: EdgeSetting) -> None:
-        self.weight: Floats = np.repeat(setting.weight, setting.chunks)
+        self.weight: Floats = np.repeat(setting.weight_s, setting.chunks)
         self.share: Floats = np.repeat(1 / setting.chunks, setting.chunks)
 
     def make_room(self, setting: EdgeSetting, place: int) -> None:

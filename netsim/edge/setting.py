@@ -57,7 +57,7 @@ class EdgeSetting:
         E B x, the part of p0 in which the chunk exchanges gradients.
     ring : ndarray of bool, shape (jobs,)
         Whether the job exchanges by a ring all-reduce, and so uses no PS.
-    weight : ndarray of float, shape (jobs,)
+    weight_s : ndarray of float, shape (jobs,)
         D p0 without speed augmentation, by which HAPRF orders jobs. Weights of jobs of one type
         that differ by rounding only are made equal; see `netsim.ties.merge_equal`.
     delays : ndarray of float, shape (jobs, servers)
@@ -84,7 +84,7 @@ class EdgeSetting:
     p1: Floats = field(init=False)
     exchange: Floats = field(init=False)
     ring: NDArray[np.bool_] = field(init=False)
-    weight: Floats = field(init=False)
+    weight_s: Floats = field(init=False)
     delays: Floats = field(init=False)
     cloud_delay: Floats = field(init=False)
     workers_of: Sequence[Ints] = field(init=False)
@@ -108,7 +108,7 @@ class EdgeSetting:
         self.p1 = np.array([job.p1_s for job in jobs]) / speed
         self.exchange = np.array([job.batches * job.exchange_s for job in jobs]) / speed
         self.ring = np.array([job.exchange == "ring" for job in jobs], np.bool_)
-        self.weight = _weights(jobs)
+        self.weight_s = _weights(jobs)
         self.delays = np.array([job.delays(system.servers) for job in jobs]
                                ).reshape(len(jobs), system.servers)
         self.cloud_delay = np.array([job.cloud_upload_s for job in jobs])
@@ -128,6 +128,10 @@ class EdgeSetting:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EdgeSetting:
         return copy.copy(self)
+
+    def job(self, index: int) -> EdgeJob:
+        """Return a job by its index."""
+        return self.jobs[index]
 
     @property
     def total(self) -> int:

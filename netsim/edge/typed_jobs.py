@@ -54,8 +54,8 @@ class TypedJobs:
         job = self.setting.jobs[number]
         size = min(job.workers, max(len(self.workers), 1))
         return JobSpec(job.id, job.arrival_s, pattern="parameter-server", ranks=size,
-                       nbytes=job.gradient_bytes, name=job.name,
-                       estimate_s=self._seconds(number, size))
+                       nbytes=job.gradient_bytes, name=job.name, weight=job.weight,
+                       group=job.group, estimate_s=self._seconds(number, size))
 
     def _seconds(self, number: int, workers: int) -> float:
         if not self.setting.ring[number]:

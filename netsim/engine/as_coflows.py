@@ -240,6 +240,8 @@ class CoflowExecution(Execution):
                  placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple, **changed: Any
                  ) -> JobPlan:
         """Return the plan of a job that is placed on hosts and arrives now."""
+        if self._shared is not None:  # the weight of a coflow is the share of its GPUs, alone
+            changed["weight"] = 1.0
         spec = replace(job, arrival_s=self._env.now, hosts=hosts, **changed)
         return JobPlan(spec, self._fabric.network, hosts, self._seed, self._capacity, placed)
 

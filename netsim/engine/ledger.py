@@ -187,6 +187,11 @@ class JobAccounts:
     options : Preemption
     cluster : Cluster
     jobs : sequence of JobSpec
+
+    Attributes
+    ----------
+    weight : ndarray of float, shape (jobs,)
+        The weight of each job; read-only.
     """
 
     def __init__(self, env: Any, ledger: Ledger, execution: Execution, options: Preemption,
@@ -198,6 +203,8 @@ class JobAccounts:
     def set_jobs(self, jobs: Sequence[JobSpec]) -> None:
         """Set the jobs of the run; at most one of them is new."""
         self._iterations = np.array([job.iterations for job in jobs], np.float64)
+        self.weight = np.array([job.weight for job in jobs], np.float64)
+        self.weight.flags.writeable = False
         self._expected_s = expected_iterations(jobs, self._cluster)
 
     def at(self, field: str, jobs: Any) -> Any:

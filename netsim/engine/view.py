@@ -145,6 +145,11 @@ class ClusterView:
         return Room(self.cluster, self.jobs, self.placement, free, free_on, self.load,
                     self.estimates)
 
+    @property
+    def weight(self) -> NDArray[np.float64]:
+        """The weight of each job, `JobSpec.weight`; shape (jobs,)."""
+        return self.accounts.weight
+
     # --- jobs: a number, or an array for an array of jobs ------------------------------
 
     def progress(self, jobs: Any) -> Any:

@@ -24,6 +24,7 @@ from netsim.fabric.grid import Grid
 from netsim.fabric.kernels.chains import arrive
 from netsim.fabric.kernels.loop import NEVER
 from netsim.fabric.kernels.rules import SOUND
+from netsim.fabric.labels import JobLabel
 from netsim.fabric.policy import Policy
 from netsim.fabric.protocols import Observer, Source
 from netsim.fabric.records import TOLD
@@ -59,9 +60,8 @@ class FabricProcess:
     job_arrivals : array_like of float, shape (jobs,)
         When each job arrives, in order of (arrival, id).
     observe_interval : float
-        In seconds. 0: decisions are made at the exact times of events. Otherwise decisions are
-        made, and completions noticed, at multiples of the interval, if something happened since the
-        last one.
+        In seconds. 0: decisions are at the exact times of events. Otherwise decisions are made, and
+        completions noticed, at multiples of the interval, if something happened since the last one.
     check : bool
         Check that every allocation is finite, non-negative and within capacity.
     observer : Observer, optional
@@ -72,8 +72,9 @@ class FabricProcess:
         Called with the COFLOW rows of completed coflows that come from chains or from the source,
         and with all FLOW rows.
     ended : callable, optional
-        Called when the end of a job that is a graph is noticed, with the job's number and the time
-        of its end.
+        Called when the end of a job that is a graph is noticed, with its number and its time.
+    job_of : callable
+        Takes the number of a job, and returns an object with its id, name and group, for views.
 
     Attributes
     ----------
@@ -97,16 +98,16 @@ class FabricProcess:
                  job_arrivals: Any, *, observe_interval: float = 0.0, check: bool = True,
                  observer: Observer | None = None, source: Source | None = None,
                  completed: Callable[[NDArray[Any], NDArray[Any]], None] | None = None,
-                 ended: Callable[[int, float], None] | None = None) -> None:
-        self.network = network
+                 ended: Callable[[int, float], None] | None = None,
+                 job_of: Callable[[int], Any] = JobLabel) -> None:
+        self.network, self.decisions = network, 0
         self.table = FlowTable(network.usable, job_arrivals)
-        self.decisions = 0
         self.running = Running(self._see_jobs)
         self._runs_ahead = self._persistent = self._serves = False
         self._service: PriorityService | None = None  # what the answer in force says of order
         self._ruling: Ruling | None = None  # the rule that the event loop asks
         self.in_flight = ActiveCoflows(self.table, env)
-        self._env, self._check = env, check
+        self._env, self._check, self._job_of = env, check, job_of
         self._grid = Grid(observe_interval, env)
         self._alarm = Alarm(env, self._on_alarm)
         self.check_open, self.closing = self._alarm.check_open, self._alarm.closing
@@ -269,7 +270,7 @@ class FabricProcess:
 
     def _take(self, allocator: Allocator) -> None:
         self._policy = Policy(allocator, self.table, self.running, AllocationChecker(
-            self._env, self.network, allocator, self.table, self._alarm))
+            self._env, self.network, allocator, self.table, self._alarm), self._job_of)
 
     @property
     def observe_interval(self) -> float:

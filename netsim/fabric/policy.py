@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.asking import Asking
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.rules import SOUND, UNSOUND, UNUSED
+from netsim.fabric.labels import JobLabel
 from netsim.fabric.ruling import RuleError, Ruling
 from netsim.fabric.running import Running
 from netsim.fabric.view import FabricView
@@ -35,6 +37,8 @@ class Policy:
     table : FlowTable
     running : Running
     referee : AllocationChecker
+    job_of : callable
+        See `FabricView`.
 
     Attributes
     ----------
@@ -51,10 +55,10 @@ class Policy:
     """
 
     def __init__(self, allocator: Allocator, table: FlowTable, running: Running,
-                 referee: AllocationChecker) -> None:
+                 referee: AllocationChecker, job_of: Callable[[int], Any] = JobLabel) -> None:
         announcing.tell_for(f"allocator {allocator.title}")
         self.allocator, self.referee = allocator, referee
-        self._table, self._running = table, running
+        self._table, self._running, self._job_of = table, running, job_of
         self.hears = int(allocator.wakes_on) | _ALWAYS
         self.sees_running = allocator.sees_running
         self.answer: Allocation | None = None
@@ -69,7 +73,7 @@ class Policy:
         """Return the allocator's view of a table."""
         return FabricView(table, now, self.allocator.information, Event(happened),
                           self._running if self.sees_running else None,
-                          f"allocator {self.allocator.title}")
+                          f"allocator {self.allocator.title}", self._job_of)
 
     def stands(self, happened: int) -> bool:
         """Whether what the policy has said last holds: only capacities have changed.

@@ -102,7 +102,7 @@ class Coming(Protocol):
     ----------
     arrival_s : ndarray of float, shape (jobs,)
     weight : ndarray of float, shape (jobs,)
-        The largest weight of a job's coflows.
+        That of each job, `netsim.JobSpec.weight`, times the largest of its stages.
     """
 
     @property

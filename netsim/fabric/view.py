@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from netsim.brief import MOST_ROWS, shown
 from netsim.errors import AllocationError
 from netsim.fabric import kernels
 from netsim.fabric.allocation import Allocation, Event, Information, check_sees, sees
+from netsim.fabric.labels import JobLabel, labels_of
 from netsim.fabric.records import DUST, ROUNDINGS
 from netsim.fabric.running import JobHosts, Running
 from netsim.fabric.service import PriorityService
@@ -88,6 +90,9 @@ class FabricView:
         The running jobs and their hosts; None if the policy is not told.
     reader : str
         The policy, as error messages name it.
+    job_of : callable
+        Takes the number of a job, and returns an object with its id, name and group, such as a
+        `netsim.JobSpec`. By default, the number is the id.
 
     Attributes
     ----------
@@ -97,12 +102,13 @@ class FabricView:
 
     def __init__(self, table: FlowTable, now: float, information: Information = "clairvoyant",
                  events: Event = Event.ANY, running: Running | None = None,
-                 reader: str = "the policy") -> None:
+                 reader: str = "the policy", job_of: Callable[[int], Any] = JobLabel) -> None:
         table.settle()
         self._table = table
         self._information = information
         self._running = running
         self._reader = reader
+        self._job_of = job_of
         self._rows = table.coflows
         self.now = now
         self.events = events
@@ -169,7 +175,7 @@ class FabricView:
 
     @cached_property
     def weight(self) -> Floats:
-        """Each coflow's weight. Shape (C,)."""
+        """Each coflow's weight: that of its job times that of its stage. Shape (C,)."""
         return _locked(self._rows["weight"].copy())
 
     @cached_property
@@ -236,6 +242,21 @@ class FabricView:
             Count the ports of unfinished flows only.
         """
         return kernels.ordered.ports(self._rows, self._table.flows, unfinished)
+
+    @cached_property
+    def job_id(self) -> Ints:
+        """The id of the job of each coflow, as in the workload and in results. Shape (C,)."""
+        return labels_of(self.job, self._job_of, "id", np.int64)
+
+    @cached_property
+    def job_name(self) -> NDArray[np.object_]:
+        """The name of the job of each coflow, a string. Shape (C,)."""
+        return labels_of(self.job, self._job_of, "name", object)
+
+    @cached_property
+    def job_group(self) -> NDArray[np.object_]:
+        """The group of the job of each coflow: a name, a number, or None. Shape (C,)."""
+        return labels_of(self.job, self._job_of, "group", object)
 
     @cached_property
     def job_arrival_s(self) -> Floats:

@@ -132,7 +132,8 @@ class JobPlan:
         """Route a coflow; the name decides which of several paths its flows take."""
         deadline_s = math.inf if sending.deadline_s is None else sending.deadline_s
         return RoutedCoflow.of(sending.flows, self.network, self.hosts,
-                               key=ecmp_key(self.spec.id, name), weight=sending.weight,
+                               key=ecmp_key(self.spec.id, name),
+                               weight=self.spec.weight * sending.weight,
                                deadline_s=deadline_s, overhead_s=sending.overhead_s,
                                steps=sending.steps, like=like)
 

@@ -86,7 +86,7 @@ def of_columns(jobs: JobColumns) -> SingleColumns:
     """Make columns of jobs that are stored as columns."""
     columns, count = jobs.columns, len(jobs)
     none, unknown = np.zeros(count), np.full(count, math.nan)
-    return SingleColumns(np.arange(count), columns.arrival_s, none, none, np.ones(count),
+    return SingleColumns(np.arange(count), columns.arrival_s, none, none, columns.weight,
                          np.full(count, math.inf), unknown, columns.counts, columns.coflow_id,
                          [jobs.STAGE] * count, partial(_sent_of_columns, columns))
 
@@ -117,7 +117,8 @@ def of_specs(jobs: Sequence[JobSpec], members: Sequence[int],
         np.array([stage.release_s for stage in stages]),
         np.array([stage.compute_s + job.compute_s for job, stage
                   in zip(specs, stages, strict=True)]),
-        np.array([stage.weight for stage in stages], np.float64),
+        np.array([job.weight * stage.weight for job, stage
+                  in zip(specs, stages, strict=True)]),
         np.array([math.inf if stage.deadline_s is None else stage.deadline_s
                   for stage in stages]),
         np.array([math.nan if stage.overhead_s is None else stage.overhead_s

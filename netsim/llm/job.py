@@ -22,7 +22,8 @@ __all__ = ["llm_job", "llm_operations"]
 
 def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: int = 0,
             arrival_s: Quantity = 0.0, iterations: int = 1, hosts: Sequence[int] | None = None,
-            name: str | None = None, **setup: Any) -> JobSpec:
+            name: str | None = None, weight: float = 1.0, group: int | str | None = None,
+            **setup: Any) -> JobSpec:
     """Make a job that trains a large language model, following Megatron-LM and DeepSpeed.
 
     Parameters
@@ -37,6 +38,8 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
         The host of each rank; by default rank r runs on host r.
     name : str, optional
         A label; by default that of the model.
+    weight, group
+        As for `netsim.JobSpec`.
     **setup
         Parallelism, batches and so on; see `netsim.llm.TrainingSetup`.
 
@@ -64,7 +67,7 @@ def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: in
     return JobSpec(id, parse_seconds(arrival_s, "llm: arrival_s"), iterations,
                    name=label if name is None else name,
                    hosts=range(made.world) if hosts is None else hosts,
-                   operations=_programs(made))
+                   operations=_programs(made), weight=weight, group=group)
 
 
 def _check_model(model: object) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
+from netsim.history import group_number
 from netsim.predictors.base import Report
 from netsim.predictors.registry import make_predictor
 from netsim.units import Quantity, parse_seconds
@@ -85,14 +86,16 @@ class Forecast:
         self._pairs, self._paired = self._X[:0], 0
         self._table: dict[tuple[int, int], float] | None = None
 
-    def observe(self, time: float, group: int | None, user: int | None, iterations: float) -> None:
+    def observe(self, time: float, group: int | str | None, user: int | None, iterations: float
+                ) -> None:
         """Record a job that has completed.
 
         Parameters
         ----------
         time : float
             When the job completed, in seconds; not before the last job recorded.
-        group, user : int or None
+        group : int, str or None
+        user : int or None
             None if unknown.
         iterations : float
             The iterations that the job has run.
@@ -120,7 +123,7 @@ class Forecast:
             return math.inf
         return (self._period_index(time) + 1) * self._period
 
-    def predict(self, time: float, group: int | None, user: int | None,
+    def predict(self, time: float, group: int | str | None, user: int | None,
                 iterations: float | None = None) -> float:
         """Predict the iterations of one job.
 
@@ -132,7 +135,8 @@ class Forecast:
         time : float
             When the job is submitted, in seconds. Jobs that have completed by this time must have
             been recorded by `observe`.
-        group, user : int or None
+        group : int, str or None
+        user : int or None
             None if unknown.
         iterations : float, optional
             The true iterations, which only clairvoyant predictors use.
@@ -259,8 +263,8 @@ class Forecast:
         return self._table
 
 
-def _ids(group: int | None, user: int | None) -> tuple[int, int]:
-    return (UNKNOWN if group is None else int(group), UNKNOWN if user is None else int(user))
+def _ids(group: int | str | None, user: int | None) -> tuple[int, int]:
+    return group_number(group), UNKNOWN if user is None else int(user)
 
 
 def _pairs(X: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -221,7 +221,7 @@ def _of_groups() -> dict[str, float]:
     """Check that a planner gives several configurations, of which each group has one."""
     jobs = read_workload(format="recurrent", jobs=2000, single_gpu_share=0.0, gpu="v100",
                          configurations="planned-apart", seed=0)
-    groups: dict[int | None, set[ParallelModel | None]] = {}
+    groups: dict[int | str | None, set[ParallelModel | None]] = {}
     for job in jobs:
         groups.setdefault(job.group, set()).add(job.model)
     plans = min(len(plan_model(name, 64, gpu="v100"))

@@ -145,7 +145,7 @@ class _Greedy:
             setting.workers_of[job], setting.system.server_of, storage.room(job),
             setting.delays[job], queues.queue, queues.count, queues.left, queues.ready,
             queues.weight, queues.share, setting.arrival[job], setting.p0[job], chunks,
-            setting.weight[job], setting.cloud_delay[job], setting.p1[job], self._cloud,
+            setting.weight_s[job], setting.cloud_delay[job], setting.p1[job], self._cloud,
             self._q, self._start, np.empty(queues.queue.shape[1]), *given)
         if placed < chunks:
             spec = setting.jobs[job]

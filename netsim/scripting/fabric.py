@@ -11,7 +11,15 @@ import numpy as np
 import simpy
 
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.checks import Node, check_flag, check_name, check_sequence, check_whole
+from netsim.checks import (
+    Node,
+    check_flag,
+    check_label,
+    check_name,
+    check_sequence,
+    check_weight,
+    check_whole,
+)
 from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.allocation import sees
@@ -101,7 +109,8 @@ class Fabric:
         self._recorder = ScriptRecorder(record, self.network)
         self._process = FabricProcess(
             env, self.network, self._allocator, [], observe_interval=self._interval, check=check,
-            observer=self._recorder if self._recorder.watches_fabric else None)
+            observer=self._recorder if self._recorder.watches_fabric else None,
+            job_of=self._job_of)
         self._routed: Topology = self.network
         self._jobs: list[Job] = []
         self._in_flight: dict[Coflow, None] = {}
@@ -118,7 +127,8 @@ class Fabric:
     @known_names
     def job(self, name: str = "", *, hosts: Sequence[Node] | None = None,
             communication_s: Quantity | None = None, gpus: int = 1,
-            alone_s: Quantity | None = None) -> Job:
+            alone_s: Quantity | None = None, weight: float = 1.0,
+            group: int | str | None = None) -> Job:
         """Make a job, which arrives now; policies that rank jobs see its coflows as one job.
 
         Parameters
@@ -136,6 +146,11 @@ class Fabric:
         alone_s : quantity, optional
             Seconds that it would take if it were alone, computation included, for the same. By
             default `communication_s`.
+        weight : float
+            Its priority, for policies that use weights: that of each of its coflows is this times
+            the coflow's own.
+        group : int or str, optional
+            A label of jobs that belong together, for policies that look at it.
 
         Raises
         ------
@@ -153,12 +168,14 @@ class Fabric:
             () if hosts is None else hosts, int | np.integer | str | tuple, "hosts",
             "names or numbers"))
         check_whole(gpus, "gpus", 1)
+        weight = check_weight(weight, "weight of a job")
+        check_label(group, "group of a job")
         ahead = 0.0 if communication_s is None else parse_seconds(communication_s,
                                                                   "communication_s")
         alone = ahead if alone_s is None else parse_seconds(alone_s, "alone_s")
         self._check_clock()
         with self._process.closing():
-            job = Job(len(self._jobs), name, self.env.now, self._end)
+            job = Job(len(self._jobs), name, self.env.now, self._end, weight, group)
             self._jobs.append(job)
             self._process.table.add_job(job.index, self.env.now)
             row = self._process.table.jobs[job.index]
@@ -185,6 +202,7 @@ class Fabric:
         name : str
             The name in records; coflows with the same name and job take the same paths.
         weight : float
+            How much it counts among the coflows of its job, for policies that use weights.
         deadline_s : quantity, optional
             Seconds from now by which it should complete.
 
@@ -195,7 +213,8 @@ class Fabric:
         """
         self._check_clock()
         index = len(self._jobs) if job is None else self._check_job(job).index
-        stage, demand = self._route(flows, index, name, weight, deadline_s)
+        stage, demand = self._route(flows, index, name, check_weight(weight, "weight") * (
+            1.0 if job is None else job.weight), deadline_s)
         with self._process.closing():
             return self._submit(stage, demand, job)
 
@@ -224,6 +243,10 @@ class Fabric:
         """Submit a coflow of one flow; see `coflow`."""
         return self.coflow([(src, dst, nbytes)], job=job, name=name, weight=weight,
                            deadline_s=deadline_s)
+
+    def _job_of(self, index: int) -> Job:
+        """Return a job by its number, for views of allocators."""
+        return self._jobs[index]
 
     def _own_job(self, name: str, demand: RoutedCoflow) -> Job:
         """Make a job for one coflow alone."""

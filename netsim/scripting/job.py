@@ -15,6 +15,8 @@ class Job:
     ----------
     end : callable
         Called by `end` with the job.
+    weight, group
+        As attributes.
 
     Attributes
     ----------
@@ -27,16 +29,21 @@ class Job:
         The number of coflows that it has submitted, and how many of these have completed.
     nbytes : float
         Bytes of the completed coflows.
+    weight : float
+        Its priority, by which the weights of its coflows are multiplied.
+    group : int, str or None
+        A label of jobs that belong together.
     ended : bool
         Whether it has ended, so that no more coflows can be submitted.
     """
 
-    def __init__(self, index: int, name: str, arrival_s: float, end: Callable[[Job], None]
-                 ) -> None:
+    def __init__(self, index: int, name: str, arrival_s: float, end: Callable[[Job], None],
+                 weight: float = 1.0, group: int | str | None = None) -> None:
         self._end = end
         self.ended = False
         self.index = index
         self.name = name
+        self.weight, self.group = weight, group
         self.arrival_s = arrival_s
         self.start_s = self.finish_s = math.nan
         self.submitted = self.done = 0

@@ -242,6 +242,10 @@ class Clocked:
         """See `Target.so_far`."""
         return so_far(self.env.now, self.arrival_s, self.finish_s())
 
+    def _job_of(self, index: int) -> JobSpec:
+        """Return a job by its number, for views of allocators."""
+        return self.workload.jobs[index]
+
     def finish_s(self) -> Floats:
         """Return the time at which each job finished, in seconds; NaN if it has not."""
         raise NotImplementedError

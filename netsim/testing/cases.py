@@ -27,10 +27,12 @@ Pick = Callable[[int, int], int]
 #: exact whatever the order of addition, so that equal keys stay equal.
 _GRAIN = 64
 _PORT = 250_000.0
+_GROUPS = (None, "a", "b")
 
 #: Groups of arguments that can be reset to their defaults independently of the others.
 _INDEPENDENT = (("sent",), ("now",), ("weight",), ("deadline_s",), ("capacity",),
-                ("attained", "completed"), ("ahead_s",), ("running",), ("predicted_s",))
+                ("attained", "completed"), ("ahead_s",), ("running",), ("predicted_s",),
+                ("job_group",))
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Case:
     ahead_s: tuple[float, ...]
     running: tuple[tuple[int, ...], ...]
     predicted_s: tuple[float, ...]
+    job_group: tuple[str | None, ...]
 
     def view(self, information: Information = "clairvoyant", sees_running: bool = True
              ) -> FabricView:
@@ -98,7 +101,8 @@ class Case:
         times = {"valid_s": defaults["valid_s"], "arrival_s": defaults["arrival_s"], "now": 0.0}
         yield times | {name: (0.0,) * count for name in (
             "arrival_s", "attained", "ahead_s", "predicted_s")} | {
-            "jobs": tuple(range(count)), "completed": (0,) * count, "running": ((),) * count}
+            "jobs": tuple(range(count)), "completed": (0,) * count, "running": ((),) * count,
+            "job_group": (None,) * count}
         yield times | {"jobs": tuple(sorted(self.jobs))}
         for names in _INDEPENDENT:
             yield {name: defaults[name] for name in names}
@@ -111,7 +115,7 @@ class Case:
                 "deadline_s": (math.inf,) * count, "capacity": {},
                 "arrival_s": (0.0,) * jobs, "attained": (0.0,) * jobs,
                 "completed": (0,) * jobs, "ahead_s": (0.0,) * jobs, "running": ((),) * jobs,
-                "predicted_s": (0.0,) * jobs}
+                "predicted_s": (0.0,) * jobs, "job_group": (None,) * jobs}
 
     def __str__(self) -> str:
         lines = [f"make_view({_network_text(self.network)}",
@@ -189,7 +193,8 @@ def draw_case(pick: Pick, network: Topology, max_coflows: int, max_width: int) -
         ahead_s=tuple(0.25 * pick(0, 20) for _ in range(jobs)),
         running=tuple(tuple(pick(0, network.hosts - 1) for _ in range(pick(0, 3)))
                       for _ in range(jobs)),
-        predicted_s=tuple(0.25 * pick(0, 20) for _ in range(jobs)))
+        predicted_s=tuple(0.25 * pick(0, 20) for _ in range(jobs)),
+        job_group=tuple(_GROUPS[pick(0, 2)] for _ in range(jobs)))
 
 
 def _draw_flows(pick: Pick, network: Topology, max_width: int) -> tuple[Any, ...]:

@@ -38,7 +38,7 @@ class Submitted:
     arrival_s, iteration_s : float
         Arrival time, and time of an iteration, which is the same on all GPUs; in seconds.
     iterations, group : int
-    estimate_s : float
+    estimate_s, weight : float
     slices : int
         Slices of each replica of the job's model; 0 for a ring all-reduce without a model.
     """
@@ -50,6 +50,7 @@ class Submitted:
     estimate_s: float = 1.0
     group: int = 0
     slices: int = 0
+    weight: float = 1.0
 
     @property
     def takes_s(self) -> float:
@@ -64,12 +65,13 @@ class Submitted:
             stage = ModelStage(self.ranks // self.slices, 0.01, 0.01, slices=self.slices)
             sent = {"model": ParallelModel([stage], name=f"{self.slices} slices")}
         return JobSpec(number, self.arrival_s, self.iterations, estimate_s=self.estimate_s,
-                       group=self.group, user=0, **sent)
+                       group=self.group, user=0, weight=self.weight, **sent)
 
     def __str__(self) -> str:
         what = (f"of replicas of {self.slices} slices, " if self.slices else "")
         return (f"{self.ranks} GPUs, {what}arrival_s={self.arrival_s:g}, iterations="
-                f"{self.iterations}, estimate_s={self.estimate_s:g}, group={self.group}")
+                f"{self.iterations}, estimate_s={self.estimate_s:g}, group={self.group}"
+                + (f", weight={self.weight:g}" if self.weight != 1 else ""))
 
 
 @dataclass(frozen=True)
@@ -156,8 +158,8 @@ class ClusterCase:
             step = max(job.slices, 1)
             fewer = sorted({step, job.ranks - step} - {0, job.ranks})
             for name, plain in (*(("ranks", ranks) for ranks in fewer), ("slices", 0),
-                                ("iterations", 1), ("group", 0), ("estimate_s", 1.0),
-                                ("iteration_s", 1.0), ("arrival_s", 0.0)):
+                                ("iterations", 1), ("group", 0), ("weight", 1.0),
+                                ("estimate_s", 1.0), ("iteration_s", 1.0), ("arrival_s", 0.0)):
                 if getattr(job, name) != plain:
                     other = self.with_job(place, **{name: plain})
                     if other.jobs == tuple(sorted(other.jobs, key=lambda each: each.arrival_s)):
@@ -227,6 +229,7 @@ def draw_jobs(pick: Pick, size: int, slices: bool = False) -> ClusterCase:
         ranks = sum(gpus) if pick(0, 5) == 5 else pick(1, sum(gpus))
         job = Submitted(ranks, 0.0 if together else _QUARTER * pick(0, 12),
                         _QUARTER * pick(1, 4), pick(1, 9), float(pick(1, 4)), pick(0, 3))
+        job = replace(job, weight=float(pick(1, 3)))
         many = pick(1, 2) if slices else 0
         if many and pick(0, 1) and ranks % many == 0:
             cut = replace(job, slices=many)

@@ -62,7 +62,8 @@ def renumber_jobs(case: Case, numbers: Sequence[int]) -> Case:
                    completed=spread(case.completed, [1] * count),
                    ahead_s=spread(case.ahead_s, [0.5] * count),
                    predicted_s=spread(case.predicted_s, [0.5] * count),
-                   running=spread(case.running, [()] * count))
+                   running=spread(case.running, [()] * count),
+                   job_group=spread(case.job_group, [None] * count))
 
 
 def scale_time(case: Case, factor: float) -> Case:

@@ -11,6 +11,7 @@ from netsim.checks import refuse_set
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Information
 from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.labels import JobLabel
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.fabric.running import Running
 from netsim.fabric.view import FabricView
@@ -40,6 +41,8 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
               longest_s: Sequence[float] | None = None,
               predicted_s: Sequence[float] | None = None, gpus: Sequence[float] | None = None,
               per_gamma: Sequence[float] | None = None,
+              job_id: Sequence[int] | None = None, job_name: Sequence[str] | None = None,
+              job_group: Sequence[int | str | None] | None = None,
               running: Sequence[Sequence[int]] | None = None,
               information: Information = "clairvoyant", sees_running: bool = True) -> FabricView:
     """Build by hand the view that an allocator would see.
@@ -63,7 +66,7 @@ def make_view(network: Topology, coflows: Sequence[Sequence[tuple[int, int, floa
     now : float, optional
         The current instant. By default, the instant at which the last coflow became valid.
     weight : sequence of float, optional
-        Weight of each coflow. By default 1.
+        Weight of each coflow: that of its job times that of its stage. By default 1.
     deadline_s : sequence of float, optional
         Instant by which each coflow should finish. By default inf, that is, no deadline.
     capacity : mapping of link to quantity, optional
@@ -76,6 +79,8 @@ optional
         coflows that it has emitted; the prediction of `ahead_s`; its GPUs; and the seconds that it
         takes alone, computation included, for each second of `ahead_s`. By default 0; for
         `longest_s`, the largest gamma of the job's active coflows; for `gpus` and `per_gamma`, 1.
+    job_id, job_name, job_group : sequence, optional
+        For each job: its id, name and group. By default its number, ``""`` and None.
     running : sequence of sequences of int, optional
         For each job, hosts on which it runs in addition to those of its active flows. By default
         none, so that jobs without active flows do not run.
@@ -120,14 +125,19 @@ optional
 
     per_job = {"arrival_s": arrival_s, "attained": attained, "completed": completed,
                "ahead_s": ahead_s, "longest_s": longest_s, "predicted_s": predicted_s,
-               "gpus": gpus, "per_gamma": per_gamma, "running": running}
+               "gpus": gpus, "per_gamma": per_gamma, "running": running, "job_id": job_id,
+               "job_name": job_name, "job_group": job_group}
     table = _table(network, owner, valid, demands, per_job)
     table.coflows["deadline"] = _given("deadline_s", deadline_s, count, np.inf)
     _set_progress(table, demands, parts)
     for link, quantity in (capacity or {}).items():
         table.set_capacities({network.link(link): parse_rate(quantity, f"capacity of {link!r}")})
     where = _running(network, len(table.jobs), owner, coflows, running)
-    return FabricView(table, now, information, running=where if sees_running else None)
+    jobs = range(len(table.jobs))
+    labels = [JobLabel(*each) for each in zip(job_id or jobs, job_name or [""] * len(jobs),
+                                              job_group or [None] * len(jobs), strict=True)]
+    return FabricView(table, now, information, running=where if sees_running else None,
+                      job_of=labels.__getitem__)
 
 
 def _given(name: str, values: Sequence | None, count: int, default: float = 0.0) -> Sequence:

@@ -260,19 +260,18 @@ class Checker:
         job_id: int,
         arrival_s: float,
         stages: Sequence[Stage],
-        iterations: int = 1,
-        name: str = "",
+        **more: Any,
     ) -> JobSpec | None:
         """Make a job whose ranks run on the hosts of the file; None if `JobSpec` rejects it.
 
+        `more` are other arguments of `JobSpec`.
         `JobSpec` finds problems of the graph of stages: unknown parents, cycles, duplicate names.
         """
         ranks = max([stage.flows.ranks for stage in stages if stage.flows is not None]
                     + [max(stage.ranks) + 1 for stage in stages if stage.ranks], default=0)
         hosts = range(ranks) if self._places is None else islice(self._places, ranks)
         try:
-            return JobSpec(job_id, arrival_s, iterations, tuple(stages), name=name,
-                           hosts=tuple(hosts))
+            return JobSpec(job_id, arrival_s, stages=tuple(stages), hosts=tuple(hosts), **more)
         except InputError as error:
             self.refuse(where, f": {error}")
             return None

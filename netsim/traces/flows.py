@@ -36,7 +36,8 @@ _NO_TABLE = "is not a table of comma-separated values"
 
 def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
                nbytes: str | None = None, start: str | None = None, coflow: str | None = None,
-               job: str | None = None, endpoints: str = "hosts", seed: int = 0) -> Workload:
+               job: str | None = None, weight: str | None = None, endpoints: str = "hosts",
+               seed: int = 0) -> Workload:
     """Read a table of flows (CSV, Parquet): hosts, bytes and, if present, starts and coflows.
 
     The first line of a CSV file has the names of the columns; commas, semicolons or tabs separate
@@ -57,6 +58,8 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     coflow, job : str, optional
         The columns of coflows and of jobs; by default ``"coflow"`` and ``"job"``, if the table has
         these columns. See `netsim.Workload.from_frame`.
+    weight : str, optional
+        The column of the weights of jobs; without it, all weights are 1.
     endpoints : {"hosts", "names", "ranks"}
         What sources and destinations are: hosts, by number or by name on the network; names of
         hosts, even if they are numbers; or ranks of jobs, whose hosts are chosen when the workload
@@ -74,7 +77,7 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     """
     check_path(path, "path")
     columns: dict[str, Any] = {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
-                               "coflow": coflow, "job": job}
+                               "coflow": coflow, "job": job, "weight": weight}
     for option, name in columns.items():
         if name is not None or option in ("src", "dst"):
             check_name(name, option)

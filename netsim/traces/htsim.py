@@ -398,8 +398,8 @@ def _columns(matrix: _Matrix) -> JobColumns:
     own = np.array(ids, np.int64) if all(ids) else np.arange(count)
     return JobColumns(Columns(
         np.array(src), np.array(dst), np.array(nbytes, np.float64), np.ones(count, np.int64), own,
-        np.array(start, np.float64), np.array(ids, np.int64) if all(ids) else np.full(count, -1)
-    ).in_order())
+        np.array(start, np.float64), np.array(ids, np.int64) if all(ids) else np.full(count, -1),
+        np.ones(count)).in_order())
 
 
 def _jobs(matrix: _Matrix, after: Mapping[int, Sequence[int]], path: str | Path) -> list[JobSpec]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.checks import MOST_ID
 from netsim.traces.checked import Checker, parse_json
 from netsim.traces.coflows import jobs_of_coflows
 from netsim.traces.files import read_text
@@ -17,7 +18,7 @@ from netsim.workload import JobSpec, Stage, Workload
 
 __all__ = ["read_instances"]
 
-_JOB = ("arrival_s", "coflows", "stages", "iterations", "compute_s", "name")
+_JOB = ("arrival_s", "coflows", "stages", "iterations", "compute_s", "name", "weight", "group")
 _STAGE = ("flows", "after", "compute_s", "finishes_before", "deadline_s", "overhead_s", "steps",
           "computes_on", "stream", "after_previous")
 
@@ -27,8 +28,8 @@ def read_instances(path: str | Path, *, seed: int = 0) -> Workload:
 
     ``jobs: [{arrival_s, coflows: [[{src, dst, bytes}, ...], ...]}]``
         Each job is a chain of coflows, named ``"c0"``, ``"c1"``, ...; optionally with
-        ``iterations``, ``name``, and ``compute_s``, a list of the seconds of computation before
-        each coflow. A job that is a DAG does not have ``coflows``, but
+        ``iterations``, ``name``, ``weight``, ``group``, and ``compute_s``, a list of the seconds of
+        computation before each coflow. A job that is a DAG does not have ``coflows``, but
         ``stages: [{name, flows, after, compute_s, finishes_before, deadline_s, overhead_s,
         steps, computes_on, stream, after_previous}]``. A job's id is its position in the file.
     ``coflows: [{id, arrival_s, weight, deadline_s, overhead_s, flows, starts_after,
@@ -96,10 +97,15 @@ def _job(check: Checker, value: object, where: str, job_id: int) -> JobSpec | No
     arrival_s = check.number(job.get("arrival_s", 0.0), f"{where}.arrival_s", Rule())
     iterations = check.whole(job.get("iterations", 1), f"{where}.iterations", 1)
     name = check.text(job.get("name", ""), f"{where}.name")
+    weight = check.number(job.get("weight", 1.0), f"{where}.weight", POSITIVE)
+    group = job.get("group")
+    if not isinstance(group, str):
+        group = None if group is None else check.whole(group, f"{where}.group", most=MOST_ID)
     stages = _stages(check, job, where)
     if len(check.problems) > known:
         return None
-    return check.job(where, job_id, arrival_s, stages, iterations, name)
+    return check.job(where, job_id, arrival_s, stages, iterations=iterations, name=name,
+                     weight=weight, group=group)
 
 
 def _stages(check: Checker, job: dict[str, Any], where: str) -> list[Stage]:

@@ -15,7 +15,8 @@ __all__ = ["pattern_job"]
 @plain_numbers
 def pattern_job(*, pattern: str | Mapping[str, Any], ranks: int, nbytes: Quantity,
                 iterations: int = 1, compute: Quantity = 0.0,
-                hosts: Sequence[int | str] | None = None, seed: int = 0) -> Workload:
+                hosts: Sequence[int | str] | None = None, weight: float = 1.0,
+                group: int | str | None = None, seed: int = 0) -> Workload:
     """Repeat a communication pattern: one job.
 
     Parameters
@@ -32,6 +33,10 @@ def pattern_job(*, pattern: str | Mapping[str, Any], ranks: int, nbytes: Quantit
         Time of computation at the start of each iteration.
     hosts : sequence of int or str, optional
         The host of each rank; chosen by the simulation if None.
+    weight : float
+        The job's priority; see `netsim.JobSpec`.
+    group : int or str, optional
+        A label of jobs that belong together; see `netsim.JobSpec`.
     seed : int
         The workload's seed, for the sizes that patterns draw.
 
@@ -46,5 +51,5 @@ def pattern_job(*, pattern: str | Mapping[str, Any], ranks: int, nbytes: Quantit
     [4]
     """
     job = JobSpec(0, 0.0, iterations, pattern=pattern, ranks=ranks, nbytes=nbytes,  # type: ignore[arg-type]
-                  compute_s=compute, hosts=hosts)  # type: ignore[arg-type]
+                  compute_s=compute, hosts=hosts, weight=weight, group=group)  # type: ignore[arg-type]
     return Workload([job], "pattern", seed=seed)

@@ -34,7 +34,8 @@ def write_instance(
     release time or a coflow id. In it, a chain without deadlines, overheads and steps, whose stages
     are named ``"c0"``, ``"c1"``, ..., is written as ``coflows``, and any other graph as ``stages``.
     Otherwise the form is ``coflows``, which needs an id for each coflow and cannot express
-    iterations, computation, stages without flows, steps of collectives, or names of jobs.
+    iterations, computation, stages without flows, steps of collectives, or names, weights and
+    groups of jobs; weights are refused.
 
     Flows are written between hosts, and a job's ``compute_s`` is added to its first stages.
     Everything else reads back unchanged, except for the rounding of release times, which are
@@ -102,6 +103,7 @@ def _check(job: JobSpec, hosts: int | None) -> None:
         "has an arrival, a release, a computation or an overhead beyond 1e15 s": max(
             job.arrival_s, job.compute_s, *times) > 1e15,
         "has a flow beyond 1e18 bytes": max(sizes, default=0) > 1e18,
+        f"has a weight that is not {POSITIVE}": POSITIVE.number(job.weight) is None,
         f"has a stage with a weight that is not {POSITIVE}": any(
             POSITIVE.number(float(stage.weight)) is None for stage in job.stages),
         f"has a stage with a deadline that is not {POSITIVE}": any(
@@ -148,6 +150,10 @@ def _job_entry(job: JobSpec) -> dict[str, Any]:
     entry: dict[str, Any] = {"arrival_s": float(job.arrival_s)}
     if job.name:
         entry["name"] = job.name
+    if job.weight != 1:
+        entry["weight"] = job.weight
+    if job.group is not None:
+        entry["group"] = job.group
     if job.iterations != 1:
         entry["iterations"] = int(job.iterations)
     stages = _stages(job)
@@ -192,6 +198,7 @@ def _coflow_entries(job: JobSpec) -> list[dict[str, Any]]:
     ids = [stage.coflow_id for stage in job.stages if stage.coflow_id is not None]
     _refuse_if(job, {
         "has more than one iteration": job.iterations != 1,
+        "has a weight": job.weight != 1,
         "has ranks that compute, or iterations that overlap": is_ranked(job.stages),
         "computes": bool(job.compute_s) or any(stage.compute_s for stage in job.stages),
         "has a stage without flows": any(stage.flows is None for stage in job.stages),
@@ -285,6 +292,7 @@ def _row(job: JobSpec, unit: Decimal, first_port: int) -> str:
         f"has {len(job.stages)} stages, and this format has one coflow per job":
             len(job.stages) > 1,
         "has more than one iteration": job.iterations != 1,
+        "has a weight": job.weight != 1,
         "computes": bool(job.compute_s or stage.compute_s),
         "has a coflow with a weight": stage.weight != 1,
         "has a coflow with a deadline": stage.deadline_s is not None,

@@ -186,7 +186,7 @@ SIZE = "a number from 0 to 1e+18"
     ({"jobs": [job(compute_s=["1s"])]}, f"jobs[0].compute_s[0] must be {SIZE}, not '1s'"),
     ({"jobs": [job(arival_s=1)]},
      "jobs[0]: unknown key 'arival_s' (did you mean 'arrival_s'?); choose from: arrival_s, "
-     "coflows, compute_s, iterations, name, stages"),
+     "coflows, compute_s, group, iterations, name, stages, weight"),
     ({"jobs": [job(), job([FLOW], [FLOW, {"src": 0, "dst": 1, "bytes": -5}])]},
      f"jobs[1].coflows[1][1].bytes must be {SIZE}, not -5"),
     ({"jobs": [job([{"src": 0, "dst": 1}])]}, "jobs[0].coflows[0][0]: the key 'bytes' is "

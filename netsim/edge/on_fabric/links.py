@@ -69,7 +69,7 @@ class EdgeLinks:
         asked = self._capped(make_allocator(sharing.allocator))
         fabric = FabricProcess(self.env, network, asked, self._setting.arrival,
                         observe_interval=sharing.observe_interval, check=sharing.check,
-                        observer=sharing.observer)
+                        observer=sharing.observer, job_of=self._setting.job)
         self._traffic.fabric = fabric
         for at, link, capacity in sharing.events:
             self._traffic.after(at, fabric.set_capacities, {link: capacity})

@@ -199,8 +199,11 @@ class EdgeTraffic:
         flows : Flows
         limits : int or array_like of int, shape (flows,)
             The limit of each flow; or that of the first, if the others have consecutive limits.
+            All are of one job.
         """
-        return RoutedCoflow.of(flows, self._network, key=limits)
+        chunk = int(self.decoded(np.ravel(limits)[:1])[0][0])
+        return RoutedCoflow.of(flows, self._network, key=limits,
+                               weight=self._setting.jobs[int(self.job_of[chunk])].weight)
 
     def send(self, job: int, order: int, demand: RoutedCoflow, done: Callable[[CoflowEvent], None]
              ) -> CoflowEvent:

@@ -56,6 +56,8 @@ def write_chakra(workload: Workload | JobSpec, path: str | Path, *,
     if len(jobs) != 1:
         raise InputError(f"a trace of Chakra holds one job, not {len(jobs)}")
     job = jobs[0]
+    if job.weight != 1:
+        raise InputError(f"job {job.id} has a weight, which a trace of Chakra cannot express")
     if job.operations is None:
         raise InputError(f"job {job.id} has no operations of ranks, which a trace of Chakra lists")
     made = job.operations.whole if isinstance(job.operations, Programs) else job.operations

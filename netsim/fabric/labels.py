@@ -1,0 +1,44 @@
+"""What jobs are called, for the views of allocators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["JobLabel", "labels_of"]
+
+
+class JobLabel(NamedTuple):
+    """What a job is called.
+
+    Attributes
+    ----------
+    id : int
+    name : str
+    group : int or str, optional
+    """
+
+    id: int
+    name: str = ""
+    group: int | str | None = None
+
+
+def labels_of(jobs: NDArray[np.int64], job_of: Callable[[int], Any], name: str, dtype: type
+              ) -> NDArray[Any]:
+    """Return an attribute of jobs, given by number, as a read-only array.
+
+    Parameters
+    ----------
+    jobs : ndarray of int
+    job_of : callable
+        Takes the number of a job, and returns an object like a `JobLabel`.
+    name : {"id", "name", "group"}
+    dtype : type
+    """
+    found: NDArray[Any] = np.empty(len(jobs), dtype)
+    found[:] = [getattr(job_of(job), name) for job in jobs.tolist()]
+    found.flags.writeable = False
+    return found
