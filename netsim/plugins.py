@@ -1,4 +1,8 @@
-"""Registries of plug-ins, which a name or a mapping with options can select."""
+"""Registries of plug-ins, which a name or a mapping with options can select.
+
+Other packages add plug-ins by entry points, a group for each kind, such as ``netsim.allocators``.
+These are read only when a name is looked up that netsim does not have, or when names are listed.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,52 @@ import copy
 import dataclasses
 import importlib
 import inspect
+import os
+import re
+import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from netsim.checks import check_options
-from netsim.errors import InputError, NetsimError, UnknownNameError
+from netsim.errors import InputError, NetsimError, NetsimWarning, UnknownNameError
 from netsim.plain import plain_numbers
 from netsim.units import parse_value
 
-__all__ = ["Registry", "copied", "instantiate", "labelled", "parse_named", "parse_policy",
-           "refuse_code", "without_code"]
+__all__ = ["NO_PLUGINS", "Installed", "Registry", "copied", "instantiate", "labelled",
+           "modules_of_plugin", "parse_named", "parse_policy", "refuse_code", "without_code"]
+
+#: The environment variable that refuses code everywhere, as `without_code` does in a context.
+NO_PLUGINS = "NETSIM_NO_PLUGINS"
 
 #: Whether ``"module:attribute"`` is refused, as it is for files from untrusted sources.
 _refuses_code: ContextVar[bool] = ContextVar("refuses_code", default=False)
+
+#: The modules of the plug-ins of packages that this process has loaded, by group and name.
+_loaded: dict[tuple[str | None, str], frozenset[str]] = {}
+
+#: What a plug-in may be called, so that options can follow its name.
+_NAME = re.compile(r"[\w.-]+")
+
+
+class Installed(NamedTuple):
+    """A plug-in of an installed package.
+
+    Attributes
+    ----------
+    place : str
+        Its ``"module:attribute"``; empty if several packages have a plug-in of this name.
+    package : str
+        Name and version of the package; of all, if there are several.
+    """
+
+    place: str
+    package: str
 
 
 def parse_named(text: str) -> dict[str, Any]:
@@ -69,7 +103,7 @@ def labelled(table: Mapping[str, Any]) -> str:
 
 @contextmanager
 def without_code() -> Iterator[None]:
-    """Refuse code named as ``"module:attribute"`` in this context; registered names still work."""
+    """Refuse code named as ``"module:attribute"``, and of other packages, in this context."""
     token = _refuses_code.set(True)
     try:
         yield
@@ -87,16 +121,68 @@ def refuse_code(kind: str, name: str) -> None:
     InputError
         If the name has the form ``"module:attribute"`` within `without_code`.
     """
-    if ":" in name and _refuses_code.get():
+    if ":" in name and _refuses():
         raise InputError(f"{kind} {name!r} names code to load, which is not allowed without "
                          "plug-ins")
+
+
+def _refuses() -> bool:
+    return _refuses_code.get() or os.environ.get(NO_PLUGINS, "") not in ("", "0")
+
+
+def modules_of_plugin(name: str) -> frozenset[str]:
+    """Return the modules of the plug-ins of packages of this name that have been loaded."""
+    return frozenset().union(*(found for (_, known), found in _loaded.items() if known == name))
+
+
+@lru_cache(maxsize=64)
+def _installed(group: str, taken: tuple[str, ...], path: tuple[str, ...]
+               ) -> Mapping[str, Installed]:
+    """Read the plug-ins of a group; those of names that are `taken` are refused with a warning.
+
+    Nothing is imported. `path` is that of Python, as it may grow.
+    """
+    from importlib import metadata
+
+    found: dict[str, Installed] = {}
+    packages: set[str] = set()
+    for each in metadata.distributions(path=list(path)):
+        try:
+            points = [point for point in each.entry_points if point.group == group]
+        except Exception as error:  # of a damaged file
+            warnings.warn(NetsimWarning(f"package {each.name}: its entry points cannot be read: "
+                                        f"{_describe(error)}"), stacklevel=4)
+            continue
+        if not points or each.name.lower() in packages:
+            continue  # of several copies, Python imports the first
+        packages.add(each.name.lower())
+        package = f"{each.name} {each.version}"
+        for point in points:
+            if (why := _misnamed(point.name, taken)) is not None:
+                warnings.warn(NetsimWarning(f"package {package} has a plug-in {point.name!r} in "
+                                            f"{group}, which is refused: {why}"), stacklevel=4)
+            elif (other := found.get(point.name)) is not None:
+                found[point.name] = Installed("", f"{other.package} and {package}")
+            else:
+                found[point.name] = Installed(f"{point.module}:{point.attr or ''}", package)
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+def _misnamed(name: str, taken: tuple[str, ...]) -> str | None:
+    """Return what is wrong with the name of a plug-in; None if nothing is."""
+    if name in taken:
+        return "netsim has one of this name; \"module:Class\" still selects it"
+    if not _NAME.fullmatch(name):
+        return "names consist of letters, digits, '-', '_' and '.'"
+    return None
 
 
 class Registry:
     """A registry of the plug-ins of one kind, which makes objects from names and options.
 
     Iterating yields the registered names, without aliases and presets. All methods that take a
-    name also accept ``"module:attribute"`` of a user-defined class or function.
+    name also accept ``"module:attribute"`` of a user-defined class or function, and the names of
+    `installed` plug-ins.
 
     Parameters
     ----------
@@ -116,12 +202,17 @@ class Registry:
         valid. By default, every object is accepted.
     refusal : str
         End of the error message for an object that is not accepted, after the object's name.
+    group : str, optional
+        The group of entry points by which other packages add plug-ins, without ``netsim.``; by
+        default they cannot.
     """
 
     def __init__(self, kind: str, places: Mapping[str, Any], *,
                  aliases: Mapping[str, str] | None = None,
                  presets: Mapping[str, Mapping[str, Any]] | None = None, noun: str | None = None,
-                 accepts: type | Callable[[Any], bool] | None = None, refusal: str = "") -> None:
+                 accepts: type | Callable[[Any], bool] | None = None, refusal: str = "",
+                 group: str | None = None) -> None:
+        self.group = group
         self.kind, self.noun, self.places = kind, noun or kind, dict(places)
         self.aliases = dict(aliases or {})
         self.presets = {name: dict(table) for name, table in (presets or {}).items()}
@@ -144,13 +235,22 @@ class Registry:
         """All names: registered ones, aliases and presets."""
         return (*self.places, *self.aliases, *self.presets)
 
+    @property
+    def installed(self) -> Mapping[str, Installed]:
+        """The plug-ins of other packages, by name; none where code is refused."""
+        return {} if _refuses() else self._packages()
+
+    def _packages(self) -> Mapping[str, Installed]:
+        return {} if self.group is None else _installed(
+            f"netsim.{self.group}", self.names, tuple(sys.path))
+
     def resolve(self, name: str) -> Any:
         """Look up the class or function behind a name, or import ``"module:attribute"``.
 
         Raises
         ------
         UnknownNameError
-            If the name is neither registered nor of this form; the choices are listed.
+            If the name is neither known nor of this form; the choices are listed.
         InputError
             If the plug-in cannot be loaded.
         """
@@ -161,20 +261,45 @@ class Registry:
         place = self.places.get(known, known)
         if not isinstance(place, str):
             return place
-        module, _, attribute = place.partition(":")
-        if not (module and attribute):
-            raise UnknownNameError(self.kind, name, self.names)
-        if known not in self.places:
+        if known in self.places:
+            return self._load(place, f"{self.kind} {name!r}")
+        if ":" in known:
+            if not all(known.partition(":")[::2]):
+                raise UnknownNameError(self.kind, name, self.names)
             refuse_code(self.kind, name)
+            return self._load(known, f"{self.kind} {name!r}")
+        return self._of_package(name)
+
+    def _of_package(self, name: str) -> Any:
+        """Load a plug-in of another package."""
+        known = self._packages()
+        if name not in known:
+            raise UnknownNameError(self.kind, name, (*self.names, *self.installed))
+        place, package = known[name]
+        what = f"{self.kind} {name!r} of package {package}"
+        if _refuses():
+            raise InputError(f"{what} is code to load, which is not allowed without plug-ins")
+        if not place:
+            raise InputError(f"{what} is not one: choose by \"module:Class\"")
+        loaded = self._load(place, what)
+        homes = {place.partition(":")[0], getattr(loaded, "__module__", None) or ""}
+        _loaded[self.group, name] = frozenset(homes & sys.modules.keys())
+        return loaded
+
+    @staticmethod
+    def _load(place: str, what: str) -> Any:
+        """Import ``"module:attribute"``; messages begin with `what`."""
+        module, _, attribute = place.partition(":")
         try:
-            loaded = importlib.import_module(module)
+            loaded: Any = importlib.import_module(module)
         except Exception as error:  # a user's module may raise anything
-            raise InputError(f"{self.kind} {name!r} cannot be loaded: {_describe(error)}"
-                             ) from error
-        if not hasattr(loaded, attribute):
-            raise InputError(f"{self.kind} {name!r} cannot be loaded: the module {module!r} has no "
-                             f"attribute {attribute!r}")
-        return getattr(loaded, attribute)
+            raise InputError(f"{what} cannot be loaded: {_describe(error)}") from error
+        for name in attribute.split("."):
+            if not hasattr(loaded, name):
+                raise InputError(f"{what} cannot be loaded: the module {module!r} has no attribute "
+                                 f"{attribute!r}")
+            loaded = getattr(loaded, name)
+        return loaded
 
     def instantiate(self, given: Any, **offers: Any) -> Any:
         """Make a plug-in from a user's argument.

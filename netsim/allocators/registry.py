@@ -50,7 +50,8 @@ ALLOCATORS = Registry(
         "coflowsim-scf": {"name": "scf", "key": "original", **_AS_COFLOWSIM},
         "coflowsim-sebf": {"name": "sebf", "key": "original", **_AS_COFLOWSIM},
     },
-    accepts=Allocator, refusal="is not an allocator: it must derive from netsim.Allocator")
+    accepts=Allocator, refusal="is not an allocator: it must derive from netsim.Allocator",
+    group="allocators")
 
 
 @known_names

@@ -88,7 +88,11 @@ def _echo_warning(message: Warning | str, category: type[Warning], filename: str
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"],
                                               "max_content_width": 100})
 @click.version_option(__version__, prog_name="netsim")
-def main() -> None:
+@click.option("--no-plugins", is_flag=True, envvar="NETSIM_NO_PLUGINS", show_envvar=True,
+              help="Refuse plug-ins of other packages and code of your own, whatever the command; "
+                   "and files elsewhere, where a command has this option.")
+@click.pass_context
+def main(context: click.Context, no_plugins: bool) -> None:
     """Simulate the network under distributed machine learning.
 
     \b
@@ -96,6 +100,17 @@ def main() -> None:
     netsim init                  write an experiment file with every option
     netsim run experiment.toml   run it
     """
+    if no_plugins:
+        from netsim.plugins import without_code
+
+        context.default_map = _without_plugins(main)
+        context.with_resource(without_code())
+
+
+def _without_plugins(command: click.Command) -> dict[str, Any]:
+    """Return defaults of a command and of those below it by which each has `--no-plugins`."""
+    below = getattr(command, "commands", {})
+    return {"plugins": False, **{name: _without_plugins(each) for name, each in below.items()}}
 
 
 for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data,

@@ -18,7 +18,8 @@ TRANSPORTS = Registry(
         "fabric": "netsim.edge.on_fabric.transport:FabricTransport",
     },
     accepts=lambda made: hasattr(made, "begin") and hasattr(made, "shares_links"),
-    refusal="is not a transport: it needs a method begin, and shares_links")
+    refusal="is not a transport: it needs a method begin, and shares_links",
+    group="transports")
 
 
 def make_transport(given: Any) -> TransportKind:

@@ -52,7 +52,8 @@ EXECUTIONS = Registry(
         "rar-contention": "netsim.cluster.contention:Contention",
     },
     accepts=lambda made: isinstance(made, Contention),
-    refusal="is not an execution: it must derive from netsim.cluster.Contention")
+    refusal="is not an execution: it must derive from netsim.cluster.Contention",
+    group="executions")
 
 
 def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:

@@ -20,7 +20,7 @@ from netsim.edge.files import (
 )
 from netsim.edge.registry import TRANSPORTS
 from netsim.engine.registry import EXECUTIONS
-from netsim.errors import UnknownNameError
+from netsim.errors import InputError, UnknownNameError
 from netsim.experiment_file.load import ready_made_experiments
 from netsim.jobs.patterns import PATTERNS
 from netsim.llm import LLMS
@@ -87,8 +87,16 @@ def _where(registry: Registry, name: str) -> str:
     return f"on {places[0]}s: " if len(places) == 1 else ""
 
 
+def _summary(registry: Registry, name: str) -> str:
+    """Return the summary of another package's plug-in, or why it cannot be used."""
+    try:
+        return _where(registry, name) + registry.help(name)
+    except InputError as error:
+        return f"cannot be used: {error}"
+
+
 def catalogue(kind: str) -> Summaries:
-    """Map each name of a kind to a one-line summary.
+    """Map each name of a kind to a one-line summary; of other packages' plug-ins, with the package.
 
     Parameters
     ----------
@@ -107,6 +115,9 @@ def catalogue(kind: str) -> Summaries:
     lines = {name: beginning + _where(registry, name) + registry.help(name)
              for beginning, registry in REGISTRIES[kind].items()
              for name in (*registry, *registry.presets)}
+    lines |= {name: f"{beginning}of package {each.package}: {_summary(registry, name)}"
+              for beginning, registry in REGISTRIES[kind].items()
+              for name, each in registry.installed.items()}
     return lines | {name: beginning + line
                     for beginning, ready_made in _READY_MADE.get(kind, {}).items()
                     for name, line in ready_made().items()}
@@ -139,7 +150,7 @@ def details(kind: str, name: str) -> dict[str, Any]:
     """
     known = catalogue(kind)
     registries = REGISTRIES[kind].values()
-    found = next((each for each in registries if name in each.names),
+    found = next((each for each in registries if name in each.names or name in each.installed),
                  next(iter(registries)) if ":" in name and registries else None)
     if found is None:
         if name not in known:

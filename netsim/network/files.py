@@ -39,7 +39,7 @@ TOPOLOGIES = Registry(
         "nccl": "netsim.network.nccl:nccl",
     },
     accepts=lambda made: isinstance(made, Topology),
-    refusal="is not a network: it must make a netsim.Topology")
+    refusal="is not a network: it must make a netsim.Topology", group="topologies")
 
 #: Options of a big switch that are rates.
 _RATES = {"capacity", "egress", "ingress"}

@@ -29,7 +29,7 @@ PLACEMENTS = Registry(
         "random": "netsim.placements.placement:RandomChoice",
     },
     accepts=_is_placement,
-    refusal="is no placement: it needs methods scope and choose")
+    refusal="is no placement: it needs methods scope and choose", group="placements")
 
 
 def make_placement(given: str | Mapping[str, Any] | Placement | type, seed: int = 0) -> Placement:

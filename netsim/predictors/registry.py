@@ -17,7 +17,7 @@ PREDICTORS = Registry("predictor", {
     "median": "netsim.predictors.simple:Median",
     "perfect": "netsim.predictors.simple:Perfect",
     "random-forest": "netsim.predictors.forest:RandomForest",
-})
+}, group="predictors")
 
 
 def make_predictor(given: Any) -> Guarded:

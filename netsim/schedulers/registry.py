@@ -65,7 +65,8 @@ SCHEDULERS = Registry(
     presets={"ada-srsf": {"name": "sjf", "by": "service", "backfill": True}},
     accepts=_has_its_method,
     refusal="is no scheduler: it needs a method decide, or begin; on an edge-cloud, dispatcher if "
-            'it declares schedules = "chunks", or run if it declares schedules = "runs"')
+            'it declares schedules = "chunks", or run if it declares schedules = "runs"',
+    group="schedulers")
 
 
 def make_scheduler(given: Any) -> Any:

@@ -26,7 +26,7 @@ from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.kernel_folder import cache_folder
 from netsim.network import Topology
-from netsim.plugins import parse_named
+from netsim.plugins import modules_of_plugin, parse_named
 from netsim.reading import read_bytes, read_text
 from netsim.studies.modules import Module, modules_of, parse_module
 from netsim.workload import Workload
@@ -128,8 +128,9 @@ def own_modules(values: object) -> tuple[str, ...]:
     Parameters
     ----------
     values : object
-        Strings such as ``"module:Class"``, policies, workloads, and tables and lists of these.
-        Options of policies and patterns of jobs are searched, too.
+        Strings such as ``"module:Class"``, names of plug-ins of other packages that have been
+        loaded, policies, workloads, and tables and lists of these. Options of policies and patterns
+        of jobs are searched, too.
 
     Returns
     -------
@@ -141,6 +142,8 @@ def own_modules(values: object) -> tuple[str, ...]:
         if not isinstance(value, str):
             if "<locals>" not in value.__qualname__:
                 found.add(str(value.__module__))
+        elif (plugins := modules_of_plugin(parse_named(value)["name"])):
+            found |= plugins
         elif ":" in value and _PLACE.fullmatch(parse_named(value)["name"]):
             found.add(value.partition(":")[0])
     return tuple(sorted(filter(_is_own, found)))

@@ -74,7 +74,7 @@ FORMATS = Registry(
         "kineto": "netsim.traces.training.kineto:read_kineto",
         "simai": "netsim.traces.training.simai:read_simai",
         **_OF_CLUSTERS,
-    }, noun="format")
+    }, noun="format", group="formats")
 
 #: What readers with ``**options`` hand them to.
 _KEYWORDS: dict[str, type[Any]] = {**dict.fromkeys(("synthetic", "tiresias"), Construction),

@@ -63,7 +63,7 @@ PATTERNS = Registry(
     },
     accepts=_makes_stages,
     refusal="is not a pattern: it needs a method stages(ranks, nbytes, rng) that returns a list of "
-            "netsim.Stage")
+            "netsim.Stage", group="patterns")
 
 
 def make_pattern(pattern: str | Mapping[str, Any] | Pattern | type) -> Pattern:
