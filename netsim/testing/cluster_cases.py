@@ -229,7 +229,7 @@ def draw_jobs(pick: Pick, size: int, slices: bool = False) -> ClusterCase:
         ranks = sum(gpus) if pick(0, 5) == 5 else pick(1, sum(gpus))
         job = Submitted(ranks, 0.0 if together else _QUARTER * pick(0, 12),
                         _QUARTER * pick(1, 4), pick(1, 9), float(pick(1, 4)), pick(0, 3))
-        job = replace(job, weight=float(pick(1, 3)))
+        job = replace(job, weight=1.0 + job.group)  # which differ as groups do
         many = pick(1, 2) if slices else 0
         if many and pick(0, 1) and ranks % many == 0:
             cut = replace(job, slices=many)
