@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.echo import JSON, echo, echo_json
-from netsim.cli.options import find_own_modules
+from netsim.cli.options import check_picture_file, find_own_modules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,9 +62,7 @@ def collective(name: str, network: str, ranks: int | None, last: str, first: str
 
     find_own_modules()
     if plot is not None:
-        from netsim.plots.bars import check_plottable
-
-        check_plottable(plot)
+        check_picture_file(plot, "--plot")
     if as_csv and as_json:
         raise InputError("give either --csv or --json")
     sizes = [last] if single else sizes_between(first, last, factor)

@@ -7,7 +7,13 @@ import json
 import click
 
 from netsim.cli.echo import JSON, echo, echo_json
-from netsim.cli.options import experiment_options, overrides, prepared, split_at_commas
+from netsim.cli.options import (
+    check_picture_file,
+    experiment_options,
+    overrides,
+    prepared,
+    split_at_commas,
+)
 
 __all__ = ["compare"]
 
@@ -37,7 +43,7 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
             as_json: bool) -> None:
     """Compare allocators, or schedulers, in one experiment."""
     from netsim.cli.tables import print_comparison
-    from netsim.plots.bars import check_plottable, save_plot
+    from netsim.plots.bars import save_plot
     from netsim.plots.pictures import check_picture, lacking_on
     from netsim.studies.compare import compare_experiment, with_known_baseline
 
@@ -53,7 +59,7 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
                          loaded.shares_links)
     for kind, path in pictures:
         check_picture(kind, "comparison", record=loaded.record, lacking=lacking)
-        check_plottable(path)
+        check_picture_file(path, "--plot")
     comparison = compare_experiment(loaded, progress=not quiet)
     comparison.save(folder, format)
     for kind, path in pictures:

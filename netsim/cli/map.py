@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.echo import JSON, echo, echo_json
-from netsim.cli.options import find_own_modules
+from netsim.cli.options import check_picture_file, find_own_modules
 
 if TYPE_CHECKING:
     from netsim.models import ParallelModel
@@ -59,9 +59,7 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, gpu: s
     find_own_modules()
     mapped_by = MAPPINGS.resolve(mapping)
     if plot is not None:
-        from netsim.plots.bars import check_plottable
-
-        check_plottable(plot)
+        check_picture_file(plot, "--plot")
     with question_rates():
         kind = ServerKind(gpus, parse_rate(nic, "--nic"), parse_rate(intra, "--intra"))
     given = _counts(counts)

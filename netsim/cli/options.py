@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.echo import echo
 from netsim.watching import unwatched
 
 if TYPE_CHECKING:
     from netsim.experiment_file.experiment import Experiment
 
-__all__ = ["EXIT_FAILED", "FORMAT", "PLUGINS", "SET", "experiment_options", "find_own_modules",
-           "format_options", "overrides", "prepared", "quiet_option", "seeds_of", "settings_of",
-           "with_plugins"]
+__all__ = ["EXIT_FAILED", "FORMAT", "PLUGINS", "SET", "check_picture_file", "experiment_options",
+           "find_own_modules", "format_options", "overrides", "prepared", "quiet_option",
+           "seeds_of", "settings_of", "tell_replaced", "with_plugins"]
 
 
 #: Of a seed; Python itself refuses to read numbers of some thousands.
 _MOST_DIGITS = 999
+
+#: Endings of files in a folder of results that other commands or options have made.
+_MADE = (".png", ".pdf", ".svg", ".html", "trace.json")
 
 #: Some runs of several have failed.
 EXIT_FAILED = 1
@@ -121,7 +125,45 @@ def prepared(experiment: str, changes: list[str], out: str | None, *, single: bo
     loaded = load_experiment(experiment, changes, plugins=plugins, single=single)
     folder = out or default_folder(loaded)
     check_writable(folder)
+    tell_replaced(folder, "--out")
     return loaded, folder
+
+
+def tell_replaced(path: str | Path, option: str) -> None:
+    """Say, before it happens, that a file or a folder of results is replaced.
+
+    Parameters
+    ----------
+    path : path-like
+        Nothing is said if it does not exist, or is an empty folder.
+    option : str
+        The option or argument that names another place.
+    """
+    from netsim.errors import OutputError
+
+    existing = Path(path)
+    try:
+        if not existing.is_dir():
+            if existing.exists():
+                echo(f"note: {path} exists, and is replaced; give another {option} to keep it",
+                     err=True)
+            return
+        files = sorted(each.relative_to(existing).as_posix() for each in existing.rglob("*"))
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be read: {error.strerror}") from error
+    made = [name for name in files if name.endswith(_MADE)]
+    if files:
+        echo(f"note: {path} holds earlier results, which are replaced at the end of the run"
+             f"{' and, with them, ' if made else ''}{', '.join(made)}; stop it and give another "
+             f"{option} to keep them", err=True)
+
+
+def check_picture_file(path: str | Path, option: str) -> None:
+    """Check before the work that a picture can be written, and say if it replaces a file."""
+    from netsim.plots.bars import check_plottable
+
+    check_plottable(path)
+    tell_replaced(path, option)
 
 
 def seeds_of(given: str) -> int | list[int]:

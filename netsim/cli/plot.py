@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from netsim.cli.echo import echo
+from netsim.cli.options import check_picture_file
 
 __all__ = ["plot"]
 
@@ -35,19 +36,23 @@ __all__ = ["plot"]
               help="For lines of a sweep: the varied setting that dashes show.")
 @click.option("--out", "files", multiple=True, type=click.Path(), metavar="FILE",
               help="Write a .pdf, .png or .svg. May be given several times. By default "
-                   "FOLDER/KIND.pdf.")
+                   "FOLDER/KIND.pdf, with the options --of, --x, ... in its name.")
 def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...],
          **roles: str | None) -> None:
     """Draw the results in FOLDER, of a run, a comparison or a sweep."""
-    from netsim.plots.bars import check_plottable, save_plot
+    from netsim.plots.bars import save_plot
     from netsim.plots.pictures import PICTURES, check_picture, draw_picture, roles_given
+    from netsim.results.store import folder_names
     from netsim.studies.folders import kind_of_folder, load_folder
 
     what = kind_of_folder(folder)
     name, _ = check_picture(kind, what, of)
-    roles_given(what, roles)
-    for path in (outs := files or (str(Path(folder) / f"{kind or name}.pdf"),)):
-        check_plottable(path)
+    given = roles_given(what, roles)
+    # Another picture has another name.
+    title = " ".join([kind or name, *filter(None, [of]),
+                      *(f"{role}={key}" for role, key in given.items())])
+    for path in (outs := files or (str(Path(folder) / f"{folder_names([title])[0]}.pdf"),)):
+        check_picture_file(path, "--out")
     picture = PICTURES[what][name]
     results = load_folder(folder, tables=(*picture.of.values(), *picture.also))
     ax = draw_picture(results, kind, what, of, **roles)

@@ -11,6 +11,7 @@ from netsim.cli.options import (
     FORMAT,
     PLUGINS,
     SET,
+    check_picture_file,
     format_options,
     quiet_option,
     split_at_commas,
@@ -50,13 +51,13 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
     They learn from the groups and users of the first jobs of WORKLOAD, and predict the others.
     """
     from netsim.errors import InputError
-    from netsim.plots.bars import check_plottable, save_plot
+    from netsim.plots.bars import save_plot
     from netsim.predictors import evaluate, make_predictor
     from netsim.simulation.progress import show_progress
     from netsim.traces import format_of, read_workload
 
     if path is not None:
-        check_plottable(path)
+        check_picture_file(path, "--plot")
     if not 0 < train < 1:
         raise InputError(f"--train must be between 0 and 1, not {train:g}")
     with with_plugins(plugins, workload):

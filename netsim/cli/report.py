@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from netsim.cli.echo import echo
+from netsim.cli.options import tell_replaced
 
 __all__ = ["report"]
 
@@ -28,6 +29,8 @@ def report(folder: str, out: str | None, title: str | None) -> None:
 
     results = load_folder(folder)
     claims = Path(folder) / "claims.csv"
-    page = save_report(results, out or Path(folder) / "report.html",
+    target = out or Path(folder) / "report.html"
+    tell_replaced(target, "--out")
+    page = save_report(results, target,
                        read_csv(claims) if claims.is_file() else None, title)
     echo(f"report: {page}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.echo import JSON, echo, echo_json
-from netsim.cli.options import EXIT_FAILED, seeds_of
+from netsim.cli.options import EXIT_FAILED, check_picture_file, seeds_of
 
 if TYPE_CHECKING:
     from netsim.reproductions.ledger import Paper, Row
@@ -123,13 +123,14 @@ def _run(name: str, as_json: bool, page: str | None, folder: Path, *, seeds: str
          trace: str | None, workers: int, resume: bool, keep: bool) -> bool:
     """Run a reproduction, and print what it found; return whether a run failed."""
     from netsim.cli.sweep_tables import print_claims
-    from netsim.plots.bars import check_plottable, save_plot
+    from netsim.plots.bars import save_plot
     from netsim.reproductions import find_reproduction
     from netsim.reproductions.page import fill_page
 
     found = find_reproduction(name)
     figure = folder / f"{name}.pdf"
-    check_plottable(figure)
+    for path in (figure, figure.with_suffix(".png")):
+        check_picture_file(path, "--out")
     done = found.run(seeds=seeds_of(seeds) if seeds else found.seeds, trace=trace,
                      workers=workers, folder=folder, resume=resume, progress=True)
     if len(done.table):

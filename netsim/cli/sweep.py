@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -49,7 +50,7 @@ __all__ = ["sweep"]
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
               help="Replace a setting of the file for all runs.")
 @click.option("--out", type=click.Path(), metavar="FOLDER",
-              help="Folder of the runs; by default sweeps/<name>-<hash>.")
+              help="Folder of the runs; by default sweeps/<name>-<hash>, another for each grid.")
 @quiet_option("Print only the folder.")
 @JSON
 @PLUGINS
@@ -72,12 +73,14 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], points: 
     draft = Draft.read(experiment, plugins=plugins)
     for setting in overrides(settings, None):
         draft.override(setting)
-    folder = out or default_sweep_folder(draft)
+    grid: dict[str, Any] = {"vary": _grid(varied),
+                            "seeds": None if seeds is None else seeds_of(seeds),
+                            "points": None if points is None else _points(points)}
+    folder = Path(out) if out else default_sweep_folder(draft, **grid)
     found = sweep_experiment(
-        draft, _grid(varied), seeds=None if seeds is None else seeds_of(seeds),
-        points=None if points is None else _points(points), workers=workers,
-        folder=folder, resume=resume, dask=scheduler,
-        slurm=_slurm(options) if backend == "slurm" else None, progress=not quiet)
+        draft, **grid, workers=workers, folder=folder, resume=resume, dask=scheduler,
+        slurm=_slurm(options) if backend == "slurm" else None, progress=not quiet,
+        reuse=[] if out else sorted(folder.parent.glob("*")))
     if as_json:
         echo_json(means_and_ratios(found))
     elif quiet:

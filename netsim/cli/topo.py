@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.echo import JSON, echo, echo_json
-from netsim.cli.options import settings_of
+from netsim.cli.options import check_picture_file, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +44,7 @@ def show(network: str, settings: tuple[str, ...], plot: str | None, as_json: boo
     from netsim.units import question_rates
 
     if plot is not None:
-        from netsim.plots.bars import check_plottable
-
-        check_plottable(plot)
+        check_picture_file(plot, "--plot")
     with question_rates():
         found = read_network(network, **settings_of(settings))
     facts = describe_network(found)

@@ -7,7 +7,14 @@ from dataclasses import asdict
 import click
 
 from netsim.cli.echo import JSON, echo, echo_json
-from netsim.cli.options import FORMAT, PLUGINS, SET, format_options, with_plugins
+from netsim.cli.options import (
+    FORMAT,
+    PLUGINS,
+    SET,
+    format_options,
+    tell_replaced,
+    with_plugins,
+)
 
 __all__ = ["trace"]
 
@@ -66,11 +73,14 @@ def convert(source: str, target: str, format: str | None, to: str | None, networ
     """Write a workload in another format.
 
     The ending of TARGET says which: .json, explicit; .txt, the coflow benchmark; .et, Chakra.
-    SOURCE may be the name of a ready-made workload. An existing TARGET is replaced.
+    SOURCE may be the name of a ready-made workload. An existing TARGET is replaced, and named.
     """
     from netsim.studies.convert import convert as converted
+    from netsim.traces.training.chakra_writer import chakra_file
     from netsim.units import format_count
 
+    chakra = (to or target).endswith(("chakra", ".et"))
+    tell_replaced(chakra_file(target, 0) if chakra else target, "TARGET")
     with with_plugins(plugins, source, network):
         workload = converted(source, target, format=format, to=to, network=network, seed=seed,
                              **format_options(settings, format))

@@ -9,8 +9,9 @@ import re
 import secrets
 import shutil
 import tempfile
+import warnings
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from netsim.atomic import atomic_write
-from netsim.errors import InputError, OutputError
+from netsim.errors import InputError, NetsimWarning, OutputError
 from netsim.reading import read_bytes, read_text
 from netsim.results.load import load_result
 from netsim.results.result import Result
@@ -32,7 +33,7 @@ Files = dict[str, bytes]
 _INDEX, _SUMS = "sweep.json", "SHA256SUMS"
 
 #: Tables of all runs, which would be wrong for another grid.
-_TABLES = ("runs.csv", "means.csv", "ratios.csv", "failures.csv", "claims.csv", "report.html")
+_TABLES = ("runs.csv", "means.csv", "ratios.csv", "failures.csv", "claims.csv")
 
 #: The folder of a run, and of one that is being written.
 _RUN = re.compile(r"[0-9a-f]{16}")
@@ -97,6 +98,11 @@ class RunStore:
             If the stored runs are of another experiment, or another process uses the folder.
         OutputError
             If the folder cannot be written, or contains anything else.
+
+        Warns
+        -----
+        NetsimWarning
+            If runs are kept, but tables of another grid are replaced.
         """
         made = [path for path in (self._runs, *self._runs.parents) if not path.exists()]
         try:
@@ -105,6 +111,8 @@ class RunStore:
                 self._runs.mkdir(parents=True, exist_ok=True)
                 with self._alone():
                     self._check_same(index, resume)
+                    if resume:
+                        self._tell_of_other_tables(index)
                     self._clear(resume)
                     self.write(_INDEX, json.dumps(index, indent=1) + "\n")
                     yield
@@ -153,6 +161,36 @@ class RunStore:
                              f"{_difference(held['experiment'], index['experiment'])}; give "
                              "another folder, or start afresh (--no-resume), which removes its "
                              "runs")
+
+    def _tell_of_other_tables(self, index: Mapping[str, Any]) -> None:
+        """Warn if tables that are replaced show more than those of the new index will."""
+        tables = [name for name in _TABLES if (self.folder / name).is_file()]
+        if not (tables and (self.folder / _INDEX).is_file()):
+            return
+        held, keys = self.read_index(), {run["key"] for run in index["runs"]}
+        lost = sum(run["key"] not in keys for run in held["runs"])
+        if lost or held.get("baseline") != index.get("baseline"):
+            why = (f"{lost:,} of its {len(held['runs']):,} runs are not in this one, or code has "
+                   "changed" if lost else f"its baseline was {held.get('baseline')!r}")
+            warnings.warn(NetsimWarning(
+                f"{self.folder}: holds another sweep: {why}. Its tables ({', '.join(tables)}) are "
+                "replaced, its runs stay. Give another folder to keep both"), stacklevel=2)
+
+    def take_over(self, keys: Iterable[str], folders: Iterable[str | Path]) -> None:
+        """Copy missing runs from the folders of other sweeps.
+
+        Raises
+        ------
+        OutputError
+            If they cannot be written.
+        """
+        held = {path.name: store for store in map(RunStore, folders)
+                for path in store._runs.glob("*")}
+        for key in keys:
+            if key in held and self.summary(key) is None and held[key].summary(key) is not None:
+                self.put(key, {path.name: read_bytes(path)
+                               for path in sorted((held[key]._runs / key).iterdir())
+                               if path.name != _SUMS})
 
     def read_index(self) -> dict[str, Any]:
         """Read ``sweep.json``, the index that `begun` was last called with.

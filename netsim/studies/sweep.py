@@ -210,7 +210,8 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
                      folder: str | Path | None = None, resume: bool = True,
                      dask: str | None = None, slurm: Mapping[str, Any] | None = None,
                      progress: bool | Callable[[int, int, int], None] = True,
-                     only: Callable[[Mapping[str, Any]], bool] | None = None) -> Sweep:
+                     only: Callable[[Mapping[str, Any]], bool] | None = None,
+                     reuse: Sequence[str | Path] = ()) -> Sweep:
     """Run an experiment for all combinations of some settings, and for every seed.
 
     Parameters
@@ -234,6 +235,8 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
     only : callable, optional
         Whether to run a combination, given the values of what its grid varies. Others that a folder
         already has stay in its tables.
+    reuse : sequence of path-like
+        Folders of other sweeps. Finished runs that this sweep needs are copied from there.
 
     Returns
     -------
@@ -267,7 +270,7 @@ def sweep_experiment(experiment: Experiment | str | Path | Draft,
                      workers=workers, resume=resume, dask=dask, slurm=slurm, progress=progress,
                      baseline=_baseline(draft, runs),
                      units={key: unit for _, grid in grids for key, unit in
-                            _units(grid.vary).items()}, is_part=only is not None)
+                            _units(grid.vary).items()}, is_part=only is not None, reuse=reuse)
 
 
 def _with_all_columns(runs: Sequence[SweepRun]) -> list[SweepRun]:
@@ -360,16 +363,26 @@ def _identity(draft: Draft) -> dict[str, Any]:
             if key not in ("sweep", "compare", "seed", "description")}
 
 
-def default_sweep_folder(draft: Draft) -> Path:
-    """Return the default folder of a sweep: ``sweeps/<name>-<hash8>``.
+def default_sweep_folder(draft: Draft, vary: Mapping[str, Any] | None = None,
+                         seeds: int | Sequence[int] | None = None,
+                         points: int | Points | None = None) -> Path:
+    """Return the default folder of a sweep, ``sweeps/<name>-<hash8>``: another for each grid.
+
+    Parameters
+    ----------
+    draft, vary, seeds, points
+        As for `sweep_experiment`.
 
     Raises
     ------
     SpecError
         If the experiment cannot be swept.
     """
-    _base(draft)
-    return Path("sweeps") / f"{draft.keys.get('name', 'experiment')}-{spec_hash(_identity(draft))}"
+    swept, grid = prepare(draft, vary, seeds, points)
+    keys = {**_identity(swept), "grid": json.dumps(
+        [grid.vary, grid.points, seeds_of(grid.seeds, swept.keys.get("seed", 0)),
+         swept.keys.get("compare", {}).get("baseline")], default=str)}
+    return Path("sweeps") / f"{swept.keys.get('name', 'experiment')}-{spec_hash(keys)}"
 
 
 # --- the runs ------------------------------------------------------------------------------
@@ -379,7 +392,7 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
               folder: str | Path | None, workers: int, resume: bool, dask: str | None,
               slurm: Mapping[str, Any] | None, progress: bool | Callable[[int, int, int], None],
               baseline: str | None = None, units: Mapping[str, str] = MappingProxyType({}),
-              is_part: bool = False) -> Sweep:
+              is_part: bool = False, reuse: Sequence[str | Path] = ()) -> Sweep:
     """Compute the runs of a sweep that are not stored yet, and return the sweep.
 
     Parameters
@@ -397,6 +410,8 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
         Units of columns that are drawn from ranges; see `Sweep`.
     is_part : bool
         Whether runs that the folder lists besides stay in its tables.
+    reuse : sequence of path-like
+        As for `sweep_experiment`.
 
     Raises
     ------
@@ -422,6 +437,7 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
     if units:
         index["units"] = dict(units)
     with store.begun(index, resume):
+        store.take_over([run.key for run in runs], reuse if resume else ())
         kept = ("; none is kept, as there is no folder" if scratch is not None else
                 f" and are kept in {store.folder}; the same command goes on")
         outcomes = partial(_outcomes, workers=workers, dask=dask, slurm=slurm,

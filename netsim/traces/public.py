@@ -133,7 +133,8 @@ def fetch(name: str, folder: str | Path | None = None, *, source: str | None = N
     FetchError
         If the trace cannot be downloaded, or its digest differs.
     OutputError
-        If the file cannot be written, or a copy cannot be read. No partial file is left.
+        If the file cannot be written, or a copy cannot be read; or if another file of its name is
+        in the given folder, which is left as it is. No partial file is left.
     MissingExtraError
         If pooch is needed but not installed.
     """
@@ -141,18 +142,22 @@ def fetch(name: str, folder: str | Path | None = None, *, source: str | None = N
         raise UnknownNameError("public trace", name, traces)
     trace = traces[name]
     if trace.files:
-        return _fetch_set(trace, _cache() / name if folder is None else folder, source)
+        return _fetch_set(trace, _cache() / name if folder is None else folder, source,
+                          folder is not None)
     target = Path(os.path.abspath(_cache() if folder is None else folder)) / trace.file
     if not _has_digest(target, trace.sha256):
         url = trace.url if source is None else f"{source.rstrip('/')}/{trace.file}"
         data = _download(url)
         _check_digest(url, f"the sha256 of the {len(data):,} bytes received", _digest(data),
                       trace.sha256)
+        if folder is not None:
+            _refuse_others({target: data})
         _write(data, target)
     return target
 
 
-def _fetch_set(trace: PublicTrace, folder: str | Path, source: str | None) -> Path:
+def _fetch_set(trace: PublicTrace, folder: str | Path, source: str | None, own_folder: bool
+               ) -> Path:
     """Download all files of a set before writing any, because the digest covers all of them."""
     target = Path(os.path.abspath(folder))
     found = [_digest_of(target / file) for file in trace.files]
@@ -162,9 +167,19 @@ def _fetch_set(trace: PublicTrace, folder: str | Path, source: str | None) -> Pa
     data = {file: _download(f"{url}/{file}") for file in trace.files}
     _check_digest(url, f"the sha256 of the digests of the {len(data):,} files received",
                   _digest_of_set(data, map(_digest, data.values())), trace.sha256)
+    if own_folder:
+        _refuse_others({target / file: content for file, content in data.items()})
     for file, content in data.items():
         _write(content, target / file)
     return target
+
+
+def _refuse_others(data: Mapping[Path, bytes]) -> None:
+    """Refuse to replace files of a user's folder that are not what was downloaded."""
+    for path, content in data.items():
+        if _digest_of(path) not in (None, _digest(content)):
+            raise OutputError(f"{path}: is another file than the public one, and is left as it "
+                              "is; move it away, or give another folder")
 
 
 def _pooch() -> ModuleType:

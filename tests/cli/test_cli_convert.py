@@ -17,6 +17,14 @@ def test_convert_there_and_back(netsim, here) -> None:
     assert (here / "u.txt").read_bytes() == (here / "t.dat").read_bytes()
 
 
+def test_what_is_replaced_is_named(netsim, here) -> None:
+    for name in ("t.json", "t.0.et"):
+        (here / name).write_text("mine")
+        done = netsim("trace", "convert", "coflow-sample", name.replace(".0", ""))
+        assert done.stderr.splitlines()[0] == (
+            f"note: {name} exists, and is replaced; give another TARGET to keep it")
+
+
 def test_convert_draws_and_places(netsim, here) -> None:
     done = netsim("trace", "convert", "parrot-60", "t.json", "--network", "big-switch-128-10g",
                   "--seed", "3", "--set", "iterations=2")

@@ -48,9 +48,25 @@ def test_without_a_kind_and_in_several_formats(netsim, here, run, comparison) ->
 
 
 def test_pictures_are_replaced_with_their_results(netsim, here, comparison) -> None:
-    netsim("plot", comparison)
-    assert netsim("compare", "fig2.toml", "--out", comparison).exit_code == 0
+    """And that is told of before."""
+    assert netsim("plot", comparison).stderr == ""
+    assert netsim("plot", comparison).stderr == (
+        "note: c/bars.pdf exists, and is replaced; give another --out to keep it\n")
+    netsim("plot", "c/parrot", "--kind", "gantt")
+    done = netsim("compare", "fig2.toml", "--out", comparison)
+    assert (done.exit_code, done.stderr) == (
+        0, "note: c holds earlier results, which are replaced at the end of the run and, with "
+           "them, bars.pdf, parrot/gantt.pdf; stop it and give another --out to keep them\n")
     assert not (here / "c" / "bars.pdf").exists()
+
+
+def test_another_picture_has_another_name(netsim, here, run) -> None:
+    assert netsim("plot", run, "--kind", "cdf", "--of", "cct").stdout == "picture: r/cdf-cct.pdf\n"
+    assert netsim("plot", run, "--kind", "cdf").stdout == "picture: r/cdf.pdf\n"
+    netsim("sweep", "fig2.toml", "--vary", "observe_interval=1ms,10ms", "--vary",
+           "allocator=parrot,lccf", "--out", "s")
+    done = netsim("plot", "s", "--kind", "sweep", "--x", "observe_interval", "--of", "jct_p95_s")
+    assert done.stdout == "picture: s/sweep-jct_p95_s-x=observe_interval.pdf\n"
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -89,6 +89,18 @@ def test_quiet_prints_the_folder_alone(netsim, here) -> None:
     assert (here / "a" / "b" / "summary.json").is_file()
 
 
+def test_a_run_says_what_it_replaces(netsim, here) -> None:
+    """Before it does; a new or an empty folder is nothing to tell of."""
+    (here / "r").mkdir()
+    assert netsim("run", "fig2.toml", "--timeline", "--out", "r").stderr == ""
+    told = netsim("run", "fig2.toml", "--out", "r").stderr
+    assert told == ("note: r holds earlier results, which are replaced at the end of the run and, "
+                    "with them, trace.json; stop it and give another --out to keep them\n")
+    assert netsim("run", "fig2.toml", "--out", "r", "--quiet").stderr == (
+        "note: r holds earlier results, which are replaced at the end of the run; stop it and "
+        "give another --out to keep them\n")
+
+
 def test_settings_and_seed_reach_the_run(netsim, here) -> None:
     netsim("run", "fig2.toml", "--set", "allocator=parrot", "--set", "allocator.theta_max=0.6",
            "--seed", "7", "--set", 'record=["jobs", "decisions"]', "--out", "r")

@@ -1,5 +1,8 @@
 """``netsim sweep``: a table with intervals, what is missing on a second call, an exit code."""
 
+import json
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -43,6 +46,46 @@ def test_a_second_call_keeps_what_is_there_unless_told(netsim, here):
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert netsim(*command, "--no-resume").exit_code == 0
     assert not any(path.stat().st_mtime_ns == before[path] for path in before)
+
+
+def test_another_grid_has_another_folder_and_takes_over_runs(netsim, here):
+    """Nothing of the first is touched, and no run that it has is computed again."""
+    first = here / netsim("sweep", "fig2.toml", "--vary", "observe_interval=1ms,10ms", "--quiet"
+                          ).stdout.strip()
+    netsim("report", str(first))
+    before = {path: path.read_bytes() for path in first.rglob("*") if path.is_file()}
+    assert first / "report.html" in before
+    more = ("sweep", "fig2.toml", "--vary", "observe_interval=10ms,20ms")
+    key = pd.read_csv(first / "runs.csv").set_index("observe_interval")["key"]["10ms"]
+    summary = json.loads((first / "runs" / key / "summary.json").read_text())
+    second = here / netsim(*more, "--quiet").stdout.strip()
+    assert second.parent == first.parent == here / "sweeps"
+    assert second != first
+    assert {path: path.read_bytes() for path in first.rglob("*") if path.is_file()} == before
+    # Only a copy took as long as the first.
+    assert json.loads((second / "runs" / key / "summary.json").read_text()) == summary
+    names = {second.name, first.name}
+    for other in (("--set", "observe_interval=5ms", "--vary", "allocator=parrot,lccf"),
+                  ("--seeds", "2"), ("--seeds", "3"),
+                  ("--vary", "observe_interval=1ms..1s", "--points", "2:method=random"),
+                  ("--vary", "observe_interval=1ms..1s", "--points", "2:method=random:seed=1")):
+        names.add(Path(netsim("sweep", "fig2.toml", *other, "--quiet").stdout.strip()).name)
+    assert len(names) == 7
+    assert netsim("sweep", "fig2.toml", "--seeds", "0,1,2", "--quiet").stdout.strip() in {
+        f"sweeps/{name}" for name in names}, "three seeds are three seeds"
+    # The same command keeps the report.
+    assert netsim("sweep", "fig2.toml", "--vary", "observe_interval=1ms,10ms").exit_code == 0
+    assert (first / "report.html").read_bytes() == before[first / "report.html"]
+
+
+@pytest.mark.filterwarnings("default::netsim.NetsimWarning")
+def test_tables_that_another_grid_replaces_are_told_of(netsim, here):
+    netsim("sweep", "fig2.toml", "--seeds", "3", "--out", "s")
+    assert netsim("sweep", "fig2.toml", "--seeds", "4", "--out", "s").stderr == ""
+    assert netsim("sweep", "fig2.toml", "--seeds", "2", "--out", "s").stderr == (
+        "warning: s: holds another sweep: 2 of its 4 runs are not in this one, or code has "
+        "changed. Its tables (runs.csv, means.csv) are replaced, its runs stay. Give another "
+        "folder to keep both\n")
 
 
 def test_seeds_one_by_one(netsim, here):
@@ -106,6 +149,7 @@ def test_bad_input(refused, arguments, message):
     assert message in refused("sweep", "fig2.toml", *arguments)
 
 
+@pytest.mark.filterwarnings("default::netsim.NetsimWarning")
 def test_the_baseline_of_the_file_heads_the_column_of_ratios(netsim, here):
     (here / "fig2.toml").write_text((here / "fig2.toml").read_text().replace(
         "[compare]", '[compare]\nbaseline = "lccf (work_conservation=none)"'))
@@ -119,7 +163,8 @@ def test_the_baseline_of_the_file_heads_the_column_of_ratios(netsim, here):
         "lccf (work_conservation=none)"}
     again = netsim("sweep", "fig2.toml", "--set", "compare.baseline=parrot", "--vary",
                    "allocator=parrot,lccf:work_conservation=none", "--seeds", "2", "--out", "s")
-    assert (again.exit_code, again.stderr) == (0, "")
+    assert again.exit_code == 0
+    assert again.stderr.startswith("warning: s: holds another sweep: its baseline was 'lccf (work")
     assert set(pd.read_csv(here / "s" / "ratios.csv")["baseline"]) == {"parrot"}
 
 

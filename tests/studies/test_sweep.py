@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,14 @@ import pytest
 
 import netsim
 from netsim import JobSpec, Stage, Workload
-from netsim.errors import InputError, OutputError, SpecError, UnitError, UnknownNameError
+from netsim.errors import (
+    InputError,
+    NetsimWarning,
+    OutputError,
+    SpecError,
+    UnitError,
+    UnknownNameError,
+)
 from netsim.experiment_file.load import Draft
 from netsim.experiment_file.tables import SweepTable
 from netsim.studies import code_version as versions
@@ -237,8 +245,9 @@ def test_runs_of_other_code_are_made_again(small, tmp_path, monkeypatch):
     edited = {**every, path: every[path]._replace(digest="another")}
     monkeypatch.setattr(versions, "_modules", lambda: edited)
     told = []
-    netsim.sweep_experiment(small, GRID, folder=tmp_path / "s",
-                            progress=lambda *numbers: told.append(numbers))
+    with pytest.warns(NetsimWarning, match="2 of its 4 runs are not in this one, or code has ch"):
+        netsim.sweep_experiment(small, GRID, folder=tmp_path / "s",
+                                progress=lambda *numbers: told.append(numbers))
     assert told[0][0] == 3
     assert told[-1] == (4, 0, 4)
 
@@ -484,9 +493,28 @@ def test_tables_of_another_grid_do_not_outlive_it(small, tmp_path):
         assert not list(folder.glob("*.csv"))
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    (folder / "report.html").touch()
+    with (pytest.raises(KeyboardInterrupt),
+          pytest.warns(NetsimWarning, match=r"8 of its 8 runs .*claims\.csv\) are replaced")):
         netsim.sweep_experiment(small, GRID, seeds=[8], folder=folder, progress=stop)
     assert not list(folder.glob("*.csv"))
+    assert (folder / "report.html").exists(), "a person made it"
+
+
+def test_runs_of_other_folders_are_taken_over(small, tmp_path):
+    """But not if all is to start afresh, and not if they are damaged."""
+    first = netsim.sweep_experiment(small, GRID, folder=tmp_path / "a")
+    damaged = first.table["key"][0]
+    (tmp_path / "a" / "runs" / damaged / "jobs.csv").write_text("")
+    (tmp_path / "b").mkdir()
+    for resume, begun in ((True, 3), (False, 0)):
+        told = []
+        netsim.sweep_experiment(small, GRID, folder=tmp_path / f"to-{resume}", resume=resume,
+                                reuse=[tmp_path / "a", tmp_path / "b", tmp_path / "nowhere"],
+                                progress=lambda *counts, told=told: told.append(counts))
+        assert told[0] == (begun + 1, 0, 4)
+    assert (tmp_path / "to-True" / "runs.csv").read_bytes() == (
+        tmp_path / "a" / "runs.csv").read_bytes()
 
 
 def test_one_sweep_at_a_time_works_on_a_folder(small, tmp_path):
@@ -597,8 +625,9 @@ def test_a_run_that_fails_does_not_stop_the_others(small, tmp_path, policies, wo
     assert found.missing == 2
     assert repr(found) == "<Sweep over allocator: 4 runs, 2 failed>"
     assert netsim.load_sweep(tmp_path / "s").failures.equals(found.failures)
-    again = netsim.sweep_experiment(small, {"allocator": ["parrot"]}, seeds=2,
-                                    folder=tmp_path / "s")
+    with pytest.warns(NetsimWarning, match="4 of its 6 runs are not in this one"):
+        again = netsim.sweep_experiment(small, {"allocator": ["parrot"]}, seeds=2,
+                                        folder=tmp_path / "s")
     assert len(again.failures) == 0
     assert not (tmp_path / "s" / "failed").exists()
 
@@ -636,8 +665,13 @@ def test_options_of_a_policy_that_does_not_tell_them(small, policies, tmp_path):
     found = netsim.sweep_experiment(small, grid)
     assert found.table["allocator"].tolist() == [f"{policies}:Slowed",
                                                  f"{policies}:Slowed (part=0.5)"]
-    totals = [netsim.sweep("parrot-fig2", "parrot-fig2", folder=tmp_path / "s", allocator={
-        "mine": own.Slowed(part), "other": "maxmin"}).table["jct_total_s"][0] for part in (1, 0.5)]
+    totals = []
+    for part in (1, 0.5):
+        told = pytest.warns(NetsimWarning, match="1 of its 2") if totals else nullcontext()
+        with told:
+            totals.append(netsim.sweep("parrot-fig2", "parrot-fig2", folder=tmp_path / "s",
+                                       allocator={"mine": own.Slowed(part), "other": "maxmin"}
+                                       ).table["jct_total_s"][0])
     assert totals[1] == pytest.approx(2 * totals[0])
     with pytest.raises(InputError, match="two runs of the sweep would both be called"):
         refuse_twins(runs_of_calls(
@@ -774,8 +808,9 @@ def test_ratios_are_to_the_baseline_that_the_experiment_names(small, tmp_path):
 def test_another_baseline_has_no_run_done_again(small, tmp_path):
     folder, told = tmp_path / "s", []
     netsim.sweep_experiment(small, THREE, folder=folder)
-    found = netsim.sweep_experiment(named(small, 'baseline = "sebf"'), THREE, folder=folder,
-                                    progress=lambda *counts: told.append(counts))
+    with pytest.warns(NetsimWarning, match=r"its baseline was None\. Its tables \(runs\.csv, m"):
+        found = netsim.sweep_experiment(named(small, 'baseline = "sebf"'), THREE, folder=folder,
+                                        progress=lambda *counts: told.append(counts))
     assert (told, found.ratios()["baseline"].unique().tolist()) == ([], ["sebf"])
 
 

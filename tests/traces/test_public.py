@@ -110,11 +110,31 @@ def test_a_second_fetch_does_no_download(server, get, tmp_path) -> None:
     assert left(tmp_path) == [tmp_path / "a", tmp_path / "a" / "b", path]
 
 
-def test_a_file_that_was_changed_is_fetched_again(server, get, tmp_path) -> None:
+def test_a_file_that_was_changed_is_fetched_again(server, get, tmp_path, monkeypatch) -> None:
+    import pooch
+
+    monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path)
     (tmp_path / "60_job.csv").write_bytes(DATA + b"2")
-    assert get("tiresias", tmp_path).read_bytes() == DATA
+    assert get("tiresias").read_bytes() == DATA
     assert len(server.asked) == 1
     assert len(left(tmp_path)) == 1
+
+
+def test_in_a_folder_of_ones_own_a_file_that_was_changed_stays(get, tmp_path) -> None:
+    (tmp_path / "60_job.csv").write_bytes(DATA + b"2")
+    with pytest.raises(OutputError, match=r"60_job\.csv: is another file than the public one"):
+        get("tiresias", tmp_path)
+    assert (tmp_path / "60_job.csv").read_bytes() == DATA + b"2"
+
+
+def test_so_does_a_file_of_a_set(get_set, tmp_path) -> None:
+    folder = get_set("set", tmp_path / "set")
+    (folder / "deep" / "b.txt").write_text("mine")
+    (folder / "a.txt").unlink()
+    with pytest.raises(OutputError, match=r"b\.txt: is another file than the public one"):
+        get_set("set", folder)
+    assert (folder / "deep" / "b.txt").read_text() == "mine"
+    assert not (folder / "a.txt").exists()
 
 
 def test_a_path_is_absolute(get, tmp_path, monkeypatch) -> None:

@@ -16,7 +16,7 @@ from netsim.traces.training.chakra_file import ATTRIBUTES, NODE_TYPES
 from netsim.traces.training.protobuf import encode, pack
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["write_chakra"]
+__all__ = ["chakra_file", "write_chakra"]
 
 _FIELDS = {form: number for number, (form, _) in ATTRIBUTES.items()}
 
@@ -61,15 +61,19 @@ def write_chakra(workload: Workload | JobSpec, path: str | Path, *,
     if job.operations is None:
         raise InputError(f"job {job.id} has no operations of ranks, which a trace of Chakra lists")
     made = job.operations.whole if isinstance(job.operations, Programs) else job.operations
-    path = Path(path)
-    prefix = path.name.removesuffix(".et").removesuffix(".0")
     written = []
     for rank, content in enumerate(_Writing(made, job.iterations).files()):
-        target = path.with_name(f"{prefix}.{rank}.et")
+        target = chakra_file(path, rank)
         with atomic_write(target) as temporary:
             temporary.write_bytes(content)
         written.append(target)
     return written
+
+
+def chakra_file(path: str | Path, rank: int) -> Path:
+    """Return the file of a rank, given ``PREFIX.et`` or the file of rank 0."""
+    prefix = Path(path).name.removesuffix(".et").removesuffix(".0")
+    return Path(path).with_name(f"{prefix}.{rank}.et")
 
 
 class _Writing:
