@@ -89,7 +89,8 @@ def pipeline():
 def llama():
     """Draw the copy of the tutorial on Llama."""
     job = netsim.llm_job("llama-7b", tp=8, pp=4, dp=2, global_batch=16, sequence_parallel=True)
-    return netsim.simulate(netsim.gpu_cluster(8), [job], timeline=True).plot("gantt", of="ranks")
+    return netsim.simulate(netsim.gpu_cluster(8, links="h100"), [job], timeline=True).plot(
+        "gantt", of="ranks")
 
 
 def edge():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -22,7 +23,7 @@ from netsim.checks import (
     parents_first,
 )
 from netsim.columns import Columns, Flows
-from netsim.errors import InputError
+from netsim.errors import InputError, NetsimWarning
 from netsim.forking import same
 from netsim.models import ParallelModel
 from netsim.operations import Operations
@@ -33,6 +34,13 @@ from netsim.stage import Stage, is_ranked
 from netsim.units import format_count, parse_bytes, parse_seconds
 
 __all__ = ["JobColumns", "JobSpec", "column", "delays_stages", "first_hosts"]
+
+
+#: The default of the bytes of a pattern, another object than any 0.0 that is given.
+_NOT_GIVEN = float(0)
+
+#: Patterns that send nothing, and options in place of bytes.
+_WITHOUT_BYTES, _IN_PLACE = ("barrier",), ("matrix",)
 
 
 @plain_numbers
@@ -61,7 +69,8 @@ class JobSpec:
     ranks : int, optional
         Number of ranks; by default derived from explicit stages or the model.
     nbytes : float
-        Bytes passed to the pattern, which defines their meaning.
+        Bytes passed to the pattern, which defines their meaning. Without them, a pattern of
+        netsim's sends nothing, and a warning says so; 0 says that this is meant.
     compute_s : float
         Seconds of computation at the start of each iteration, before its first coflows.
     redraw : bool
@@ -96,7 +105,7 @@ class JobSpec:
     stages: Sequence[Stage] = ()
     pattern: str | Mapping[str, Any] | Any | None = None
     ranks: int = 0
-    nbytes: float = 0.0
+    nbytes: float = _NOT_GIVEN
     compute_s: float = 0.0
     redraw: bool = False
     hosts: Sequence[int | str] | None = None
@@ -139,8 +148,24 @@ class JobSpec:
         object.__setattr__(self, "weight", check_weight(self.weight, f"{owner}: weight"))
         self._check_stages(owner)
         self._check_ranks(owner)
+        if self.nbytes is _NOT_GIVEN:
+            object.__setattr__(self, "nbytes", 0.0)
+            self._warn_of_no_bytes()
         if self.hosts is not None:
             self._check_hosts(owner)
+
+    def _warn_of_no_bytes(self) -> None:
+        """Warn, once per place in a script, if a pattern of netsim's has nothing to send."""
+        table = {"name": self.pattern} if isinstance(self.pattern, str) else self.pattern
+        if self.ranks < 2 or not isinstance(table, Mapping) or not table.keys().isdisjoint(
+                _IN_PLACE):
+            return
+        name = table.get("name")
+        if isinstance(name, str) and ":" not in name and name not in _WITHOUT_BYTES:
+            warnings.warn(NetsimWarning(
+                f"a job of {self.ranks} ranks has the pattern {name!r} and no nbytes, so that it "
+                "sends nothing: give nbytes, such as nbytes=\"40MB\", or nbytes=0 if this is "
+                "meant"), stacklevel=5)
 
     def _check_ranks(self, owner: str) -> None:
         check_whole(self.ranks, f"{owner}: ranks", 0 if self.pattern is None else 1)

@@ -22,10 +22,10 @@ import numpy as np
 
 from netsim.errors import NetsimWarning, UnitError
 
-__all__ = ["SMALL_RATE", "decimal", "decimals_for", "format_aligned", "format_bytes",
-           "format_count", "format_number", "format_rate", "format_seconds", "format_size",
-           "is_digits", "parse_bytes", "parse_rate", "parse_seconds", "parse_value",
-           "question_rates"]
+__all__ = ["LONG_INTERVAL", "LONG_LATENCY", "SMALL_RATE", "SMALL_SIZE", "WithUnit", "decimal",
+           "decimals_for", "format_aligned", "format_bytes", "format_count", "format_number",
+           "format_rate", "format_seconds", "format_size", "is_digits", "parse_bytes", "parse_rate",
+           "parse_seconds", "parse_value", "question_units"]
 
 Quantity = str | int | float
 
@@ -35,11 +35,19 @@ _MOST, _SLOWEST = 1e100, 1e-18
 
 _MOST_DECIMALS = 6  # of a column
 
-#: Bytes per second below which a number without a unit may be meant in another unit.
-SMALL_RATE = 1000.0
+#: Bytes per second and bytes below which, and seconds from which on, a number without a unit may be
+#: meant in another unit: of an interval between decisions, and of what a byte waits on its way.
+SMALL_RATE, SMALL_SIZE, LONG_INTERVAL, LONG_LATENCY = 1000.0, 1000.0, 1.0, 1e-3
 
-#: Small rates without a unit that have been parsed in `question_rates`, with their names.
-_questioned: ContextVar[dict[float, str] | None] = ContextVar("_questioned", default=None)
+#: Such numbers that have been parsed in `question_units`, with their names, by their base unit.
+_questioned: ContextVar[dict[str, dict[float, str]] | None] = ContextVar("_questioned",
+                                                                         default=None)
+
+#: Base units that this process has warned of.
+_told: set[str] = set()
+
+#: How a base unit is said, and another one is written.
+_SAID = {"B/s": ("bytes/s", "40Gbps"), "B": ("bytes", "40MB"), "s": ("s", "10ms")}
 
 _NUMBER = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([^\d\s].*)?")
 
@@ -65,6 +73,10 @@ _WORDS = {"sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": 
 
 #: Similarity, from 0 to 1, from which a unit is suggested; longer ones are like none.
 _NEAR, _LONGEST_UNIT = 0.7, 20
+
+
+class WithUnit(float):
+    """A number of which it is known that it is in base units, so that it is not questioned."""
 
 
 def _parse(value: Quantity, units: Mapping[str, float], what: str, example: str, least: float,
@@ -141,7 +153,7 @@ def _similarity(one: str, other: str) -> float:
 
 
 def parse_seconds(value: Quantity, what: str = "time", *, least: float = 0.0,
-                  strict: bool = False) -> float:
+                  strict: bool = False, usual: float = math.inf) -> float:
     """Parse a duration or an instant into seconds.
 
     Parameters
@@ -154,6 +166,8 @@ def parse_seconds(value: Quantity, what: str = "time", *, least: float = 0.0,
         The smallest value allowed.
     strict : bool
         Whether `least` itself is not allowed either.
+    usual : float
+        A number without a unit is questioned from here on; see `question_units`.
 
     Raises
     ------
@@ -165,19 +179,27 @@ def parse_seconds(value: Quantity, what: str = "time", *, least: float = 0.0,
     >>> parse_seconds("10ms")
     0.01
     """
-    return _parse(value, _SECONDS, what, "10ms", least, strict)
+    seconds = _parse(value, _SECONDS, what, "10ms", least, strict)
+    if seconds >= usual:
+        _question(value, "s", what, seconds)
+    return seconds
 
 
 def parse_bytes(value: Quantity, what: str = "size", *, least: float = 0.0,
-                strict: bool = False) -> float:
+                strict: bool = False, usual: float = 0.0) -> float:
     """Parse a size into bytes, where ``MB`` is 1e6 bytes and ``MiB`` 2**20; see `parse_seconds`.
+
+    Here, a number without a unit is questioned below `usual`.
 
     Examples
     --------
     >>> parse_bytes("40MB")
     40000000.0
     """
-    return _parse(value, _BYTES, what, "40MB", least, strict)
+    nbytes = _parse(value, _BYTES, what, "40MB", least, strict)
+    if 0 < nbytes < usual:
+        _question(value, "B", what, nbytes)
+    return nbytes
 
 
 def parse_rate(value: Quantity, what: str = "rate", *, least: float = 0.0,
@@ -194,14 +216,22 @@ def parse_rate(value: Quantity, what: str = "rate", *, least: float = 0.0,
     rate = _parse(value, _RATE, what, "10Gbps", least, strict)
     if 0 < rate < _SLOWEST:
         raise UnitError(f"{what} must be at least {_SLOWEST:g} bytes/s, not {value!r}")
-    questioned = _questioned.get()
-    if questioned is not None and 0 < rate < SMALL_RATE and _has_no_unit(value):
-        questioned.setdefault(rate, f"{what} = {_as_python(value)!r}")
+    if 0 < rate < SMALL_RATE:
+        _question(value, "B/s", what, rate)
     return rate
 
 
+def _question(value: Quantity, unit: str, what: str, number: float) -> None:
+    """Note a number that is not as usual, if it has no unit and units are questioned."""
+    questioned = _questioned.get()
+    if questioned is not None and _has_no_unit(value):
+        questioned.setdefault(unit, {}).setdefault(number, f"{what} = {_as_python(value)!r}")
+
+
 def _has_no_unit(value: Quantity) -> bool:
-    return not isinstance(value, str) or value.strip()[-1:] in "0123456789."
+    if isinstance(value, str):
+        return value.strip()[-1:] in "0123456789."
+    return not isinstance(value, WithUnit)
 
 
 def _as_python(value: Quantity) -> Quantity:
@@ -210,14 +240,17 @@ def _as_python(value: Quantity) -> Quantity:
 
 
 @contextmanager
-def question_rates(ask: bool = True) -> Iterator[None]:
-    """Issue one warning for all rates below 1 kB/s without a unit that are parsed in this context.
+def question_units(ask: bool = True) -> Iterator[None]:
+    """Warn of numbers without a unit that are parsed in this context and may be meant in another.
+
+    These are rates below 1 kB/s, and times and sizes for which a parser says what is usual. A
+    process warns once of each kind.
 
     Parameters
     ----------
     ask : bool
-        False to switch the warning off, if the unit is known from elsewhere or the rates are given
-        in code.
+        False to switch the warnings off, if the unit is known from elsewhere or the numbers are
+        given in code.
 
     Warns
     -----
@@ -230,14 +263,20 @@ def question_rates(ask: bool = True) -> Iterator[None]:
         questioned = _questioned.get()
     finally:
         _questioned.reset(token)
-    if questioned:
-        (rate, first), *others = questioned.items()
-        listed = ", ".join(name for _, name in others[:3]) + (", ..." if others[3:] else "")
-        more = f"; likewise: {listed}" if others else ""
-        warnings.warn(NetsimWarning(
-            f"{first} has no unit and is read as {rate:g} bytes/s; write "
-            f'"{rate:g}B/s" if this is meant, otherwise add the unit, as in "40Gbps"{more}'),
-            stacklevel=4)
+    for unit, numbers in (questioned or {}).items():
+        if unit not in _told:
+            _told.add(unit)
+            warnings.warn(NetsimWarning(_asked(unit, numbers)), stacklevel=4)
+
+
+def _asked(unit: str, numbers: Mapping[float, str]) -> str:
+    """Return the question about numbers of a kind."""
+    (number, first), *others = numbers.items()
+    said, example = _SAID[unit]
+    listed = ", ".join(name for _, name in others[:3]) + (", ..." if others[3:] else "")
+    more = f"; likewise: {listed}" if others else ""
+    return (f"{first} has no unit and is read as {number:g} {said}; write "
+            f'"{number:g}{unit}" if this is meant, otherwise add the unit, as in "{example}"{more}')
 
 
 def decimal(text: str) -> float:

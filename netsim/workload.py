@@ -295,7 +295,7 @@ class Workload:
 
         Examples
         --------
-        >>> jobs = [JobSpec(k, pattern="all-to-all", ranks=2 + k) for k in range(4)]
+        >>> jobs = [JobSpec(k, pattern="all-to-all", ranks=2 + k, nbytes=1) for k in range(4)]
         >>> Workload(jobs).filter(lambda job: job.ranks > 3)
         <Workload 'workload': 2 jobs>
         """

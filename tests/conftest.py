@@ -7,12 +7,19 @@ import pytest
 from hypothesis import settings
 
 import netsim
+from netsim import units
 from netsim.results.result import Result
 
 # How long an example takes says nothing: the first one may compile a kernel. In CI always the same
 # examples: who changes one thing is not told of another.
 settings.register_profile("netsim", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("netsim")
+
+
+@pytest.fixture(autouse=True)
+def no_questions_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test be the first of its process to question numbers without a unit."""
+    monkeypatch.setattr(units, "_told", set())
 
 
 @pytest.fixture

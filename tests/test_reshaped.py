@@ -134,7 +134,7 @@ def test_jobs_without_hosts_have_a_table_of_ranks():
 
 
 @pytest.mark.parametrize(("changes", "reason"), [
-    ({"pattern": "all-to-all", "ranks": 2}, "has no explicit stages"),
+    ({"pattern": "all-to-all", "ranks": 2, "nbytes": 5}, "has no explicit stages"),
     ({"stages": [Stage("a", [(0, 1, 5)])], "hosts": [0, 1], "iterations": 2}, "repeats 2 times"),
     ({"stages": [Stage("a", [(0, 1, 5)], compute_s=1)], "hosts": [0, 1]}, "computes"),
     ({"stages": [Stage("a", [(0, 1, 5)]), Stage("b", [(0, 1, 5)], after=["a"])], "hosts": [0, 1]},

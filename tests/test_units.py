@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netsim import units
 from netsim.errors import NetsimWarning, UnitError
 from netsim.units import (
+    WithUnit,
     format_bytes,
     format_count,
     format_number,
@@ -19,7 +21,7 @@ from netsim.units import (
     parse_rate,
     parse_seconds,
     parse_value,
-    question_rates,
+    question_units,
 )
 
 
@@ -150,7 +152,7 @@ def test_rates_are_questioned_only_where_asked_for():
     read([("capacity", 40)], ask=False)
     with pytest.raises(UnitError, match="at least 0"):
         read([("capacity", 40), ("capacity", -1)])
-    with question_rates():
+    with question_units():
         read([("capacity", 40)], ask=False)
 
 
@@ -159,10 +161,41 @@ def test_many_rates_are_one_question():
     with pytest.warns(NetsimWarning, match="^a = 1 has .*; likewise: b = 2, c = 3$") as said:
         read([("a", 1), ("b", 2), ("d", 1), ("c", 3)])
     assert len(said) == 1
+    units._told.clear()
     with pytest.warns(NetsimWarning, match=r"likewise: a = 2, a = 3, a = 4, \.\.\.$"):
         read([("a", value) for value in range(1, 99)])
 
 
+def test_a_process_is_told_once_of_each_kind():
+    def ask():
+        with question_units():
+            for value in (40, 50):
+                parse_rate(value, "capacity")
+                parse_seconds(value, "latency", usual=1e-3)
+                parse_bytes(value, "nbytes", usual=1000)
+
+    with pytest.warns(NetsimWarning) as said:
+        ask()
+    assert [str(each.message) for each in said] == [
+        'capacity = 40 has no unit and is read as 40 bytes/s; write "40B/s" if this is meant, '
+        'otherwise add the unit, as in "40Gbps"; likewise: capacity = 50',
+        'latency = 40 has no unit and is read as 40 s; write "40s" if this is meant, otherwise '
+        'add the unit, as in "10ms"; likewise: latency = 50',
+        'nbytes = 40 has no unit and is read as 40 bytes; write "40B" if this is meant, otherwise '
+        'add the unit, as in "40MB"; likewise: nbytes = 50']
+    ask()
+
+
+@pytest.mark.parametrize("parse", [
+    lambda: parse_seconds("40s", usual=1), lambda: parse_seconds(WithUnit(40), usual=1),
+    lambda: parse_seconds(0.9, usual=1), lambda: parse_seconds(40), lambda: parse_bytes(40),
+    lambda: parse_bytes("40B", usual=1000), lambda: parse_bytes(1000, usual=1000),
+    lambda: parse_bytes(0, usual=1000), lambda: parse_rate(WithUnit(40))])
+def test_what_is_usual_or_has_a_unit_is_not_questioned(parse):
+    with question_units():
+        parse()
+
+
 def read(rates, ask=True):
-    with question_rates(ask):
+    with question_units(ask):
         return [parse_rate(value, what) for what, value in rates]

@@ -1,9 +1,11 @@
 """Frozen data: what a job and a workload may be."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from netsim.errors import InputError
+from netsim.errors import InputError, NetsimWarning
 from netsim.workload import Flow, Flows, JobSpec, Stage, Workload
 
 PUSH = Stage("push", [(0, 1, 10.0)])
@@ -176,3 +178,23 @@ def test_workload_refused():
         Workload([JobSpec(job, stages=[Stage("a", coflow_id=4)]) for job in (0, 1)])
     with pytest.raises(InputError, match="two jobs have the id 1"):
         Workload([JobSpec(1, stages=[PUSH]), JobSpec(1, stages=[PUSH])])
+
+
+@pytest.mark.parametrize("pattern", ["ring-all-reduce", "parameter-server:servers=1",
+                                     {"name": "all-to-all", "sizes": "uniform"}])
+def test_a_pattern_without_bytes_is_questioned(pattern):
+    """Unless 0 says that it is meant; a copy does not ask again."""
+    with pytest.warns(NetsimWarning, match=r"a job of 2 ranks has .* and no nbytes") as told:
+        job = JobSpec(0, pattern=pattern, ranks=2, compute_s=1)
+    assert told[0].filename == __file__
+    assert job.nbytes == 0
+    assert dataclasses.replace(job, id=1).nbytes == JobSpec(0, pattern=pattern, ranks=2, nbytes=0
+                                                            ).nbytes == 0
+
+
+@pytest.mark.parametrize("keys", [
+    {"pattern": "ring-all-reduce", "ranks": 1}, {"pattern": "barrier", "ranks": 2},
+    {"pattern": {"name": "all-to-all", "matrix": [[0, 1], [1, 0]]}, "ranks": 2},
+    {"pattern": "module:Mine", "ranks": 2}, {"stages": [Stage("a", [(0, 1, 1)])]}])
+def test_what_sends_nothing_or_says_itself_what_it_sends_is_not(keys):
+    assert JobSpec(0, **keys).nbytes == 0

@@ -21,7 +21,7 @@ from netsim.fabric.rule import Rule
 from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
-from netsim.units import Quantity, parse_bytes, parse_seconds
+from netsim.units import LONG_INTERVAL, SMALL_SIZE, Quantity, parse_bytes, parse_seconds
 
 __all__ = ["DCLAS"]
 
@@ -142,7 +142,7 @@ class DCLAS(Allocator):
             raise InputError("one_queue_per_move must be true or false, "
                              f"not {self.one_queue_per_move!r}")
         self._interval = math.inf if self.observe == "coflow" else parse_seconds(
-            self.observe, "observe")
+            self.observe, "observe", usual=LONG_INTERVAL)
         self._limits = self._check_thresholds()
         self._shares = self._check_weights(len(self._limits) + 1)
 
@@ -154,7 +154,8 @@ class DCLAS(Allocator):
                                  f"not {self.queues!r}")
             if not (is_number(self.factor) and 1 < self.factor <= LARGEST):
                 raise InputError(f"factor must be greater than 1, not {self.factor!r}")
-            first = parse_bytes(self.first_threshold, "first_threshold", strict=True)
+            first = parse_bytes(self.first_threshold, "first_threshold", strict=True,
+                                usual=SMALL_SIZE)
             with np.errstate(over="ignore"):
                 limits = first * np.float64(self.factor) ** np.arange(self.queues - 1)
             if not np.all(np.isfinite(limits)):
@@ -162,7 +163,8 @@ class DCLAS(Allocator):
                                  f"infinity with factor {self.factor!r}")
             return limits
         given = check_sequence(self.thresholds, Quantity, "thresholds", "sizes")
-        limits = np.array([parse_bytes(each, "threshold", strict=True) for each in given])
+        limits = np.array([parse_bytes(each, "threshold", strict=True, usual=SMALL_SIZE)
+                           for each in given])
         if np.any(np.diff(limits) <= 0):
             raise InputError(f"thresholds must increase, not {list(self.thresholds)!r}")
         return limits

@@ -54,7 +54,8 @@ def gpu_usage(result: Result) -> pd.DataFrame:
     Examples
     --------
     >>> import netsim
-    >>> jobs = [netsim.JobSpec(k, ranks=2, compute_s=1, pattern="ring-all-reduce") for k in (0, 1)]
+    >>> jobs = [netsim.JobSpec(k, pattern="ring-all-reduce", ranks=2, nbytes=0, compute_s=1)
+    ...         for k in (0, 1)]
     >>> gpu_usage(netsim.simulate(netsim.Cluster(1, 3), jobs, scheduler="fifo"))
        t_s  held  running  waiting
     0  0.0     2        2        1

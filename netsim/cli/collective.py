@@ -58,7 +58,7 @@ def collective(name: str, network: str, ranks: int | None, last: str, first: str
     from netsim.errors import InputError
     from netsim.network import read_network
     from netsim.studies.collective_times import collective_times, sizes_between
-    from netsim.units import question_rates
+    from netsim.units import question_units
 
     find_own_modules()
     if plot is not None:
@@ -66,7 +66,7 @@ def collective(name: str, network: str, ranks: int | None, last: str, first: str
     if as_csv and as_json:
         raise InputError("give either --csv or --json")
     sizes = [last] if single else sizes_between(first, last, factor)
-    with question_rates():
+    with question_units():
         found = read_network(network)
     table = collective_times(name, found, ranks, sizes, algorithm=algorithm, form=form,
                              servers=servers, allocator=allocator, **_options(options))

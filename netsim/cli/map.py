@@ -54,13 +54,13 @@ def map_command(model: str, counts: str, gpus: int, nic: str, intra: str, gpu: s
     from netsim.models.catalogue import make_model
     from netsim.models.mapping import MAPPINGS
     from netsim.models.servers import ServerKind
-    from netsim.units import parse_rate, question_rates
+    from netsim.units import parse_rate, question_units
 
     find_own_modules()
     mapped_by = MAPPINGS.resolve(mapping)
     if plot is not None:
         check_picture_file(plot, "--plot")
-    with question_rates():
+    with question_units():
         kind = ServerKind(gpus, parse_rate(nic, "--nic"), parse_rate(intra, "--intra"))
     given = _counts(counts)
     job = make_model(model, sum(given), stages=stages, gpu=gpu, allreduce=allreduce,

@@ -26,7 +26,7 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
     """Print the summary of one run, and where its results are."""
     run, summary = result.run, result.summary()
     bound = summary["lower_bound_total_s"]
-    over = f" ({summary['jct_total_s'] / bound:.2f} times the lower bound)" if bound else ""
+    over = f" ({summary['jct_total_s'] / bound:.2f} times the lower bound)" if bound > 0 else ""
     stop = summary["stopped_at_s"]
     stopped = "" if stop is None else f"; stopped at {format_seconds(stop)}"
     jobs = format_count(summary["jobs"], "job")

@@ -41,11 +41,11 @@ def show(network: str, settings: tuple[str, ...], plot: str | None, as_json: boo
     """
     from netsim.network import describe_network, read_network
     from netsim.network.describe import host_layers
-    from netsim.units import question_rates
+    from netsim.units import question_units
 
     if plot is not None:
         check_picture_file(plot, "--plot")
-    with question_rates():
+    with question_units():
         found = read_network(network, **settings_of(settings))
     facts = describe_network(found)
     if plot is not None:

@@ -16,7 +16,14 @@ from netsim.edge.system import MOST, EdgeCloud, Kind
 from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.streams import stream
-from netsim.units import Quantity, is_digits, parse_bytes, parse_rate, parse_seconds
+from netsim.units import (
+    SMALL_SIZE,
+    Quantity,
+    is_digits,
+    parse_bytes,
+    parse_rate,
+    parse_seconds,
+)
 
 __all__ = ["CHUNKS", "SIZES", "JobRanges", "check_counts", "draw_edge_cloud", "draw_edge_jobs"]
 
@@ -243,7 +250,7 @@ chunk, seed
         self._near, self._far = (
             _range(given, what, lambda value, what: _slots(value, what, slot_s))
             for given, what in ((upload, "upload"), (cloud_upload, "cloud_upload")))
-        self._chunk_bytes = parse_bytes(chunk, "chunk")
+        self._chunk_bytes = parse_bytes(chunk, "chunk", usual=SMALL_SIZE)
 
     def draw(self, job: int) -> tuple[float, dict[str, Any]]:
         """Draw a number in [0, 1) that determines a job's size, and fields of its `EdgeJob`."""

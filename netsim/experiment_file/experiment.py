@@ -49,7 +49,7 @@ from netsim.experiment_file.tables import (
     SweepTable,
     Table,
 )
-from netsim.experiment_file.values import PositiveSeconds, Seconds, Stragglers
+from netsim.experiment_file.values import Interval, PositiveSeconds, Stragglers
 from netsim.network import Topology
 from netsim.plain import plain
 from netsim.recording.recordable import OF_LINKS, RECORDS
@@ -61,6 +61,7 @@ from netsim.simulation.inapplicable import (
     without_preemption,
 )
 from netsim.streams import seed_of
+from netsim.units import LONG_INTERVAL
 from netsim.workload import Workload
 
 __all__ = ["POLICIES", "Experiment", "table_at"]
@@ -133,7 +134,7 @@ class Experiment(Table):
     name: str = "experiment"
     description: str = ""
     seed: Annotated[int, Field(ge=0)] = 0
-    observe_interval: Seconds = 0.0
+    observe_interval: Interval = 0.0
     until: PositiveSeconds = None
     record: list[str] = Field(default_factory=lambda: ["jobs", "coflows"])
     check: bool = True
@@ -450,6 +451,8 @@ class Experiment(Table):
         only = () if self.edge_cloud is not None else ("epsilon",)
         plain = self.model_dump(exclude={*_RESOLVED, "compare", "sweep", *only},
                                 exclude_none=True)
+        if self.observe_interval >= LONG_INTERVAL:
+            plain["observe_interval"] = f"{self.observe_interval:.17g}s"  # it is not questioned
         tables = {name: getattr(self, name).resolved() for name in _RESOLVED
                   if getattr(self, name) is not None
                   and not (name == "allocator" and not self.shares_links)}

@@ -20,7 +20,7 @@ from netsim.plain import known_names, plain
 from netsim.plugins import parse_named, without_code
 from netsim.reading import confined, read_text, refusal
 from netsim.text import toml_problem
-from netsim.units import is_digits, parse_value, question_rates
+from netsim.units import is_digits, parse_value, question_units
 
 __all__ = ["Draft", "load_experiment", "ready_made_experiments", "template", "write_template"]
 
@@ -167,7 +167,7 @@ class Draft:
             # In Python, numbers are in base units.
             with (nullcontext() if self.plugins else self._confined(),
                   nullcontext() if self.plugins else without_code(),
-                  question_rates(self.path is not None)):
+                  question_units(self.path is not None)):
                 return Experiment(**{name: value for name, value in self.keys.items()
                                      if not (single and name in ("compare", "sweep"))})
         except SpecError as error:

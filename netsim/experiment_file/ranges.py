@@ -12,7 +12,14 @@ from netsim.checks import check_options, check_whole, is_number, is_whole
 from netsim.errors import InputError, MissingExtraError, UnknownNameError
 from netsim.plain import plain, plain_numbers
 from netsim.streams import stream
-from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds, question_rates
+from netsim.units import (
+    Quantity,
+    WithUnit,
+    parse_bytes,
+    parse_rate,
+    parse_seconds,
+    question_units,
+)
 
 __all__ = ["Points", "Range", "check_points", "combinations", "is_range", "range_of"]
 
@@ -92,7 +99,7 @@ class Range:
                              f"{self.low!r} and {self.high!r}")
         for parse, unit in ((parse_seconds, "s"), (parse_bytes, "B"), (parse_rate, "B/s")):
             try:
-                with question_rates(False):
+                with question_units(False):
                     return parse(self.low), parse(self.high), unit
             except (InputError, TypeError):
                 continue
@@ -101,12 +108,13 @@ class Range:
 
     def at(self, place: float) -> float | int:
         """Return the value at a place between 0, the low end, and 1, the high end."""
-        low, high, _ = self._parsed
+        low, high, unit = self._parsed
         end = high + 1 if self._whole else high  # as likely as the others
         value = low * (end / low) ** place if self.log else low + place * (end - low)
         if self._whole:
             return int(min(value, high))
-        return float(min(max(float(f"{value:.{_DIGITS}g}"), low), high))
+        drawn = float(min(max(float(f"{value:.{_DIGITS}g}"), low), high))
+        return WithUnit(drawn) if unit else drawn
 
 
 @plain_numbers

@@ -26,7 +26,7 @@ from netsim.experiment_file.values import Bytes, HostName, LinkName, Rate, Secon
 from netsim.placements.registry import PLACEMENTS, make_placement
 from netsim.plugins import parse_named
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
-from netsim.units import SMALL_RATE, question_rates
+from netsim.units import SMALL_RATE, question_units
 
 __all__ = ["AllocatorTable", "CompareTable", "EventTable", "ExecutionTable", "OpenTable",
            "PlacementTable", "PolicyTable", "PreemptionTable", "SchedulerTable", "SweepTable",
@@ -171,7 +171,7 @@ class EventTable(Table):
         from netsim.simulation.events import FaultEvent
 
         try:
-            with question_rates(False):  # it is in bytes per second by now
+            with question_units(False):  # it is in bytes per second by now
                 FaultEvent(**dict(self))
         except InputError as error:
             raise InputError(str(error).removeprefix("event: ")) from None

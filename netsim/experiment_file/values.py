@@ -13,10 +13,10 @@ from netsim.checks import check_whole, refuse_set
 from netsim.errors import InputError
 from netsim.jobs.stragglers import check_factor
 from netsim.plain import plain
-from netsim.units import parse_bytes, parse_rate, parse_seconds
+from netsim.units import LONG_INTERVAL, parse_bytes, parse_rate, parse_seconds
 
-__all__ = ["Bytes", "HostName", "LinkName", "PositiveSeconds", "Rate", "Seconds", "Stragglers",
-           "seeds_of"]
+__all__ = ["Bytes", "HostName", "Interval", "LinkName", "PositiveSeconds", "Rate", "Seconds",
+           "Stragglers", "seeds_of"]
 
 #: More would be a slip of the pen, and fill the memory.
 _MOST_SEEDS = 10**6
@@ -27,6 +27,15 @@ Seconds = Annotated[float, BeforeValidator(lambda value: parse_seconds(value))]
 #: The same, but not 0; None where it is not given.
 PositiveSeconds = Annotated[float | None, BeforeValidator(
     lambda value: None if value is None else parse_seconds(value, strict=True))]
+
+
+def _interval(value: Any) -> float:
+    parse_seconds(value)  # whose errors do not repeat the key
+    return parse_seconds(value, "observe_interval", usual=LONG_INTERVAL)
+
+
+#: The same of the observe interval.
+Interval = Annotated[float, BeforeValidator(_interval)]
 
 #: ``"40MB"`` or a number of bytes.
 Bytes = Annotated[float, BeforeValidator(lambda value: parse_bytes(value))]

@@ -16,7 +16,7 @@ from netsim.network.from_graph import from_networkx
 from netsim.network.gpu_servers import GpuServers
 from netsim.network.graph import GraphTopology
 from netsim.network.topology import BigSwitch
-from netsim.network.wired import takes_wire
+from netsim.network.wired import takes_wire, wired
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate
 
@@ -29,6 +29,10 @@ _MOST_HOSTS = _MOST_CABLES = 10_000_000
 
 #: Ways from a GPU to one on another rail.
 _ACROSS = ("spine", "nvlink")
+
+#: Measured links of GPUs by name: seconds of a path through a switch, the efficiency of NVLink, and
+#: that of all other links. They are those of ``netsim/reproductions/fitted.toml``.
+_LINKS = {"h100": (4.116e-07, 0.7464, 0.7226)}
 
 
 @takes_wire
@@ -224,8 +228,9 @@ def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
                 nic: Quantity = "400Gbps", *, gpus_per_nic: int = 1, pcie: Quantity | None = None,
                 rails: int | None = None, leaf: int | None = None, spine: int | None = None,
                 oversubscription: float = 1.0, uplink: Quantity | None = None,
-                across: str = "spine", generation: str = "hopper", routing: str = "ecmp",
-                name: str = "gpu-cluster", loopback_uses_ports: bool = False) -> GraphTopology:
+                across: str = "spine", generation: str = "hopper", links: str | None = None,
+                routing: str = "ecmp", name: str = "gpu-cluster",
+                loopback_uses_ports: bool = False) -> GraphTopology:
     """Build servers of GPUs, with NVLink inside and NICs on rails across them.
 
     Each GPU is a host, ``gpu-s.r``, numbered server by server. Its NVLink port leads to the switch
@@ -264,6 +269,10 @@ def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
         default without spines is ``"nvlink"``.
     generation : {"hopper", "ampere", "volta"}
         Generation of the GPUs, for the algorithms of collectives that ``"auto"`` chooses.
+    links : {"h100"}, optional
+        Give links the latency and the efficiency that were fitted to measured times of a DGX H100.
+        By default links add nothing, so that messages of a few bytes take no time. The options
+        `latency` and `efficiency` replace these values.
     routing, name, loopback_uses_ports
         See `leaf_spine`.
 
@@ -290,6 +299,8 @@ def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
         raise UnknownNameError("across", across, _ACROSS)
     if generation not in GENERATIONS:
         raise UnknownNameError("generation", generation, GENERATIONS)
+    if links is not None and links not in _LINKS:
+        raise UnknownNameError("links", links, _LINKS)
     if not spines and pods > 1:
         raise InputError(f"spine = 0 leaves the {pods} switches of each rail disconnected: give "
                          "spine, or leave leaf out")
@@ -318,6 +329,11 @@ def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
     network.serve_gpus(machines)
     if across == "nvlink" or not spines:
         network.relay_by(machines.relays)
+    if links is not None:
+        path_s, inside_part, part = _LINKS[links]
+        # A path goes through a link before a switch and one after it; NICs are no switches.
+        wired(network, {"*": path_s / 2, "gpu-*->nic-*": 0, "nic-*->gpu-*": 0},
+              {"*": part, "*server-*": inside_part})
     return network
 
 

@@ -18,7 +18,7 @@ from netsim.network.topology import Topology
 from netsim.plain import plain_numbers
 from netsim.plugins import Registry
 from netsim.text import toml_problem
-from netsim.units import question_rates
+from netsim.units import question_units
 
 __all__ = ["TOPOLOGIES", "changed_name", "make_network", "read_network", "ready_made"]
 
@@ -128,7 +128,7 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
     # The keys of an instance name the unit of its capacities, so that low rates are no mistake.
     has_units = path.suffix == ".json" and kind == "big-switch" and not _RATES & changes.keys()
     try:
-        with question_rates(False) if has_units else nullcontext():
+        with question_units(False) if has_units else nullcontext():
             network = _make(path, kind, description | changes)
     except TraceError as error:
         cause = error.__cause__

@@ -19,7 +19,7 @@ from netsim.network.spray import sprayed
 from netsim.network.wire import Wire
 from netsim.network.wired import parse_efficiency, takes_wire
 from netsim.plain import plain, plain_numbers
-from netsim.units import Quantity, decimal, parse_rate, parse_seconds
+from netsim.units import LONG_LATENCY, Quantity, decimal, parse_rate, parse_seconds
 
 __all__ = ["from_networkx"]
 
@@ -212,7 +212,7 @@ def _warn_of_loops(graph: nx.Graph, label: str) -> None:
 
 def _wire_of(edges: Sequence[dict[str, Any]], names: Sequence[str]) -> Wire:
     """Return the latencies and efficiencies that edges have as attributes."""
-    latency = [parse_seconds(edge.get("latency", 0.0), f"{name}: latency")
+    latency = [parse_seconds(edge.get("latency", 0.0), f"{name}: latency", usual=LONG_LATENCY)
                for name, edge in zip(names, edges, strict=True)]
     part = [parse_efficiency(edge.get("efficiency", 1.0), f"{name}: efficiency")
             for name, edge in zip(names, edges, strict=True)]

@@ -18,7 +18,7 @@ from netsim.network.topology import Topology
 from netsim.network.wire import Packet, Wire
 from netsim.plain import known_names, plain
 from netsim.reading import read_text
-from netsim.units import parse_bytes, parse_seconds
+from netsim.units import LONG_LATENCY, parse_bytes, parse_seconds
 
 __all__ = ["WIRE_OPTIONS", "Profile", "parse_efficiency", "profile", "profiles", "takes_wire",
            "wired"]
@@ -138,7 +138,7 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
         for link in links.tolist():
             formats[link] = found.packet
     for links, value, what in _by_link(network, latency, "latency"):
-        seconds[links] = parse_seconds(value, f"{owner}: {what}")
+        seconds[links] = parse_seconds(value, f"{owner}: {what}", usual=LONG_LATENCY)
     for links, value, what in _by_link(network, efficiency, "efficiency"):
         part[links] = parse_efficiency(value, f"{owner}: {what}")
     for links, value, what in _by_link(network, packet, "packet", ("payload", "header")):
@@ -146,7 +146,8 @@ def wired(network: Topology, latency: Any = None, efficiency: Any = None, packet
             formats[link] = _packet(value, f"{owner}: {what}")
     alike = len(set(formats)) == 1
     own = {} if alike else {link: each for link, each in enumerate(formats) if each is not None}
-    later = old.overhead if overhead is None else parse_seconds(overhead, f"{owner}: overhead")
+    later = old.overhead if overhead is None else parse_seconds(
+        overhead, f"{owner}: overhead", usual=LONG_LATENCY)
     try:
         wire = Wire(cables.links, seconds, part, formats[0] if alike else None, own, later,
                     cables.link_names)

@@ -87,8 +87,8 @@ def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
     recorded, there are statistics of CCTs. If any coflow had a deadline, there are ``deadlines``
     (the number of deadlines of coflows that completed or were overdue at the end) and
     ``deadlines_met`` (the share of these that was met). ``lower_bound_total_s`` is the sum of the
-    lower bounds of completed jobs. ``stopped_at_s`` is the instant at which the run was stopped, or
-    None if all jobs completed. The allocator's counts come last.
+    lower bounds of completed jobs, NaN if one is unknown. ``stopped_at_s`` is the instant at which
+    the run was stopped, or None if all jobs completed. The allocator's counts come last.
 
     On a cluster or an edge-cloud, there are also ``queue_mean_s`` and percentiles of the time from
     arrival to start. On a cluster, ``makespan_bound_s`` is a lower bound on the makespan, from the
@@ -105,7 +105,7 @@ def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
     done = jobs[jobs["finish_s"].notna()]
     found: dict[str, Any] = {"jobs": len(jobs), "jobs_finished": len(done)}
     found |= times(jobs["jct_s"], "jct")
-    found["lower_bound_total_s"] = float(done["lower_bound_s"].sum())
+    found["lower_bound_total_s"] = float(done["lower_bound_s"].sum(skipna=False))
     ends = columns_of(coflows, ("cct_s", "finish_s", "deadline_s"))
     if ends is not None:
         found |= times(ends["cct_s"], "cct") | deadlines(ends, run.get("overdue", 0))

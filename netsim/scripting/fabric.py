@@ -89,6 +89,11 @@ class Fabric:
     3e+06 bytes in 3 s, at 3 s
     """
 
+    # What cannot be replaced, such as `allocator`, is refused.
+    __slots__ = ("__weakref__", "_allocator", "_began", "_by_job", "_cancelled", "_drawn",
+                 "_in_flight", "_interval", "_jobs", "_known", "_lost", "_process", "_recorder",
+                 "_routed", "_seed", "_submitted", "env", "network")
+
     def __init__(self, env: simpy.Environment, network: Topology | str, *,
                  allocator: str | Mapping[str, Any] | Allocator | type[Allocator] = "maxmin",
                  observe_interval: Quantity = 0,

@@ -14,7 +14,7 @@ from netsim.late import simpy
 from netsim.network import Topology
 from netsim.network.live import parts_of
 from netsim.plain import plain_numbers
-from netsim.units import Quantity, parse_rate, parse_seconds, question_rates
+from netsim.units import Quantity, parse_rate, parse_seconds, question_units
 
 __all__ = ["KINDS", "Change", "FaultEvent", "after_all_ends", "by_hand", "capacities_of",
            "capacity_by_hand", "changes_of"]
@@ -86,7 +86,7 @@ class FaultEvent:
         if self.capacity is not None:
             parse_rate(self.capacity, "event: capacity")
         if self.factor is not None:
-            with question_rates(False):  # no rate, but as much of one as is allowed
+            with question_units(False):  # no rate, but as much of one as is allowed
                 parse_rate(self.factor, "event: factor")
         if not isinstance(self.restart, bool):
             raise InputError(f"event: restart must be true or false, not {self.restart!r}")

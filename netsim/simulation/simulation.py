@@ -82,6 +82,10 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     [np.float64(6.0), np.float64(4.5)]
     """
 
+    # A wrong name of what can be replaced, such as `alocator`, is refused.
+    __slots__ = ("__weakref__", "_begun", "_closed", "_limit", "_listeners", "_open_target",
+                 "_stepping", "_steps", "_wall_s")
+
     @plain_numbers
     def __init__(self, network: Topology | Cluster | EdgeCloud | str | Path,
                  workload: Workload | Sequence[JobSpec] | EdgeWorkload | Sequence[EdgeJob] | str

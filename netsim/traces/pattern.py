@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from netsim.plain import plain_numbers
-from netsim.units import Quantity
+from netsim.units import SMALL_SIZE, Quantity, parse_bytes
 from netsim.workload import JobSpec, Workload
 
 __all__ = ["pattern_job"]
@@ -50,6 +50,7 @@ def pattern_job(*, pattern: str | Mapping[str, Any], ranks: int, nbytes: Quantit
     >>> [job.ranks for job in pattern_job(pattern="ring-all-reduce", ranks=4, nbytes="1MB")]
     [4]
     """
+    parse_bytes(nbytes, "job 0: nbytes", usual=SMALL_SIZE)
     job = JobSpec(0, 0.0, iterations, pattern=pattern, ranks=ranks, nbytes=nbytes,  # type: ignore[arg-type]
                   compute_s=compute, hosts=hosts, weight=weight, group=group)  # type: ignore[arg-type]
     return Workload([job], "pattern", seed=seed)

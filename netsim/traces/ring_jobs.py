@@ -11,7 +11,7 @@ from netsim.errors import InputError
 from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.problems import whole_option
-from netsim.units import Quantity, is_digits, parse_bytes, parse_seconds
+from netsim.units import SMALL_SIZE, Quantity, is_digits, parse_bytes, parse_seconds
 from netsim.workload import JobSpec, Workload
 
 __all__ = ["SECTION_7", "ring_jobs"]
@@ -63,7 +63,7 @@ def ring_jobs(*, mix: Mapping[str, int] = SECTION_7, iterations: Sequence[int] =
     least, most = _parse_range(iterations, "iterations", lambda value: whole_option(
         value, "iterations", 1))
     short, long = _parse_range(compute, "compute", lambda value: parse_seconds(value, "compute"))
-    nbytes = parse_bytes(length, "length")
+    nbytes = parse_bytes(length, "length", usual=SMALL_SIZE)
     seconds = parse_seconds(estimate, "estimate", strict=True)
     ranks = np.repeat([gpus for gpus, _ in counts], [count for _, count in counts])
     if not len(ranks):

@@ -15,7 +15,7 @@ from netsim.plugins import parse_policy, refuse_code
 from netsim.streams import stream
 from netsim.traces.files import delimiter_of, read_text, split_lines, write_text
 from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
-from netsim.units import decimal, parse_bytes
+from netsim.units import SMALL_SIZE, decimal, parse_bytes
 from netsim.workload import JobSpec, Workload
 
 __all__ = ["Construction", "TiresiasRow", "parse_tiresias", "read_tiresias", "write_tiresias"]
@@ -120,7 +120,7 @@ class Construction:
             raise InputError("give either servers or servers_max, not both")
         if self.pattern is not None:
             self._check_pattern(self.pattern)
-        parse_bytes(self.length, "length", strict=True)
+        parse_bytes(self.length, "length", strict=True, usual=SMALL_SIZE)
 
     def _check_pattern(self, pattern: str | Mapping[str, Any]) -> None:
         if self.servers is not None or self.servers_max is not None:

@@ -19,7 +19,8 @@ CONTINUOUS = {"name": "rar-contention", "time": "continuous"}
 
 
 def job(number: int, gpus: int, seconds: float, arrival: float = 0.0) -> JobSpec:
-    return JobSpec(number, arrival, ranks=gpus, compute_s=seconds, pattern="ring-all-reduce")
+    return JobSpec(number, arrival, ranks=gpus, nbytes=0, compute_s=seconds,
+                   pattern="ring-all-reduce")
 
 
 def run(*jobs: JobSpec, gpus: Sequence[int] = (2, 1), **given: object) -> Result:

@@ -454,7 +454,7 @@ def _preempting(scheduler: str) -> Callable[[bool], Any]:
         gap_s = (ranks * seconds).mean() / (0.95 * 2_000)
         arrival = np.cumsum(rng.exponential(gap_s, count))
         jobs = [netsim.JobSpec(k, at, int(long), pattern="ring-all-reduce", ranks=int(wide),
-                               compute_s=1.0, estimate_s=long)
+                               nbytes=0, compute_s=1.0, estimate_s=long)
                 for k, (at, long, wide) in enumerate(zip(arrival.tolist(), seconds.tolist(),
                                                          ranks.tolist(), strict=True))]
         cluster = netsim.Cluster(servers=250, gpus=8)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import netsim as api
+from netsim import units
 from netsim.results import store
 from netsim.simulation.progress import show_progress
 
@@ -337,3 +338,28 @@ def test_a_timeline_of_a_cluster(netsim, here) -> None:
         "coflow", "running"}
     done = netsim("plot", "r", "--kind", "gpus", "--out", "a.png")
     assert (done.exit_code, done.stdout) == (0, "picture: a.png\n")
+
+
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize(("given", "question"), [
+    ("observe_interval=10", 'observe_interval = 10 has no unit and is read as 10 s; write "10s" '),
+    ("network.latency=5", "network 'parrot-fig2': latency = 5 has no unit and is read as 5 s"),
+    ("allocator=aalo:first_threshold=10", "first_threshold = 10 has no unit and is read as 10 byt"),
+    ("observe_interval=10s", ""), ("network.latency=5s", ""), ("observe_interval=0.5", ""),
+    ("allocator=aalo:first_threshold=10B", ""), ("until=10", "")])
+def test_numbers_without_a_unit_that_look_wrong(netsim, here, monkeypatch, given, question) -> None:
+    """Once, and never again in what is kept of the run."""
+    told = netsim("run", "fig2.toml", "--set", given, "--out", "r").stderr
+    assert told.startswith(f"warning: {question}") if question else told == ""
+    assert told.count("\n") == bool(question)
+    monkeypatch.setattr(units, "_told", set())
+    again = netsim("run", "r/spec.toml", "--out", "s")
+    assert again.exit_code == 0
+    if given.startswith("observe_interval"):
+        assert again.stderr == ""
+
+
+def test_a_time_drawn_from_a_range_has_a_unit(netsim, here) -> None:
+    done = netsim("sweep", "fig2.toml", "--vary", "observe_interval=2s..9s", "--points",
+                  "2:method=random", "--out", "s")
+    assert (done.exit_code, done.stderr) == (0, "")

@@ -132,7 +132,7 @@ def test_rings():
     found = ring_of(JobSpec(4, 7, 9, model=ParallelModel([stage], backward_factor=2), compute_s=1))
     assert (found.id, found.arrival_s, found.iterations, found.ranks, found.nbytes,
             found.compute_s, found.pattern) == (4, 7, 9, 3, 5, 6, "ring-all-reduce")
-    others = [JobSpec(0, pattern="all-to-all", ranks=3), JobSpec(0, stages=[ALL]), *(
+    others = [JobSpec(0, pattern="all-to-all", ranks=3, nbytes=0), JobSpec(0, stages=[ALL]), *(
         JobSpec(0, model=model) for model in (
             ParallelModel([stage], "tree"), ParallelModel([stage, ModelStage()]),
             ParallelModel([stage], allreduce_factor=0.5), ParallelModel([ModelStage(slices=2)]),

@@ -24,7 +24,7 @@ in_all = pytest.mark.parametrize("execution", EXECUTIONS)
 
 def ring(number, arrival_s, iterations, iteration_s, gpus=1):
     return JobSpec(number, arrival_s, iterations, pattern="ring-all-reduce", ranks=gpus,
-                   compute_s=iteration_s, estimate_s=iterations * iteration_s)
+                   nbytes=0, compute_s=iteration_s, estimate_s=iterations * iteration_s)
 
 
 def run(jobs, scheduler, execution, gpus=(1,), **options):

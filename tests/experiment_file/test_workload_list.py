@@ -175,7 +175,7 @@ def test_untrusted_lists_name_no_code_and_no_files_elsewhere(several):
 
 
 def test_workloads_shift():
-    jobs = Workload([JobSpec(k, k, pattern="all-to-all", ranks=2) for k in range(2)])
+    jobs = Workload([JobSpec(k, k, pattern="all-to-all", ranks=2, nbytes=0) for k in range(2)])
     for each in (jobs, Workload.from_arrays([0, 1], [1, 0], "1MB", [0.0, 1.0])):
         later = each.shift("2s", ids=5)
         assert [(job.id, job.arrival_s) for job in later] == [(5, 2.0), (6, 3.0)]

@@ -120,7 +120,7 @@ class Scripted:
 def run_case(case, execution):
     jobs = Workload([
         JobSpec(job["id"], float(job["arrival_s"]), pattern="ring-all-reduce", ranks=job["gpus"],
-                iterations=job["iterations"], compute_s=float(job["iteration_s"]),
+                nbytes=0, iterations=job["iterations"], compute_s=float(job["iteration_s"]),
                 estimate_s=float(job["iterations"] * job["iteration_s"]))
         for job in case["jobs"]])
     costs = in_numbers(case["preemption"], float)

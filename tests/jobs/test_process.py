@@ -162,7 +162,8 @@ def test_placement_is_distinct_seeded_and_per_job():
 
 
 @pytest.mark.parametrize(("job", "message"), [
-    (JobSpec(3, pattern="all-to-all", ranks=5), "job 3 needs 5 distinct hosts; .* has 4 hosts"),
+    (JobSpec(3, pattern="all-to-all", ranks=5, nbytes=1),
+     "job 3 needs 5 distinct hosts; .* has 4 hosts"),
     (JobSpec(3, stages=[Stage("a", [(0, 4, 1)])]), "job 3 needs 5 distinct hosts"),
     (JobSpec(3, stages=[Stage("a", [(0, 1, 1)])], hosts=(0, 4)),
      "job 3: host 4 is out of range; network 'big-switch' has 4 hosts, 0 to 3"),

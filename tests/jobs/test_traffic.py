@@ -51,6 +51,6 @@ def test_a_placement_maps_jobs_alike_once(monkeypatch):
 
 def test_what_is_not_known_is_refused():
     with pytest.raises(InputError, match="job 3 has the pattern 'all-to-all', with flows that"):
-        traffic_of(JobSpec(3, pattern="all-to-all", ranks=2))
+        traffic_of(JobSpec(3, pattern="all-to-all", ranks=2, nbytes=1))
     with pytest.raises(InputError, match="job 0 has 4,097 ranks; pairs are counted of up to 4,096"):
         traffic_of(JobSpec(0, stages=[Stage("a", [(0, MOST_RANKS, 1.0)])]))

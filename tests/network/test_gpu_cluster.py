@@ -5,7 +5,8 @@ import pytest
 
 import netsim
 from netsim.collectives import NcclCosts, auto
-from netsim.errors import InputError
+from netsim.errors import InputError, UnknownNameError
+from netsim.reproductions.fitting import fitted
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.studies.collective_times import costs_on
 from netsim.testing import check_topology
@@ -236,3 +237,25 @@ def test_paths_are_those_of_a_search(options, monkeypatch):
     monkeypatch.setattr(network, "_paths", None)
     for one, other in zip(known, network.routes(src, dst, 7919 * np.arange(256)), strict=True):
         assert one.tolist() == other.tolist()
+
+
+def test_links_as_measured() -> None:
+    """They are those of the page on accuracy, and other options replace them."""
+    found = fitted("accuracy-allreduce")
+    latency, inside = found["all-reduce"]["latency_s"], found["all-reduce"]["efficiency"]
+    net = netsim.gpu_cluster(2, links="h100", routing="spray")
+
+    def takes(src: int, dst: int, **options: object) -> float:
+        job = netsim.JobSpec(0, hosts=(src, dst), stages=[netsim.Stage("a", [(0, 1, 45e9)])])
+        return netsim.simulate(net, [job], **options).jobs["jct_s"][0]
+
+    assert takes(0, 1) == pytest.approx(0.1 / inside + latency, rel=1e-12)
+    assert takes(0, 8) == pytest.approx(0.9 / found["across-servers"]["efficiency"] + latency,
+                                        rel=1e-12)
+    eight = netsim.collective_times("all-reduce", netsim.gpu_cluster(1, links="h100"), sizes=8)
+    assert eight["time_s"][0] == pytest.approx(14 * (latency + 1 / (450e9 * inside)), rel=1e-9)
+    own = netsim.gpu_cluster(2, links="h100", latency="1us", efficiency={"*server-*": 1})
+    assert set(own.wire.latency) == {1e-6}
+    assert set(own.wire.efficiency) == {1, found["across-servers"]["efficiency"]}
+    with pytest.raises(UnknownNameError, match=r"unknown links 'h1000'.*from: h100"):
+        netsim.gpu_cluster(2, links="h1000")

@@ -217,7 +217,7 @@ def test_what_cannot_be_drawn(monkeypatch):
 def test_labels_of_the_axis_of_time_have_room(begins_s, lasts_s):
     """However many digits they have, they do not touch, and there are some."""
     jobs = [JobSpec(k, arrival_s=begins_s + k * lasts_s / 6, pattern="ring-all-reduce", ranks=2,
-                    compute_s=lasts_s / 6) for k in range(6)]
+                    nbytes=0, compute_s=lasts_s / 6) for k in range(6)]
     chart, _ = gpu_gantt(netsim.simulate(Cluster(4, 2), jobs, scheduler="fifo", execution="asrpt"))
     chart.figure.canvas.draw()
     low, high = chart.get_xlim()

@@ -17,7 +17,8 @@ CONTINUOUS = {"name": "rar-contention", "time": "continuous"}
 
 def run(*sizes, scheduler="fifo", **given):
     """Run jobs of some (GPUs, seconds), one arriving each second, on three GPUs."""
-    jobs = [JobSpec(k, float(k), ranks=gpus, compute_s=seconds, pattern="ring-all-reduce")
+    jobs = [JobSpec(k, float(k), ranks=gpus, nbytes=0, compute_s=seconds,
+                    pattern="ring-all-reduce")
             for k, (gpus, seconds) in enumerate(sizes)]
     return netsim.simulate(Cluster(gpus=[3]), jobs, scheduler=scheduler, execution=CONTINUOUS,
                            **given)

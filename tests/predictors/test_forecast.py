@@ -99,7 +99,8 @@ def test_periods_are_positive(period):
 
 def test_the_next_run_of_the_same_jobs_need_not_learn_again():
     """The same predictor, history and jobs; a difference in any is learned again."""
-    jobs = [JobSpec(k, pattern="ring-all-reduce", ranks=2, group=1 + k % 2, user=5, iterations=9)
+    jobs = [JobSpec(k, pattern="ring-all-reduce", ranks=2, nbytes=0, group=1 + k % 2, user=5,
+                    iterations=9)
             for k in range(4)]
     other = History([1, 1, 2], [5, 6, 5], [10, 30, 8])
     found = []
@@ -131,7 +132,7 @@ def test_a_users_predictor_learns_each_time():
         def predict(self, X):
             return np.ones(len(X))
 
-    jobs = [JobSpec(0, pattern="ring-all-reduce", ranks=2, group=1, user=5)]
+    jobs = [JobSpec(0, pattern="ring-all-reduce", ranks=2, nbytes=0, group=1, user=5)]
     for _ in range(2):
         assert Forecast(Counts, PAST).predict_jobs(jobs).tolist() == [1]
     assert Counts.learned == 2

@@ -60,7 +60,7 @@ def test_trying_one_of_a_size_decides_as_trying_all(drawn, servers, gpus, schedu
                                                     cost):
     cluster = netsim.Cluster(servers=servers, gpus=gpus, nic="10Gbps")
     jobs = [netsim.JobSpec(k, at, long, pattern="ring-all-reduce", ranks=min(wide, servers * gpus),
-                           compute_s=1.0) for k, (at, wide, long) in enumerate(drawn)]
+                           nbytes=0, compute_s=1.0) for k, (at, wide, long) in enumerate(drawn)]
     one, every = (netsim.simulate(cluster, jobs, scheduler=scheduler, placement=placement(),
                                   execution="asrpt",
                                   preemption={"checkpoint_s": cost, "restore_s": cost})
@@ -88,7 +88,7 @@ def test_a_long_queue_is_not_tried_job_by_job(scheduler, monkeypatch):
     for count in (10, 100):
         monkeypatch.setattr(CountingChoices, "asked", 0)
         jobs = [netsim.JobSpec(k, 0, 1 + k, pattern="ring-all-reduce", ranks=3,
-                               compute_s=1.0) for k in range(count)]
+                               nbytes=0, compute_s=1.0) for k in range(count)]
         netsim.simulate(netsim.Cluster(servers=3, gpus=4), jobs, scheduler=scheduler,
                         placement=CountingChoices(), execution="asrpt")
         asked.append(CountingChoices.asked / count)

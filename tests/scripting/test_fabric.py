@@ -1,5 +1,7 @@
 """Coflows as SimPy events: what processes wait for, take back, change and look at."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -552,3 +554,21 @@ class TestArguments:
         fabric = netsim.Fabric(env, netsim.big_switch(2, MB), allocator=Nothing)
         with pytest.raises((netsim.StalledError, RuntimeError)):
             env.run(fabric.transfer(0, 1, MB))
+
+
+def test_what_cannot_be_replaced_is_refused():
+    fabric = netsim.Fabric(simpy.Environment(), netsim.big_switch(2, MB))
+    with pytest.raises(AttributeError, match="allocator"):
+        fabric.allocator = "sebf"
+
+
+def test_a_bound_that_is_not_known_is_not_zero(tmp_path):
+    env = simpy.Environment()
+    fabric = netsim.Fabric(env, netsim.big_switch(2, MB))
+    fabric.transfer(0, 1, MB)
+    assert fabric.result().summary()["lower_bound_total_s"] == 0, "no job has ended"
+    env.run()
+    result = fabric.result()
+    assert math.isnan(result.summary()["lower_bound_total_s"])
+    result.save(tmp_path / "r")
+    assert math.isnan(netsim.load_result(tmp_path / "r").summary()["lower_bound_total_s"])

@@ -36,7 +36,7 @@ def run(cluster, jobs, **given):
     return netsim.simulate(cluster, jobs, execution="fabric", **({"record": RECORD} | given))
 
 
-@pytest.mark.parametrize("others", [[], [JobSpec(5, pattern="ring-all-reduce", ranks=4)]])
+@pytest.mark.parametrize("others", [[], [JobSpec(5, pattern="ring-all-reduce", ranks=4, nbytes=0)]])
 @pytest.mark.parametrize("given", [{"scheduler": "fifo"}, {"placement": "consolidated"}])
 def test_the_default_execution_can_run_them(others, given):
     """By a formula only rings run; a workload with other jobs runs on the fabric."""

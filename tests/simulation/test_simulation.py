@@ -705,3 +705,11 @@ def test_the_past_is_shared_on_disk(monkeypatch):
     results = [each.run().result() for each in (other, sim)]
     for result in results:
         assert_same(result, expected)
+
+
+def test_a_wrong_name_of_what_can_be_replaced_is_refused() -> None:
+    sim = netsim.Simulation("parrot-fig2", "parrot-fig2")
+    with pytest.raises(AttributeError, match="alocator"):
+        sim.alocator = "sebf"
+    sim.allocator = "sebf"
+    assert sim.fork().allocator.title == sim.allocator.title

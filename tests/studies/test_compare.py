@@ -393,7 +393,7 @@ def test_the_bound_is_found_once_for_all_schedulers(monkeypatch) -> None:
 
 def test_a_comparison_on_a_cluster_says_how_gpus_were_used() -> None:
     """Two rings of 1 s on 2 and 1 of 3 GPUs, at once; FIFO holds up none: 3 of 3 GPUs for 1 s."""
-    jobs = [netsim.JobSpec(k, ranks=ranks, compute_s=1, pattern="ring-all-reduce")
+    jobs = [netsim.JobSpec(k, ranks=ranks, nbytes=0, compute_s=1, pattern="ring-all-reduce")
             for k, ranks in enumerate((2, 1))]
     compared = netsim.compare(netsim.Cluster(1, 3), jobs, schedulers=["fifo", "sjf"])
     assert compared.table["utilisation"].tolist()[:2] == pytest.approx([1, 1])

@@ -212,7 +212,8 @@ def spec(stages: list[Stage] | None = None, **keys: Any) -> JobSpec:
 
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize(("job", "message"), [
-    (JobSpec(1, pattern="all-to-all", ranks=2), "job 1 names a pattern; draw its stages first"),
+    (JobSpec(1, pattern="all-to-all", ranks=2, nbytes=1),
+     "job 1 names a pattern; draw its stages first"),
     (spec(hosts=None), "job 1 does not say the hosts of its ranks, and there is no network to "
                        "place them on"),
     (spec(hosts=(0, 4)), "job 1 has a host that is not from 0 to 3"),
