@@ -37,6 +37,7 @@ from netsim.columns import (
     weights_of,
     with_index,
 )
+from netsim.drawing import draw
 from netsim.errors import InputError
 from netsim.history import UNKNOWN, History, group_number, joined
 from netsim.job import JobColumns, JobSpec, column, delays_stages, first_hosts
@@ -46,6 +47,7 @@ from netsim.units import Quantity, format_count, parse_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["UNKNOWN", "Flow", "Flows", "History", "JobColumns", "JobSpec", "Stage", "Workload",
            "column", "delays_stages", "history_of", "split_history"]
@@ -390,6 +392,35 @@ class Workload:
             return replace(self, jobs=JobColumns(columns))
         return replace(self, jobs=[replace(job, id=job.id + ids, arrival_s=job.arrival_s + seconds)
                                    for job in jobs])
+
+    @known_names
+    def plot(self, of: str | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draw how many jobs have arrived over time, and the distribution of their sizes.
+
+        The size of a job is the bytes that it sends in all its iterations.
+
+        Parameters
+        ----------
+        of : {"arrivals", "sizes"}, optional
+            One of the two, without the other.
+        ax : Axes, optional
+            Axes to draw one of the two on, by default the arrivals; without, there is a new figure.
+
+        Returns
+        -------
+        Axes
+            Those of the arrivals, if they are drawn; their ``figure`` has both.
+
+        Raises
+        ------
+        UnknownNameError
+            If `of` is something else.
+        MissingExtraError
+            If matplotlib is not installed.
+        InputError
+            If sizes are to be drawn, and no job sends any bytes.
+        """
+        return draw(self, None, "workload", of, ax)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with one row per flow, which `from_frame` and the format ``flows`` read.

@@ -18,21 +18,21 @@ PACKAGE = Path(netsim.__file__).parent
 #: The rooms of the package, each a module or a folder. One may import what stands above it.
 ROOMS = (
     "_version", "text", "errors", "plain", "reading", "units", "xml_tree", "checks", "streams",
-    "limits", "ties", "brief", "lazy", "late", "forking", "watching", "announcing", "plugins",
-    "signals", "kernel_cache", "kernel_folder", "compiled_kernel", "compiling", "atomic", "columns",
-    "collectives", "models", "operations", "programs", "stage", "history", "job", "workload",
-    "predictors", "llm", "network", "results", "fabric", "allocators", "traces", "jobs", "cluster",
-    "placements", "engine", "edge", "schedulers", "recording", "simulation", "gym", "scripting",
-    "analysis", "experiment_file", "studies", "plots", "reproductions", "reference", "testing",
-    "cli", "__main__")
+    "limits", "ties", "brief", "lazy", "late", "drawing", "forking", "watching", "announcing",
+    "plugins", "signals", "kernel_cache", "kernel_folder", "compiled_kernel", "compiling", "atomic",
+    "columns", "collectives", "models", "operations", "programs", "stage", "history", "job",
+    "workload", "predictors", "llm", "network", "results", "fabric", "allocators", "traces", "jobs",
+    "cluster", "placements", "engine", "edge", "schedulers", "recording", "simulation", "gym",
+    "scripting", "analysis", "experiment_file", "studies", "plots", "reproductions", "reference",
+    "testing", "cli", "__main__")
 
 #: Policies decide; they know nothing of runs, of results or of other kinds of policies.
 POLICIES = {"allocators", "placements", "predictors", "schedulers"}
 UNKNOWN_TO_POLICIES = {"simulation", "results", "recording", *POLICIES}
 MAY_ASK = {"schedulers": {"placements", "predictors"}, "allocators": {"predictors"}}
 
-#: The one import that points down the list: `Result.plot` finds its backend by name.
-LATE = {("netsim.results.drawing", "netsim.plots.pictures")}
+#: The one import that points down the list: `Result.plot` and its like find their backend by name.
+LATE = {("netsim.drawing", "netsim.plots.pictures")}
 
 #: Who runs on SimPy.
 SIMPY = ("fabric", "jobs/process.py", "engine", "edge/on_fabric", "simulation", "scripting")

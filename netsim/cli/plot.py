@@ -20,9 +20,11 @@ __all__ = ["plot"]
                    "slowdown, timeline, utilisation, on a cluster also usage. For a sweep: bars "
                    "(default), sweep, cdf, scatter.")
 @click.option("--of", metavar="WHAT",
-              help="What to draw. For cdf: jct (default) or cct. For utilisation: links (default, "
-                   "if there are any) or workers of an edge-cloud. For usage in a comparison: "
-                   "GPUs held (default) or running. For bars, lines and dots of a sweep, the "
+              help="What to draw. For cdf: jct (default) or cct. For gantt: coflows (default), "
+                   "ranks, or training on an edge-cloud. For utilisation: links (default, "
+                   "if there are any) or workers of an edge-cloud. For usage: GPUs held (default) "
+                   "or, in a comparison, running; or only jobs waiting. For timeline, one panel: "
+                   "jobs, coflows, training or decisions. For bars, lines and dots of a sweep, the "
                    "metric: over_lower_bound (default), jct_total_s, jct_p95_s, ...")
 @click.option("--x", metavar="KEY",
               help="For lines and dots of a sweep: the varied setting on the x axis.")
@@ -54,8 +56,8 @@ def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...],
     for path in (outs := files or (str(Path(folder) / f"{folder_names([title])[0]}.pdf"),)):
         check_picture_file(path, "--out")
     picture = PICTURES[what][name]
-    results = load_folder(folder, tables=(*picture.of.values(), *picture.also))
-    ax = draw_picture(results, kind, what, of, **roles)
+    results = load_folder(folder, tables=[*picture.of.values()])
+    ax = draw_picture(results, kind, what, of, None, **roles)
     for path in outs:
         save_plot(ax, path)
         echo(f"picture: {path}")

@@ -40,7 +40,6 @@ def show(network: str, settings: tuple[str, ...], plot: str | None, as_json: boo
     a topology .xml of NCCL.
     """
     from netsim.network import describe_network, read_network
-    from netsim.network.describe import host_layers
     from netsim.units import question_units
 
     if plot is not None:
@@ -50,10 +49,8 @@ def show(network: str, settings: tuple[str, ...], plot: str | None, as_json: boo
     facts = describe_network(found)
     if plot is not None:
         from netsim.plots.bars import save_plot
-        from netsim.plots.topology import topology_picture
 
-        graph = found.to_networkx()
-        save_plot(topology_picture(graph, host_layers(graph)), plot)
+        save_plot(found.plot(), plot)
     if as_json:
         echo_json(facts)
     else:

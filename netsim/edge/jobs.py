@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,14 @@ from netsim.checks import (
     is_whole,
     refuse_twice,
 )
+from netsim.drawing import draw
 from netsim.edge.system import MOST, EdgeCloud, Kind
 from netsim.errors import InputError, UnknownNameError
-from netsim.plain import plain_numbers
+from netsim.plain import known_names, plain_numbers
 from netsim.units import Quantity, format_count, parse_bytes, parse_rate, parse_seconds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["EXCHANGES", "EdgeJob", "EdgeWorkload"]
 
@@ -284,6 +289,15 @@ class EdgeWorkload:
 
     def __repr__(self) -> str:
         return f"<EdgeWorkload {self.name!r}: {format_count(len(self), 'job')}>"
+
+    @known_names
+    def plot(self, of: str | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draw how many jobs have arrived over time, and the distribution of their sizes.
+
+        The size of a job is the time that its training takes on one worker. Arguments and errors
+        are those of `netsim.Workload.plot`.
+        """
+        return draw(self, None, "workload", of, ax)
 
     def check_on(self, system: EdgeCloud) -> None:
         """Check that an edge-cloud can train all jobs.

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import MOST_ROWS, shown
 from netsim.checks import Node, check_name, check_whole, is_whole, node_name, refuse_set
+from netsim.drawing import draw
 from netsim.errors import InputError, UnknownNameError, did_you_mean
 from netsim.late import nx
 from netsim.network.gpu_servers import GpuServers
 from netsim.network.wire import Wire
 from netsim.plain import known_names, plain, plain_numbers
 from netsim.units import format_count
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["BigSwitch", "Topology"]
 
@@ -313,6 +317,36 @@ class Topology:
         ``capacity`` (bytes/s).
         """
         raise NotImplementedError(f"{type(self).__name__} must implement to_networkx")
+
+    @known_names
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw the network: nodes and links up to 64 hosts, and a matrix of its links beyond.
+
+        See `netsim.plots.topology.topology_picture`.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        MissingExtraError
+            If matplotlib is not installed.
+        InputError
+            If `ax` is not an Axes.
+
+        Examples
+        --------
+        >>> import netsim
+        >>> netsim.leaf_spine(4, 2, 4, "10Gbps").plot().get_title()
+        'leaf-spine'
+        """
+        return draw(self, None, "network", None, ax)
 
     def __repr__(self) -> str:
         return (f"<{type(self).__name__} {self.name!r}: {format_count(self.hosts, 'host')}, "

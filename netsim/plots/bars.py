@@ -142,7 +142,7 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
     InputError
         If there is nothing to draw.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     shown = _Metric(metric, name)
     groups = list(_groups(tables, metric, among))
     if not groups:

@@ -19,6 +19,7 @@ from netsim.plots.style import (
     INK,
     Look,
     add_legend,
+    colour_bar,
     drawable,
     dress,
     log_values,
@@ -76,7 +77,7 @@ def ratio_bars(ratios: pd.DataFrame, ax: Axes | None = None, among: Iterable[str
     InputError
         If there is nothing to draw.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     from matplotlib.lines import Line2D
 
     known = ratios[np.isfinite(ratios["cct_mean_ratio"])]
@@ -128,7 +129,7 @@ def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
     InputError
         If coflows were not recorded, there is nothing to draw, or a threshold is invalid.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     from matplotlib.lines import Line2D
 
     tables = {label: by_class(result, short=short, narrow=narrow).set_index("class")
@@ -196,7 +197,8 @@ def _add_key(ax: Axes, style: Mapping[str, Look], line: Line2D) -> None:
     add_legend(ax, [*entries, line])
 
 
-def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes]:
+def link_strips(results: Mapping[str, Result], links: int = _LINKS, ax: Axes | None = None
+                ) -> list[Axes]:
     """Draw the utilisation of links over time: a strip per policy with a row per link.
 
     The links that carried most are on top, in the same order on every strip.
@@ -207,6 +209,8 @@ def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes
         Results by label, all of the same workload, with links recorded.
     links : int
         Largest number of links to draw.
+    ax : Axes, optional
+        Axes to draw the strip of a single policy on; by default there is a new figure.
 
     Returns
     -------
@@ -218,9 +222,14 @@ def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes
     MissingExtraError
         If matplotlib is not installed.
     InputError
-        If links were not recorded, or there is nothing to draw.
+        If links were not recorded, there is nothing to draw, or axes are given for several
+        policies.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
+    if ax is not None and len(results) > 1:
+        raise InputError(f"the utilisation of links has a panel for each of {len(results)} "
+                         "policies, and ax is one panel: draw one of the results, such as "
+                         f"comparison.results[{next(iter(results))!r}]")
     loads = {label: utilised(result) for label, result in results.items()}
     if not any(len(rows) for rows in loads.values()):
         raise InputError("there is nothing to draw: no link has carried any bytes")
@@ -229,17 +238,19 @@ def link_strips(results: Mapping[str, Result], links: int = _LINKS) -> list[Axes
     begin = min(result.jobs["arrival_s"].min() for result in results.values())
     length = np.nanmax([makespan(result) for result in results.values()])
     edges = np.linspace(begin, begin + length, _BINS + 1)
-    figure = new_figure(0.5 + (1.5 if len(loads) == 1 else 0.95 * len(loads)))
-    strips = list(figure.subplots(len(loads), sharex=True, squeeze=False)[:, 0])
-    for ax, (label, rows) in zip(strips, loads.items(), strict=True):
-        _draw_strip(ax, label, _over_time(rows, list(busiest), edges), edges)
+    strips = [ax] if ax is not None else list(new_figure(
+        0.5 + (1.5 if len(loads) == 1 else 0.95 * len(loads))).subplots(
+            len(loads), sharex=True, squeeze=False)[:, 0])
+    for strip, (label, rows) in zip(strips, loads.items(), strict=True):
+        _draw_strip(strip, label, _over_time(rows, list(busiest), edges), edges)
         if len(busiest) <= _NAMED:
-            ax.set_yticks(np.arange(len(busiest)) + 0.5, [*map(drawable, busiest)], fontsize=6.5)
+            strip.set_yticks(np.arange(len(busiest)) + 0.5, [*map(drawable, busiest)],
+                             fontsize=6.5)
     which = f"all {len(busiest)} links" if len(busiest) == len(carried) else (
         f"the {len(busiest)} links that carried most, of {len(carried)}")
     time_axis(strips[-1], f"; {which}")
-    bar = figure.colorbar(strips[0].images[0], ax=strips, fraction=0.03, pad=0.02,
-                          aspect=12 * len(strips))
+    bar = colour_bar(strips[0].images[0], strips, fraction=0.03, pad=0.02,
+                     aspect=12 * len(strips))
     bar.set_label("utilisation", fontsize=7.5, color=INK)
     bar.ax.tick_params(labelsize=7, labelcolor=INK, color=GREY)
     bar.outline.set_edgecolor(GREY)

@@ -26,18 +26,21 @@ if TYPE_CHECKING:
 __all__ = ["busbw_curves", "collective_curves"]
 
 
-def collective_curves(tables: Mapping[str, pd.DataFrame]) -> Axes:
+def collective_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> Axes:
     """Draw the time of collectives by size, and below it the bus bandwidth, if there is one.
 
     Parameters
     ----------
     tables : mapping of str to DataFrame
         Tables by label, as `netsim.collective_times` returns them.
+    ax : Axes, optional
+        Axes to draw the time on, without the bandwidth, which `busbw_curves` draws; by default
+        both are on a new figure, one paper column wide.
 
     Returns
     -------
     Axes
-        The upper axes, on a new figure, one paper column wide.
+        Those of the time.
 
     Raises
     ------
@@ -46,15 +49,15 @@ def collective_curves(tables: Mapping[str, pd.DataFrame]) -> Axes:
     InputError
         If there is nothing to draw, as for barriers, which have no size.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     drawn = {label: table[(table["bytes"] > 0) & (table["time_s"] > 0)]
              for label, table in tables.items()}
     if not drawn or all(table.empty for table in drawn.values()):
         raise InputError("there is nothing to draw: no size takes any time, or, as of a barrier, "
                          "there are none")
-    with_busbw = any(table["busbw"].notna().any() for table in drawn.values())
-    figure = new_figure(3.6 if with_busbw else 2.1)
-    axes = figure.subplots(1 + with_busbw, sharex=True, squeeze=False)[:, 0].tolist()
+    with_busbw = ax is None and any(table["busbw"].notna().any() for table in drawn.values())
+    axes = [ax] if ax is not None else new_figure(3.6 if with_busbw else 2.1).subplots(
+        1 + with_busbw, sharex=True, squeeze=False)[:, 0].tolist()
     style = looks(drawn)
     for label, table in drawn.items():
         axes[0].plot(table["bytes"], table["time_s"], label=short(label), **style[label].line())
@@ -96,7 +99,7 @@ def busbw_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> 
     InputError
         If there is nothing to draw, as for barriers and single ranks, which have no bandwidth.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     drawn = {label: table[(table["bytes"] > 0) & table["busbw"].notna()]
              for label, table in tables.items()}
     if not drawn or all(table.empty for table in drawn.values()):

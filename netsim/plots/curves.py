@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 __all__ = ["DISTRIBUTIONS", "active_counts", "active_curves", "cdf_curves", "decision_marks",
-           "thin_steps", "timeline"]
+           "draw_distribution", "thin_steps", "timeline"]
 
 Floats = NDArray[np.float64]
 
@@ -87,7 +87,7 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
     InputError
         If the table was not recorded, or there is nothing to draw.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     if of not in DISTRIBUTIONS:
         raise UnknownNameError("distribution", of, DISTRIBUTIONS)
     table, column, alone, counted = DISTRIBUTIONS[of]
@@ -102,11 +102,11 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
     bound = next((times for label in known
                   if (times := _times(results[label], of, alone)) is not None), None)
     if bound is not None and isinstance(results[next(iter(known))], Result):
-        _draw_curve(ax, bound, label="alone", color="#a6a6a6", linewidth=2.4, zorder=1)
+        draw_distribution(ax, bound, label="alone", color="#a6a6a6", linewidth=2.4, zorder=1)
     style = looks(known, (*among, *results))
     for index, (label, times) in enumerate(known.items()):
         # Offset along the curves, so that markers do not hide each other where curves meet.
-        tag(label, *_draw_curve(ax, times, label=short(label), **style[label].line(),
+        tag(label, *draw_distribution(ax, times, label=short(label), **style[label].line(),
                                 markevery=(0.03 + 0.15 * index / len(known), 0.15)))
     ax.set_xscale("log")
     ax.set_ylim(0, 1.02)
@@ -134,15 +134,18 @@ def _times(result: Result | ArrayLike, of: str, column: str) -> Floats | None:
             else None)
 
 
-def _draw_curve(ax: Axes, times: Floats, **style: Any) -> list[Line2D]:
-    """Draw an empirical distribution; times of 0 count but cannot be drawn on the log axis."""
-    values = np.sort(times[~np.isnan(times)])
+def draw_distribution(ax: Axes, values: Floats, **style: Any) -> list[Line2D]:
+    """Draw an empirical distribution; values of 0 count but cannot be drawn on the log axis.
+
+    NaN counts as a value that is not reached.
+    """
+    values, count = np.sort(values[~np.isnan(values)]), len(values)
     zeros = int(np.sum(values <= 0))
     if zeros == len(values):
         return []
     counts = np.unique(np.linspace(zeros + 1, len(values), _POINTS).astype(np.int64))
     return ax.step(np.append(values[zeros], values[counts - 1]),
-                   np.append(zeros, counts) / len(times), where="post", **style)
+                   np.append(zeros, counts) / count, where="post", **style)
 
 
 def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | None = None
@@ -176,7 +179,7 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
     InputError
         If the table was not recorded, or there is nothing to draw.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     if of not in _ACTIVE:
         raise UnknownNameError("curve", of, _ACTIVE)
     count = _check_active(results, of)
@@ -330,7 +333,7 @@ def decision_marks(result: Result, ax: Axes | None = None) -> Axes:
     InputError
         If decisions were not recorded.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     times = result.decisions["time_s"].to_numpy(np.float64)
     if ax is None:
         ax = new_axes(height_in=0.6)

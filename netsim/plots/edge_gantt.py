@@ -64,7 +64,7 @@ def edge_gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, lon
     InputError
         If training was not recorded, there are no jobs, or `jobs` is not a positive integer.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     training = result.training
     ax, shown, _ = job_rows(result, ax, jobs, longest)
     ready = (result.chunks.groupby("job")["ready_s"].min() if "chunks" in result.recorded

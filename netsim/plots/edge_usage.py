@@ -52,7 +52,7 @@ def worker_curves(results: Mapping[str, Result], ax: Axes | None = None) -> Axes
     InputError
         If training was not recorded, the edge has no workers, or there is nothing to draw.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     from matplotlib.ticker import PercentFormatter
 
     ends = [end for result in results.values()

@@ -20,6 +20,7 @@ from netsim.plots.style import (
     add_legend,
     add_note,
     add_note_to,
+    colour_bar,
     dashes,
     dress,
     log_seconds,
@@ -141,17 +142,16 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
         If there is nothing to draw, a role does not exist or is given twice, more was varied than
         there are roles, there are too many panels, or `x` has values that do not fit the scale.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     keys, known = keys_of(means), known_rows(means, y)
-    roles = _roles(known, keys, [role for role in _LINES if ax is None or role not in _GRID], given)
+    roles = _roles(known, keys, _LINES, given, ax)
     values = {key: _values(known, key, among) for key in roles.values()}
     axis = placed([value for value in values[roles["x"]] if value in set(known[roles["x"]])],
                   roles["x"], scale)
     lines = [roles[role] for role in ("hue", "style") if role in roles]
     styled = _looks(roles, values)
     panels = _panels(known, roles, values)
-    figure, axes = _grid(panels, WIDTH_IN, 2.1 + 0.14 * (len(styled) // 2)) if ax is None else (
-        ax.figure.canvas.figure, [ax])
+    figure, axes = _grid(panels, WIDTH_IN, 2.1 + 0.14 * (len(styled) // 2), ax)
     shown = set(_tuples(known, lines))
     for each, panel in zip(axes, panels, strict=True):
         labels = _tuples(panel.rows, lines)
@@ -172,9 +172,7 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
     if lines:
         _legend_above(figure, axes, _key(roles, values, {
             each: look for each, look in styled.items() if each in shown}))
-    _say(interval_note(known, y, most_points=len(axis.places)), figure, ax)
-    if ax is None:
-        _make_room(figure, axes, panels)
+    _say(interval_note(known, y, most_points=len(axis.places)), figure, axes, panels, ax)
     return axes[0]
 
 
@@ -185,9 +183,9 @@ def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
 
     Parameters and errors are those of `line_facets`; roles are ``hue``, ``col`` and ``row``.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     keys, known = keys_of(means), known_rows(means, y)
-    roles = _roles(known, keys, ("hue",) if ax is not None else _PANELS, given)
+    roles = _roles(known, keys, _PANELS, given, ax)
     values = {key: _values(known, key, among) for key in roles.values()}
     hue = [roles["hue"]] if "hue" in roles else []
     panels = _panels(known, roles, values)
@@ -213,51 +211,52 @@ def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
         _finish(figure, axes, panels, outer_y=same)
         if tones:
             _legend_above(figure, axes, tones)
-    _say(interval_note(known, y), figure, ax)
-    if ax is None:
-        _make_room(figure, axes, panels)
+    _say(interval_note(known, y), figure, axes, panels, ax)
     return axes[0]
 
 
 def scatter_facets(means: pd.DataFrame, metric: str = "over_lower_bound", *,
-                   among: Mapping[str, Iterable[Any]] | None = None, **given: str | None) -> Axes:
+                   among: Mapping[str, Iterable[Any]] | None = None, ax: Axes | None = None,
+                   **given: str | None) -> Axes:
     """Draw a metric as the colour of a dot at the values of two settings, a panel per policy.
 
     This plot is for points drawn from two ranges. Further settings drawn together with these two
     need no role. Parameters and errors are those of `line_facets`; roles are ``x``, ``y``, ``col``
     and ``row``.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     keys, known = keys_of(means), known_rows(means, metric)
     drawn = drawn_together(known, keys)
     placed_keys = {given.get(role) for role in ("x", "y")} & {*drawn}
     spare = [key for key in drawn if key not in given.values()][2 - len(placed_keys):]
-    roles = roles_of(_counts(known, [key for key in keys if key not in spare]), _DOTS, given)
+    roles = roles_of(_counts(known, [key for key in keys if key not in spare]),
+                     _of_panels(_DOTS, given, ax), given)
     values = {key: _values(known, key, among) for key in roles.values()}
     across, up = (placed(list(dict.fromkeys(known[roles[role]])), roles[role], None)
                   for role in ("x", "y"))
     panels = _panels(known, roles, values)
-    figure, axes = _grid(panels, WIDTH_IN, 2.6)
+    figure, axes = _grid(panels, WIDTH_IN, 2.6, ax)
     shades = shades_of(known[metric])
-    for ax, panel in zip(axes, panels, strict=True):
-        dots = ax.scatter(panel.rows[roles["x"]].map(across.places).to_numpy(float),
-                          panel.rows[roles["y"]].map(up.places).to_numpy(float),
-                          c=panel.rows[metric].to_numpy(float), s=16, **shades)
-        ax.set(xscale=across.matplotlib_scale, yscale=up.matplotlib_scale)
-    for ax in axes:
-        dress(ax, "both")
-        set_x(ax, across)
-        set_x(ax, up, upright=True)
-        name_axes(ax, across.name, up.name)
-    _finish(figure, axes, panels)
-    name_shades(figure.colorbar(dots, ax=axes, fraction=0.05, pad=0.02), metric)
+    for each, panel in zip(axes, panels, strict=True):
+        dots = each.scatter(panel.rows[roles["x"]].map(across.places).to_numpy(float),
+                            panel.rows[roles["y"]].map(up.places).to_numpy(float),
+                            c=panel.rows[metric].to_numpy(float), s=16, **shades)
+        each.set(xscale=across.matplotlib_scale, yscale=up.matplotlib_scale)
+    for each in axes:
+        dress(each, "both")
+        set_x(each, across)
+        set_x(each, up, upright=True)
+        name_axes(each, across.name, up.name)
+    if ax is None:
+        _finish(figure, axes, panels)
+    name_shades(colour_bar(dots, axes, fraction=0.05, pad=0.02), metric)
     others = f"; {', '.join(map(words, spare))} drawn too" if spare else ""
-    add_note(figure, interval_note(known[["runs"]], metric) + others)
-    _make_room(figure, axes, panels)
+    _say(interval_note(known[["runs"]], metric) + others, figure, axes, panels, ax)
     return axes[0]
 
 
-def cdf_facets(sweep: Sweep, of: str = "jct", **given: str | None) -> Axes:
+def cdf_facets(sweep: Sweep, of: str = "jct", *, ax: Axes | None = None, **given: str | None
+               ) -> Axes:
     """Draw distributions over all seeds as a curve per policy, in panels by what else was varied.
 
     Roles and errors are those of `bar_facets`.
@@ -267,36 +266,43 @@ def cdf_facets(sweep: Sweep, of: str = "jct", **given: str | None) -> Axes:
     sweep : Sweep
     of : {"jct", "cct"}
         Completion times of jobs, or of coflows.
+    ax : Axes, optional
+        As for `line_facets`.
     **given : str
         Settings by role.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     table = sweep.table
-    roles = _roles(table, sweep.columns, _PANELS, given)
+    roles = _roles(table, sweep.columns, _PANELS, given, ax)
     values = {key: _values(table, key, sweep.grid) for key in roles.values()}
     hue = [roles["hue"]] if "hue" in roles else []
     panels = _panels(table, roles, values)
-    figure, axes = _grid(panels, WIDTH_IN, 2.3)
-    for ax, panel in zip(axes, panels, strict=True):
-        cdf_curves(replace(sweep, table=panel.rows).pooled(f"{of}_s", by=hue), of, ax,
+    figure, axes = _grid(panels, WIDTH_IN, 2.3, ax)
+    for each, panel in zip(axes, panels, strict=True):
+        cdf_curves(replace(sweep, table=panel.rows).pooled(f"{of}_s", by=hue), of, each,
                    among=_names(values, hue))
     log_seconds(axes[0].xaxis)  # of what all panels show
-    _finish(figure, axes, panels)
+    if ax is None:
+        _finish(figure, axes, panels)
     if len(axes) > 1:
-        for ax in axes:
-            if (legend := ax.get_legend()) is not None:
+        for each in axes:
+            if (legend := each.get_legend()) is not None:
                 legend.remove()
         _legend_above(figure, axes, _entries(axes))
     seeds = table["seed"].nunique()
-    add_note(figure, f"all jobs of {format_count(seeds, 'seed')}" if of == "jct" else
-             f"all coflows of {format_count(seeds, 'seed')}")
-    _make_room(figure, axes, panels)
+    _say(f"all {'jobs' if of == 'jct' else 'coflows'} of {format_count(seeds, 'seed')}", figure,
+         axes, panels, ax)
     return axes[0]
 
 
-def _say(note: str, figure: Figure, ax: Axes | None) -> None:
-    """Write a note under a figure, or, where axes were given, under these alone."""
-    add_note(figure, note) if ax is None else add_note_to(ax, note)
+def _say(note: str, figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel],
+         ax: Axes | None) -> None:
+    """Write a note under a figure and make room, or, where axes were given, under these alone."""
+    if ax is not None:
+        add_note_to(ax, note)
+        return
+    add_note(figure, note)
+    _make_room(figure, axes, panels)
 
 
 # --- what is where -------------------------------------------------------------------------
@@ -307,16 +313,33 @@ def _counts(table: pd.DataFrame, keys: Sequence[str]) -> dict[str, int]:
     return {key: table[key].nunique(dropna=False) for key in keys}
 
 
+def _of_panels(roles: Sequence[str], given: Mapping[str, str | None], ax: Axes | None
+               ) -> list[str]:
+    """Return the roles that a figure has, or those of a single panel if axes are given.
+
+    Raises
+    ------
+    InputError
+        If axes are given, and a setting that would need several panels.
+    """
+    if ax is None:
+        return list(roles)
+    if panels := [role for role in _GRID if given.get(role)]:
+        raise InputError(f"{' and '.join(panels)} would need several panels, and ax is one: choose "
+                         "the runs of each with Sweep.where, and draw them on their own axes")
+    return [role for role in roles if role not in _GRID]
+
+
 def _roles(table: pd.DataFrame, keys: Sequence[str], roles: Sequence[str],
-           given: Mapping[str, str | None]) -> dict[str, str]:
+           given: Mapping[str, str | None], ax: Axes | None) -> dict[str, str]:
     """Give each setting a role; refuse a panel, a colour or dashes for each point of a range.
 
     Raises
     ------
     InputError
-        As for `roles_of`, or if points of ranges would have to be told apart.
+        As for `roles_of` and `_of_panels`, or if points of ranges would have to be told apart.
     """
-    chosen = roles_of(_counts(table, keys), roles, given)
+    chosen = roles_of(_counts(table, keys), _of_panels(roles, given, ax), given)
     points = drawn_together(table, keys)
     for role, key in chosen.items():
         if role != "x" and key in points and given.get(role) != key:
@@ -395,9 +418,14 @@ def _panels(table: pd.DataFrame, roles: Mapping[str, str], values: Mapping[str, 
 # --- the figure ----------------------------------------------------------------------------
 
 
-def _grid(panels: Sequence[_Panel], width_in: float, alone_in: float, *, share_y: bool = True,
-          height_in: float = _PANEL_IN[1]) -> tuple[Figure, list[Axes]]:
-    """Return a figure with the axes of each panel; one panel fills a column of a paper."""
+def _grid(panels: Sequence[_Panel], width_in: float, alone_in: float, ax: Axes | None = None, *,
+          share_y: bool = True, height_in: float = _PANEL_IN[1]) -> tuple[Figure, list[Axes]]:
+    """Return a figure with the axes of each panel; one panel fills a column of a paper.
+
+    If axes are given, they are those of the only panel.
+    """
+    if ax is not None:
+        return ax.figure.canvas.figure, [ax]
     rows = 1 + max(panel.row for panel in panels)
     columns = 1 + max(panel.column for panel in panels)
     if len(panels) == 1:

@@ -17,6 +17,7 @@ from netsim.plots.style import (
     dress,
     fill,
     name_axes,
+    name_rows,
     new_axes,
     require_matplotlib,
     time_axis,
@@ -82,7 +83,7 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     InputError
         If coflows were not recorded, there are no jobs, or `jobs` is not a positive integer.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     coflows = with_others(result.coflows, result)
     ax, shown, span = job_rows(result, ax, jobs, longest)
     coflows = coflows[coflows["job"].isin(shown["job"])]
@@ -219,8 +220,7 @@ def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
     """Label the rows, and say on the axis which jobs they show."""
     names = [drawable(f"{job} {name}".strip()[:_LETTERS])
              for job, name in zip(shown["job"], shown["name"], strict=True)]
-    ax.set_yticks(range(len(shown)), names)
-    ax.set_ylim(len(shown) - 0.4, -0.6)
+    name_rows(ax, names)
     which = "longest" if longest else "first"
     some = f"; the {which} {len(shown):,} of {jobs:,} jobs" if len(shown) < jobs else ""
     name_axes(ax, y="job")

@@ -21,6 +21,7 @@ from netsim.plots.style import (
     add_legend,
     dress,
     fill,
+    may_grow,
     name_axes,
     new_figure,
     require_matplotlib,
@@ -83,7 +84,7 @@ class _Rows(NamedTuple):
     title: str
 
 
-def gpu_gantt(result: Result) -> list[Axes]:
+def gpu_gantt(result: Result, ax: Axes | None = None) -> list[Axes]:
     """Draw which job holds which GPUs over time, and above them how many jobs wait.
 
     A row is a GPU, in order of server and number. It has the colour of its job while the job makes
@@ -100,11 +101,14 @@ def gpu_gantt(result: Result) -> list[Axes]:
     ----------
     result : Result
         A result of a run on a `netsim.Cluster`.
+    ax : Axes, optional
+        Axes to draw the chart on, without the strip of waiting jobs, which
+        `netsim.plots.gpu_usage.usage_areas` draws; by default both are on a new figure.
 
     Returns
     -------
     list of Axes
-        The chart, and the strip above it.
+        The chart, and the strip above it if there is one.
 
     Raises
     ------
@@ -115,28 +119,31 @@ def gpu_gantt(result: Result) -> list[Axes]:
     InputError
         If there is nothing to draw.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     held, usage = held_gpus(result), gpu_usage(result)
     if held.empty:
         raise InputError("there is nothing to draw: no job has got GPUs")
     rows = _rows(gpus_per_server(result))
     held["row"] = (held["number"] if rows.of_server is None
                    else rows.of_server[held["server"]])
-    height = min(max(_ROW_IN * len(rows.gpus), _LEAST_IN), _CHART_IN)
+    height = (min(max(_ROW_IN * len(rows.gpus), _LEAST_IN), _CHART_IN) if ax is None
+              else ax.bbox.height / ax.figure.dpi)
     row_in = height / len(rows.gpus)
-    figure = new_figure(0.85 + _STRIP_IN + height)
-    strip, chart = figure.subplots(2, sharex=True, height_ratios=(_STRIP_IN, height))
+    strip, chart = (None, ax) if ax is not None else new_figure(
+        0.85 + _STRIP_IN + height).subplots(2, sharex=True, height_ratios=(_STRIP_IN, height))
     begin, span = float(usage["t_s"].iloc[0]), float(np.ptp(usage["t_s"])) or 1.0
     chart.set_xlim(begin - 0.01 * span, begin + 1.01 * span)
     entries = _draw_held(chart, held, rows, row_in, begin, span)
     _label_servers(chart, rows, row_in)
     name_axes(chart, y=rows.title)
     time_axis(chart, _in_words(held, chart, entries))
+    if entries:
+        add_legend(chart if strip is None else strip, entries)
+    if strip is None:
+        return [chart]
     draw_waiting(strip, usage)
     _dress_strip(strip, max(int(usage["waiting"].max()), 1))
-    if entries:
-        add_legend(strip, entries)
-    figure.align_ylabels([strip, chart])
+    chart.figure.align_ylabels([strip, chart])
     return [chart, strip]
 
 
@@ -149,7 +156,9 @@ def _draw_held(ax: Axes, held: pd.DataFrame, rows: _Rows, row_in: float, begin: 
         edges = np.linspace(begin, begin + span, _BINS + 1)
         return entries + _draw_image(ax, held, colours, rows, edges)
     if not entries:
-        _name_blocks(ax, blocks, colours, row_in, _AXIS_IN / span)
+        wide_in = (_AXIS_IN if may_grow(ax.figure.canvas.figure)
+                   else ax.bbox.width / ax.figure.dpi)
+        _name_blocks(ax, blocks, colours, row_in, wide_in / span)
     return (entries + _draw_blocks(ax, blocks, colours, row_in, span)
             + [*_draw_marks(ax, blocks)])
 

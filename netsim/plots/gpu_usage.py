@@ -19,6 +19,7 @@ from netsim.plots.style import (
     fill,
     looks,
     name_axes,
+    new_axes,
     new_figure,
     require_matplotlib,
     short,
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COUNTS", "draw_waiting", "usage_areas", "usage_curves"]
 
-#: Numbers of GPUs that `usage_curves` can draw.
-COUNTS = ("held", "running")
+#: What `usage_curves` can draw: numbers of GPUs, or of jobs that wait for them.
+COUNTS = ("held", "running", "waiting")
 
 _HEIGHTS = (1.35, 0.8)  # of the two panels, in inches
 
@@ -44,7 +45,7 @@ _MEANS = 60  # intervals of curves, which would hide each other if they were fin
 _WAITING = "#9c9c9c"
 
 
-def usage_areas(result: Result) -> list[Axes]:
+def usage_areas(result: Result, of: str = "held", ax: Axes | None = None) -> list[Axes]:
     """Draw GPUs held, GPUs whose jobs make progress, and below them jobs that wait, over time.
 
     If there are too many changes to be seen, means over 200 intervals are drawn.
@@ -53,36 +54,48 @@ def usage_areas(result: Result) -> list[Axes]:
     ----------
     result : Result
         A result of a run on a `netsim.Cluster`.
+    of : {"held", "waiting"}
+        With ``"waiting"``, only the jobs that wait are drawn.
+    ax : Axes, optional
+        Axes to draw on, which get the GPUs or the jobs; by default there is a new figure, with a
+        panel for each.
 
     Returns
     -------
     list of Axes
-        GPUs, and jobs.
+        GPUs, and jobs; or one of them.
 
     Raises
     ------
     MissingExtraError
         If matplotlib is not installed.
+    UnknownNameError
+        If `of` is something else.
     NotRecordedError
         If the run was not on a cluster.
     InputError
         If there is nothing to draw.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
+    _check_count(of, ("held", "waiting"))
     usage = _checked(gpu_usage(result))
-    gpus, jobs = _panels(1)
-    kinds = {"held": "restoring or saving", "running": "running"}
-    if (usage["held"] == usage["running"]).all():
-        kinds = {"running": "held by jobs"}
-    for name, label in kinds.items():
-        _draw_area(gpus, usage, name, label=label, **fill(COLOURS[0], light=name == "held"))
-    draw_waiting(jobs, usage)
-    _finish(gpus, jobs, int(result.run["gpus"]))
-    add_legend(gpus, [*reversed(gpus.collections), *gpus.lines])
-    return [gpus, jobs]
+    panels = _panels(1, of, ax)
+    if (jobs := panels.get("waiting")) is not None:
+        draw_waiting(jobs, usage)
+    if (gpus := panels.get("held")) is not None:
+        kinds = {"held": "restoring or saving", "running": "running"}
+        if (usage["held"] == usage["running"]).all():
+            kinds = {"running": "held by jobs"}
+        for name, label in kinds.items():
+            _draw_area(gpus, usage, name, label=label, **fill(COLOURS[0], light=name == "held"))
+    _finish(panels, int(result.run["gpus"]))
+    if gpus is not None:
+        add_legend(gpus, [*reversed(gpus.collections), *gpus.lines])
+    return list(panels.values())
 
 
-def usage_curves(results: Mapping[str, Result], of: str = "held") -> list[Axes]:
+def usage_curves(results: Mapping[str, Result], of: str = "held", ax: Axes | None = None
+                 ) -> list[Axes]:
     """Draw GPUs in use, and below them jobs that wait, over time: a curve per policy.
 
     If there are more changes than can be told apart, curves show means: of GPUs over 60 intervals,
@@ -92,13 +105,16 @@ def usage_curves(results: Mapping[str, Result], of: str = "held") -> list[Axes]:
     ----------
     results : mapping of str to Result
         Results by label, all of the same workload on the same `netsim.Cluster`.
-    of : {"held", "running"}
-        GPUs that jobs hold, or only those whose jobs make progress.
+    of : {"held", "running", "waiting"}
+        GPUs that jobs hold, or only those whose jobs make progress. With ``"waiting"``, only the
+        jobs that wait are drawn.
+    ax : Axes, optional
+        As for `usage_areas`.
 
     Returns
     -------
     list of Axes
-        GPUs, and jobs.
+        GPUs, and jobs; or one of them.
 
     Raises
     ------
@@ -111,27 +127,26 @@ def usage_curves(results: Mapping[str, Result], of: str = "held") -> list[Axes]:
     InputError
         If there is nothing to draw.
     """
-    require_matplotlib()
-    if of not in COUNTS:
-        raise UnknownNameError("count of GPUs", of, COUNTS)
+    require_matplotlib(ax)
+    _check_count(of, COUNTS)
     usages = {label: _checked(gpu_usage(result)) for label, result in results.items()}
     if not usages:
         raise InputError("there is nothing to draw: no runs are given")
     begin, end = (pick(usage["t_s"].iloc[place] for usage in usages.values())
                   for pick, place in ((min, 0), (max, -1)))
-    gpus, jobs = _panels(len(usages))
+    panels = _panels(len(usages), of, ax)
     style = looks(usages)
     for index, (label, usage) in enumerate(usages.items()):
         marks = {"markevery": (0.03 + 0.25 * index / len(usages), 0.25)}
-        for ax, name, most in ((gpus, of, (_MEANS, _MEANS)), (jobs, "waiting", ())):
+        for name, panel in panels.items():
+            most = () if name == "waiting" else (_MEANS, _MEANS)
             times, values = usage["t_s"].to_numpy(), usage[name].to_numpy(np.float64)
-            tag(label, *ax.step(*thin_steps(times, values, end - begin, *most), where="post",
-                                label=short(label), **style[label].line() | marks))
-    _finish(gpus, jobs, max(int(result.run["gpus"]) for result in results.values()))
-    if of == "running":
-        gpus.set_ylabel("GPUs running")
-    add_legend(gpus, gpus.lines)
-    return [gpus, jobs]
+            tag(label, *panel.step(*thin_steps(times, values, end - begin, *most), where="post",
+                                   label=short(label), **style[label].line() | marks))
+    _finish(panels, max(int(result.run["gpus"]) for result in results.values()))
+    first = next(iter(panels.values()))
+    add_legend(first, first.lines)
+    return list(panels.values())
 
 
 def draw_waiting(ax: Axes, usage: pd.DataFrame) -> None:
@@ -144,6 +159,11 @@ def draw_waiting(ax: Axes, usage: pd.DataFrame) -> None:
         The result of `netsim.gpu_usage`.
     """
     _draw_area(ax, usage, "waiting", facecolor=_WAITING)
+
+
+def _check_count(of: str, known: tuple[str, ...]) -> None:
+    if of not in known:
+        raise UnknownNameError("count of GPUs", of, known)
 
 
 def _checked(usage: pd.DataFrame) -> pd.DataFrame:
@@ -160,27 +180,33 @@ def _draw_area(ax: Axes, usage: pd.DataFrame, name: str, **style: Any) -> None:
                     **style | {"linewidth": 0})
 
 
-def _panels(curves: int) -> tuple[Axes, Axes]:
-    """Return axes for GPUs above axes for jobs."""
-    figure = new_figure(sum(_HEIGHTS) + 0.6 + 0.13 * (curves // 3))
-    gpus, jobs = figure.subplots(2, sharex=True, height_ratios=_HEIGHTS)
-    return gpus, jobs
+def _panels(curves: int, of: str, ax: Axes | None) -> dict[str, Axes]:
+    """Return axes by what they count: GPUs above jobs, or only what is asked for."""
+    legend_in = 0.13 * (curves // 3)
+    if ax is not None or of == "waiting":
+        return {of: new_axes(_HEIGHTS[0] + 0.6 + legend_in) if ax is None else ax}
+    figure = new_figure(sum(_HEIGHTS) + 0.6 + legend_in)
+    return dict(zip((of, "waiting"), figure.subplots(2, sharex=True, height_ratios=_HEIGHTS),
+                    strict=True))
 
 
-def _finish(gpus: Axes, jobs: Axes, total: int) -> None:
+def _finish(panels: Mapping[str, Axes], total: int) -> None:
     """Draw the number of GPUs of the cluster, and label the axes."""
     from matplotlib.ticker import MaxNLocator
 
-    gpus.axhline(total, color=INK, linewidth=0.8, linestyle=(0, (4, 2)),
-                 label=f"all {total:,} GPUs")
-    gpus.set_ylim(0, 1.06 * total)
-    jobs.set_ylim(0, None)
-    name_axes(gpus, "", "GPUs held")
-    name_axes(jobs, "", "jobs waiting")
-    for ax in (gpus, jobs):
+    for name, ax in panels.items():
+        if name == "waiting":
+            ax.set_ylim(0, None)
+        else:
+            ax.axhline(total, color=INK, linewidth=0.8, linestyle=(0, (4, 2)),
+                       label=f"all {total:,} GPUs")
+            ax.set_ylim(0, 1.06 * total)
+        name_axes(ax, "", "jobs waiting" if name == "waiting" else f"GPUs {name}")
         dress(ax, "both")
         ax.margins(x=0.01)
         ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    time_axis(jobs)
-    gpus.spines["bottom"].set_color(GREY)
-    gpus.figure.canvas.figure.align_ylabels([gpus, jobs])
+    upper, lower = (list(panels.values())[place] for place in (0, -1))
+    time_axis(lower)
+    if upper is not lower:
+        upper.spines["bottom"].set_color(GREY)
+        upper.figure.canvas.figure.align_ylabels([upper, lower])

@@ -1,4 +1,4 @@
-"""The plots of runs, comparisons and sweeps, by name."""
+"""The plots of runs, comparisons, sweeps, networks and workloads, by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from netsim.errors import InputError, UnknownNameError
 from netsim.plots.bars import total_jct_bars
 from netsim.plots.coflows import link_strips, ratio_bars, slowdown_bars
-from netsim.plots.curves import cdf_curves, timeline
+from netsim.plots.curves import active_curves, cdf_curves, decision_marks, timeline
 from netsim.plots.edge_gantt import edge_gantt
 from netsim.plots.edge_usage import worker_curves
 from netsim.plots.facets import bar_facets, cdf_facets, line_facets, scatter_facets
@@ -17,7 +17,10 @@ from netsim.plots.gantt import gantt
 from netsim.plots.gpu_gantt import gpu_gantt
 from netsim.plots.gpu_usage import COUNTS, usage_areas, usage_curves
 from netsim.plots.rank_gantt import rank_gantt
+from netsim.plots.style import require_matplotlib
 from netsim.plots.sweeps import METRICS
+from netsim.plots.topology import topology_picture
+from netsim.plots.workloads import PARTS, workload_picture
 from netsim.results.not_recorded import on_edge, shares_links
 from netsim.results.result import EDGE_TABLES, policies_of
 
@@ -34,24 +37,22 @@ class Picture(NamedTuple):
     Attributes
     ----------
     draw : callable
-        Draws the plot. It takes the run, comparison or sweep, one of the keys of `of` and, for a
-        sweep, settings by role, see `netsim.plots.facets`; and returns the Axes, the first ones if
-        there are several.
+        Draws the plot. It takes the thing to draw, one of the keys of `of`, the Axes to draw on, of
+        which None stands for those of a new figure, and, for a sweep, settings by role, see
+        `netsim.plots.facets`. It returns the Axes, the first ones if there are several.
     of : mapping of str to str
-        Quantities that can be drawn, with the record that each needs. The default is the first one
-        with a record that the run can have. The key is ``""`` if there is nothing to choose.
-    also : tuple of str
-        Further records that are drawn if the result has them.
+        Quantities or panels that can be drawn, with the record that each needs. The default is the
+        first one with a record that the run can have. The key ``""`` stands for all panels, or for
+        the only one.
     """
 
     draw: Callable[..., Axes]
     of: Mapping[str, str]
-    also: tuple[str, ...] = ()
 
 
 _TIMES = {"jct": "jobs", "cct": "coflows"}
 _ROWS = {"coflows": "coflows", "training": "training", "ranks": "computations"}
-_GANTTS: dict[str, Callable[[Any], Axes]] = {
+_GANTTS: dict[str, Callable[[Any, Axes | None], Axes]] = {
     "coflows": gantt, "training": edge_gantt, "ranks": rank_gantt}
 _USED = {"links": "links", "workers": "training"}
 
@@ -59,38 +60,52 @@ _USED = {"links": "links", "workers": "training"}
 _ALWAYS = ("jobs", "gpus")
 _MEANS = dict.fromkeys(METRICS, "jobs")
 
-#: Plots of runs, comparisons and sweeps, by kind. The first of each is the default.
+#: The panels of a timeline; only that of a single run has decisions.
+_ACTIVE = {"": "jobs"} | {table: table for table in ("jobs", "coflows", "training")}
+_OVER_TIME = _ACTIVE | {"decisions": "decisions"}
+
+#: Plots by what they are of, and by kind. The first of each is the default.
 PICTURES: dict[str, dict[str, Picture]] = {
     "run": {
-        "timeline": Picture(lambda run, _: timeline(_alone(run))[0], {"": "jobs"},
-                            ("coflows", "training", "decisions")),
-        "gantt": Picture(lambda run, of: _GANTTS[of](run), _ROWS),
-        "cdf": Picture(lambda run, of: cdf_curves(_alone(run), of), _TIMES),
-        "slowdown": Picture(lambda run, _: slowdown_bars(_alone(run)), {"": "coflows"}),
-        "utilisation": Picture(lambda run, of: _utilisation(_alone(run), of), _USED),
-        "gpus": Picture(lambda run, _: gpu_gantt(run)[0], {"": "gpus"}),
-        "usage": Picture(lambda run, _: usage_areas(run)[0], {"": "gpus"}),
+        "timeline": Picture(lambda run, of, ax: _timeline(_alone(run), of, ax), _OVER_TIME),
+        "gantt": Picture(lambda run, of, ax: _GANTTS[of](run, ax), _ROWS),
+        "cdf": Picture(lambda run, of, ax: cdf_curves(_alone(run), of, ax), _TIMES),
+        "slowdown": Picture(lambda run, _, ax: slowdown_bars(_alone(run), ax), {"": "coflows"}),
+        "utilisation": Picture(lambda run, of, ax: _utilisation(_alone(run), of, ax), _USED),
+        "gpus": Picture(lambda run, _, ax: gpu_gantt(run, ax)[0], {"": "gpus"}),
+        "usage": Picture(lambda run, of, ax: usage_areas(run, of, ax)[0],
+                         dict.fromkeys(("held", "waiting"), "gpus")),
     },
     "comparison": {
-        "bars": Picture(lambda compared, _: total_jct_bars(compared.table), {"": "jobs"}),
-        "cdf": Picture(lambda compared, of: cdf_curves(compared.results, of), _TIMES),
-        "classes": Picture(lambda compared, _: ratio_bars(
-            compared.against(), among=compared.results), {"": "coflows"}),
-        "slowdown": Picture(lambda compared, _: slowdown_bars(compared.results), {"": "coflows"}),
-        "timeline": Picture(lambda compared, _: timeline(compared.results)[0], {"": "jobs"},
-                            ("coflows", "training")),
-        "utilisation": Picture(lambda compared, of: _utilisation(compared.results, of), _USED),
-        "usage": Picture(lambda compared, of: usage_curves(compared.results, of)[0],
+        "bars": Picture(lambda compared, _, ax: total_jct_bars(compared.table, ax), {"": "jobs"}),
+        "cdf": Picture(lambda compared, of, ax: cdf_curves(compared.results, of, ax), _TIMES),
+        "classes": Picture(lambda compared, _, ax: ratio_bars(
+            compared.against(), ax, compared.results), {"": "coflows"}),
+        "slowdown": Picture(lambda compared, _, ax: slowdown_bars(compared.results, ax),
+                            {"": "coflows"}),
+        "timeline": Picture(lambda compared, of, ax: _timeline(compared.results, of, ax), _ACTIVE),
+        "utilisation": Picture(lambda compared, of, ax: _utilisation(compared.results, of, ax),
+                               _USED),
+        "usage": Picture(lambda compared, of, ax: usage_curves(compared.results, of, ax)[0],
                          dict.fromkeys(COUNTS, "gpus")),
     },
     "sweep": {
-        "bars": Picture(lambda sweep, of, **roles: bar_facets(
-            sweep.means([of]), of, among=sweep.grid, **roles), _MEANS),
-        "sweep": Picture(lambda sweep, of, **roles: line_facets(
-            sweep.means([of]), of, among=sweep.grid, **roles), _MEANS),
-        "cdf": Picture(cdf_facets, _TIMES),
-        "scatter": Picture(lambda sweep, of, **roles: scatter_facets(
-            sweep.means([of]), of, among=sweep.grid, **roles), _MEANS),
+        "bars": Picture(lambda sweep, of, ax, **roles: bar_facets(
+            sweep.means([of]), of, among=sweep.grid, ax=ax, **roles), _MEANS),
+        "sweep": Picture(lambda sweep, of, ax, **roles: line_facets(
+            sweep.means([of]), of, among=sweep.grid, ax=ax, **roles), _MEANS),
+        "cdf": Picture(lambda sweep, of, ax, **roles: cdf_facets(sweep, of, ax=ax, **roles),
+                       _TIMES),
+        "scatter": Picture(lambda sweep, of, ax, **roles: scatter_facets(
+            sweep.means([of]), of, among=sweep.grid, ax=ax, **roles), _MEANS),
+    },
+    "network": {
+        "network": Picture(lambda network, _, ax: topology_picture(network.to_networkx(), ax=ax),
+                           {"": "links"}),
+    },
+    "workload": {
+        "workload": Picture(lambda workload, of, ax: workload_picture(workload, of, ax)[0],
+                            {"": "jobs"} | dict.fromkeys(PARTS, "jobs")),
     },
 }
 
@@ -99,7 +114,7 @@ ALIASES = {"jct": ("bars", None), "cct": ("cdf", "cct"), "links": ("utilisation"
 
 #: What the quantities of a plot are, if not metrics.
 _CHOICES = {"cdf": "distribution", "gantt": "table", "utilisation": "part of the system",
-            "usage": "count of GPUs"}
+            "usage": "count of GPUs", "timeline": "panel", "workload": "panel"}
 
 
 def check_picture(kind: str | None, what: str, of: str | None = None,
@@ -111,10 +126,10 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
     ----------
     kind : str or None
         Name of the plot; the default plot if None.
-    what : {"run", "comparison", "sweep"}
+    what : {"run", "comparison", "sweep", "network", "workload"}
         The thing to plot.
     of : str, optional
-        Quantity to draw; see `Picture`.
+        Quantity or panel to draw; see `Picture`.
     record : collection of str, optional
         Records besides jobs. If not given, the need for records is not checked.
     lacking : mapping of str to str
@@ -141,12 +156,12 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
         raise InputError(f"the plot {kind!r} is for {' or '.join(others)}, not for a {what}; "
                          f"choose from: {', '.join(sorted(known))}")
     choices = known[name].of
-    if of is not None and "" in choices:
+    if of is not None and not any(choices):
         raise InputError(f"the plot {name!r} has no choice of quantity; leave out {of!r}")
     possible = (each for each, needs in choices.items() if needs not in lacking)
     chosen = of or implied or next(possible, next(iter(choices)))
     if chosen not in choices:
-        raise UnknownNameError(_CHOICES.get(name, "metric"), chosen, choices)
+        raise UnknownNameError(_CHOICES.get(name, "metric"), chosen, filter(None, choices))
     needs = choices[chosen]
     if needs in lacking:
         raise InputError(f"the plot {kind or name!r} needs {needs}: {lacking[needs]}; choose "
@@ -164,7 +179,7 @@ def _drawable(known: Mapping[str, Picture], lacking: Collection[str]) -> list[st
     for name, picture in sorted(known.items()):
         left = [of for of, needs in picture.of.items() if needs not in lacking]
         if left:
-            found.append(name if len(left) == len(picture.of)
+            found.append(name if "" in left or len(left) == len(picture.of)
                          else f"{name} (of {' or '.join(left)})")
     return found
 
@@ -196,11 +211,11 @@ def records_lacking(thing: Any, what: str) -> dict[str, str]:
 
     Parameters
     ----------
-    thing : Result, Comparison or Sweep
-    what : {"run", "comparison", "sweep"}
-        The kind of `thing`. For a sweep the map is empty, as its runs have not been read yet.
+    thing : Result, Comparison, Sweep, or other thing to plot
+    what : {"run", "comparison", "sweep", "network", "workload"}
+        The kind of `thing`. The map is empty for a sweep, as its runs have not been read yet.
     """
-    if what == "sweep":
+    if what not in ("run", "comparison"):
         return {}
     run = (thing if what == "run" else next(iter(thing.results.values()))).run
     if on_edge(run):
@@ -209,14 +224,17 @@ def records_lacking(thing: Any, what: str) -> dict[str, str]:
 
 
 def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
-                 **roles: str | None) -> Axes:
-    """Draw a plot of a run, a comparison or a sweep.
+                 ax: Axes | None = None, **roles: str | None) -> Axes:
+    """Draw a plot of a run, a comparison, a sweep, a network or a workload.
 
     Parameters
     ----------
-    thing : Result, Comparison or Sweep
+    thing : Result, Comparison, Sweep, Topology, Workload or EdgeWorkload
     kind, what, of
         As for `check_picture`.
+    ax : Axes, optional
+        Axes to draw on; by default those of a new figure. If the plot has several panels, they get
+        the one that `of` names, or the first.
     **roles : str
         For a sweep, its settings by role; see `netsim.plots.facets`.
 
@@ -230,11 +248,13 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
     MissingExtraError
         If matplotlib is not installed.
     InputError
-        As for `check_picture`, or if there is nothing to draw.
+        As for `check_picture`, or if there is nothing to draw, or `ax` is not an Axes or has no
+        room for all panels, none of which comes first.
     """
     name, chosen = check_picture(kind, what, of, lacking=records_lacking(thing, what))
+    require_matplotlib(ax)
     thing = thing.with_units() if what == "sweep" else thing
-    return PICTURES[what][name].draw(thing, chosen, **roles_given(what, roles))
+    return PICTURES[what][name].draw(thing, chosen, ax, **roles_given(what, roles))
 
 
 def roles_given(what: str, roles: Mapping[str, str | None]) -> dict[str, str]:
@@ -242,7 +262,7 @@ def roles_given(what: str, roles: Mapping[str, str | None]) -> dict[str, str]:
 
     Parameters
     ----------
-    what : {"run", "comparison", "sweep"}
+    what : {"run", "comparison", "sweep", "network", "workload"}
         The thing to plot.
     roles : mapping of str to str or None
         Settings by role, or None.
@@ -264,6 +284,15 @@ def _alone(run: Any) -> dict[str, Any]:
     return {policies_of(run.run): run}
 
 
-def _utilisation(results: Mapping[str, Any], of: str) -> Axes:
+def _timeline(results: Mapping[str, Any], of: str, ax: Axes | None) -> Axes:
+    """Draw what is active over time, or one panel of it."""
+    if not of and ax is None:
+        return timeline(results)[0]
+    if of == "decisions":
+        return decision_marks(next(iter(results.values())), ax)
+    return active_curves(results, of or "jobs", ax)
+
+
+def _utilisation(results: Mapping[str, Any], of: str, ax: Axes | None) -> Axes:
     """Draw the utilisation of links, or of the workers of an edge-cloud, over time."""
-    return link_strips(results)[0] if of == "links" else worker_curves(results)
+    return link_strips(results, ax=ax)[0] if of == "links" else worker_curves(results, ax)

@@ -52,7 +52,7 @@ def error_histogram(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) 
     InputError
         If there is nothing to draw, or the bins differ.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     bins = _bins(tables)
     if ax is None:
         ax = new_axes(height_in=2.1)

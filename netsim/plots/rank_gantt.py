@@ -18,6 +18,7 @@ from netsim.plots.style import (
     drawable,
     dress,
     name_axes,
+    name_rows,
     new_axes,
     require_matplotlib,
     time_axis,
@@ -68,7 +69,7 @@ def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] |
     InputError
         If computations were not recorded, or there is nothing to draw.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
     table = result.computations
     table = table[table["finish_s"] > table["start_s"]]
     rows = list(dict.fromkeys(zip(table["job"], table["rank"], strict=True)))
@@ -128,9 +129,7 @@ def _finish(ax: Axes, shown: list[tuple[int, int]], count: int, kinds: list[str]
     from matplotlib.patches import Patch
 
     one = len({job for job, _ in shown}) == 1
-    ax.set_yticks(range(len(shown)),
-                  [str(rank) if one else f"{job}: {rank}" for job, rank in shown])
-    ax.set_ylim(len(shown) - 0.4, -0.6)
+    name_rows(ax, [str(rank) if one else f"{job}: {rank}" for job, rank in shown])
     name_axes(ax, y="rank" if one else "job: rank")
     time_axis(ax, f"; {len(shown):,} of {count:,} ranks" if len(shown) < count else "")
     dress(ax, "both")

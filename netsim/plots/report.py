@@ -342,7 +342,7 @@ def _figures(thing: Any, what: str, results: Mapping[str, Result]) -> Iterator[s
             if picture.of[of] in impossible:
                 continue  # such as GPUs of a network
             try:
-                ax = picture.draw(thing, of)
+                ax = picture.draw(thing, of, None)
             except NetsimError as error:  # such as lines against a parameter if none was varied
                 lacking.append(f"{kind} {of}".rstrip() + f": {error}")
                 continue
@@ -360,7 +360,7 @@ def _caption(what: str, key: str) -> str:
 def _quantities(kind: str, what: str, of: Iterable[str]) -> list[str]:
     """Return the quantities of a plot that a report shows."""
     every = list(of)
-    if what == "sweep" or kind == "usage":
+    if what == "sweep" or kind == "usage" or "" in every:
         return every[:1]
     return every
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import MissingExtraError
+from netsim.errors import InputError, MissingExtraError
 from netsim.text import named, visible
 from netsim.units import format_bytes, format_seconds
 
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation
 
 __all__ = ["COLOURS", "GREY", "INK", "SERIES", "WIDTH_IN", "Look", "add_legend", "add_note",
-           "add_note_to", "colour", "dashes", "drawable", "dress", "duration", "fill",
-           "log_seconds", "log_sizes", "log_values", "looks", "mark_cut_axis", "name_axes",
-           "new_axes", "new_figure", "not_conserving", "on_lines", "require_matplotlib",
-           "schemes_of", "seconds_axis", "series_name", "series_of", "short", "tag",
-           "three_figures", "time_axis", "uncover", "unit_of", "widen_for", "write_beside"]
+           "add_note_to", "colour", "colour_bar", "dashes", "drawable", "dress", "duration", "fill",
+           "log_seconds", "log_sizes", "log_values", "looks", "mark_cut_axis", "may_grow",
+           "name_axes", "name_rows", "new_axes", "new_figure", "not_conserving", "on_lines",
+           "require_matplotlib", "schemes_of", "seconds_axis", "series_name", "series_of", "short",
+           "tag", "three_figures", "time_axis", "uncover", "unit_of", "widen_for", "write_beside"]
 
 #: Colours of Okabe and Ito, which are distinct for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -60,10 +61,11 @@ _WITHOUT = "work_conservation=none"
 #: Letters from which on labels are broken, and most letters of a line of those.
 _BREAK, _LINE = 18, 24
 
-_DECADES = (*(10.0**power for power in range(-9, 2)), 60.0, 600.0, 3600.0, 36000.0, 86400.0,
-            864000.0, 8640000.0)
+_DECADES = (*(10.0**power for power in range(-9, 2)), 60.0, 600.0, 3600.0, 36000.0,
+            *(86400.0 * 10.0**power for power in range(6)))
 _BETWEEN = (*(digit * 10.0**power for power in range(-9, 1) for digit in (2, 5)), 20.0, 30.0,
-            120.0, 300.0, 1200.0, 1800.0, 7200.0, 18000.0, 172800.0, 432000.0)
+            120.0, 300.0, 1200.0, 1800.0, 7200.0, 18000.0,
+            *(86400.0 * digit * 10.0**power for power in range(5) for digit in (2, 5)))
 
 #: Dashes by the value of a further parameter; see `looks`.
 _STYLES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1.2, 1, 1.2)),
@@ -73,7 +75,7 @@ _STYLES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1.2, 1, 1.2
 _MINOR = (*(digit * 10.0**power for power in range(-9, 1) for digit in range(2, 10)), 20.0, 30.0,
           40.0, 50.0, *(60.0 * n for n in (2, 3, 4, 5, 6, 7, 8, 9, 20, 30, 40, 50)),
           *(3600.0 * n for n in (2, 3, 4, 5, 6, 7, 8, 9, 20)),
-          *(86400.0 * n for n in (2, 3, 4, 5, 6, 7, 8, 9, *range(20, 100, 10))))
+          *(86400.0 * n * 10.0**power for power in range(5) for n in range(2, 10)))
 
 #: Share of a line that must lie within this distance of another one, as a share of the height of
 #: the axes, to be hidden by it; and the width that is added to the line for each that hides it.
@@ -95,27 +97,48 @@ _LEAST_RATIO = 1.01
 #: Seconds from which on labels are as long as to need room, and the width of a digit of theirs.
 _LONG, _DIGIT_IN = 1e4, 0.075
 
+#: Height of the name of a row, in inches.
+_ROW_NAME_IN = 0.095
+
 #: Space that the label of a tick needs, as a share of an axis one column wide.
 _LABEL = 0.1
 
 
-def require_matplotlib() -> None:
-    """Check that matplotlib is installed.
+def require_matplotlib(ax: object = None) -> None:
+    """Check that matplotlib is installed, and that what is given to draw on are axes.
 
     Raises
     ------
     MissingExtraError
-        If it is not.
+        If matplotlib is not installed.
+    InputError
+        If `ax` is neither None nor an Axes.
     """
     if find_spec("matplotlib") is None:
         raise MissingExtraError("matplotlib", "plot")
+    if ax is None:
+        return
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        many = isinstance(ax, np.ndarray | list | tuple)
+        raise InputError(f"ax must be an Axes of matplotlib, not {type(ax).__name__}" + (
+            ": give one of its axes, such as ax[0]" if many else
+            ": plt.subplots() returns a figure and its axes"))
 
 
 def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
-    """Create an empty figure."""
+    """Create an empty figure, which may be made larger for what is drawn; see `may_grow`."""
     from matplotlib.figure import Figure  # not pyplot, which keeps every figure alive
 
-    return Figure(figsize=(width_in, height_in), dpi=200, layout="constrained")
+    figure = Figure(figsize=(width_in, height_in), dpi=200, layout="constrained")
+    vars(figure)["netsim_made"] = True
+    return figure
+
+
+def may_grow(figure: Figure) -> bool:
+    """Whether netsim has made a figure, and so may change its size."""
+    return "netsim_made" in vars(figure)
 
 
 def new_axes(height_in: float, width_in: float = WIDTH_IN) -> Axes:
@@ -309,6 +332,14 @@ def _covers(upper: NDArray[np.float64], lower: NDArray[np.float64]) -> bool:
     return bool((gaps < _NEAR).mean() > _HIDDEN)
 
 
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Name the rows of a chart, of which the k-th is at y = k: as many as there is room for."""
+    row_in = ax.bbox.height / ax.figure.dpi / max(len(names), 1)
+    step = max(1, math.ceil(_ROW_NAME_IN / row_in))
+    ax.set_yticks(range(0, len(names), step), names[::step])
+    ax.set_ylim(len(names) - 0.4, -0.6)
+
+
 def mark_cut_axis(ax: Axes) -> None:
     """Mark the foot of the y axis, which does not begin at zero, with two slanted strokes."""
     ax.plot([0, 0], [0.035, 0.07], transform=ax.transAxes, clip_on=False, linestyle="none",
@@ -404,7 +435,9 @@ def add_legend(ax: Axes, handles: Sequence[Any] | None = None) -> None:
 
 
 def widen_for(figure: Figure, handles: Iterable[Any]) -> None:
-    """Widen a figure if the longest label of a legend would be cut off."""
+    """Widen a figure that `may_grow` if the longest label of a legend would be cut off."""
+    if not may_grow(figure):
+        return
     letters = max((len(line) for handle in handles
                    for line in str(handle.get_label()).split("\n")), default=0)
     figure.set_figwidth(max(figure.get_figwidth(), _WIDE_LETTER_IN * letters + _SAMPLE_IN))
@@ -426,6 +459,26 @@ def _columns(ax: Axes, handles: Sequence[Any]) -> int:
             rows = -(-len(widths) // columns)
             return -(-len(widths) // rows)
     return 1
+
+
+def colour_bar(shown: Any, axes: Sequence[Axes], **place: Any) -> Colorbar:
+    """Add a bar of colours beside axes: of a figure of others, without taking room from them.
+
+    Parameters
+    ----------
+    shown : ScalarMappable
+        What has the colours.
+    axes : sequence of Axes
+        Where it is shown.
+    **place
+        Matplotlib's ``fraction``, ``pad`` and ``aspect``, for axes of our own figures.
+    """
+    figure = axes[0].figure.canvas.figure
+    if may_grow(figure):
+        bar: Colorbar = figure.colorbar(shown, ax=list(axes), **place)
+        return bar
+    # Axes above and below keep the same width, so that their times stay aligned.
+    return figure.colorbar(shown, cax=axes[-1].inset_axes((1.02, 0.0, 0.03, 1.0)))
 
 
 def three_figures(value: float) -> str:

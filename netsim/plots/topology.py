@@ -10,9 +10,11 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.network.describe import host_layers
 from netsim.plots.style import (
     COLOURS,
     INK,
+    colour_bar,
     drawable,
     name_axes,
     new_axes,
@@ -36,8 +38,8 @@ _LEAST = 0.055  # least distance of labels of a matrix, as a share of its side
 _LARGE = 500  # number of nodes from which networkx needs SciPy for its layout
 
 
-def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | None = None
-                     ) -> Axes:
+def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int] | None = None,
+                     ax: Axes | None = None) -> Axes:
     """Draw a network: nodes and links up to 64 hosts, and a matrix of its links beyond.
 
     Hosts are at the bottom and switches above, by their distance from hosts.
@@ -55,8 +57,9 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | No
     graph : networkx.DiGraph
         The network, as `netsim.Topology.to_networkx` returns it. The two links of a pair of nodes
         are drawn as one line.
-    layers : mapping
-        Layer of each node, 0 for hosts; see `netsim.network.describe.host_layers`.
+    layers : mapping, optional
+        Layer of each node, 0 for hosts; by default as `netsim.network.describe.host_layers` returns
+        them.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -69,7 +72,8 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int], ax: Axes | No
     MissingExtraError
         If matplotlib is not installed.
     """
-    require_matplotlib()
+    require_matplotlib(ax)
+    layers = host_layers(graph) if layers is None else layers
     layered = any(layers.values())
     rows = _rows(graph, layers)
     if sum(layer == 0 for layer in layers.values()) > _READABLE:
@@ -118,7 +122,7 @@ def _matrix(graph: nx.DiGraph, rows: Mapping[Any, int], ax: Axes | None) -> Axes
     ax.set_yticks(spots, names, fontsize=7)
     ax.tick_params(length=0, labelcolor=INK)
     name_axes(ax, "to", "from")
-    bar = ax.figure.colorbar(image, ax=ax, fraction=0.04, pad=0.02)
+    bar = colour_bar(image, [ax], fraction=0.04, pad=0.02)
     bar.set_label("capacity (Gbps)", fontsize=7.5, color=INK)
     bar.ax.tick_params(labelsize=7, labelcolor=INK)
     bar.ax.minorticks_off()

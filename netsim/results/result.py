@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.brief import MOST_ROWS, shown
+from netsim.drawing import draw
 from netsim.plain import known_names
-from netsim.results.drawing import draw
 from netsim.results.lazy_table import LazyTable
 from netsim.results.not_recorded import not_recorded, shares_links
 from netsim.results.store import TABLES, Records, save_records
@@ -206,7 +206,8 @@ class Result:
                          self.run)
 
     @known_names
-    def plot(self, kind: str = "timeline", of: str | None = None) -> Axes:
+    def plot(self, kind: str = "timeline", of: str | None = None, *, ax: Axes | None = None
+             ) -> Axes:
         """Draw the run; see `netsim.plots.pictures.PICTURES`.
 
         Parameters
@@ -220,7 +221,13 @@ class Result:
             the numbers of GPUs in use and of jobs that wait, over time.
         of : str, optional
             What is shown: for ``"cdf"``, ``"jct"`` (by default) or ``"cct"``; for
-            ``"utilisation"``, ``"links"`` (by default, if there are any) or ``"workers"``.
+            ``"utilisation"``, ``"links"`` (by default, if there are any) or ``"workers"``; for
+            ``"gantt"``, ``"coflows"``, ``"training"`` or ``"ranks"``. Of the panels of
+            ``"timeline"``, ``"jobs"``, ``"coflows"``, ``"training"`` or ``"decisions"`` alone; of
+            those of ``"usage"``, ``"waiting"`` alone.
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure. They get one panel: of a kind with
+            several, the one that `of` names, or else the first.
 
         Returns
         -------
@@ -235,9 +242,9 @@ class Result:
             If matplotlib is not installed.
         InputError
             If the plot is not for runs, needs a table that was not recorded, or there is nothing
-            to draw.
+            to draw; or `ax` is not an Axes.
         """
-        return draw(self, kind, "run", of)
+        return draw(self, kind, "run", of, ax)
 
     @known_names
     def save(self, folder: str | Path, format: str = "csv") -> Path:

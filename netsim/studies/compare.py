@@ -13,6 +13,7 @@ import pandas as pd
 from netsim.analysis.comparison import note_of, ratios_to, table_of
 from netsim.brief import MOST_ROWS, shown
 from netsim.cluster import Cluster
+from netsim.drawing import draw
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, Interrupted, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import Experiment
@@ -21,7 +22,6 @@ from netsim.experiment_file.tables import PolicyTable
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.plain import known_names, plain_numbers
-from netsim.results.drawing import draw
 from netsim.results.result import Result, records_of
 from netsim.results.store import save_comparison
 from netsim.simulation.on_edge import as_edge_workload
@@ -127,7 +127,7 @@ class Comparison:
         return ratios_to(label_in(chosen, self.results), self.results, short=short, narrow=narrow)
 
     @known_names
-    def plot(self, kind: str = "bars", of: str | None = None) -> Axes:
+    def plot(self, kind: str = "bars", of: str | None = None, *, ax: Axes | None = None) -> Axes:
         """Draw the comparison; see `netsim.plots.pictures.PICTURES`.
 
         Parameters
@@ -142,6 +142,8 @@ class Comparison:
         of : str, optional
             As for `Result.plot`; and the GPUs that ``"usage"`` counts, ``"held"`` (by default) or
             ``"running"``.
+        ax : Axes, optional
+            Axes to draw on, as for `Result.plot`.
 
         Returns
         -------
@@ -155,9 +157,10 @@ class Comparison:
         MissingExtraError
             If matplotlib is not installed.
         InputError
-            If the picture is not one of comparisons, or there is nothing to draw.
+            If the picture is not one of comparisons, there is nothing to draw, or `ax` is given
+            and there is a panel per policy, as of the utilisation of links.
         """
-        return draw(self, kind, "comparison", of)
+        return draw(self, kind, "comparison", of, ax)
 
     @known_names
     def save(self, folder: str | Path, format: str = "csv") -> Path:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from netsim.analysis.intervals import means_of, of_whole_runs, policies_in, ratios_of
 from netsim.brief import MOST_ROWS, shown
+from netsim.drawing import draw
 from netsim.errors import InputError, UnknownNameError
 from netsim.plain import known_names
 from netsim.results.csv import read_csv
-from netsim.results.drawing import draw
 from netsim.studies.labels import Policy, is_label_in, label_in
 from netsim.studies.run_store import RunStore, Scratch
 from netsim.units import format_count, format_quantity
@@ -343,7 +343,7 @@ class Sweep:
     @known_names
     def plot(self, kind: str = "bars", of: str | None = None, *, x: str | None = None,
              y: str | None = None, hue: str | None = None, col: str | None = None,
-             row: str | None = None, style: str | None = None) -> Axes:
+             row: str | None = None, style: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the sweep, in panels if several settings were varied.
 
         Parameters
@@ -367,6 +367,9 @@ class Sweep:
             settings.
         style : str, optional
             For ``"sweep"``: the varied setting shown by dashes.
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure. They are one panel, so there are no
+            `col` and `row`.
 
         Returns
         -------
@@ -380,10 +383,10 @@ class Sweep:
         MissingExtraError
             If matplotlib is not installed.
         InputError
-            If there is nothing to draw, or more settings were varied than the picture has places
-            for.
+            If there is nothing to draw, or more settings were varied than the picture, or `ax`,
+            has places for.
         """
-        return draw(self, kind, "sweep", of, x=x, y=y, hue=hue, col=col, row=row, style=style)
+        return draw(self, kind, "sweep", of, ax, x=x, y=y, hue=hue, col=col, row=row, style=style)
 
     # --- files -----------------------------------------------------------------------------
 

@@ -1,11 +1,11 @@
-"""The bytes that ranks of a job exchange, pair by pair."""
+"""The bytes that jobs send, and that their ranks exchange pair by pair."""
 
 import pytest
 
 import netsim
-from netsim import JobSpec, Stage
+from netsim import JobSpec, Stage, Workload
 from netsim.errors import InputError
-from netsim.jobs.traffic import MOST_RANKS, traffic_of
+from netsim.jobs.traffic import MOST_RANKS, bytes_of, traffic_of
 from netsim.placements import mapped
 
 TINY = {"layers": 4, "hidden": 64, "ffn": 256, "heads": 2, "vocab": 256, "sequence": 16}
@@ -54,3 +54,25 @@ def test_what_is_not_known_is_refused():
         traffic_of(JobSpec(3, pattern="all-to-all", ranks=2, nbytes=1))
     with pytest.raises(InputError, match="job 0 has 4,097 ranks; pairs are counted of up to 4,096"):
         traffic_of(JobSpec(0, stages=[Stage("a", [(0, MOST_RANKS, 1.0)])]))
+
+
+def test_they_are_those_that_a_run_sends():
+    """Of stages, of patterns, redrawn or not, of ranks that compute, and of a language model."""
+    jobs = Workload([
+        JobSpec(0, iterations=3, stages=[Stage("a", [(0, 1, 1e6)]),
+                                         Stage("b", [(1, 0, 5e5)], after=["a"])]),
+        JobSpec(1, iterations=2, pattern="ring-all-reduce", ranks=4, nbytes="1MB"),
+        JobSpec(2, iterations=3, pattern="parameter-server:servers=1", ranks=4, nbytes="1MB"),
+        JobSpec(3, iterations=3, pattern="parameter-server:servers=1", ranks=4, nbytes="1MB",
+                redraw=True),
+        JobSpec(4, iterations=2, stages=[Stage("c", [(0, 1, 2e6)], compute_s=1, ranks=[0, 1])]),
+        JobSpec(5, stages=[Stage("w", compute_s=1)]),
+        netsim.llm_job("llama-7b", pp=4, dp=2, global_batch=8, id=6)], seed=3)
+    sent = netsim.simulate(netsim.big_switch(8, "1GB/s"), jobs).jobs.sort_values("job")["bytes"]
+    assert [float(f"{each:.12g}") for each in bytes_of(jobs)] == [
+        float(f"{each:.12g}") for each in sent]
+
+
+def test_columns_are_not_made_into_jobs():
+    flows = netsim.Workload.from_arrays([0, 1, 2], [1, 2, 0], [1.0, 2.0, 3.0], [0.0, 2.0, 1.0])
+    assert bytes_of(flows).tolist() == [1.0, 3.0, 2.0]  # by arrival

@@ -14,10 +14,12 @@ from netsim.edge.on_fabric.transport import FabricTransport
 from netsim.errors import InputError, MissingExtraError, NotRecordedError, UnknownNameError
 from netsim.plots import style
 from netsim.plots.bars import save_plot
+from netsim.plots.gantt import gantt
 from netsim.plots.pictures import ALIASES, PICTURES, check_picture, draw_picture
 from netsim.results.result import EDGE_TABLES
 
 matplotlib = pytest.importorskip("matplotlib")
+Figure = pytest.importorskip("matplotlib.figure").Figure
 
 MB = 1e6
 NET = netsim.big_switch(3, MB)
@@ -63,13 +65,13 @@ def things():
     means = pd.DataFrame({"n": [1, 2], "runs": [1, 1], "seed": [0, 0]} | {
         key: [2.0, 3.0] for key in PICTURES["sweep"]["sweep"].of})
     return {"run": compared.results["sebf"], "comparison": compared,
-            "sweep": SweepOf(means)}
+            "sweep": SweepOf(means), "network": NET, "workload": one_port(1, 2)}
 
 
 @pytest.fixture(scope="module")
 def on_edge():
     """A comparison of schedulers of an edge-cloud, with constant delays."""
-    job = netsim.EdgeJob(id=0, compute_s=1, worker_type="a", upload_s=1)
+    job = netsim.EdgeJob(id=0, compute_s=1, worker_type="a", upload_s=1, cloud_upload_s=100)
     return netsim.compare(netsim.EdgeCloud([["a"]]), netsim.EdgeWorkload([job]),
                           schedulers=["a-online", "cloud-only"])
 
@@ -91,7 +93,7 @@ def thing_of(things, on_edge, what, kind, of):
 def test_each_is_drawn_and_written(things, on_edge, what, kind, of, tmp_path):
     ax = draw_picture(thing_of(things, on_edge, what, kind, of), kind, what, of or None)
     assert save_plot(ax, tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    assert ax.figure.get_figwidth() == style.WIDTH_IN
+    assert ax.figure.get_figwidth() == (7 if what == "network" else style.WIDTH_IN)
     sizes = {text.get_fontsize() for text in ax.figure.findobj(matplotlib.text.Text)
              if text.get_text() and text.get_visible()}
     assert min(sizes) >= 6.5
@@ -253,3 +255,112 @@ def test_files_are_the_same_each_time_and_text_stays_text(things, suffix, tmp_pa
     if suffix == ".pdf":
         assert b"/FontFile2" in first  # a TrueType font
         assert b"/Type3" not in first
+
+
+# --- on axes of one's own --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("what", "kind", "of"), ALL)
+def test_each_is_drawn_on_axes_that_are_given(things, on_edge, what, kind, of):
+    """They get one panel, and their figure keeps its size."""
+    thing = thing_of(things, on_edge, what, kind, of)
+    if (what, kind, of) == ("comparison", "utilisation", "links"):
+        thing = dataclasses.replace(thing, results={"sebf": thing.results["sebf"]})
+    figure = Figure(figsize=(2.0, 3.0))
+    ax, other = figure.subplots(2)
+    before = len(figure.axes)
+    assert draw_picture(thing, kind, what, of or None, ax) is ax
+    assert ax.has_data()
+    assert not other.has_data()
+    assert len(figure.axes) == before
+    assert figure.get_size_inches().tolist() == [2.0, 3.0]
+
+
+def test_of_several_panels_axes_get_the_one_that_is_named(things):
+    names = {of: things["run"].plot("timeline", of, ax=Figure().subplots()).get_ylabel()
+             for of in (None, "coflows", "decisions")}
+    assert names == {None: "active jobs", "coflows": "active coflows", "decisions": "decisions"}
+    assert things["run"].plot("usage", "waiting", ax=Figure().subplots()
+                              ).get_ylabel() == "jobs waiting"
+    assert len(things["run"].plot("timeline", "coflows").figure.axes) == 1
+    assert len(things["run"].plot("timeline").figure.axes) == 3
+    with pytest.raises(UnknownNameError, match=r"unknown panel 'links'.*: coflows, decisions, j"):
+        things["run"].plot("timeline", "links")
+
+
+def test_what_no_single_axes_can_have(things):
+    with pytest.raises(InputError, match=re.escape(
+            "utilisation of links has a panel for each of 2 policies, and ax is one panel: draw "
+            "one of the results, such as comparison.results['maxmin']")):
+        things["comparison"].plot("utilisation", ax=Figure().subplots())
+    for kind in ("bars", "sweep", "cdf", "scatter"):
+        with pytest.raises(InputError, match=r"^col would need several panels, and ax is one"):
+            draw_picture(things["sweep"], kind, "sweep", ax=Figure().subplots(), col="n")
+
+
+def test_what_are_no_axes(things):
+    figure = Figure()
+    panels = figure.subplots(2)
+    for given, said in ((panels, "not ndarray: give one of its axes, such as ax[0]"),
+                        (figure, "not Figure: plt.subplots() returns a figure and its axes"),
+                        ("top", "not str: plt")):
+        message = re.escape(f"ax must be an Axes of matplotlib, {said}")
+        with pytest.raises(InputError, match=message):
+            things["run"].plot("cdf", ax=given)
+        with pytest.raises(InputError, match=message):
+            gantt(things["run"], given)
+
+
+def test_a_gantt_chart_and_the_links_share_an_axis_of_time(things):
+    figure = Figure(figsize=(4.0, 4.0), layout="constrained")
+    above, below = figure.subplots(2, sharex=True)
+    things["run"].plot("gantt", ax=above)
+    things["run"].plot("utilisation", ax=below)
+    figure.draw_without_rendering()
+    places = [ax.get_position().intervalx.tolist() for ax in (above, below)]
+    assert places[0] == pytest.approx(places[1])
+    assert above.get_xlim() == below.get_xlim()
+
+
+def test_rows_are_named_where_there_is_room():
+    jobs = [JobSpec(k, stages=[Stage("c", [(0, 1, MB)])], hosts=range(3)) for k in range(30)]
+    result = netsim.simulate(NET, jobs)
+    few = result.plot("gantt", ax=Figure(figsize=(4, 2)).subplots())
+    assert [text.get_text() for text in few.get_yticklabels()] == [
+        str(job) for job in range(0, 30, 2)]
+    assert len(result.plot("gantt").get_yticks()) == 30
+
+
+# --- networks and workloads ------------------------------------------------------------------
+
+
+def test_a_workload_shows_arrivals_and_sizes():
+    jobs = Workload([JobSpec(job, job, iterations=2, pattern="all-to-all", ranks=2, nbytes=size)
+                     for job, size in enumerate((1000, 1000, 4000))])
+    arrived = jobs.plot()
+    sizes = arrived.figure.axes[1]
+    assert arrived.lines[0].get_xydata().tolist() == [[0, 0], [0, 1], [1, 2], [2, 3]]
+    sent = netsim.simulate(NET, jobs).jobs["bytes"]
+    assert sizes.lines[0].get_xdata().tolist() == [sent[0], *sorted(sent)]
+    assert sizes.lines[0].get_ydata().tolist() == pytest.approx([0, 1 / 3, 2 / 3, 1])
+    assert len(jobs.plot("sizes").figure.axes) == 1
+
+
+def test_a_workload_without_bytes_shows_arrivals():
+    computing = Workload([JobSpec(0, stages=[Stage("w", compute_s=1)])])
+    assert len(computing.plot().figure.axes) == 1
+    with pytest.raises(InputError, match="no job sends any bytes; of='arrivals' draws"):
+        computing.plot("sizes")
+
+
+def test_a_workload_of_an_edge_cloud_shows_the_time_of_training():
+    jobs = netsim.EdgeWorkload([netsim.EdgeJob(id=k, chunks=k + 1, compute_s=2, worker_type="a")
+                                for k in range(2)])
+    assert jobs.plot("sizes").lines[0].get_xdata().tolist() == [2, 2, 4]
+    assert jobs.plot().get_ylabel() == "jobs arrived"
+
+
+def test_a_network_is_drawn_in_one_call():
+    ax = Figure().subplots()
+    assert NET.plot(ax=ax) is ax
+    assert NET.plot().get_title() == NET.name

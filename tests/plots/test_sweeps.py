@@ -110,7 +110,7 @@ def test_there_is_a_line_for_all_other_keys():
         "parrot\n(no WC),\nn 1": [[4, 6], [8, 7]], "parrot\n(no WC),\nn 2": [[4, 8], [8, 9]]}
     one = line_facets(table[table["n"] == 1], x="k")
     assert list(lines(one)) == ["parrot", "parrot (no WC)"]
-    with pytest.raises(InputError, match="has no col to choose; choose from: x, hue, style"):
+    with pytest.raises(InputError, match="col would need several panels, and ax is one"):
         line_facets(table, x="k", ax=style.new_axes(2.0), col="n")
     with pytest.raises(InputError, match="m varied too, for which the plot has no place"):
         line_facets(means(allocator=["a"], n=[1, 2], k=[4, 8], m=[1, 2]), x="k",
