@@ -1,4 +1,4 @@
-"""Plots of coflows by class, and of links over time; they need the extra ``plot``."""
+"""Plots of coflows by class; they need the extra ``plot`` (matplotlib)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,20 @@ from numpy.typing import NDArray
 
 from netsim.analysis.coflows import ALL, CLASSES, by_class
 from netsim.analysis.comparison import LOWER_BOUND
-from netsim.analysis.links import makespan, utilised
 from netsim.errors import InputError
 from netsim.plots.style import (
-    COLOURS,
-    GREY,
     INK,
     Look,
     add_legend,
-    colour_bar,
-    drawable,
     dress,
     log_values,
     looks,
     name_axes,
     new_axes,
-    new_figure,
     require_matplotlib,
     short,
     tag,
     three_figures,
-    time_axis,
     write_beside,
 )
 from netsim.units import Quantity, format_count
@@ -43,11 +36,8 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["link_strips", "ratio_bars", "slowdown_bars"]
+__all__ = ["ratio_bars", "slowdown_bars"]
 
-_BINS = 700  # intervals of time on a strip
-_LINKS, _NAMED = 48, 9  # links on a strip by default; links up to which they are named
-_SHADES = ("#ffffff", "#bcd9ea", COLOURS[4], COLOURS[0], "#00263f")  # from idle to full
 _BAR_IN, _GAP = 0.14, 0.8  # height of a bar in inches; gap between classes in bars
 
 
@@ -195,96 +185,3 @@ def _add_key(ax: Axes, style: Mapping[str, Look], line: Line2D) -> None:
 
     entries: list[Any] = [Patch(label=short(label), **look.bar()) for label, look in style.items()]
     add_legend(ax, [*entries, line])
-
-
-def link_strips(results: Mapping[str, Result], links: int = _LINKS, ax: Axes | None = None
-                ) -> list[Axes]:
-    """Draw the utilisation of links over time: a strip per policy with a row per link.
-
-    The links that carried most are on top, in the same order on every strip.
-
-    Parameters
-    ----------
-    results : mapping of str to Result
-        Results by label, all of the same workload, with links recorded.
-    links : int
-        Largest number of links to draw.
-    ax : Axes, optional
-        Axes to draw the strip of a single policy on; by default there is a new figure.
-
-    Returns
-    -------
-    list of Axes
-        One per policy, on one figure.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    InputError
-        If links were not recorded, there is nothing to draw, or axes are given for several
-        policies.
-    """
-    require_matplotlib(ax)
-    if ax is not None and len(results) > 1:
-        raise InputError(f"the utilisation of links has a panel for each of {len(results)} "
-                         "policies, and ax is one panel: draw one of the results, such as "
-                         f"comparison.results[{next(iter(results))!r}]")
-    loads = {label: utilised(result) for label, result in results.items()}
-    if not any(len(rows) for rows in loads.values()):
-        raise InputError("there is nothing to draw: no link has carried any bytes")
-    carried = pd.concat(loads.values()).groupby("link", observed=False)["bytes"].sum()
-    busiest = carried[carried > 0].sort_values(ascending=False, kind="stable").index[:links]
-    begin = min(result.jobs["arrival_s"].min() for result in results.values())
-    length = np.nanmax([makespan(result) for result in results.values()])
-    edges = np.linspace(begin, begin + length, _BINS + 1)
-    strips = [ax] if ax is not None else list(new_figure(
-        0.5 + (1.5 if len(loads) == 1 else 0.95 * len(loads))).subplots(
-            len(loads), sharex=True, squeeze=False)[:, 0])
-    for strip, (label, rows) in zip(strips, loads.items(), strict=True):
-        _draw_strip(strip, label, _over_time(rows, list(busiest), edges), edges)
-        if len(busiest) <= _NAMED:
-            strip.set_yticks(np.arange(len(busiest)) + 0.5, [*map(drawable, busiest)],
-                             fontsize=6.5)
-    which = f"all {len(busiest)} links" if len(busiest) == len(carried) else (
-        f"the {len(busiest)} links that carried most, of {len(carried)}")
-    time_axis(strips[-1], f"; {which}")
-    bar = colour_bar(strips[0].images[0], strips, fraction=0.03, pad=0.02,
-                     aspect=12 * len(strips))
-    bar.set_label("utilisation", fontsize=7.5, color=INK)
-    bar.ax.tick_params(labelsize=7, labelcolor=INK, color=GREY)
-    bar.outline.set_edgecolor(GREY)
-    return strips
-
-
-def _draw_strip(ax: Axes, label: str, strip: NDArray[np.float64], edges: NDArray[np.float64]
-                ) -> None:
-    """Draw the utilisations of links over time as an image."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    colours = LinearSegmentedColormap.from_list("utilisation", _SHADES)
-    ax.imshow(strip, aspect="auto", cmap=colours, vmin=0, vmax=1, interpolation="nearest",
-              extent=(edges[0], edges[-1], len(strip), 0))
-    ax.set_ylabel(short(label), fontsize=7.5, color=INK)
-    ax.set_yticks([])
-    ax.tick_params(labelsize=7.5, labelcolor=INK, color=GREY)
-    for spine in ax.spines.values():
-        spine.set_color(GREY)
-
-
-def _over_time(rows: pd.DataFrame, links: list[str], edges: NDArray[np.float64]
-               ) -> NDArray[np.float64]:
-    """Return the mean utilisation of each link in each interval. Shape (links, intervals)."""
-    strips = np.zeros((len(links), len(edges) - 1))
-    of_link = rows.groupby("link", observed=True).indices
-    for place, link in enumerate(links):
-        if link not in of_link:
-            continue
-        mine = rows.iloc[of_link[link]]
-        # What the link has carried, in seconds at full capacity, grows within rows of the table
-        # and is constant between them.
-        done = (mine["load"] * mine["seconds"]).cumsum().to_numpy()
-        knots = np.column_stack((mine["start_s"], mine["end_s"])).ravel()
-        reached = np.column_stack((np.concatenate(([0.0], done[:-1])), done)).ravel()
-        strips[place] = np.diff(np.interp(edges, knots, reached)) / np.diff(edges)
-    return strips

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.errors import InputError, UnknownNameError
 from netsim.plots.bars import total_jct_bars
-from netsim.plots.coflows import link_strips, ratio_bars, slowdown_bars
+from netsim.plots.coflows import ratio_bars, slowdown_bars
 from netsim.plots.curves import active_curves, cdf_curves, decision_marks, timeline
 from netsim.plots.edge_gantt import edge_gantt
 from netsim.plots.edge_usage import worker_curves
@@ -16,6 +16,7 @@ from netsim.plots.facets import bar_facets, cdf_facets, line_facets, scatter_fac
 from netsim.plots.gantt import gantt
 from netsim.plots.gpu_gantt import gpu_gantt
 from netsim.plots.gpu_usage import COUNTS, usage_areas, usage_curves
+from netsim.plots.links import link_strips
 from netsim.plots.rank_gantt import rank_gantt
 from netsim.plots.style import require_matplotlib
 from netsim.plots.sweeps import METRICS

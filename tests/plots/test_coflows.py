@@ -1,4 +1,4 @@
-"""Pictures of coflows and links: what is drawn, not how it looks."""
+"""Pictures of coflows: what is drawn, not how it looks."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,13 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.errors import InputError, MissingExtraError
 from netsim.plots import style
-from netsim.plots.coflows import link_strips, ratio_bars, slowdown_bars
+from netsim.plots.coflows import ratio_bars, slowdown_bars
 
 pytest.importorskip("matplotlib")
 
 MB = 1e6
 NET = netsim.big_switch(3, MB)
-RECORD = ["jobs", "coflows", "links"]
+RECORD = ["jobs", "coflows"]
 
 
 def one_port(*sizes):
@@ -72,64 +72,6 @@ def test_policies_stand_one_under_the_other():
     assert high < y[0]
 
 
-# --- strips --------------------------------------------------------------------------------
-
-
-def test_strips_show_utilisation_over_time(compared):
-    """Egress 0 and ingress 1 are full for 9 s, under both policies."""
-    strips = link_strips(compared.results)
-    assert texts([ax.yaxis.label for ax in strips]) == ["maxmin", "sebf"]
-    for ax in strips:
-        image = ax.images[0]
-        np.testing.assert_allclose(image.get_array(), np.ones((2, 700)))
-        assert image.get_extent() == [0, 9, 2, 0]
-    assert strips[-1].get_xlabel() == "time (s); the 2 links that carried most, of 6"
-
-
-def test_a_strip_averages_what_a_pixel_spans():
-    """Of 7 s, 700 pixels, 1 MB/s flows from 0 to 1, 1/2 MB/s from 2.005 to 6.005.
-
-    Of what egress 0 carries, ingress 1 has nothing, and ingress 2 the second part.
-    """
-    jobs = Workload([
-        JobSpec(0, stages=[Stage("c", [(0, 1, MB)])], hosts=range(3)),
-        JobSpec(1, 2.005, stages=[Stage("c", [(0, 2, 2 * MB)])], hosts=range(3)),
-        JobSpec(2, stages=[Stage("wait", compute_s=7)])])
-    result = netsim.simulate(NET, jobs, record=RECORD,
-                             events=[{"at": 1.5, "link": "ingress-2", "capacity": MB / 2}])
-    top, second, third = link_strips({"a": result})[0].images[0].get_array()
-    expected = np.zeros(700)
-    expected[:100] = 1
-    expected[200], expected[201:600], expected[600] = 0.25, 0.5, 0.25
-    np.testing.assert_allclose(top, expected, atol=1e-9)
-    np.testing.assert_allclose(second, np.where(np.arange(700) < 150, 0, 2 * expected), atol=1e-9)
-    np.testing.assert_allclose(third, np.where(np.arange(700) < 150, expected, 0), atol=1e-9)
-
-
-def test_only_the_busiest_links_are_drawn(compared):
-    strips = link_strips(compared.results, links=1)
-    assert strips[0].images[0].get_array().shape == (1, 700)
-    assert strips[-1].get_xlabel() == "time (s); the 1 links that carried most, of 6"
-
-
-def test_few_links_have_names(compared):
-    """Each carries as much: the order is theirs."""
-    ax = link_strips(compared.results)[0]
-    assert texts(ax.get_yticklabels()) == ["egress-0", "ingress-1"]
-    assert ax.get_yticks().tolist() == [0.5, 1.5]
-
-
-def test_all_links_are_called_that():
-    every = Workload([JobSpec(0, stages=[Stage("c", [(0, 1, MB), (1, 0, MB)])], hosts=range(2))])
-    result = netsim.simulate(netsim.big_switch(2, MB), every, record=RECORD)
-    assert link_strips({"a": result})[-1].get_xlabel() == "time (s); all 4 links"
-
-
-def test_strips_need_links():
-    with pytest.raises(InputError, match="links were not recorded"):
-        link_strips({"a": netsim.simulate(NET, one_port(1))})
-
-
 # --- slowdowns -----------------------------------------------------------------------------
 
 
@@ -173,6 +115,6 @@ def test_no_slowdowns_to_draw():
 
 def test_without_matplotlib(compared, monkeypatch):
     monkeypatch.setattr(style, "find_spec", lambda name: None)
-    for draw in (slowdown_bars, link_strips, lambda _: ratio_bars(compared.against())):
+    for draw in (slowdown_bars, lambda _: ratio_bars(compared.against())):
         with pytest.raises(MissingExtraError, match=r"matplotlib is not installed.*\[plot\]"):
             draw(compared.results)

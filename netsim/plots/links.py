@@ -1,0 +1,266 @@
+"""Plots of the utilisation of links over time; they need the extra ``plot`` (matplotlib)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from netsim.analysis.links import link_utilisation, makespan, utilised
+from netsim.errors import InputError
+from netsim.plots.style import (
+    COLOURS,
+    GREY,
+    INK,
+    WIDTH_IN,
+    add_legend,
+    drawable,
+    name_rows,
+    new_figure,
+    require_matplotlib,
+    short,
+    time_axis,
+    write_beside,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from netsim.results.result import Result
+
+__all__ = ["link_strips"]
+
+Floats = NDArray[np.float64]
+
+_BINS = 350  # intervals of time on a strip
+_ROWS, _OF_SEVERAL = 24, 8  # most rows of a strip by default: of one, and of each of several
+_SHADES = ("#ffffff", "#bcd9ea", COLOURS[4], COLOURS[0], "#00263f")  # from idle to full
+
+_ROW_IN, _LEAST_IN, _STRIP_IN = 0.125, 0.45, 2.2  # height of a row; least sizes of a strip
+_LETTER_IN, _SHARE_IN = 0.052, 0.45  # width of a letter of a name, and of the shares beside rows
+_KEY = ("idle", "25 %", "50 %", "75 %", "all used")
+
+_WHOLE = 1e-9  # what rounding may take from a share of time
+
+
+class _Row(NamedTuple):
+    """A row of a strip: its name, and its links."""
+
+    name: str
+    links: list[str]
+
+
+def link_strips(results: Mapping[str, Result], links: int | None = None, ax: Axes | None = None
+                ) -> list[Axes]:
+    """Draw the utilisation of links over time: a strip per policy with a row per link.
+
+    Links that were at capacity for the longest time are on top, then those that were used most; in
+    the same order on every strip. Beside each row is the share of the makespan for which it was
+    full.
+
+    If more links are used than there are rows, equal links share a row: those of the same capacity
+    between a node and others whose names differ only in numbers, such as all NVLinks of a server in
+    one direction, or those whose ends differ only in their last number. A row then shows, at any
+    time, the link that is used most, and beside it stands the range of the shares of all.
+
+    Parameters
+    ----------
+    results : mapping of str to Result
+        Results by label, all of the same workload, with links recorded.
+    links : int, optional
+        Largest number of rows; by default 24, or 8 of each of several policies.
+    ax : Axes, optional
+        Axes to draw the strip of a single policy on; by default there is a new figure.
+
+    Returns
+    -------
+    list of Axes
+        One per policy, on one figure.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    InputError
+        If links were not recorded, there is nothing to draw, or axes are given for several
+        policies.
+    """
+    require_matplotlib(ax)
+    if ax is not None and len(results) > 1:
+        raise InputError(f"the utilisation of links has a panel for each of {len(results)} "
+                         "policies, and ax is one panel: draw one of the results, such as "
+                         f"comparison.results[{next(iter(results))!r}]")
+    used = {label: link_utilisation(result).set_index("link") for label, result in results.items()}
+    if not any((table["bytes"] > 0).any() for table in used.values()):
+        raise InputError("there is nothing to draw: no link has carried any bytes")
+    most = links or (_ROWS if len(used) == 1 else _OF_SEVERAL)
+    rows, which = _ranked(used, {label: result.links for label, result in results.items()}, most)
+    begin = min(result.jobs["arrival_s"].min() for result in results.values())
+    length = np.nanmax([makespan(result) for result in results.values()])
+    edges = np.linspace(begin, begin + length, _BINS + 1)
+    strips = [ax] if ax is not None else _new_strips(rows, len(used))
+    for strip, (label, result) in zip(strips, results.items(), strict=True):
+        _draw_strip(strip, _over_time(utilised(result), rows, edges), edges)
+        name_rows(strip, [drawable(row.name) for row in rows])
+        strip.set_ylim(len(rows) - 0.5, -0.5)
+        _write_shares(strip, used[label]["full"], rows)
+        if len(results) > 1 or ax is None:
+            strip.set_ylabel(short(label), fontsize=7.5, color=INK)
+    time_axis(strips[-1], f"; {which}")
+    _add_key(strips[0])
+    return strips
+
+
+# --- rows ----------------------------------------------------------------------------------
+
+
+def _ranked(used: Mapping[str, pd.DataFrame], tables: Mapping[str, pd.DataFrame], most: int
+            ) -> tuple[list[_Row], str]:
+    """Return the busiest rows, and in words which they are."""
+    means = sum(table[["full", "utilisation", "bytes"]] for table in used.values())
+    assert isinstance(means, pd.DataFrame)
+    busy = means[means["bytes"] > 0]
+    rows, noun = [_Row(link, [link]) for link in busy.index], "links"
+    total, in_use = len(means), len(busy)
+    if in_use > most:
+        capacity = pd.concat(tables.values()).groupby("link", observed=True)["capacity"].max()
+        rows = list(_groups(busy.index, capacity))
+        noun = "links" if len(rows) == in_use else "groups"
+    values = busy[["full", "utilisation"]].round(9).to_numpy()  # equal but for rounding
+    place = {link: k for k, link in enumerate(busy.index)}
+    rank = {row.name: tuple(-values[[place[link] for link in row.links]].max(axis=0))
+            for row in rows}
+    shown = sorted(rows, key=lambda row: rank[row.name])[:most]
+    if noun != "links":
+        return shown, (f"{in_use:,} links in {len(rows):,} groups" if len(shown) == len(rows) else
+                       f"{_busiest(len(shown))} of {len(rows):,} groups of {in_use:,} links")
+    if len(shown) == total:
+        return shown, f"all {total:,} links"
+    return shown, (f"the {in_use} links in use, of {total:,}" if len(shown) == in_use else
+                   f"{_busiest(len(shown), 'link')}, of {total:,}")
+
+
+def _busiest(count: int, noun: str = "") -> str:
+    """Say how many of the busiest are meant."""
+    one = count == 1
+    return f"the {'' if one else f'{count} '}busiest{noun and f' {noun}' + 's' * (not one)}"
+
+
+def _groups(links: Iterable[str], capacity: pd.Series) -> Iterable[_Row]:
+    """Yield groups of equal links; of the groups that a link may be in, the largest."""
+    keys = {link: [(*key, capacity[link]) for key in _keys(link)] for link in links}
+    sizes = Counter(key for own in keys.values() for key in own)
+    grouped: dict[Any, list[str]] = {}
+    for link, own in keys.items():
+        grouped.setdefault(max(own, key=sizes.__getitem__), []).append(link)
+    for members in grouped.values():
+        count = f" ({len(members)})" if len(members) > 1 else ""
+        yield _Row(_common(members) + count, members)
+
+
+def _keys(link: str) -> list[tuple[str, str]]:
+    """Return the groups that a link may be in, by the names of its ends, some without numbers.
+
+    Examples
+    --------
+    >>> _keys("gpu-4.1->nic-4.1")
+    [('gpu-4.1', 'nic-#.#'), ('gpu-#.#', 'nic-4.1'), ('gpu-4.#', 'nic-4.#')]
+    """
+    start, _, end = link.partition("->")
+    if not end:
+        return [(link, "")]
+    found = [(start, _kind(end)), (_kind(start), end)]
+    within = [re.sub(r"\d+(?=\D*$)", "#", name) for name in (start, end)]
+    if all(re.search(r"\d", name) for name in within):  # of one server, say
+        found.append((within[0], within[1]))
+    return found
+
+
+def _kind(node: str) -> str:
+    """Return the name of a node without its numbers."""
+    return re.sub(r"\d+", "#", node)
+
+
+def _common(names: Sequence[str]) -> str:
+    """Return what names of one kind have in common, with stars for numbers that differ.
+
+    Examples
+    --------
+    >>> _common(["gpu-0.0->server-0", "gpu-0.1->server-0"])
+    'gpu-0.*->server-0'
+    """
+    parts = zip(*(re.split(r"(\d+)", name) for name in names), strict=True)
+    return "".join(each[0] if len(set(each)) == 1 else "*" for each in parts)
+
+
+# --- strips --------------------------------------------------------------------------------
+
+
+def _new_strips(rows: Sequence[_Row], strips: int) -> list[Axes]:
+    """Return axes on a new figure, which is wider for long names."""
+    height_in = max(_ROW_IN * len(rows), _LEAST_IN)
+    names_in = _LETTER_IN * max(len(row.name) for row in rows)
+    figure = new_figure(0.75 + (height_in + 0.08) * strips,
+                        max(WIDTH_IN, _STRIP_IN + names_in + _SHARE_IN))
+    return list(figure.subplots(strips, sharex=True, squeeze=False)[:, 0])
+
+
+def _draw_strip(ax: Axes, strip: Floats, edges: Floats) -> None:
+    """Draw the utilisations of rows over time as an image."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = LinearSegmentedColormap.from_list("utilisation", _SHADES)
+    ax.imshow(strip, aspect="auto", cmap=colours, vmin=0, vmax=1, interpolation="nearest",
+              extent=(edges[0], edges[-1], len(strip) - 0.5, -0.5))
+    ax.tick_params(labelsize=7.5, labelcolor=INK, color=GREY)
+    ax.tick_params(axis="y", length=0, labelsize=6.5)
+    for spine in ax.spines.values():
+        spine.set_color(GREY)
+
+
+def _over_time(loads: pd.DataFrame, rows: Sequence[_Row], edges: Floats) -> Floats:
+    """Return the mean utilisation of the busiest link of each row in each interval.
+
+    Shape (rows, intervals).
+    """
+    strips = np.zeros((len(rows), len(edges) - 1))
+    of_link = loads.groupby("link", observed=True).indices
+    for place, link in ((place, link) for place, row in enumerate(rows) for link in row.links
+                        if link in of_link):
+        mine = loads.iloc[of_link[link]]
+        # What the link has carried, in seconds at full capacity, grows within rows of the table
+        # and is constant between them.
+        done = (mine["load"] * mine["seconds"]).cumsum().to_numpy()
+        knots = np.column_stack((mine["start_s"], mine["end_s"])).ravel()
+        reached = np.column_stack((np.concatenate(([0.0], done[:-1])), done)).ravel()
+        means = np.diff(np.interp(edges, knots, reached)) / np.diff(edges)
+        strips[place] = np.maximum(strips[place], means)
+    return strips
+
+
+def _write_shares(ax: Axes, full: pd.Series, rows: Sequence[_Row]) -> None:
+    """Write the share of time for which each row was full beside it, or the range of its links."""
+    for place in map(int, ax.get_yticks()):  # of those that there is room for
+        shares = full[rows[place].links]
+        low, high = (_percent(share) for share in (shares.min(), shares.max()))
+        write_beside(ax, place, f"{high} %" if low == high else f"{low} to {high} %")
+    ax.annotate("full", (1, 1), (3, 2), xycoords="axes fraction", textcoords="offset points",
+                fontsize=6.5, color=INK, annotation_clip=False)
+
+
+def _percent(share: float) -> str:
+    """Round to whole per cent, but neither down to 0 nor up to 100."""
+    return f"{min(max(round(100 * share), 1), 99 if share < 1 - _WHOLE else 100) if share else 0}"
+
+
+def _add_key(ax: Axes) -> None:
+    """Add a legend of the shades."""
+    from matplotlib.patches import Patch
+
+    add_legend(ax, [Patch(label=label, facecolor=shade, edgecolor=GREY, linewidth=0.4)
+                    for label, shade in zip(_KEY, _SHADES, strict=True)])
