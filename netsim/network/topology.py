@@ -320,7 +320,7 @@ class Topology:
 
     @known_names
     def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Draw the network: nodes and links up to 64 hosts, and a matrix of its links beyond.
+        """Draw the network: its nodes and links or, if they are too many, a matrix of its links.
 
         See `netsim.plots.topology.topology_picture`.
 

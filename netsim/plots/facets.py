@@ -71,6 +71,7 @@ _MOST, _ABREAST = 36, 3
 #: Width and height of a panel that is not alone, and the room around them, in inches.
 _PANEL_IN, _MARGIN_IN = (2.1, 1.7), (0.5, 0.75)
 
+_ASIDE = 0.03  # room beside curves, as a share of the length of a logarithmic axis
 _BAR_IN, _LETTER_IN = 0.15, 0.058  # height of a bar, width of a letter of a title
 _TITLE = 30  # most letters of a line of a title
 _APART_IN = 0.3  # distance of labels of axes of panels beside each other
@@ -281,6 +282,9 @@ def cdf_facets(sweep: Sweep, of: str = "jct", *, ax: Axes | None = None, **given
     for each, panel in zip(axes, panels, strict=True):
         cdf_curves(replace(sweep, table=panel.rows).pooled(f"{of}_s", by=hue), of, each,
                    among=_names(values, hue))
+    low, high = min(each.dataLim.minposx for each in axes), max(each.dataLim.x1 for each in axes)
+    room = (high / low) ** _ASIDE
+    axes[0].set_xlim(low / room, high * room, auto=None)
     log_seconds(axes[0].xaxis)  # of what all panels show
     if ax is None:
         _finish(figure, axes, panels)

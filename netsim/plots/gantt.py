@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.plots.lanes import parts_of, with_others
@@ -28,8 +30,10 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["HATCHES", "IDLE", "ROW", "WAITING", "gantt", "job_rows",
+__all__ = ["HATCHES", "IDLE", "NARROW", "ROW", "WAITING", "draw_spells", "gantt", "job_rows",
            "merge_close"]
+
+Floats = NDArray[np.float64]
 
 ROW = 0.84  # height of a row, as a share of the distance between two
 
@@ -38,7 +42,12 @@ _ROW_IN = 0.125  # distance between two rows, in inches
 _LETTERS = 14  # longest label of a job
 _SPOTS = 2000  # resolution of the axis: coflows nearer to each other are drawn as one
 
-_NARROW = 0.012  # share of the axis below which a bar is drawn without a white edge
+NARROW = 0.012  # share of the axis below which a bar is drawn without a white edge
+
+#: Of bands of density: coflows up to which there are none; the share of coflows that must be
+#: narrower than a pixel, and the pixels of the axis; simultaneous coflows that are too many; and
+#: the intervals of the axis.
+_FEW, _MOSTLY, _PIXELS, _LANES, _BANDS = 20, 0.5, 400, 6, 150
 
 _ANY = "coflow"  # name of the only entry if there are too many stages to tell apart
 
@@ -59,6 +68,9 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     again, and, as a separate stage, the state of jobs that moved. If there are more than six
     stages, they all have the same colour. Simultaneous coflows of a job share the height of the
     row.
+
+    If the coflows of a job are too many or too short to be told apart, its row has a band per stage
+    instead: the more of the time has a coflow of that stage, the stronger is its colour.
 
     Parameters
     ----------
@@ -92,12 +104,18 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     stages = list(dict.fromkeys(coflows.sort_values(["valid_s", "coflow"])["stage"]))
     if len(stages) > len(COLOURS):
         coflows["stage"], stages = _ANY, [_ANY]
+    dense = False
     for y, job in enumerate(shown["job"]):
-        if len(own := coflows[coflows["job"] == job]):
+        own = coflows[coflows["job"] == job].sort_values(["valid_s", "finish_s"])
+        if _is_dense(own, span):
+            dense = True
+            _draw_density(ax, y, own, stages, span)
+        elif len(own):
             _draw_coflows(ax, y, own, stages, span)
     parts = parts_of(coflows)
     begun = parts["sending"][0] if parts else coflows["valid_s"]
-    _add_key(ax, stages, waited=bool((coflows["start_s"] > begun).any()), parted=bool(parts))
+    _add_key(ax, stages, waited=bool((coflows["start_s"] > begun).any()), parted=bool(parts),
+             dense=dense)
     return ax
 
 
@@ -154,8 +172,7 @@ def _chosen(result: Result, most: int, longest: bool) -> pd.DataFrame:
 
 def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], span: float
                   ) -> None:
-    """Draw the coflows of a job, simultaneous ones in separate lanes of its row."""
-    coflows = coflows.sort_values(["valid_s", "finish_s"])
+    """Draw the coflows of a job, in order of validity, simultaneous ones in lanes of its row."""
     lanes = _lanes(coflows)
     height = ROW / (lanes.max() + 1)
     for key, own in coflows.groupby([lanes, coflows["stage"]]):
@@ -173,11 +190,74 @@ def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], sp
         waits = own["start_s"] > begun
         ax.broken_barh(list(merge_close(begun[waits], own["start_s"][waits], span / _SPOTS)), place,
                        facecolor=WAITING, linewidth=0)
-        spells = list(merge_close(own["start_s"], sent, span / _SPOTS))
-        ax.broken_barh([spell for spell in spells if spell[1] >= span * _NARROW], place, **style)
-        # White edges would hide narrow bars completely.
-        ax.broken_barh([spell for spell in spells if spell[1] < span * _NARROW], place,
-                       facecolor=style["facecolor"], edgecolor=style["facecolor"], linewidth=0.2)
+        draw_spells(ax, [*merge_close(own["start_s"], sent, span / _SPOTS)], place, span, **style)
+
+
+def _is_dense(coflows: pd.DataFrame, span: float) -> bool:
+    """Whether the coflows of a job, in order of validity, are too many to be told apart."""
+    if len(coflows) <= _FEW:
+        return False
+    narrow = coflows["finish_s"] - coflows["valid_s"] < span / _PIXELS
+    return bool(narrow.mean() > _MOSTLY) or int(_lanes(coflows).max()) >= _LANES
+
+
+def _draw_density(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], span: float) -> None:
+    """Draw a band per stage of a job, the stronger the more of the time it has a coflow."""
+    from matplotlib.colors import to_rgb
+
+    begin, end = coflows["valid_s"].min(), coflows["finish_s"].max()
+    edges = np.linspace(begin, end, max(2, 1 + math.ceil((end - begin) * _BANDS / span)))
+    own = [stage for stage in stages if (coflows["stage"] == stage).any()]
+    for lane, stage in enumerate(own):
+        rows = coflows[coflows["stage"] == stage]
+        band = np.full((1, len(edges) - 1, 3), to_rgb(IDLE))
+        for start, stop, colour in (("valid_s", "start_s", WAITING), (
+                "start_s", "finish_s", COLOURS[stages.index(stage) % len(COLOURS)])):
+            share = _share_of_time(rows[start].to_numpy(), rows[stop].to_numpy(), edges)
+            seen = np.sqrt(share.clip(0, 1))[:, None]  # a few per cent can be seen, too
+            band = (1 - seen) * band + seen * np.array(to_rgb(colour))
+        top, height = y - ROW / 2 + lane * ROW / len(own), ROW / len(own)
+        ax.imshow(band, aspect="auto", interpolation="nearest", zorder=1.5,
+                  extent=(begin, end, top + height, top))
+
+
+def _share_of_time(starts: Floats, ends: Floats, edges: Floats) -> Floats:
+    """Return which part of each interval between edges lies in at least one spell.
+
+    Examples
+    --------
+    >>> _share_of_time(np.array([0.0, 0.5]), np.array([1.0, 1.5]), np.array([0.0, 1.0, 2.0]))
+    array([1. , 0.5])
+    """
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    since = np.maximum(starts, np.concatenate(([-np.inf], ends[:-1])))  # not yet covered
+    covered = np.cumsum(ends - since)
+    knots = np.column_stack((since, ends)).ravel()
+    reached = np.column_stack((np.concatenate(([0.0], covered[:-1])), covered)).ravel()
+    found: Floats = np.diff(np.interp(edges, knots, reached)) / np.diff(edges)
+    return found
+
+
+def draw_spells(ax: Axes, spells: list[tuple[float, float]], place: tuple[float, float],
+                span: float, **style: Any) -> None:
+    """Draw bars in a row, of which narrow ones have no white edge, which would hide them.
+
+    Parameters
+    ----------
+    ax : Axes
+    spells : list of (float, float)
+        The start and the length of each bar.
+    place : (float, float)
+        The y of the row, and its height.
+    span : float
+        Length of the axis.
+    **style
+        Matplotlib's style of wide bars.
+    """
+    ax.broken_barh([spell for spell in spells if spell[1] >= span * NARROW], place, **style)
+    ax.broken_barh([spell for spell in spells if spell[1] < span * NARROW], place,
+                   facecolor=style["facecolor"], edgecolor=style["facecolor"], linewidth=0.2)
 
 
 def _stage_style(stage: int) -> dict[str, Any]:
@@ -198,15 +278,17 @@ def _lanes(coflows: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
     return lanes
 
 
-def merge_close(starts: pd.Series, ends: pd.Series, least: float) -> Iterator[tuple[float, float]]:
+def merge_close(starts: pd.Series, ends: pd.Series, least: float, seen: float | None = None
+                ) -> Iterator[tuple[float, float]]:
     """Yield (start, length) of bars, merging those so close that the gap could not be seen.
 
-    Bars that are long enough to be seen are not merged, even if they touch, so that the edge
-    between them is drawn.
+    Bars that are long enough to be seen, which is `seen` or else `least`, are not merged, even if
+    they touch, so that the edge between them is drawn.
     """
+    seen = least if seen is None else seen
     begun = reached = np.nan
     for start, end in zip(starts, ends, strict=True):
-        if end - begun < least or (start - reached < least and reached - begun < least):
+        if end - begun < least or (start - reached < least and reached - begun < seen):
             reached = end
             continue
         if reached > begun:
@@ -231,14 +313,18 @@ def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
     ax.spines["left"].set_visible(False)
 
 
-def _add_key(ax: Axes, stages: list[str], *, waited: bool, parted: bool) -> None:
+def _add_key(ax: Axes, stages: list[str], *, waited: bool, parted: bool, dense: bool) -> None:
     """Add a legend of stages, of overheads and tails, of waiting and of time without coflows."""
+    from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
 
     entries = [Patch(label=drawable(stage), **_stage_style(index))
                for index, stage in enumerate(stages)]
     if parted:
         entries.append(Patch(label="overhead, tail", **fill(COLOURS[0], light=True)))
+    if dense:
+        half = (np.array(to_rgb(COLOURS[0])) + to_rgb(IDLE)) / 2
+        entries.append(Patch(label="part of the time", linewidth=0, facecolor=tuple(half)))
     if waited:
         entries.append(Patch(label="waiting", facecolor=WAITING))
     entries.append(Patch(label="no coflow", facecolor=IDLE))

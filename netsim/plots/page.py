@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from netsim.plots.style import series_of
+from netsim.plots.style import WIDTH_IN, series_of
 from netsim.reading import read_text
 from netsim.text import named, visible
 from netsim.units import format_aligned, format_number
@@ -26,6 +26,9 @@ __all__ = ["figure_of", "interactive_of", "page_of", "table_of", "text_of"]
 
 #: Length of an SVG from which on a figure is a PNG: browsers are slow with so many elements.
 _LARGE = 1_500_000
+
+#: Width of a figure, in columns of a paper, from which on it is beside no other.
+_COLUMN = 1.25
 
 #: Columns of whole numbers that count nothing.
 _IDS = ("job", "seed")
@@ -59,6 +62,9 @@ th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid var(-
          vertical-align: top; }
 th { border-bottom: 2px solid #888; } td.text, th.text { text-align: left; }
 td.long { white-space: normal; min-width: 16rem; }
+.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(25rem, 100%), 1fr));
+           gap: 0 1.5rem; align-items: start; }
+.figures > .whole, .figures > .zoom { grid-column: 1 / -1; }
 figure { margin: 1rem 0; } figure svg, figure img { max-width: 100%; height: auto; }
 /* Figures stay dark on light: their colours are chosen for it. */
 figure > svg, figure > img, .zoom > div { background: #fff; color: #222; }
@@ -126,8 +132,13 @@ def _shown(name: Any, value: Any) -> str:
 
 
 def figure_of(ax: Axes, caption: str) -> str:
-    """Return the figure of some axes with its caption, as SVG or, if that is large, as PNG."""
-    return f"<figure>{_drawn(ax.figure.canvas.figure)}<figcaption>{caption}</figcaption></figure>"
+    """Return the figure of some axes with its caption, as SVG or, if that is large, as PNG.
+
+    Those of more than a column of a paper take the whole width of a page.
+    """
+    figure = ax.figure.canvas.figure
+    whole = ' class="whole"' if figure.get_figwidth() > _COLUMN * WIDTH_IN else ""
+    return f"<figure{whole}>{_drawn(figure)}<figcaption>{caption}</figcaption></figure>"
 
 
 def interactive_of(ax: Axes, data: Any, caption: str) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from netsim.checks import check_collection
 from netsim.errors import InputError
-from netsim.plots.gantt import HATCHES, IDLE, ROW, merge_close
+from netsim.plots.gantt import HATCHES, IDLE, NARROW, ROW, draw_spells, merge_close
 from netsim.plots.style import (
     COLOURS,
     add_legend,
@@ -44,6 +44,9 @@ _ANY = "computation"  # name of the only entry if there are too many kinds to te
 def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] | None = None
                ) -> Axes:
     """Draw what ranks compute over time: a row per rank, grey where it is idle.
+
+    The axis begins at the first arrival of the jobs that are drawn, and ends when the last of them
+    ends, or at the end of a stopped run.
 
     Stages are coloured by kind: their name up to a digit, a dot or a slash. So the forward passes
     of all micro-batches have one colour.
@@ -82,20 +85,29 @@ def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] |
     listed = list(dict.fromkeys(kinds))
     if len(listed) > len(COLOURS):
         kinds, listed = pd.Series(_ANY, table.index), [_ANY]
-    begin, end = float(table["start_s"].min()), float(table["finish_s"].max())
+    begin, end = _lives(result, {job for job, _ in shown})
     for y, (job, rank) in enumerate(shown):
         ax.broken_barh([(begin, end - begin)], (y - ROW / 2, ROW), facecolor=IDLE)
         own = table[(table["job"] == job) & (table["rank"] == rank)]
         own = _joined(own.assign(kind=kinds[own.index]).sort_values("start_s"))
         for k, kind in enumerate(listed):
             bars = own[own["kind"] == kind]
-            ax.broken_barh(list(merge_close(bars["start_s"], bars["finish_s"],
-                                            (end - begin) / _SPOTS)),
-                           (y - ROW / 2, ROW), facecolor=COLOURS[k], edgecolor="white",
-                           linewidth=0.2, hatch=HATCHES[k])
+            draw_spells(ax, list(merge_close(bars["start_s"], bars["finish_s"],
+                                             (end - begin) / _SPOTS, (end - begin) * NARROW)),
+                        (y - ROW / 2, ROW), end - begin, facecolor=COLOURS[k], edgecolor="white",
+                        linewidth=0.2, hatch=HATCHES[k])
     _finish(ax, shown, len(rows), listed)
     ax.set_xlim(begin - 0.01 * (end - begin), end + 0.01 * (end - begin))
     return ax
+
+
+def _lives(result: Result, jobs: set[int]) -> tuple[float, float]:
+    """Return when the first of some jobs arrives, and when the last one ends."""
+    rows = result.jobs[result.jobs["job"].isin(jobs)]
+    ends = rows["finish_s"].fillna(result.run["stopped_at_s"] or np.inf)
+    if not np.isfinite(ends).all():
+        ends = result.computations["finish_s"]
+    return float(rows["arrival_s"].min()), float(ends.max())
 
 
 def _joined(computed: pd.DataFrame) -> pd.DataFrame:

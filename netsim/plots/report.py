@@ -12,6 +12,7 @@ import tomli_w
 
 from netsim.atomic import atomic_write
 from netsim.errors import NetsimError
+from netsim.experiment_file.experiment import Experiment
 from netsim.plots.curves import active_counts
 from netsim.plots.page import figure_of, interactive_of, page_of, table_of, text_of
 from netsim.plots.pictures import PICTURES, records_lacking
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from netsim.results.result import Result
 
 __all__ = ["report_page", "save_report"]
+
+#: What experiments are called that have no name of their own.
+_UNNAMED = Experiment.model_fields["name"].default
 
 #: Captions by what is drawn, the kind of plot, and the quantity if there are several.
 _CAPTIONS: dict[str, dict[str, str]] = {
@@ -131,7 +135,9 @@ def report_page(thing: Result | Comparison | Sweep, claims: pd.DataFrame | None 
     # A file describes what it compares, which is more than one run.
     text = spec.get("description") if isinstance(thing, Sweep | Comparison) else None
     described = f"<p>{text_of(text)}</p>\n" if text else ""
-    return page_of(title or spec.get("name") or called, described + "\n".join(parts))
+    named = spec.get("name")
+    return page_of(title or (named if named != _UNNAMED else None) or called,
+                   described + "\n".join(parts))
 
 
 def save_report(thing: Result | Comparison | Sweep, path: str | Path,
@@ -334,6 +340,7 @@ def _figures(thing: Any, what: str, results: Mapping[str, Result]) -> Iterator[s
     yield "<h2>Figures</h2>"
     if what != "run":  # of one policy, there is nothing to hide
         yield '<div class="policies"></div>'
+    yield '<div class="figures">'
     impossible, lacking = records_lacking(thing, what), []
     for kind, picture in PICTURES[what].items():
         if kind == "scatter" and not drawn_together(thing.table, thing.columns):
@@ -348,6 +355,7 @@ def _figures(thing: Any, what: str, results: Mapping[str, Result]) -> Iterator[s
                 continue
             yield (_timeline(ax, results) if kind == "timeline" else
                    figure_of(ax, _caption(what, f"{kind} {of}") or _caption(what, kind)))
+    yield "</div>"
     if lacking:
         items = "".join(f"<li>{text_of(each)}</li>" for each in lacking)
         yield f"<details><summary>Plots left out</summary><ul>{items}</ul></details>"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
@@ -40,7 +41,7 @@ _LARGE = 500  # number of nodes from which networkx needs SciPy for its layout
 
 def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int] | None = None,
                      ax: Axes | None = None) -> Axes:
-    """Draw a network: nodes and links up to 64 hosts, and a matrix of its links beyond.
+    """Draw a network: its nodes and links or, if they are too many, a matrix of its links.
 
     Hosts are at the bottom and switches above, by their distance from hosts.
 
@@ -48,6 +49,10 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int] | None = None,
     those inside servers, are drawn below the hosts; a switch that connects the others of its
     layer is drawn above them. Without switches, hosts form a circle, or are placed near their
     neighbours if they have more than two.
+
+    Of more than 64 hosts, a node stands for all hosts of a switch, such as all GPUs of a server,
+    and for all switches that connect only these, such as their NICs; lines are as wide as for one.
+    If more than 64 of these nodes are left, a matrix is drawn.
 
     In a matrix, a dot is a link from the node of its row to the node of its column, the darker the
     higher its capacity. Nodes stand in the order of their rows, with lines between rows.
@@ -76,8 +81,11 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int] | None = None,
     layers = host_layers(graph) if layers is None else layers
     layered = any(layers.values())
     rows = _rows(graph, layers)
+    counts = dict.fromkeys(graph, 1)
     if sum(layer == 0 for layer in layers.values()) > _READABLE:
-        return _matrix(graph, rows, ax)
+        graph, rows, counts = _merged(graph, rows)
+        if sum(row == 0 for row in rows.values()) > _READABLE:
+            return _matrix(graph, rows, counts, ax)
     places = _in_rows(graph, rows) if layered else _flat(graph)
     if ax is None:
         layers_above = len(set(rows.values())) - 1
@@ -85,15 +93,62 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int] | None = None,
     widths = _draw_links(ax, graph, places)
     every = sorted(set(rows.values()))
     for row in every:
-        _draw_nodes(ax, [node for node in graph if rows[node] == row], places, row, layered,
-                    between=layered and row in every[1:-1])
+        _draw_nodes(ax, {node: counts[node] for node in graph if rows[node] == row}, places, row,
+                    layered, between=layered and row in every[1:-1])
     _explain(ax, widths, layered)
     ax.set_title(drawable(graph.name or ""), fontsize=9, color=INK, pad=22 if layered else 12)
     ax.axis("off")
     return ax
 
 
-def _matrix(graph: nx.DiGraph, rows: Mapping[Any, int], ax: Axes | None) -> Axes:
+def _merged(graph: nx.DiGraph, rows: Mapping[Any, int]
+            ) -> tuple[nx.DiGraph, dict[Any, int], dict[Any, int]]:
+    """Merge hosts with the same neighbours, or of one server, and the switches of these alone.
+
+    Return the graph of what is left, with the row of each node and the number that it stands for.
+    """
+    into: dict[Any, Any] = {}
+
+    def merge(row: int, key: Callable[[Any], Any]) -> None:
+        first: dict[Any, Any] = {}
+        for node in graph:
+            if rows[node] == row:
+                into[node] = first.setdefault(key(node), node)
+
+    def neighbours(node: Any, side: Callable[[int], bool]) -> frozenset[Any]:
+        return frozenset(into.get(other, other) for other in graph.adj[node] if side(rows[other]))
+
+    def of_host(node: Any) -> Any:
+        return neighbours(node, lambda row: row < 0) or neighbours(node, bool) or node
+
+    def of_switch(node: Any) -> Any:
+        below = neighbours(node, lambda row: row < rows[node])
+        return below if len(below) == 1 else node
+
+    merge(0, of_host)
+    for row in sorted({*rows.values()} - {0}):
+        merge(row, of_switch if row > 0 else lambda node: node)
+    left = nx.DiGraph(name=graph.name)
+    left.add_nodes_from(dict.fromkeys(into[node] for node in graph))
+    for start, end, capacity in graph.edges.data("capacity"):
+        pair = into[start], into[end]
+        most = max(capacity, left.edges[pair]["capacity"] if left.has_edge(*pair) else 0.0)
+        left.add_edge(*pair, capacity=most)
+    return left, {node: rows[node] for node in left}, Counter(into[node] for node in graph)
+
+
+def _said(row: int, counts: Mapping[Any, int], nodes: int) -> str:
+    """Say how many hosts or switches the nodes of a row stand for, and how many each."""
+    total = sum(counts.values())
+    noun = "host" if row == 0 else "switch"
+    plural = noun if total == 1 else "hosts" if row == 0 else "switches"
+    each = set(counts.values())
+    return f"{total:,} {plural}" + (f"\n({nodes:,} x {each.pop()})"
+                                   if len(each) == 1 and 1 < nodes < total else "")
+
+
+def _matrix(graph: nx.DiGraph, rows: Mapping[Any, int], counts: Mapping[Any, int],
+            ax: Axes | None) -> Axes:
     """Draw the capacities of links as a matrix, several nodes to a cell if there are many."""
     from matplotlib.colors import LogNorm
 
@@ -109,14 +164,14 @@ def _matrix(graph: nx.DiGraph, rows: Mapping[Any, int], ax: Axes | None) -> Axes
     extent = (0, len(nodes), len(nodes), 0)
     image = ax.imshow(cells, cmap="Blues", norm=LogNorm(low / 4, high * 1.01), extent=extent,
                       interpolation="nearest")
-    counts = {row: sum(rows[node] == row for node in nodes) for row in sorted(set(rows.values()))}
-    edges = np.concatenate(([0], np.cumsum(list(counts.values()))))
+    of_rows = {row: {node: counts[node] for node in nodes if rows[node] == row}
+               for row in sorted(set(rows.values()))}
+    edges = np.concatenate(([0], np.cumsum(list(map(len, of_rows.values())))))
     for edge in edges[1:-1]:
         ax.axhline(edge, color=INK, linewidth=0.4)
         ax.axvline(edge, color=INK, linewidth=0.4)
     middles = (edges[:-1] + edges[1:]) / 2
-    names = [f"{count:,} {'host' if row == 0 else 'switch'}" + (
-        "" if count == 1 else "s" if row == 0 else "es") for row, count in counts.items()]
+    names = [_said(row, own, len(own)) for row, own in of_rows.items()]
     spots = _apart(middles, _LEAST * len(nodes), len(nodes))
     ax.set_xticks(spots, names, rotation=45, ha="right", rotation_mode="anchor", fontsize=7)
     ax.set_yticks(spots, names, fontsize=7)
@@ -198,9 +253,10 @@ def _draw_links(ax: Axes, graph: nx.DiGraph, places: Places) -> dict[float, floa
     """Draw a line per pair of neighbours; return the line widths by capacity."""
     from matplotlib.collections import LineCollection
 
-    pairs: dict[frozenset[Any], float] = {}
+    number = {node: place for place, node in enumerate(graph)}
+    pairs: dict[tuple[Any, ...], float] = {}
     for start, end, capacity in graph.edges.data("capacity"):
-        pair = frozenset((start, end))
+        pair = tuple(sorted((start, end), key=number.__getitem__))  # the same in every process
         pairs[pair] = max(pairs.get(pair, 0.0), capacity)
     widths = _widths(sorted(set(pairs.values())))
     ax.add_collection(LineCollection([[places[node] for node in pair] for pair in pairs],
@@ -218,9 +274,9 @@ def _widths(rates: list[float]) -> dict[float, float]:
     return {rate: _THIN + (_THICK - _THIN) * math.log(rate / rates[0]) / span for rate in rates}
 
 
-def _draw_nodes(ax: Axes, nodes: list[Any], places: Places, row: int, layered: bool, *,
+def _draw_nodes(ax: Axes, nodes: Mapping[Any, int], places: Places, row: int, layered: bool, *,
                 between: bool) -> None:
-    """Draw the nodes of a row, with their names if there are few.
+    """Draw the nodes of a row, with their names, or what they stand for, if there are few.
 
     Of nodes `between` other rows, these are where links are apart: beside them and further down.
     """
@@ -236,13 +292,15 @@ def _draw_nodes(ax: Axes, nodes: list[Any], places: Places, row: int, layered: b
         beside = between and len(nodes) <= 8
         offset = (6, -1) if beside else (0, -6 if below else 6)
         for node in nodes:
-            ax.annotate(drawable(node), places[node], offset,
+            one = nodes[node] == 1
+            ax.annotate(drawable(node) if one else _said(row, {node: nodes[node]}, 1),
+                        places[node], offset,
                         fontsize=7.5, textcoords="offset points", ha="left" if beside else "center",
                         va="top" if beside or below else "bottom", color=INK, path_effects=halo,
                         rotation=0 if len(nodes) <= 8 else 35)
     elif layered:
-        ax.annotate(f"{len(nodes):,} {'switches' if row else 'hosts'}", (1.01, row), va="center",
-                    fontsize=7.5, color=INK, annotation_clip=False)
+        ax.annotate(_said(row, nodes, len(nodes)), (1.01, row), va="center", fontsize=7.5,
+                    color=INK, annotation_clip=False)
 
 
 def _explain(ax: Axes, widths: dict[float, float], named_below: bool) -> None:

@@ -1,6 +1,7 @@
 """Figures of several settings: a panel per value, the same axes, the same colour of a policy."""
 
 import itertools
+import math
 
 import numpy as np
 import pandas as pd
@@ -190,6 +191,15 @@ def test_a_policy_keeps_its_colour_in_every_picture(found, kind):
         for each in seen:
             assert each.items() <= expected.items()
             assert each
+
+
+def test_panels_of_distributions_are_as_wide_as_what_they_show(found):
+    """The curves fill all but a little of the axis, which all panels share."""
+    panels = found.plot("cdf").figure.axes
+    ends = [line.get_xdata()[place] for ax in panels for line in ax.lines for place in (0, -1)]
+    for ax in panels:
+        low, high = ax.get_xlim()
+        assert math.log(max(ends) / min(ends)) / math.log(high / low) == pytest.approx(1 / 1.06)
 
 
 def test_a_comparison_has_the_same_colours_by_class():

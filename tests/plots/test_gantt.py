@@ -7,9 +7,10 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.errors import InputError, MissingExtraError
 from netsim.plots import style
-from netsim.plots.gantt import gantt
+from netsim.plots.gantt import IDLE, gantt
+from netsim.plots.style import COLOURS
 
-pytest.importorskip("matplotlib")
+to_rgb = pytest.importorskip("matplotlib.colors").to_rgb
 
 MB = 1e6
 NET = netsim.big_switch(3, MB)
@@ -90,13 +91,14 @@ def test_a_stopped_job_lasts_to_the_stop():
     assert bars(gantt(result)) == [("c", 0, 0, 1), ("no coflow", 0, 0, 1.5)]
 
 
-def test_many_iterations_are_few_bars():
+def test_many_iterations_are_a_band():
     """3,000 of 1 ms each after as long a computation: no gap between them can be seen."""
     result = run(job(0, 0.0, Stage("c", [(0, 1, 1e3)], compute_s=0.001), iterations=3000))
-    drawn = [bar for bar in bars(gantt(result)) if bar[0] == "c"]
-    assert len(drawn) <= 2000
-    assert drawn[0][2] == 0.001
-    assert drawn[-1][3] == pytest.approx(6)
+    ax = gantt(result)
+    assert bars(ax) == [("no coflow", 0, 0, pytest.approx(6))]
+    band, = ax.images
+    assert band.get_array().shape[1] <= 151
+    assert band.get_extent()[:2] == pytest.approx([0.001, 6])
 
 
 def test_many_stages_have_one_colour():
@@ -141,3 +143,31 @@ def test_overheads_and_tails_are_lighter():
     assert [bar for bar in bars(ax) if bar[0] != "no coflow"] == [
         ("c", 0, 1, 2), ("c", 1, 2, 3), ("overhead, tail", 0, 0, 1), ("overhead, tail", 0, 2, 4),
         ("overhead, tail", 1, 0, 1), ("overhead, tail", 1, 3, 5), ("waiting", 1, 1, 2)]
+
+
+# --- bands of density ------------------------------------------------------------------------
+
+
+def test_coflows_too_narrow_to_be_seen_are_a_band_per_stage():
+    """200 iterations of 2 s on one job, and one of 100 ks on another: each stage half the time."""
+    jobs = Workload([
+        JobSpec(0, iterations=200, hosts=range(2), stages=[
+            Stage("push", [(0, 1, MB)]), Stage("pull", [(1, 0, MB)], after=["push"])]),
+        JobSpec(1, hosts=[2, 3], stages=[Stage("push", [(0, 1, 1e5 * MB)])])])
+    ax = gantt(netsim.simulate(netsim.big_switch(4, MB), jobs))
+    push, pull = ax.images
+    for band, colour in ((push, COLOURS[0]), (pull, COLOURS[1])):
+        half = (1 - 0.5**0.5) * np.array(to_rgb(IDLE)) + 0.5**0.5 * np.array(to_rgb(colour))
+        np.testing.assert_allclose(band.get_array()[0], [half] * band.get_array().shape[1])
+        assert band.get_extent()[:2] == [0, 400]
+    assert push.get_extent()[2] == pull.get_extent()[3]  # one below the other
+    assert "part of the time" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert ax.get_ylim() == (1.6, -0.6)
+
+
+def test_too_many_coflows_at_once_are_a_band():
+    """It is of full colour: at any time, at least one of 30 is under way."""
+    job = JobSpec(0, hosts=range(2), stages=[Stage(f"s{k}", [(0, 1, MB)]) for k in range(30)])
+    ax = gantt(netsim.simulate(netsim.big_switch(2, MB), [job]))
+    np.testing.assert_allclose(ax.images[0].get_array(), np.broadcast_to(
+        to_rgb(COLOURS[0]), ax.images[0].get_array().shape))

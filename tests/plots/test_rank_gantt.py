@@ -76,3 +76,13 @@ def test_they_are_stored(result, tmp_path):
     again = netsim.load_result(tmp_path / "run")
     assert again.computations.astype({"stage": str, "stream": str}).equals(
         result.computations.astype({"stage": str, "stream": str}))
+
+
+def test_the_axis_ends_when_the_job_does():
+    """Ranks compute for 1 s; then 3 bytes take 3 s."""
+    stage = Stage("F", [(0, 1, 3.0)], compute_s=1, ranks=[0, 1])
+    result = netsim.simulate(SWITCH, [JobSpec(0, 2, stages=[stage])],
+                             record=["computations"])
+    low, high = result.plot("gantt", of="ranks").get_xlim()
+    assert low == pytest.approx(2 - 0.01 * 4)
+    assert high == pytest.approx(6 + 0.01 * 4)

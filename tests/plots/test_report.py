@@ -12,6 +12,8 @@ import pytest
 
 import netsim
 from netsim.errors import InputError, OutputError
+from netsim.plots import style
+from netsim.plots.page import figure_of
 from netsim.plots.report import report_page, save_report
 from netsim.studies.compare import compare_experiment
 from netsim.units import format_aligned
@@ -189,6 +191,25 @@ def test_a_run_wherever_it_was(thing, shown):
     cells = _Cells(page)
     assert ["total JCT (s)"] in [row[:1] for row in cells.rows]
     assert all(link.startswith("data:") for link in cells.refers)
+
+
+def test_small_figures_stand_beside_each_other(page):
+    """Those of several columns of a paper, and timelines, have the whole width."""
+    assert page.count('<div class="figures">') == 1
+    figures, _, after = page.partition('<div class="figures">')[2].partition("</figure>\n</div>")
+    assert f"{figures}{after}".count("<figure") == page.count("<figure")
+    assert "<figure" not in after
+    wide = figure_of(style.new_axes(2.0, 7.0), "")
+    assert wide.startswith('<figure class="whole">')
+    assert figure_of(style.new_axes(2.0), "").startswith("<figure>")
+
+
+def test_an_experiment_without_a_name_is_called_by_what_it_is():
+    compared = netsim.compare(NET, JOBS, ["maxmin", "sebf"])
+    named = replace(compared, spec={"name": "mine"})
+    unnamed = replace(compared, spec={"name": "experiment"})
+    assert "<h1>mine</h1>" in report_page(named)
+    assert "<h1>Comparison on workload, " in report_page(unnamed)
 
 
 def test_a_run_has_the_names_of_what_was_chosen_for_it():
