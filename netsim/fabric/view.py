@@ -443,16 +443,14 @@ class FabricView:
             Shares that coflows have already.
         """
         self._need_sizes("greedy")
-        return kernels.blocks.greedy(self._rows, self._table.loads,
-                                     _ints(order), self._per_coflow(limit),
-                                     self._per_coflow(base), self._table.capacity,
-                                     self._table.no_crossings())
+        return kernels.blocks.greedy(
+            self._rows, self._table.loads, _ints(order), self._per_coflow(limit),
+            self._per_coflow(base), self._table.capacity, self._table.no_crossings())
 
     def stretch_flows(self, rates: ArrayLike) -> Floats:
         """Return each flow's rate times the least capacity/load of its links. Shape (F,)."""
         return kernels.blocks.stretch_flows(self._rows, self._table.flows, self._table.hops,
-                                            _contiguous(rates),
-                                            self._table.capacity)
+                                            _contiguous(rates), self._table.capacity)
 
     def maxmin(self, weights: ArrayLike = 1.0, capacity: ArrayLike | None = None) -> Floats:
         """Return the weighted max-min fair rate of each flow. Shape (F,).
