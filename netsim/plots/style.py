@@ -500,7 +500,9 @@ def _filled(seconds: float) -> tuple[str, float]:
 
 def _in_unit(seconds: float, unit: str, length: float) -> str:
     """Format a time in a unit of `_LONGER`, or in seconds or less."""
-    return (f"{seconds / length:.4g} {unit}" if unit
+    number = seconds / length
+    return (f"{number:,.0f} {unit}" if unit and number >= 1e4
+            else f"{number:.4g} {unit}" if unit
             else format_seconds(seconds).replace("us", "µs"))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from netsim.analysis.intervals import means_of
-from netsim.plots.style import Look, short
+from netsim.plots.style import Look, log_seconds, short
 from netsim.plots.sweeps import METRICS
 from netsim.reproductions.claims import words
 from netsim.reproductions.reproduction import panels
@@ -30,7 +30,7 @@ _RATES = {"jct_rate": "jct_total_s", "communication_rate": "communication_s"}
 
 
 def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], x: str,
-          called: Mapping[str, str] | None = None, **roles: Any) -> Axes:
+          called: Mapping[str, str] | None = None, log: bool = False, **roles: Any) -> Axes:
     """Draw means against a setting: a line per policy, and of total JCTs one of the lower bound.
 
     Parameters
@@ -45,13 +45,19 @@ def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], 
         The setting.
     called : mapping of str to str, optional
         Names of policies, and of other values, in the figure, which has no others.
+    log : bool
+        Whether the metric, a time, has a logarithmic axis.
     **roles
         Further roles, as of `netsim.plots.facets.line_facets`.
     """
     from netsim.plots.facets import line_facets
 
     if isinstance(metric, str):
-        return line_facets(_means(table, columns, metric, called), metric, x=x, **roles)
+        drawn = line_facets(_means(table, columns, metric, called), metric, x=x, **roles)
+        if log:
+            drawn.set(yscale="log", ylabel=METRICS.get(metric, metric))
+            log_seconds(drawn.yaxis)
+        return drawn
     parts = {METRICS.get(each, each): _means(table, columns, each, called).rename(columns={
         f"{each}{end}": f"time_s{end}" for end in ("", "_low", "_high")}) for each in metric}
     both = pd.concat(parts, names=["of"]).reset_index("of")

@@ -14,15 +14,12 @@ from netsim.reproductions.measure import Measure
 from netsim.reproductions.measured import has_measured, read_measured
 from netsim.reproductions.page import filled
 from netsim.reproductions.parrot import readings
-from netsim.reproductions.rules import NOT_MEASURED, VERDICTS, above, at_least, at_most, below, near
+from netsim.reproductions.rules import VERDICTS, above, at_least, at_most, below, near
 
 ROOT = Path(__file__).parents[2]
 TEXTS = Path(os.environ.get("NETSIM_PAPERS", ROOT.parent / "shared" / "papers"))
 ROWS = [(paper, row) for paper in PAPERS.values() for row in paper.rows]
 SETTINGS = [(paper, key) for paper in PAPERS.values() for key in paper.settings]
-
-#: Settings that have not been run in full: hours of CPU time each.
-PENDING = {"a-srpt-jobs", "a-srpt-single", "a-srpt-predictors", "a-srpt-plans"}
 
 #: How far from the words that a row gives its numbers may stand, in characters.
 NEAR = 400
@@ -75,15 +72,14 @@ def test_the_paper_says_so(paper, row):
 @pytest.mark.parametrize(("paper", "key"), SETTINGS, ids=[f"{p.name}-{k}" for p, k in SETTINGS])
 def test_each_setting_has_runs_and_statements(paper, key):
     """What a statement needs is among the kept runs, and each has a verdict."""
-    pending = f"{paper.name}-{key}" in PENDING
-    assert has_measured(f"{paper.name}-{key}") != pending, "run: netsim reproduce NAME --keep"
+    assert has_measured(f"{paper.name}-{key}"), "run: netsim reproduce NAME --keep"
     for row in paper.of(key):
-        assert paper.told(row).verdict in ({NOT_MEASURED} if pending else VERDICTS), row.text
+        assert paper.told(row).verdict in VERDICTS, row.text
     assert paper.of(key)
 
 
 def test_every_statement_has_a_verdict():
-    found = [row for row in statements(PAPERS) if row["setting"] not in PENDING]
+    found = list(statements(PAPERS))
     assert {row["verdict"] for row in found} <= {*VERDICTS}
     untold = [row["id"] for row in found if row["verdict"] == "cannot be told"]
     assert len(untold) <= len(found) / 8
