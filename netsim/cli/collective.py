@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.completion import NETWORK_FILES, named
 from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import check_picture_file, find_own_modules
 
@@ -16,8 +17,9 @@ __all__ = ["collective"]
 
 
 @click.command()
-@click.argument("name", metavar="COLLECTIVE")
+@click.argument("name", metavar="COLLECTIVE", shell_complete=named("patterns"))
 @click.option("--on", "network", required=True, metavar="NETWORK",
+              shell_complete=named("networks", suffixes=NETWORK_FILES),
               help="The name of a ready-made network, or a file; see netsim list topologies.")
 @click.option("--ranks", type=click.IntRange(min=1), help="Number of ranks; by default one per "
                                                           "host.")
@@ -38,8 +40,8 @@ __all__ = ["collective"]
                    "it has servers, else one per rank.")
 @click.option("--set", "options", multiple=True, metavar="OPTION=VALUE",
               help="Set another option of the pattern, such as chunks=4 or group=8.")
-@click.option("--allocator", default="maxmin", show_default=True, help="Allocator that shares "
-                                                                       "links.")
+@click.option("--allocator", default="maxmin", show_default=True,
+              shell_complete=named("allocators"), help="Allocator that shares links.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @JSON
 @click.option("--plot", type=click.Path(), metavar="FILE",

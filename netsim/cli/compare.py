@@ -6,6 +6,7 @@ import json
 
 import click
 
+from netsim.cli.completion import listed
 from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import (
     check_picture_file,
@@ -21,9 +22,11 @@ __all__ = ["compare"]
 @click.command()
 @experiment_options
 @click.option("--allocator", "allocators", multiple=True, metavar="NAME,...",
+              shell_complete=listed("allocators"),
               help="Compare these allocators instead of those in the file. Options follow a "
                    "colon, as in parrot:work_conservation=none.")
 @click.option("--scheduler", "schedulers", multiple=True, metavar="NAME,...",
+              shell_complete=listed("schedulers"),
               help="On a cluster, compare these schedulers instead, as in ff:order=by_size.")
 @click.option("--baseline", metavar="NAME",
               help="Compare the others with this one, also by class of coflow. NAME is its label "

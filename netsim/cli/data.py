@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from netsim.cli.completion import named
 from netsim.cli.echo import JSON, echo, echo_json
 
 __all__ = ["data"]
@@ -34,7 +35,7 @@ def listing(as_json: bool) -> None:
 
 
 @data.command()
-@click.argument("name")
+@click.argument("name", shell_complete=named("public traces"))
 @click.option("--to", "folder", type=click.Path(), metavar="FOLDER",
               help="Write the files to this folder; by default the user's cache.")
 @click.option("--from", "source", metavar="URL",

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from netsim.cli.completion import of_kind
 from netsim.cli.echo import JSON, echo, echo_json
 from netsim.errors import UnknownNameError
 
@@ -40,7 +41,7 @@ class _Kind(click.Choice[str]):
 
 @click.command("list")
 @click.argument("kind", type=_Kind(KINDS), metavar="[KIND]", required=False)
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=of_kind)
 @JSON
 def listing(kind: str | None, name: str | None, as_json: bool) -> None:
     """List kinds of things, names of a kind, or options of a name."""

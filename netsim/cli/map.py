@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.completion import named
 from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import check_picture_file, find_own_modules
 
@@ -19,7 +20,7 @@ __all__ = ["map_command"]
 
 
 @click.command("map")
-@click.argument("model")
+@click.argument("model", shell_complete=named("models"))
 @click.option("--counts", required=True, metavar="N,N,...",
               help="Number of GPUs that the job gets on each server, such as 4,4,2.")
 @click.option("--gpus", type=click.IntRange(min=1), default=8, show_default=True,
@@ -27,8 +28,10 @@ __all__ = ["map_command"]
 @click.option("--nic", default="10Gbps", show_default=True, help="Bandwidth of a server's NIC.")
 @click.option("--intra", default="300GB/s", show_default=True,
               help="Bandwidth between two GPUs of a server.")
-@click.option("--gpu", default="a100", show_default=True, help="Kind of GPU; see netsim list gpus.")
+@click.option("--gpu", default="a100", show_default=True, shell_complete=named("gpus"),
+              help="Kind of GPU; see netsim list gpus.")
 @click.option("--mapping", default="heavy-edge", show_default=True,
+              shell_complete=named("mappings"),
               help="heavy-edge, optimal, random, round-robin, or module:function.")
 @click.option("--stages", type=int, help="Number of stages of the pipeline; by default the least "
                                          "that memory allows.")

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.completion import named, setting_to_one
 from netsim.cli.echo import echo
 from netsim.watching import unwatched
 
 if TYPE_CHECKING:
     from netsim.experiment_file.experiment import Experiment
 
-__all__ = ["EXIT_FAILED", "FORMAT", "PLUGINS", "SET", "check_picture_file", "experiment_options",
-           "find_own_modules", "format_options", "overrides", "prepared", "quiet_option",
-           "seeds_of", "settings_of", "tell_replaced", "with_plugins"]
+__all__ = ["EXIT_FAILED", "EXPERIMENT", "FORMAT", "PLUGINS", "SET", "check_picture_file",
+           "experiment_options", "find_own_modules", "format_options", "overrides", "prepared",
+           "quiet_option", "seeds_of", "settings_of", "tell_replaced", "with_plugins"]
 
 
 #: Of a seed; Python itself refuses to read numbers of some thousands.
@@ -31,8 +32,10 @@ _MADE = (".png", ".pdf", ".svg", ".html", "trace.json")
 #: Some runs of several have failed.
 EXIT_FAILED = 1
 
-FORMAT = click.option("--format", metavar="NAME", help="Format of the file, if its suffix does "
-                                                       "not show it; see netsim list formats.")
+FORMAT = click.option("--format", metavar="NAME", shell_complete=named("formats"),
+                      help="Format of the file, if its suffix does not show it; see netsim list "
+                           "formats.")
+EXPERIMENT = click.argument("experiment", shell_complete=named("experiments", suffixes=(".toml",)))
 SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
                    help="Set an option of the format, as in megabyte=1MiB.")
 PLUGINS = click.option("--plugins/--no-plugins", default=True, show_default=True,
@@ -53,9 +56,9 @@ def quiet_option(text: str) -> Callable[[Any], Any]:
 
 def _check_format(ctx: click.Context, option: click.Parameter, format: str) -> str:
     """Refuse a format that cannot be written here, before the run."""
-    from netsim.results.store import check_format
+    if format not in (None, "csv"):  # None while a shell completes the command
+        from netsim.results.store import check_format
 
-    if format != "csv":
         check_format(format)
     return format
 
@@ -63,8 +66,9 @@ def _check_format(ctx: click.Context, option: click.Parameter, format: str) -> s
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that `run` and `compare` have in common."""
     for option in reversed((
-        click.argument("experiment"),
+        EXPERIMENT,
         click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+                     shell_complete=setting_to_one,
                      help="Replace a setting of the file, as in network.capacity=40Gbps."),
         click.option("--seed", type=click.IntRange(min=0), help="Same as --set seed=N."),
         click.option("--out", type=click.Path(), metavar="FOLDER",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from netsim.cli.completion import folders, pictures
 from netsim.cli.echo import echo
 from netsim.cli.options import check_picture_file
 
@@ -13,8 +14,8 @@ __all__ = ["plot"]
 
 
 @click.command()
-@click.argument("folder", type=click.Path())
-@click.option("--kind", metavar="KIND",
+@click.argument("folder", type=click.Path(), shell_complete=folders)
+@click.option("--kind", metavar="KIND", shell_complete=pictures,
               help="For a run: timeline (default), gantt, cdf, slowdown, utilisation, on a "
                    "cluster also gpus, usage. For a comparison: bars (default), cdf, classes, "
                    "slowdown, timeline, utilisation, on a cluster also usage. For a sweep: bars "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from netsim.cli.completion import WORKLOAD_FILES, listed, named
 from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import (
     FORMAT,
@@ -27,8 +28,9 @@ __all__ = ["predict"]
 
 
 @click.command()
-@click.argument("workload")
+@click.argument("workload", shell_complete=named("jobs", suffixes=WORKLOAD_FILES))
 @click.option("--predictor", "predictors", multiple=True, metavar="NAME,...",
+              shell_complete=listed("predictors"),
               default=("random-forest,mean,median",), show_default=True,
               help="Predictors to compare. Options follow a colon, as in mean:scope=user. A "
                    "predictor may also be module:Class.")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from netsim.cli.completion import folders
 from netsim.cli.echo import echo
 from netsim.cli.options import tell_replaced
 
@@ -13,7 +14,7 @@ __all__ = ["report"]
 
 
 @click.command()
-@click.argument("folder", type=click.Path())
+@click.argument("folder", type=click.Path(), shell_complete=folders)
 @click.option("--out", type=click.Path(), metavar="FILE",
               help="File to write; by default FOLDER/report.html.")
 @click.option("--title", help="Title of the page; by default the name of the experiment.")

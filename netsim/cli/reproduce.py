@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.completion import named
 from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import EXIT_FAILED, check_picture_file, seeds_of
 
@@ -20,7 +21,7 @@ __all__ = ["reproduce"]
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=named("reproductions"))
 @click.option("--list", "listed", is_flag=True, help="List all papers and reproductions.")
 @click.option("--rows", is_flag=True,
               help="List what the paper says, statement by statement, with the values that were "

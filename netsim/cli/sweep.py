@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.completion import listed, setting_to_one, setting_to_several
 from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import (
     EXIT_FAILED,
+    EXPERIMENT,
     PLUGINS,
     find_own_modules,
     overrides,
@@ -25,11 +28,18 @@ __all__ = ["sweep"]
 
 
 @click.command()
-@click.argument("experiment")
+@EXPERIMENT
 @click.option("--vary", "varied", multiple=True, metavar="KEY=VALUE,...",
+              shell_complete=setting_to_several,
               help="Vary a setting over these values, as in network.capacity=10Gbps,40Gbps, or "
                    "over a range, as in observe_interval=1ms..1s or 1ms..1s:log. May be given "
                    "several times. Replaces [sweep.vary] of the file.")
+@click.option("--allocator", "allocators", multiple=True, metavar="NAME,...",
+              shell_complete=listed("allocators"),
+              help="Same as --vary allocator=NAME,..., but what else the file varies stays.")
+@click.option("--scheduler", "schedulers", multiple=True, metavar="NAME,...",
+              shell_complete=listed("schedulers"),
+              help="On a cluster or an edge-cloud, the same for schedulers.")
 @click.option("--points", metavar="N",
               help="Number of points to draw from ranges; N:method=random draws independent "
                    "points.")
@@ -42,12 +52,13 @@ __all__ = ["sweep"]
               help="Keep existing runs, or remove them and start again.")
 @click.option("--backend", type=click.Choice(["local", "dask", "slurm"]), default="local",
               show_default=True, help="Where the runs are computed.")
-@click.option("--scheduler", metavar="ADDRESS",
-              help="Scheduler for --backend dask, as in tcp://10.0.0.1:8786.")
+@click.option("--dask", metavar="ADDRESS",
+              help="Address of Dask's scheduler, for --backend dask, as in tcp://10.0.0.1:8786.")
 @click.option("--slurm", "options", multiple=True, metavar="KEY=VALUE",
               help="Option of submitit for --backend slurm, as in timeout_min=60. -j is the "
                    "number of jobs that share the runs.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              shell_complete=setting_to_one,
               help="Replace a setting of the file for all runs.")
 @click.option("--out", type=click.Path(), metavar="FOLDER",
               help="Folder of the runs; by default sweeps/<name>-<hash>, another for each grid.")
@@ -55,8 +66,9 @@ __all__ = ["sweep"]
 @JSON
 @PLUGINS
 @click.pass_context
-def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], points: str | None,
-          seeds: str | None, workers: int, resume: bool, backend: str, scheduler: str | None,
+def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...],
+          allocators: tuple[str, ...], schedulers: tuple[str, ...], points: str | None,
+          seeds: str | None, workers: int, resume: bool, backend: str, dask: str | None,
           options: tuple[str, ...], settings: tuple[str, ...], out: str | None, quiet: bool,
           as_json: bool, plugins: bool) -> None:
     """Run an experiment for each combination of settings and seeds.
@@ -67,18 +79,24 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], points: 
     from netsim.experiment_file.load import Draft
     from netsim.studies.sweep import default_sweep_folder, sweep_experiment
 
-    _check_backend(backend, scheduler, options)
+    _check_backend(backend, dask, options)
+    policies = _policies(allocators, schedulers)
     if plugins:
         find_own_modules()
     draft = Draft.read(experiment, plugins=plugins)
     for setting in overrides(settings, None):
         draft.override(setting)
-    grid: dict[str, Any] = {"vary": _grid(varied),
+    vary = _grid(varied, policies)
+    if not varied:
+        for kind, names in policies.items():
+            draft.put(f"sweep.vary.{kind}", names, f"--{kind}")
+            draft.keys["sweep"]["vary"].pop(f"{kind}.name", None)  # the same key
+    grid: dict[str, Any] = {"vary": vary,
                             "seeds": None if seeds is None else seeds_of(seeds),
                             "points": None if points is None else _points(points)}
     folder = Path(out) if out else default_sweep_folder(draft, **grid)
     found = sweep_experiment(
-        draft, **grid, workers=workers, folder=folder, resume=resume, dask=scheduler,
+        draft, **grid, workers=workers, folder=folder, resume=resume, dask=dask,
         slurm=_slurm(options) if backend == "slurm" else None, progress=not quiet,
         reuse=[] if out else sorted(folder.parent.glob("*")))
     if as_json:
@@ -91,13 +109,13 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...], points: 
     ctx.exit(EXIT_FAILED if len(found.failures) else 0)
 
 
-def _check_backend(backend: str, scheduler: str | None, options: tuple[str, ...]) -> None:
+def _check_backend(backend: str, dask: str | None, options: tuple[str, ...]) -> None:
     from netsim.errors import InputError
 
-    if backend == "dask" and scheduler is None:
-        raise InputError("--backend dask needs --scheduler ADDRESS; `dask scheduler` prints it")
-    if backend != "dask" and scheduler is not None:
-        raise InputError("--scheduler goes with --backend dask")
+    if backend == "dask" and dask is None:
+        raise InputError("--backend dask needs --dask ADDRESS; `dask scheduler` prints it")
+    if backend != "dask" and dask is not None:
+        raise InputError("--dask goes with --backend dask")
     if backend != "slurm" and options:
         raise InputError("--slurm goes with --backend slurm")
 
@@ -116,8 +134,22 @@ def _slurm(options: tuple[str, ...]) -> dict[str, Any]:
     return parsed
 
 
-def _grid(varied: tuple[str, ...]) -> dict[str, Any] | None:
-    """Parse ``--vary``; None if it is not given, so that the settings of the file are used."""
+def _policies(allocators: tuple[str, ...], schedulers: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the policies to vary, by their kind."""
+    from netsim.errors import InputError
+
+    if address := next((each for each in schedulers if "://" in each), None):
+        raise InputError(f"--scheduler names schedulers of jobs; for the address of Dask's, write "
+                         f"--dask {address}")
+    return {kind: [name for each in given for name in split_at_commas(each)]
+            for kind, given in (("allocator", allocators), ("scheduler", schedulers)) if given}
+
+
+def _grid(varied: tuple[str, ...], policies: Mapping[str, list[str]]) -> dict[str, Any] | None:
+    """Parse ``--vary``; None if it is not given, so that the settings of the file are used.
+
+    Policies are varied beside it.
+    """
     from netsim.errors import SpecError
     from netsim.units import parse_value
 
@@ -130,7 +162,10 @@ def _grid(varied: tuple[str, ...]) -> dict[str, Any] | None:
             raise SpecError([f"{setting!r}: {key.strip()!r} is varied already"])
         grid[key.strip()] = _range(values) or [parse_value(value)
                                                for value in split_at_commas(values)]
-    return grid or None
+    for kind in policies:
+        if not {kind, f"{kind}.name"}.isdisjoint(grid):
+            raise SpecError([f"--{kind}: {kind!r} is varied already"])
+    return {**grid, **policies} if grid else None
 
 
 def _range(values: str) -> Range | None:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["print_comparison", "print_result", "print_table"]
 
 
-def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
-    """Print the summary of one run, and where its results are."""
+def print_result(result: Result, folder: str | os.PathLike[str],
+                 timeline: str | os.PathLike[str] | None = None) -> None:
+    """Print the summary of one run, and where its results and its timeline are."""
     run, summary = result.run, result.summary()
     bound = summary["lower_bound_total_s"]
     over = f" ({summary['jct_total_s'] / bound:.2f} times the lower bound)" if bound > 0 else ""
@@ -49,6 +50,8 @@ def print_result(result: Result, folder: str | os.PathLike[str]) -> None:
                           format_count(summary["simpy_events"], "SimPy event"),
                           format_seconds(summary["wall_s"])]),
         "results": os.fspath(folder),
+        **({} if timeline is None else
+           {"timeline": f"{os.fspath(timeline)}; open it in ui.perfetto.dev"}),
     }
     for name, text in lines.items():
         echo(f"{name:<9}  {visible(text)}")

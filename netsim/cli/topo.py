@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.cli.completion import NETWORK_FILES, named
 from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import check_picture_file, settings_of
 
@@ -26,7 +27,7 @@ def topo() -> None:
 
 
 @topo.command()
-@click.argument("network")
+@click.argument("network", shell_complete=named("networks", suffixes=NETWORK_FILES))
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
               help="Set an option of the network, as in capacity=40Gbps or directed=false.")
 @click.option("--plot", type=click.Path(), metavar="FILE",

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from netsim.cli.completion import NETWORK_FILES, WORKLOAD_FILES, named
 from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import (
     FORMAT,
@@ -25,7 +26,7 @@ def trace() -> None:
 
 
 @trace.command()
-@click.argument("file")
+@click.argument("file", shell_complete=named("jobs", suffixes=WORKLOAD_FILES))
 @FORMAT
 @SET
 @JSON
@@ -57,14 +58,16 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
 
 
 @trace.command()
-@click.argument("source")
-@click.argument("target")
+@click.argument("source", shell_complete=named("jobs", suffixes=WORKLOAD_FILES))
+@click.argument("target", type=click.Path())
 @FORMAT
 @click.option("--to", metavar="NAME", help="Format to write, if the suffix of TARGET does not "
                                            "show it: json, coflow-benchmark, chakra or "
                                            "module:function.")
-@click.option("--network", metavar="NAME", help="Network for jobs without hosts: they are placed "
-                                                "on this ready-made network, or this file.")
+@click.option("--network", metavar="NAME",
+              shell_complete=named("networks", suffixes=NETWORK_FILES),
+              help="Network for jobs without hosts: they are placed on this ready-made network, or "
+                   "this file.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of random draws and placements.")
 @SET
 @PLUGINS

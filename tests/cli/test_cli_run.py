@@ -363,3 +363,21 @@ def test_a_time_drawn_from_a_range_has_a_unit(netsim, here) -> None:
     done = netsim("sweep", "fig2.toml", "--vary", "observe_interval=2s..9s", "--points",
                   "2:method=random", "--out", "s")
     assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_policies_as_compare_takes_them(netsim, here, refused) -> None:
+    done = netsim("run", "fig2.toml", "--allocator", "parrot:theta_max=0.6", "--set",
+                  "allocator.work_conservation=none", "--out", "r")
+    assert done.stdout.splitlines()[0] == "allocator  parrot, theta_max 0.6, work_conservation none"
+    done = netsim("run", "sjf-bco", "--scheduler", "ff:order=by_size", "--set",
+                  "workload.mix={1=2}")
+    assert re.match(r"scheduler  ff, .*order by_size$", done.stdout.splitlines()[0])
+    assert refused("run", "fig2.toml", "--allocator", "sebf,parrot") == (
+        "--allocator: a run has one allocator, not 'sebf,parrot'; netsim compare takes several\n")
+    assert refused("run", "fig2.toml", "--allocator", "seb").startswith(
+        "fig2.toml: allocator.name: unknown allocator 'seb' (did you mean 'sebf'?)")
+
+
+def test_where_the_timeline_is(netsim, here) -> None:
+    lines = netsim("run", "fig2.toml", "--timeline", "--out", "r").stdout.splitlines()
+    assert lines[-2:] == ["results    r", "timeline   r/trace.json; open it in ui.perfetto.dev"]

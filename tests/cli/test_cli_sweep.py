@@ -93,6 +93,23 @@ def test_seeds_one_by_one(netsim, here):
     assert pd.read_csv(here / "s" / "runs.csv")["seed"].tolist() == [7, 3]
 
 
+def test_policies_as_compare_takes_them(netsim, here):
+    """With --vary beside it, and beside what the file varies, whose own allocators they replace."""
+    policies = ("--allocator", "parrot,lccf:work_conservation=none", "--allocator", "aalo:queues=3")
+    names = ["parrot", "lccf (work_conservation=none)", "aalo (queues=3)"]
+    assert netsim("sweep", "fig2.toml", *policies, "--out", "a").exit_code == 0
+    assert pd.read_csv(here / "a" / "runs.csv")["allocator"].tolist() == names
+    assert netsim("sweep", "fig2.toml", *policies, "--vary", "until=14s,15s", "--out", "b"
+                  ).exit_code == 0
+    assert pd.read_csv(here / "b" / "runs.csv")["until"].tolist() == ["14s"] * 3 + ["15s"] * 3
+    (here / "v.toml").write_text((here / "fig2.toml").read_text() + (
+        '[sweep.vary]\n"allocator.name" = ["sebf"]\nobserve_interval = ["1ms", "10ms"]\n'))
+    assert netsim("sweep", "v.toml", *policies, "--out", "c").exit_code == 0
+    runs = pd.read_csv(here / "c" / "runs.csv")
+    assert runs[["observe_interval", "allocator"]].to_numpy().tolist() == [
+        [interval, name] for interval in ("1ms", "10ms") for name in names]
+
+
 def test_values_may_hold_commas(netsim, here):
     done = netsim("sweep", "fig2.toml", "--out", "s", "--vary",
                   'allocator=aalo:thresholds=["1MB", "1GB"],{name = "parrot", theta_max = 0.6}')
@@ -142,8 +159,13 @@ def test_runs_that_were_stopped_are_told_of(netsim, here):
     ((), "there is nothing to vary"),
     (("--set", "observe_interval=2024-01-01"), "observe_interval: "),
     (("--set", "network=3"), "network: must be a table, not 3"),
-    (("--seeds", "2", "--backend", "dask"), "--backend dask needs --scheduler"),
-    (("--seeds", "2", "--scheduler", "tcp://x"), "--scheduler goes with --backend dask"),
+    (("--seeds", "2", "--backend", "dask"), "--backend dask needs --dask"),
+    (("--seeds", "2", "--dask", "tcp://x"), "--dask goes with --backend dask"),
+    (("--backend", "dask", "--scheduler", "tcp://x"), "--backend dask needs --dask ADDRESS"),
+    (("--seeds", "2", "--scheduler", "tcp://x"), "--scheduler names schedulers of jobs; for the "
+                                                 "address of Dask's, write --dask tcp://x"),
+    (("--vary", "allocator.name=sebf,lccf", "--allocator", "parrot"), "--allocator: 'allocator' is "
+                                                                      "varied already"),
 ])
 def test_bad_input(refused, arguments, message):
     assert message in refused("sweep", "fig2.toml", *arguments)
