@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from netsim.analysis.emitted import Emitted, emitted
@@ -18,6 +17,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Event
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.view import FabricView
+from netsim.late import pd
 from netsim.network import Topology, read_network
 from netsim.plain import known_names
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from netsim.errors import InputError
+from netsim.late import pd
 from netsim.plain import known_names
 from netsim.results.summary import spread
 from netsim.units import Quantity, parse_bytes

@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from netsim.analysis.coflows import ALL, classify_coflows, each_class
 from netsim.analysis.intervals import geometric_interval, sides_of_one
 from netsim.errors import InputError, UnknownNameError
+from netsim.late import pd
 from netsim.results.summary import spread, times
 from netsim.units import Quantity
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from netsim.errors import InputError, UnknownNameError
+from netsim.late import pd
 
 __all__ = ["LEVEL", "RATIOS", "geometric_interval", "mean_interval", "means_of", "of_whole_runs",
            "policies_in", "ratios_of", "sides_of_one"]

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from netsim.errors import InputError
+from netsim.late import pd
 from netsim.plain import known_names
 
 if TYPE_CHECKING:

@@ -45,15 +45,16 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
             schedulers: tuple[str, ...], baseline: str | None, plots: tuple[str, ...],
             as_json: bool) -> None:
     """Compare allocators, or schedulers, in one experiment."""
+    changes = overrides(settings, seed) + _compared(allocators, schedulers)
+    if baseline is not None:
+        changes.append(f"compare.baseline={json.dumps(baseline)}")
+    loaded, folder = prepared(experiment, changes, out, single=False, plugins=plugins)
+    # Only now, so that mistakes in the file are told at once.
     from netsim.cli.tables import print_comparison
     from netsim.plots.bars import save_plot
     from netsim.plots.pictures import check_picture, lacking_on
     from netsim.studies.compare import compare_experiment, with_known_baseline
 
-    changes = overrides(settings, seed) + _compared(allocators, schedulers)
-    if baseline is not None:
-        changes.append(f"compare.baseline={json.dumps(baseline)}")
-    loaded, folder = prepared(experiment, changes, out, single=False, plugins=plugins)
     if (allocators or schedulers) and not any(_sets_baseline(change) for change in changes):
         loaded = with_known_baseline(loaded)
     pictures = [_picture(given) for given in plots]

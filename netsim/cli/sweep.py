@@ -75,9 +75,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...],
 
     A second call computes only the runs that are missing. The exit code is 1 if a run failed.
     """
-    from netsim.cli.sweep_tables import means_and_ratios, print_failures, print_sweep
     from netsim.experiment_file.load import Draft
-    from netsim.studies.sweep import default_sweep_folder, sweep_experiment
 
     _check_backend(backend, dask, options)
     policies = _policies(allocators, schedulers)
@@ -94,6 +92,10 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...],
     grid: dict[str, Any] = {"vary": vary,
                             "seeds": None if seeds is None else seeds_of(seeds),
                             "points": None if points is None else _points(points)}
+    # Only now, so that most mistakes are told at once.
+    from netsim.cli.sweep_tables import means_and_ratios, print_failures, print_sweep
+    from netsim.studies.sweep import default_sweep_folder, sweep_experiment
+
     folder = Path(out) if out else default_sweep_folder(draft, **grid)
     found = sweep_experiment(
         draft, **grid, workers=workers, folder=folder, resume=resume, dask=dask,

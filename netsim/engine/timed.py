@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
 
 from netsim.cluster.context import RunContext
@@ -13,6 +12,7 @@ from netsim.engine.by_time import TimedExecution
 from netsim.engine.engine import Engine
 from netsim.engine.preemption import Preemption
 from netsim.engine.view import Scheduler
+from netsim.late import simpy
 from netsim.placements.placement import Placement
 from netsim.workload import JobSpec
 

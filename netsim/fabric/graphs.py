@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels import graphs as kernels
+from netsim.fabric import kernels
 from netsim.fabric.pools import enlarged
 from netsim.fabric.records import GRAPH, GRAPHS, OPERATION, STATE
 from netsim.forking import same
+
+if TYPE_CHECKING:
+    from netsim.fabric.kernels.graphs import ChainArrays, GraphArrays
 
 __all__ = ["Computed", "Graphs", "OperationRows"]
 
@@ -78,7 +81,7 @@ class Graphs:
 
     def __init__(self, jobs: int) -> None:
         none, no_time = np.empty(0, np.int64), np.empty(0)
-        self.arrays = kernels.GraphArrays(
+        self.arrays = kernels.graphs.GraphArrays(
             np.zeros(jobs, GRAPH), np.empty(0, OPERATION), none, none, np.empty(0, STATE), no_time,
             none, none, none, no_time, none, np.zeros(jobs, np.int64), np.zeros(1, GRAPHS))
         self._rows: dict[int, OperationRows] = {}
@@ -103,7 +106,7 @@ class Graphs:
             ended=enlarged(self.arrays.ended, len(of_jobs) + 1))
 
     def begin(self, job: int, rows: OperationRows, iterations: int, now: float,
-              chains: kernels.ChainArrays) -> None:
+              chains: ChainArrays) -> None:
         """Begin a job, whose coflows are known to `chains`."""
         graph = self.arrays.of_jobs[job]
         graph["count"], graph["iterations"] = len(rows.operations), iterations
@@ -115,16 +118,17 @@ class Graphs:
             self._place(job)
         else:
             self._lay_out()
-        kernels.start(job, now, chains._replace(graphs=self.arrays))
+        kernels.graphs.start(job, now, chains._replace(graphs=self.arrays))
         self.make_slots(chains)
 
-    def make_slots(self, chains: kernels.ChainArrays) -> bool:
+    def make_slots(self, chains: ChainArrays) -> bool:
         """Make room for another iteration of graphs that wait for it; return whether any did."""
         waited = False
         while count := int(self.arrays.head["parked"][0]):
             waited = True
-            self._lay_out(set(map(kernels.job_of.py_func, self.arrays.parked[:count].tolist())))
-            kernels.resume(chains._replace(graphs=self.arrays))
+            job_of = kernels.graphs.job_of.py_func
+            self._lay_out(set(map(job_of, self.arrays.parked[:count].tolist())))
+            kernels.graphs.resume(chains._replace(graphs=self.arrays))
         return waited
 
     # --- room ------------------------------------------------------------------------------
@@ -169,7 +173,7 @@ class Graphs:
             self._place(job)
             self._copy_iterations(before[job], old, self.arrays.of_jobs[job])
 
-    def _copy_iterations(self, before: Any, old: kernels.GraphArrays, graph: Any) -> None:
+    def _copy_iterations(self, before: Any, old: GraphArrays, graph: Any) -> None:
         """Copy the state of the iterations of a job."""
         for iteration in range(graph["kept"], graph["opened"]):
             for name, size in (("state", int(graph["count"])), ("left", 1)):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.coflow_event import CoflowEvent
-from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.routed_coflow import RoutedCoflow
+if TYPE_CHECKING:
+    from netsim.fabric.coflow_event import CoflowEvent
+    from netsim.fabric.flow_table import FlowTable
+    from netsim.fabric.routed_coflow import RoutedCoflow
 
 __all__ = ["Coming", "Observer", "Source", "Steps"]
 

@@ -72,7 +72,6 @@ class RandomForest:
         check_whole(self.seed, "seed of a random forest")
         if self.n_jobs is not None:
             check_whole(self.n_jobs, "n_jobs of a random forest", 1)
-        import_module("sklearn.tree")  # now, so that no fit is timed with it
 
     def fit(self, X: NDArray[np.int64], y: NDArray[np.float64], report: Report | None = None
             ) -> RandomForest:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from netsim.errors import InputError
+from netsim.late import pd
 from netsim.plain import known_names
 from netsim.reading import read_text
 from netsim.results.csv import read_csv

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import simpy
 from simpy.events import Condition
 
 from netsim.errors import Cancelled, InputError
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.late import simpy
 from netsim.scripting.job import Job
 from netsim.workload import Stage
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import simpy
 
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.checks import (
@@ -30,6 +29,7 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.routed_coflow import Alone, RoutedCoflow
 from netsim.fabric.view import FabricView
 from netsim.jobs.plan import ecmp_key
+from netsim.late import simpy
 from netsim.network import BigSwitch, GraphTopology, Topology
 from netsim.network.files import as_network
 from netsim.network.live import LiveNetwork, live_network, moves_flows

@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from netsim.analysis.comparison import note_of, ratios_to, table_of
 from netsim.brief import MOST_ROWS, shown
 from netsim.cluster import Cluster
@@ -19,6 +17,7 @@ from netsim.errors import InputError, Interrupted, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import load_experiment
 from netsim.experiment_file.tables import PolicyTable
+from netsim.late import pd
 from netsim.network import Topology
 from netsim.network.files import as_network
 from netsim.plain import known_names, plain_numbers

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import tomli_w
 from numpy.typing import NDArray
 
@@ -18,6 +17,7 @@ from netsim.analysis.intervals import means_of, of_whole_runs, policies_in, rati
 from netsim.brief import MOST_ROWS, shown
 from netsim.drawing import draw
 from netsim.errors import InputError, UnknownNameError
+from netsim.late import pd
 from netsim.plain import known_names
 from netsim.results.csv import read_csv
 from netsim.studies.labels import Policy, is_label_in, label_in

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from netsim.errors import TraceError
+from netsim.late import pd
 from netsim.network.lines import Line, lines_of
 from netsim.reading import read_bytes
 from netsim.traces.files import read_text, require_file

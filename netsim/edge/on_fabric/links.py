@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import simpy
-
 from netsim.allocators import make_allocator
 from netsim.edge import kernels
 from netsim.edge.on_fabric.limits import RateCappedAllocator
@@ -17,6 +15,7 @@ from netsim.errors import StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import LAST, Clock
 from netsim.fabric.fabric_process import FabricProcess
+from netsim.late import simpy
 
 __all__ = ["EdgeLinks"]
 

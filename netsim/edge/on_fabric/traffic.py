@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import simpy
 from numpy.typing import ArrayLike
 
 from netsim.edge.on_fabric.network import PerFlowCapNetwork
@@ -15,6 +14,7 @@ from netsim.edge.setting import EdgeSetting, Floats, Ints, with_room
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.late import simpy
 from netsim.workload import Flows
 
 __all__ = ["LIMITS", "Callbacks", "EdgeTraffic", "Timer", "successors"]

@@ -8,7 +8,6 @@ from heapq import heapify, heappush
 from typing import ClassVar
 
 import numpy as np
-import simpy
 
 from netsim.edge import kernels
 from netsim.edge.on_fabric.ground import FabricGround
@@ -20,6 +19,7 @@ from netsim.edge.schedule import ChunkPlacement, TransportLog
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
 from netsim.edge.transport import LinkSettings
 from netsim.fabric.clock import LAST
+from netsim.late import simpy
 from netsim.plain import plain_numbers
 
 __all__ = ["FabricTraining", "FabricTransport"]
