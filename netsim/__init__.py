@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from netsim.studies.run import run
     from netsim.studies.sweep import sweep, sweep_experiment
     from netsim.studies.sweep_result import Sweep, load_sweep
+    from netsim.studies.warm_up import warm_up
     from netsim.traces import (
         check_trace,
         poisson_resample,
@@ -145,6 +146,7 @@ _HOME = {
     "netsim.studies.run": ("run",),
     "netsim.studies.sweep": ("sweep", "sweep_experiment"),
     "netsim.studies.sweep_result": ("Sweep", "load_sweep"),
+    "netsim.studies.warm_up": ("warm_up",),
     "netsim.traces": ("check_trace", "poisson_resample", "read_workload",
                       "write_coflow_benchmark", "write_instance"),
     "netsim.workload": ("History", "JobSpec", "Stage", "Workload"),

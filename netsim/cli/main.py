@@ -29,6 +29,7 @@ from netsim.cli.run import run
 from netsim.cli.sweep import sweep
 from netsim.cli.topo import topo
 from netsim.cli.trace import trace
+from netsim.cli.warm_up import warm_up_command
 from netsim.errors import NetsimError, NetsimWarning, interruption_of
 
 __all__ = ["main"]
@@ -114,5 +115,5 @@ def _without_plugins(command: click.Command) -> dict[str, Any]:
 
 
 for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data,
-                predict, map_command, collective):
+                predict, map_command, collective, warm_up_command):
     main.add_command(command)

@@ -37,6 +37,7 @@ from netsim.studies.grid import (
 from netsim.studies.labels import Policy, by_label, label_in, policies_by_label, policy_label
 from netsim.studies.run_store import RunStore, Scratch
 from netsim.studies.sweep_result import Sweep, save_failures
+from netsim.studies.warm_up import allocator_of, compile_for
 from netsim.workload import JobSpec, Workload
 
 __all__ = ["default_sweep_folder", "prepare", "run_sweep", "sweep", "sweep_experiment"]
@@ -495,4 +496,7 @@ def _outcomes(runs: Sequence[SweepRun], workers: int, dask: str | None,
         return on_dask(tasks, dask)
     if slurm is not None:
         return on_slurm(tasks, min(workers, len(tasks)), slurm, folder)
-    return one_by_one(tasks) if workers == 1 else pooled(tasks, min(workers, len(tasks)))
+    if workers == 1:
+        return one_by_one(tasks)
+    compile_for(filter(None, (allocator_of(run.task) for run in runs)), workers)
+    return pooled(tasks, min(workers, len(tasks)))

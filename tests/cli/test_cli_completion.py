@@ -49,8 +49,8 @@ def test_other_names_are_all_there():
     assert names_of("experiments") == sorted(ready_made_experiments())
     assert names_of("reproductions") == sorted({*REPRODUCTIONS, *PAPERS})
     assert names_of("public traces") == sorted(PUBLIC_TRACES)
-    assert completed("netsim plot r --kind ") == sorted({kind for each in PICTURES.values()
-                                                         for kind in each})
+    assert completed("netsim plot r --kind ") == sorted({
+        kind for what in ("run", "comparison", "sweep") for kind in PICTURES[what]})
     assert names_of("unknown") == []
 
 

@@ -1,0 +1,107 @@
+"""Compile what allocators need before runs need it, once for all processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import loky
+
+from netsim.allocators import ALLOCATORS
+from netsim.errors import InputError, UnknownNameError
+from netsim.kernel_folder import cache_folder
+from netsim.plugins import parse_named
+from netsim.simulation.progress import show_runs
+from netsim.studies.executors import Failure, one_by_one, pooled
+from netsim.studies.tasks import CallTask, ExperimentTask
+
+__all__ = ["allocator_of", "compile_for", "warm_up"]
+
+#: A network and a workload so small that compiling is all that a run of them takes.
+_SMALL = {"network": "parrot-fig2", "workload": "parrot-fig2"}
+
+
+def warm_up(allocators: Iterable[str] | None = None, *, workers: int | None = None,
+            progress: bool | Callable[[int, int, int], None] = True) -> list[str]:
+    """Compile what allocators need, so that the first runs of this version begin at once.
+
+    What only some runs need, such as faults or clusters, is compiled by these.
+
+    Parameters
+    ----------
+    allocators : iterable of str, optional
+        Names of allocators; by default all of netsim.
+    workers : int, optional
+        Number of processes; by default as many as there are cores.
+    progress : bool or callable
+        As for `netsim.sweep`.
+
+    Returns
+    -------
+    list of str
+        The allocators for which something was to be compiled.
+
+    Raises
+    ------
+    UnknownNameError
+        If a name is not that of an allocator.
+    InputError
+        If a run fails.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> netsim.warm_up(["maxmin"], progress=False)  # doctest: +SKIP
+    ['maxmin']
+    """
+    names = list(ALLOCATORS) if allocators is None else list(allocators)
+    for name in names:
+        if name not in ALLOCATORS.names:
+            raise UnknownNameError("allocator", name, ALLOCATORS.names)
+    done = compile_for(names, loky.cpu_count() if workers is None else workers, progress)
+    for name, failure in done.items():
+        if failure is not None:
+            raise InputError(f"allocator {name!r} cannot be compiled: {failure.error}")
+    return list(done)
+
+
+def compile_for(allocators: Iterable[str], workers: int,
+                progress: bool | Callable[[int, int, int], None] = False
+                ) -> dict[str, Failure | None]:
+    """Compile for those allocators for which it was not done yet, each in one process.
+
+    Returns
+    -------
+    dict
+        Why it failed, or None, by name of these allocators.
+    """
+    names = [name for name in dict.fromkeys(allocators) if not _mark_of(name).exists()]
+    tasks = [CallTask({**_SMALL, "allocator": name}) for name in names]
+    # A single one is compiled here, and needs no process of its own.
+    outcomes = (one_by_one(tasks) if min(len(tasks), workers) < 2
+                else pooled(tasks, min(len(tasks), workers)))
+    failures: dict[str, Failure | None] = dict.fromkeys(names)
+    with show_runs(progress, len(tasks), 0) as report:
+        for place, outcome in outcomes:
+            if isinstance(outcome, Failure):
+                failures[names[place]] = outcome
+            else:
+                with suppress(OSError):  # nothing can be kept, so that each process compiles
+                    _mark_of(names[place]).touch()
+            report(isinstance(outcome, Failure))
+    return failures
+
+
+def allocator_of(task: CallTask | ExperimentTask) -> str | None:
+    """Return the name of the allocator of netsim that a run uses; None for others."""
+    given: Any = (task.settings if isinstance(task, CallTask) else task.spec).get("allocator")
+    if isinstance(given, str):
+        given = parse_named(given)
+    name = given.get("name") if isinstance(given, dict) else None
+    return name if isinstance(name, str) and name in ALLOCATORS.names else None
+
+
+def _mark_of(name: str) -> Path:
+    return cache_folder() / f"{name}.warm"

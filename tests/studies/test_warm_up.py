@@ -1,0 +1,78 @@
+"""Allocators are compiled once, before runs need them."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import netsim
+from netsim.errors import UnknownNameError
+from netsim.studies import warm_up as module
+from netsim.studies.executors import Failure
+from netsim.studies.tasks import CallTask, ExperimentTask
+
+
+@pytest.fixture
+def cold(tmp_path, monkeypatch):
+    """Let nothing be compiled yet; the marks are in this folder."""
+    monkeypatch.setattr(module, "cache_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_what_is_warm_is_not_compiled_again(cold):
+    assert netsim.warm_up(["maxmin", "fifo", "maxmin"], workers=1) == ["maxmin", "fifo"]
+    assert {path.name for path in cold.iterdir()} == {"maxmin.warm", "fifo.warm"}
+    assert netsim.warm_up(["fifo", "sebf"], workers=1) == ["sebf"]
+
+
+def test_every_allocator_runs_the_small_case():
+    for name in netsim.ALLOCATORS:
+        CallTask({**module._SMALL, "allocator": name}).run()
+
+
+def test_progress_counts_allocators(cold):
+    told = []
+    netsim.warm_up(["maxmin", "fifo"], workers=1, progress=lambda *each: told.append(each))
+    assert told == [(1, 0, 2), (2, 0, 2)]
+
+
+def test_unknown_names_list_the_choices(cold):
+    with pytest.raises(UnknownNameError, match=r"sefb.*sebf"):
+        netsim.warm_up(["sefb"])
+
+
+def test_a_failure_is_told_and_not_marked(cold, monkeypatch):
+    monkeypatch.setattr(module, "one_by_one", lambda tasks: [(0, Failure("no compiler"))])
+    with pytest.raises(netsim.InputError, match="'maxmin' cannot be compiled: no compiler"):
+        netsim.warm_up(["maxmin"], workers=1)
+    assert not list(cold.iterdir())
+
+
+@pytest.mark.parametrize(("task", "name"), [
+    (CallTask({"allocator": "aalo:queues=3"}), "aalo"),
+    (CallTask({"allocator": "varys"}), "varys"),
+    (CallTask({"allocator": {"name": "aalo", "queues": 3}}), "aalo"),
+    (CallTask({"allocator": object()}), None),
+    (ExperimentTask({"allocator": {"name": "sebf"}}), "sebf"),
+    (ExperimentTask({"allocator": {"name": "mine:Own"}}), None),
+    (ExperimentTask({}), None)])
+def test_the_allocator_of_a_run(task, name):
+    assert module.allocator_of(task) == name
+
+
+def test_a_sweep_on_several_processes_compiles_before_they_start(cold, tmp_path):
+    found = netsim.sweep("parrot-fig2", "parrot-fig2", allocator="maxmin", workers=2,
+                         observe_interval=[0, "1s"], progress=False)
+    assert len(found.table) == 2
+    assert [path.name for path in cold.iterdir()] == ["maxmin.warm"]
+
+
+def test_the_command(tmp_path):
+    done = [subprocess.run([sys.executable, "-m", "netsim", "warm-up", "maxmin"], text=True,
+                           capture_output=True, check=True,
+                           env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}).stdout
+            for _ in range(2)]
+    assert done[0].startswith("compiled for maxmin, in ")
+    assert done[1].startswith("compiled for nothing, as all was there, in ")
+    assert all(str(tmp_path) in each for each in done)
