@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ class _Late(ModuleType):
         value = getattr(importlib.import_module(self.__name__), name)
         setattr(self, name, value)
         return value
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        return importlib.import_module, (self.__name__,)
 
 
 if TYPE_CHECKING:

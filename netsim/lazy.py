@@ -21,6 +21,9 @@ class _Package(ModuleType):
         if not (isinstance(value, ModuleType) and name in offers):  # as Python does on an import
             super().__setattr__(name, value)
 
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        return importlib.import_module, (self.__name__,)  # as of other modules, by name
+
 
 def loading(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
     """Return a ``__getattr__`` for a package that loads its modules when needed.

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import pickle
 import pkgutil
 import re
 import subprocess
@@ -167,3 +168,18 @@ def test_modules_are_short():
     long = {path.name: count for path in PACKAGE.rglob("*.py")
             if (count := len(path.read_text().splitlines())) >= 700}
     assert long == {}
+
+
+def test_packages_and_late_libraries_are_sent_by_name():
+    """A policy of a notebook refers to them, and is sent to other processes."""
+    for module in (netsim, netsim.network, importlib.import_module("netsim.late").pd):
+        assert pickle.loads(pickle.dumps(module)).__name__ == module.__name__
+
+
+def test_functions_win_over_modules_of_their_name():
+    """In whatever order they are imported."""
+    code = ("import netsim.network.nccl, netsim.studies.sweep, netsim.traces.synthetic;"
+            "print(all(map(callable, (netsim.network.nccl, netsim.sweep, netsim.network.htsim,"
+            " netsim.traces.synthetic))))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
