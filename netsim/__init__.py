@@ -155,4 +155,9 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = ["__version__", *sorted(_MODULE_OF)]
 
-__getattr__, __dir__ = loading(__name__, _MODULE_OF), listing(__name__)
+#: The modules that the API reference has names of, besides those above.
+_PUBLIC = ("allocators", "cluster", "collectives", "edge", "engine", "errors", "fabric", "gym",
+           "jobs", "llm", "models", "network", "operations", "placements", "plots", "predictors",
+           "schedulers", "scripting", "studies", "testing", "traces")
+
+__getattr__, __dir__ = loading(__name__, _MODULE_OF), listing(__name__, _PUBLIC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -50,12 +50,21 @@ def loading(package: str, homes: Mapping[str, str] | None = None) -> Callable[[s
     return load
 
 
-def listing(package: str) -> Callable[[], list[str]]:
-    """Return a ``__dir__`` for a package: its public names, its modules and special names."""
+def listing(package: str, modules: Iterable[str] | None = None) -> Callable[[], list[str]]:
+    """Return a ``__dir__`` for a package: its public names, its modules and special names.
+
+    Parameters
+    ----------
+    package : str
+        The ``__name__`` of the package.
+    modules : iterable of str, optional
+        The modules that are public; by default all.
+    """
     def names() -> list[str]:
         module = sys.modules[package]
         usual = [name for name in vars(module) if name.startswith("__")]
-        return sorted({*usual, *module.__all__, *_modules(package)})
+        return sorted({*usual, *module.__all__,
+                       *(_modules(package) if modules is None else modules)})
 
     return names
 

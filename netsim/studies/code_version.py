@@ -39,8 +39,9 @@ __all__ = ["RESULT_DATA", "RESULT_PARTS", "code_version", "digest_of_files", "di
 RESULT_PARTS = (
     "_version.py", "text.py", "errors.py", "plain.py", "reading.py", "xml_tree.py", "units.py",
     "checks.py", "streams.py", "limits.py", "ties.py", "brief.py", "columns.py", "lazy.py",
-    "forking.py", "watching.py", "plugins.py", "kernel_cache.py", "compiled_kernel.py",
-    "compiling.py", "atomic.py", "collectives", "models", "operations.py", "programs.py",
+    "late.py", "drawing.py", "forking.py", "watching.py", "announcing.py", "plugins.py",
+    "signals.py", "kernel_cache.py", "kernel_folder.py", "compiled_kernel.py", "compiling.py",
+    "atomic.py", "collectives", "models", "operations.py", "programs.py",
     "stage.py", "history.py", "job.py", "workload.py", "llm", "network", "results", "fabric",
     "allocators", "traces", "jobs", "predictors", "cluster", "placements", "engine", "edge",
     "schedulers", "recording", "simulation", "experiment_file", "studies/run.py",
