@@ -102,7 +102,7 @@ def test_values_to_vary(guard: Guard, part: int, data: st.DataObject) -> None:
         st.sampled_from(SWEPT_KEYS) | odd_texts, st.sampled_from(["=", "", "=="]),
         st.lists(odd_texts | odd_values.map(repr), max_size=3).map(",".join)).map("".join),
         max_size=3))
-    guard(lambda: _grid(tuple(given_)))
+    guard(lambda: _grid(tuple(given_), {}))
     seeds = data.draw(odd_texts | st.lists(odd_numbers.map(str), max_size=3).map(",".join))
     guard(lambda: seeds_of(seeds))
     guard(lambda: format_options(tuple(given_)))
