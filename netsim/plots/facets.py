@@ -117,8 +117,8 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
     ax : Axes, optional
         Axes of one panel to draw on, which then has no columns and rows; by default those of a
         new figure, whose single panel is one paper column wide. The note on whiskers is then the
-        last of the axes' ``texts``, under their x label; of axes of one figure whose notes are the
-        same, those drawn last have it.
+        last of the axes' ``texts``, under their x label. If several axes of a figure have the same
+        note, it stands once, under the axes that were drawn last.
     scale : {"linear", "log", "categories"}, optional
         Scale of the x axis. By default, numbers and quantities such as ``"10Gbps"`` are on a
         linear axis if they differ by less than a factor of 10, and on a logarithmic one if by
