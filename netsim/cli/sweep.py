@@ -76,6 +76,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...],
     A second call computes only the runs that are missing. The exit code is 1 if a run failed.
     """
     from netsim.experiment_file.load import Draft
+    from netsim.experiment_file.swept import default_sweep_folder
 
     _check_backend(backend, dask, options)
     policies = _policies(allocators, schedulers)
@@ -92,11 +93,12 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...],
     grid: dict[str, Any] = {"vary": vary,
                             "seeds": None if seeds is None else seeds_of(seeds),
                             "points": None if points is None else _points(points)}
-    # Only now, so that most mistakes are told at once.
+    usual = default_sweep_folder(draft, **grid)
+    # Only now, so that mistakes are told at once.
     from netsim.cli.sweep_tables import means_and_ratios, print_failures, print_sweep
-    from netsim.studies.sweep import default_sweep_folder, sweep_experiment
+    from netsim.studies.sweep import sweep_experiment
 
-    folder = Path(out) if out else default_sweep_folder(draft, **grid)
+    folder = Path(out) if out else usual
     found = sweep_experiment(
         draft, **grid, workers=workers, folder=folder, resume=resume, dask=dask,
         slurm=_slurm(options) if backend == "slurm" else None, progress=not quiet,

@@ -43,6 +43,7 @@ def test_small_things_import_nothing_heavy(arguments, tmp_path):
     ["run", "parrot-fig2", "--set", "allocator=sefb"], ["run", "file.toml"],
     ["run", "parrot-fig2", "--set", "network.hosts=0"], ["compare", "minne.toml"],
     ["compare", "parrot-fig2", "--allocators", "sebf,sefb"], ["sweep", "minne.toml"],
+    ["sweep", "parrot-fig2", "--vary", "network.hsts=1,2"], ["sweep", "file.toml", "--seeds", "2"],
     ["list", "alocators"], ["list", "allocators", "sefb"], ["topo", "show", "minne"]])
 def test_mistakes_import_nothing_heavy(arguments, tmp_path):
     (tmp_path / "file.toml").write_text(FILE + "[alocator]\nname = \"sebf\"\n")

@@ -13,8 +13,8 @@ import netsim
 from netsim.errors import SpecError
 from netsim.experiment_file.load import Draft
 from netsim.experiment_file.sandbox import code_named
+from netsim.experiment_file.swept import prepare
 from netsim.studies.grid import runs_of_experiment
-from netsim.studies.sweep import prepare
 
 FIG2 = {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-fig2"}}
 HERE = """\

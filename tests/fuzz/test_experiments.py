@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import Draft, load_experiment
+from netsim.experiment_file.swept import prepare
 from netsim.studies.grid import runs_of_experiment
 from netsim.studies.run import run_experiment
-from netsim.studies.sweep import prepare
 
 from .checks import check_folder, check_result, check_workload, flows_of, is_small
 from .documents import toml_of

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from netsim.cli.options import format_options, seeds_of
 from netsim.cli.sweep import _grid
 from netsim.experiment_file.load import Draft
+from netsim.experiment_file.swept import prepare
 from netsim.plugins import parse_named
 from netsim.studies.grid import refuse_twins, runs_of_experiment
-from netsim.studies.sweep import prepare
 from netsim.units import parse_bytes, parse_rate, parse_seconds, parse_value
 
 from .harness import Guard, fuzzed

@@ -27,11 +27,11 @@ from netsim.errors import (
     UnknownNameError,
 )
 from netsim.experiment_file.load import Draft
+from netsim.experiment_file.swept import prepare
 from netsim.experiment_file.tables import SweepTable
 from netsim.studies import code_version as versions
 from netsim.studies.executors import Failure, one_by_one, pooled
 from netsim.studies.grid import refuse_twins, runs_of_calls, runs_of_experiment
-from netsim.studies.sweep import prepare
 
 ROOT = Path(netsim.__file__).parent.parent
 
