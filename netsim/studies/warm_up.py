@@ -12,6 +12,7 @@ import loky
 from netsim.allocators import ALLOCATORS
 from netsim.errors import InputError, UnknownNameError
 from netsim.kernel_folder import cache_folder
+from netsim.plain import known_names
 from netsim.plugins import parse_named
 from netsim.simulation.progress import show_runs
 from netsim.studies.executors import Failure, one_by_one, pooled
@@ -23,6 +24,7 @@ __all__ = ["allocator_of", "compile_for", "warm_up"]
 _SMALL = {"network": "parrot-fig2", "workload": "parrot-fig2"}
 
 
+@known_names
 def warm_up(allocators: Iterable[str] | None = None, *, workers: int | None = None,
             progress: bool | Callable[[int, int, int], None] = True) -> list[str]:
     """Compile what allocators need, so that the first runs of this version begin at once.

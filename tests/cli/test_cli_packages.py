@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import netsim as simulator
+from netsim import plugins
 from netsim.allocators import ALLOCATORS
 from netsim.errors import InputError, NetsimWarning, UnknownNameError
 from netsim.network import make_network
@@ -98,6 +99,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     site.mkdir()
     monkeypatch.setattr(sys, "path", [*sys.path, str(site)])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(plugins, "_loaded", {})  # these packages are gone after a test
     return site
 
 
