@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
 import time
@@ -12,7 +13,10 @@ from pathlib import Path
 
 from netsim.watching import is_quiet, watched
 
-__all__ = ["begun", "ended", "flush", "tell_for", "tell_once_by"]
+__all__ = ["QUIET", "begun", "ended", "flush", "tell_for", "tell_once_by"]
+
+#: The environment variable with which nothing is told.
+QUIET = "NETSIM_QUIET"
 
 #: A pause of so many seconds ends what is told as one compilation.
 _PAUSE = 1.0
@@ -94,7 +98,7 @@ def _done(made: _Compilation) -> str:
 
 
 def _may_tell() -> bool:
-    if is_quiet() or sys.stderr is None:
+    if is_quiet() or sys.stderr is None or os.environ.get(QUIET, "") not in ("", "0"):
         return False
     if _marker is not None:
         try:

@@ -399,7 +399,7 @@ def instantiate(make: Callable[..., Any], options: Mapping[str, Any], owner: str
     except (TypeError, ValueError) as error:
         given = f" of {dict(options)!r}" if options else ""
         raise InputError(f"{owner} cannot be made{given}: {error}") from error
-    except Exception as error:  # a user's class may raise anything
+    except (Exception, SystemExit) as error:  # a user's class may raise anything
         raise InputError(f"{owner} cannot be made: {_describe(error)}") from error
 
 
@@ -420,7 +420,7 @@ def copied(policy: Any, what: str) -> Any:
                          ) from error
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     """Return the message of an error, with the place where it was raised unless it has one."""
     if isinstance(error, ImportError | SyntaxError):
         return str(error)

@@ -7,13 +7,16 @@ import pytest
 from hypothesis import settings
 
 import netsim
-from netsim import units
+from netsim import announcing, units
 from netsim.results.result import Result
 
 # How long an example takes says nothing: the first one may compile a kernel. In CI always the same
 # examples: who changes one thing is not told of another.
 settings.register_profile("netsim", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("netsim")
+
+# Which test is the first that needs a kernel is chance, and whether it is compiled already, too.
+os.environ.setdefault(announcing.QUIET, "1")
 
 
 @pytest.fixture(autouse=True)

@@ -47,6 +47,12 @@ class Terminal:
         return True
 
 
+@pytest.fixture(autouse=True)
+def told(monkeypatch):
+    """What other tests do not want to see."""
+    monkeypatch.delenv(announcing.QUIET, raising=False)
+
+
 @pytest.fixture
 def terminal(monkeypatch):
     announcing.flush()
@@ -98,6 +104,14 @@ def test_it_says_for_whom(terminal):
 
 def test_nobody_is_told_who_asked_not_to_be(terminal):
     with redirect_stderr(terminal), watching.unwatched():
+        kernels(1)[0](3)
+        announcing.flush()
+    assert terminal.said == ""
+
+
+def test_a_variable_turns_it_off(terminal, monkeypatch):
+    monkeypatch.setenv(announcing.QUIET, "1")
+    with redirect_stderr(terminal):
         kernels(1)[0](3)
         announcing.flush()
     assert terminal.said == ""
