@@ -292,7 +292,7 @@ class Registry:
         module, _, attribute = place.partition(":")
         try:
             loaded: Any = importlib.import_module(module)
-        except Exception as error:  # a user's module may raise anything
+        except (Exception, SystemExit) as error:  # a user's module may raise anything
             raise InputError(f"{what} cannot be loaded: {_describe(error)}") from error
         for name in attribute.split("."):
             if not hasattr(loaded, name):

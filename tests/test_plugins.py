@@ -173,6 +173,7 @@ def test_names_and_their_options() -> None:
 @pytest.mark.parametrize(("error", "message"), [
     (TypeError("no"), r"it cannot be made of \{'x': 1\}: no"),
     (KeyError("no"), r"it cannot be made: KeyError: 'no' \(.*test_plugins.py, line"),
+    (SystemExit(3), r"it cannot be made: SystemExit: 3 \(.*test_plugins.py, line"),
     (InputError("x is wrong"), "^x is wrong$"),
 ])
 def test_what_goes_wrong_is_an_input_error(error: Exception, message: str) -> None:
