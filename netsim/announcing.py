@@ -57,29 +57,31 @@ def tell_once_by(path: Path) -> None:
 def begun() -> None:
     """Tell that a kernel is compiled, if it is the first for a while."""
     global _now
-    if _now is None:
-        _now = _Compilation(time.perf_counter(), _may_tell())
-        if _now.shown:
+    now = _now  # a timer may end it at any time
+    if now is None:
+        now = _now = _Compilation(time.perf_counter(), _may_tell())
+        if now.shown:
             what = _FOR.get()
             _say(f"netsim: compiling{' for ' * bool(what)}{what}, once; this may take a minute\n")
-    _now.open += 1
-    if _now.timer is not None:
-        _now.timer.cancel()
+    now.open += 1
+    if now.timer is not None:
+        now.timer.cancel()
 
 
 def ended() -> None:
     """Count a compiled kernel; its end is told when no other one follows."""
-    if _now is None:
+    now = _now
+    if now is None:
         return
-    _now.open -= 1
-    _now.count += 1
-    _now.last = time.perf_counter()
-    if _now.shown and watched():
-        _say(f"\rnetsim: {_done(_now)}")
-    if _now.open == 0:
-        _now.timer = threading.Timer(_PAUSE, flush)
-        _now.timer.daemon = True
-        _now.timer.start()
+    now.open -= 1
+    now.count += 1
+    now.last = time.perf_counter()
+    if now.shown and watched():
+        _say(f"\rnetsim: {_done(now)}")
+    if now.open == 0:
+        now.timer = threading.Timer(_PAUSE, flush)
+        now.timer.daemon = True
+        now.timer.start()
 
 
 def flush() -> None:
