@@ -6,7 +6,7 @@ minute each. Figures of reproductions are drawn by their names: those of papers,
 ``reproductions/``. Where ``NETSIM_TRACES`` names a folder with the public traces, those
 are used. The figures of the front page, of the gallery and of ``own-data.md`` are drawn by the code
 above them. The speed of a machine is drawn by ``tests/bench/scale.py`` and its neighbours, the
-rooms by ``docs/rooms.py``.
+rooms by ``docs/developers/rooms.py``.
 """
 
 import os

@@ -224,7 +224,7 @@ def test_figures_say_what_their_whiskers_are(page):
 
 def test_the_tree_lists_the_rooms_in_order():
     """The page that says where things are lists every room, and each folder of tests besides."""
-    page = (ROOT / "docs" / "where.md").read_text()
+    page = (ROOT / "docs" / "developers" / "where.md").read_text()
     tree = page.partition("```text\n")[2].partition("```")[0]
     assert tuple(re.findall(r"^  (\w+)(?:/|\.py) ", tree, re.MULTILINE)) == ROOMS
     others = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()} - {*ROOMS}
@@ -237,10 +237,10 @@ def test_the_picture_shows_the_rooms():
     picture = (ROOT / "docs" / "img" / "rooms.svg").read_text()
     shown = set(re.findall(r">(\w+)(?: [\d,]+)?</text>", picture))
     folders = {room for room in ROOMS if (ROOT / "netsim" / room).is_dir()}
-    assert folders <= shown, "run: python docs/rooms.py"
+    assert folders <= shown, "run: python docs/developers/rooms.py"
 
 
-FABRIC = (ROOT / "docs" / "fabric.md").read_text()
+FABRIC = (ROOT / "docs" / "developers" / "fabric.md").read_text()
 KINDS_OF_ROWS = {
     (path.relative_to(ROOT).as_posix(), name)
     for path in (ROOT / "netsim" / "fabric").rglob("*.py")

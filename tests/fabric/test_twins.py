@@ -1,4 +1,4 @@
-"""The tables of docs/validation.md: to what each kernel is held, and what reaches each regime."""
+"""The tables of docs/developers/kernels.md: what holds each kernel, and what reaches each regime."""
 
 import ast
 import importlib
@@ -13,7 +13,7 @@ from netsim import reference
 from netsim.fabric import kernels
 
 ROOT = Path(kernels.__file__).parents[3]
-PAGE = (ROOT / "docs" / "validation.md").read_text()
+PAGE = (ROOT / "docs" / "developers" / "kernels.md").read_text()
 
 
 def rows_of(section):

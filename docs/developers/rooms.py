@@ -2,7 +2,7 @@
 
 Boxes that would be too narrow for a name are wider than that.
 
-Run as ``python docs/rooms.py``; it writes ``docs/img/rooms.svg``. The order of the rooms is the one
+``python docs/developers/rooms.py`` writes ``docs/img/rooms.svg``. The order of the rooms is the one
 that ``tests/test_imports.py`` enforces.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 #: The modules at the bottom are too small for boxes of their own.
 GROUND = "errors, units, checks, plug-ins, ..."
