@@ -1,4 +1,4 @@
-"""The tables of docs/developers/kernels.md: what holds each kernel, and what reaches each regime."""
+"""The tables of docs/developers/kernels.md: what holds a kernel, and what reaches each regime."""
 
 import ast
 import importlib
