@@ -7,13 +7,15 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
 from netsim.watching import is_quiet, watched
 
-__all__ = ["QUIET", "begun", "ended", "flush", "tell_for", "tell_once_by"]
+__all__ = ["QUIET", "begun", "ended", "flush", "tell_once_by", "telling_for"]
 
 #: The environment variable with which nothing is told.
 QUIET = "NETSIM_QUIET"
@@ -21,7 +23,7 @@ QUIET = "NETSIM_QUIET"
 #: A pause of so many seconds ends what is told as one compilation.
 _PAUSE = 1.0
 
-#: For whom this process compiles, as messages say it.
+#: For what this process compiles, as messages say it.
 _FOR: ContextVar[str] = ContextVar("compiled_for", default="")
 
 #: The file by which several processes agree on the one that tells.
@@ -43,9 +45,14 @@ class _Compilation:
 _now: _Compilation | None = None
 
 
-def tell_for(what: str) -> None:
-    """Let messages say for whom what is compiled from now on, as in ``"allocator sebf"``."""
-    _FOR.set(what)
+@contextmanager
+def telling_for(what: str) -> Iterator[None]:
+    """Say in messages for what kernels are compiled meanwhile, as in ``"allocator sebf"``."""
+    before = _FOR.set(what)  # what is compiled afterwards is not for it
+    try:
+        yield
+    finally:
+        _FOR.reset(before)
 
 
 def tell_once_by(path: Path) -> None:

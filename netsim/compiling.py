@@ -11,6 +11,7 @@ from typing import Any
 
 __all__ = ["Direct", "Kernel", "addressed", "compiled", "in_place", "inlined", "summing"]
 
+
 class Kernel:
     """A function that Numba compiles at its first call, in Python or in another kernel.
 

@@ -57,7 +57,6 @@ def told(monkeypatch):
 def terminal(monkeypatch):
     announcing.flush()
     monkeypatch.setattr(announcing, "_marker", None)
-    announcing.tell_for("")
     monkeypatch.setattr(compiled_kernel, "tell_not_kept", lambda _: None)  # they are in no file
     return Terminal()
 
@@ -95,11 +94,17 @@ def test_a_log_has_a_line_when_it_begins_and_one_when_it_ends(terminal):
 def test_it_says_for_whom(terminal):
     terminal.isatty = lambda: False
     net, stage = netsim.big_switch(2, "8Gbps"), netsim.Stage("a", [(0, 1, 1e9)])
+    during, after = kernels(2)
     with redirect_stderr(terminal):
-        netsim.simulate(net, [netsim.JobSpec(0, stages=[stage])], allocator="sebf")
-        kernels(1)[0](3)
+        run = netsim.Simulation(net, [netsim.JobSpec(0, stages=[stage])], allocator="sebf")
+        run.on("coflow-done", lambda _: during(3))
+        run.run()
         announcing.flush()
-    assert terminal.said.startswith("netsim: compiling for allocator SEBF, once")
+        after(3)
+        announcing.flush()
+    said = terminal.said.splitlines()
+    assert said[0].startswith("netsim: compiling for allocator SEBF, once")
+    assert said[2].startswith("netsim: compiling, once")
 
 
 def test_nobody_is_told_who_asked_not_to_be(terminal):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.announcing import telling_for
 from netsim.fabric.active_coflows import ActiveCoflows
 from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation, Event
@@ -353,16 +354,15 @@ class FabricProcess:
 
     def _on_alarm(self) -> None:
         """Do what is due: call `told`, resume the event loop, or process the events of now."""
-        if self._tells_at <= self._env.now:
-            self._tell()
-        elif self._called:
-            self._act()
-        elif self._env.now < self._due:
-            self._set_alarm()
-        elif self._loop.held and not self._must_act():
-            self._go_on()
-        else:
-            self._act()
+        with telling_for(self._policy.title):
+            if self._tells_at <= self._env.now:
+                self._tell()
+            elif not self._called and self._env.now < self._due:
+                self._set_alarm()
+            elif not self._called and self._loop.held and not self._must_act():
+                self._go_on()
+            else:
+                self._act()
 
     def _see_arrivals(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
         """Report completed coflows of chains and the source; the run lasts until they arrive."""

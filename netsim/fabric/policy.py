@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim import announcing
+from netsim.announcing import telling_for
 from netsim.errors import AllocationError
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocation_checker import AllocationChecker
@@ -42,6 +42,8 @@ class Policy:
 
     Attributes
     ----------
+    title : str
+        Its name in messages, as in ``"allocator sebf"``.
     hears : int
         The events on which it is asked.
     sees_running : bool
@@ -56,14 +58,15 @@ class Policy:
 
     def __init__(self, allocator: Allocator, table: FlowTable, running: Running,
                  referee: AllocationChecker, job_of: Callable[[int], Any] = JobLabel) -> None:
-        announcing.tell_for(f"allocator {allocator.title}")
         self.allocator, self.referee = allocator, referee
+        self.title = f"allocator {allocator.title}"
         self._table, self._running, self._job_of = table, running, job_of
         self.hears = int(allocator.wakes_on) | _ALWAYS
         self.sees_running = allocator.sees_running
         self.answer: Allocation | None = None
         rule = allocator.compiled_rule
-        self._ruling = None if rule is None else Ruling(rule, table)
+        with telling_for(self.title):
+            self._ruling = None if rule is None else Ruling(rule, table)
         self.in_loop = self._ruling if rule is not None and rule.in_loop else None
         may_be_asked_ahead = (rule is None and allocator.asked_ahead and not self.sees_running
                               and allocator.wakes_on & Event.COFLOW == Event.COFLOW)
@@ -72,8 +75,8 @@ class Policy:
     def view(self, table: FlowTable, now: float, happened: int) -> FabricView:
         """Return the allocator's view of a table."""
         return FabricView(table, now, self.allocator.information, Event(happened),
-                          self._running if self.sees_running else None,
-                          f"allocator {self.allocator.title}", self._job_of)
+                          self._running if self.sees_running else None, self.title,
+                          self._job_of)
 
     def stands(self, happened: int) -> bool:
         """Whether what the policy has said last holds: only capacities have changed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -106,4 +107,8 @@ def allocator_of(task: CallTask | ExperimentTask) -> str | None:
 
 
 def _mark_of(name: str) -> Path:
-    return cache_folder() / f"{name}.warm"
+    """Return the file that says that an allocator is compiled; other versions compile again."""
+    import numba
+
+    versions = f"{sys.implementation.cache_tag}-numba-{numba.__version__}"
+    return cache_folder() / f"{name}-{versions}.warm"
