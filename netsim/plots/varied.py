@@ -29,6 +29,8 @@ _WORDS = {"network.capacity": "link speed", "network.name": "network", "cluster.
           "nic": "NIC",
           "edge_cloud.edge_links": "links of edge servers",
           "workload.servers_max": "most servers of a job", "lam": "lambda",
+          "workload.sample": "jobs", "workload.single_gpu_share": "share of jobs on one GPU",
+          "workload.configurations": "plans",
           "workload.poisson_mean": "mean time between arrivals"}
 
 #: Units of settings that are given as plain numbers.

@@ -46,7 +46,7 @@ def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], 
     called : mapping of str to str, optional
         Names of policies, and of other values, in the figure, which has no others.
     log : bool
-        Whether the metric, a time, has a logarithmic axis.
+        Whether the metric, a time, has a logarithmic axis; for a single metric only.
     **roles
         Further roles, as of `netsim.plots.facets.line_facets`.
     """

@@ -100,3 +100,14 @@ def test_means_of_a_bar_are_of_its_column():
     ax = bars(table, [], "alpha_ms", by="mapping", col="model")
     assert [[bar.get_width() for bar in each.patches] for each in ax.figure.axes] == [
         [1, 2], [3, 4]]
+
+
+def test_a_time_may_have_a_logarithmic_axis():
+    from netsim.reproductions.drawings import lines
+
+    table = pd.DataFrame([("sebf", jobs, jobs * 3600.0, 0) for jobs in (10, 20)],
+                         columns=["scheduler", "workload.sample", "jct_total_s", "seed"])
+    drawn = {log: lines(table, ["scheduler", "workload.sample"], "jct_total_s", "workload.sample",
+                        log=log) for log in (False, True)}
+    assert [ax.get_yscale() for ax in drawn.values()] == ["linear", "log"]
+    assert {ax.get_xlabel() for ax in drawn.values()} == {"jobs"}
