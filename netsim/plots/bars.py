@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,14 +28,14 @@ from netsim.plots.style import (
     short,
     tag,
     three_figures,
+    unit_of,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["SUFFIXES", "check_plottable", "metric_bars", "ratios_from_1", "save_plot",
-           "total_jct_bars"]
+__all__ = ["SUFFIXES", "check_plottable", "metric_bars", "save_plot", "total_jct_bars"]
 
 SUFFIXES = (".pdf", ".png", ".svg")
 
@@ -75,6 +75,11 @@ class _Metric(NamedTuple):
         """Value at which bars begin."""
         return 1 if self.key == "over_lower_bound" else 0
 
+    @property
+    def is_time(self) -> bool:
+        """Whether values are seconds, which the axis has in seconds, hours or days."""
+        return self.key.endswith("_s")
+
 
 def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | None = None
                    ) -> Axes:
@@ -109,7 +114,8 @@ def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | 
 
 
 def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
-                ax: Axes | None = None, among: Iterable[str] = ()) -> Axes:
+                ax: Axes | None = None, among: Iterable[str] = (),
+                beside: Iterable[pd.DataFrame] = ()) -> Axes:
     """Draw a metric as a bar per scheme, in the style of `total_jct_bars`.
 
     Ratios to the lower bound are drawn on a logarithmic scale from 1, other metrics on a linear
@@ -130,6 +136,8 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
         names, wider.
     among : iterable of str
         All schemes of the comparison or sweep, as for `netsim.plots.style.looks`.
+    beside : iterable of DataFrame
+        The tables of all panels, which have the same axis.
 
     Returns
     -------
@@ -151,7 +159,10 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
     names = [short(scheme) for scheme, _ in groups]
     if ax is None:
         ax = new_axes(1.0 + _BAR_IN * (bars[-1].y + 1), max(WIDTH_IN, _LEAST_IN + _room(names)))
-    _set_scale(ax, bars, shown)
+    ends, room = _ends(tables.values(), metric), 1.16
+    if panels := [*beside]:
+        ends, room = _ends(panels, metric), 1.25
+    _set_scale(ax, bars, shown, ends, room)
     for bar in bars:
         _draw(ax, bar, shown)
     ax.set_yticks([sum(bar.y for bar in group) / len(group) for _, group in groups], names)
@@ -200,44 +211,42 @@ def _draw(ax: Axes, bar: _Bar, metric: _Metric) -> None:
             ecolor=INK, elinewidth=0.9, capsize=2, capthick=0.9)
         tag(bar.label, *whisker.lines[1], *whisker.lines[2])
         end = bar.high
+    unit = unit_of(ax.get_xlim()[1])[1] if metric.is_time else 1
     tag(bar.label, ax.annotate(
-        three_figures(bar.value) if known else "no job finished", (end, bar.y), (3, 0),
+        three_figures(bar.value / unit) if known else "no job finished", (end, bar.y), (3, 0),
         textcoords="offset points", va="center", fontsize=6.5, color=INK))
 
 
-def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric) -> None:
-    """Set the scale of both axes, the ticks and the frame."""
-    ends = [end for bar in bars for end in (bar.value, bar.low, bar.high) if math.isfinite(end)]
+def _ends(tables: Iterable[pd.DataFrame], metric: str) -> list[float]:
+    """Return the values of all bars, and the ends of their intervals."""
+    return [float(end) for table in tables for name in (metric, f"{metric}_low", f"{metric}_high")
+            if name in table for end in table.loc[table["scheme"] != LOWER_BOUND, name]
+            if math.isfinite(end)]
+
+
+def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric, ends: Sequence[float], room: float
+               ) -> None:
+    """Set the scale of both axes, the ticks and the frame, with room for texts beside bars."""
     largest = max(ends, default=metric.base)
     if metric.base:
         ax.set_xscale("log")
-        ratios_from_1([ax], min(ends, default=1), largest, 1.16)
+        _ratios_from_1(ax, min(ends, default=1), largest, room)
     else:
-        ax.set_xlim(0, 1.16 * largest if largest > 0 else 1)
+        ax.set_xlim(0, room * largest if largest > 0 else 1)
     ax.set_ylim(bars[-1].y + 0.8, -0.8)
     name_axes(ax, metric.name)
     dress(ax, "x")
-    if metric.key.endswith("_s"):
+    if metric.is_time:
         seconds_axis(ax.xaxis, metric.name)
     ax.tick_params(axis="y", length=0)
 
 
-def ratios_from_1(axes: Iterable[Axes], least: float, most: float, room: float) -> None:
-    """Let logarithmic x axes begin at 1 or, with a line at 1, at the least ratio below 1.
-
-    Parameters
-    ----------
-    axes : iterable of Axes
-    least, most : float
-        The least and the largest ratio, with the ends of intervals.
-    room : float
-        The axes end at the largest ratio to this power, which leaves room for texts beside bars.
-    """
-    for ax in axes:
-        if least < 1:
-            ax.axvline(1, color=INK, linewidth=0.8)
-        ax.set_xlim(1 if least >= 1 else 0.98 * least, max(most, 1.5) ** room)
-        log_values(ax.xaxis)
+def _ratios_from_1(ax: Axes, least: float, most: float, room: float) -> None:
+    """Let a logarithmic x axis begin at 1 or, with a line at 1, at the least ratio below 1."""
+    if least < 1:
+        ax.axvline(1, color=INK, linewidth=0.8)
+    ax.set_xlim(1 if least >= 1 else 0.98 * least, max(most, 1.5) ** room)
+    log_values(ax.xaxis)
 
 
 def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:

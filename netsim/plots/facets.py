@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from netsim.errors import InputError
-from netsim.plots.bars import metric_bars, ratios_from_1
+from netsim.plots.bars import metric_bars
 from netsim.plots.curves import cdf_curves
 from netsim.plots.style import (
     INK,
@@ -202,13 +202,12 @@ def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
                              height_in=0.45 + _BAR_IN * (1.4 * max(map(len, tables)) + 1))
         tones: Sequence[Any] = ()
         for each, table in zip(axes, tables, strict=True):
-            metric_bars({"": table}, y, METRICS.get(y, y), each, among=every)
+            metric_bars({"": table}, y, METRICS.get(y, y), each, among=every, beside=tables)
             if (legend := each.get_legend()) is not None:
                 tones = legend.legend_handles
                 legend.remove()
             if _LETTER_IN * len(name := each.get_xlabel()) > _PANEL_IN[0] - _APART_IN:
                 each.set_xlabel(name.replace(" / ", "\n/ "))
-        _same_x(axes, is_log=y == "over_lower_bound")
         _finish(figure, axes, panels, outer_y=same)
         if tones:
             _legend_above(figure, axes, tones)
@@ -491,20 +490,6 @@ def _make_room(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel]) -
         "height", (panel.row for panel in panels), least_in)
     figure.set_size_inches(max(figure.get_figwidth(), width_in),
                            max(figure.get_figheight(), height_in))
-
-
-def _same_x(axes: Sequence[Axes], *, is_log: bool) -> None:
-    """Give axes of bars, which share their x axis, the range of the widest."""
-    from matplotlib.ticker import AutoLocator
-
-    # Of bars and whiskers; there is room for figures beside them.
-    least, most = (choose(getattr(ax.dataLim, end) for ax in axes)
-                   for choose, end in ((min, "x0"), (max, "x1")))
-    if is_log:
-        ratios_from_1(axes, least, most, 1.25)
-    else:
-        axes[0].set_xlim(0, 1.25 * most if most > 0 else 1)
-        axes[0].xaxis.set_major_locator(AutoLocator())
 
 
 def _key(roles: Mapping[str, str], values: Mapping[str, list[Any]],

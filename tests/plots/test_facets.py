@@ -300,6 +300,26 @@ def test_thousands_have_separators():
     assert [text.get_text() for text in ax.get_xticklabels()] == ["500", "4,000", "1,000,000"]
 
 
+@pytest.mark.parametrize("panels", [{}, {"observe_interval": INTERVALS}])
+def test_bars_have_their_values_in_the_unit_of_the_axis(panels):
+    """123.5 million seconds and more, which are 1,429 days and more, in each panel."""
+    table = means(**panels, allocator=POLICIES)
+    first = bar_facets(table, "jct_mean_s", **dict.fromkeys(["col"] * len(panels), *panels))
+    figure = first.figure
+    texts = [text.get_text() for ax in figure.axes for text in ax.texts
+             if "s" not in text.get_text()]  # the note below has
+    assert [float(text.replace(",", "")) for text in texts] == pytest.approx(
+        [*table["jct_mean_s"] / 86400], rel=5e-3)
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        assert ax.get_xlabel() == "mean JCT (d)"
+        labels = {tick.get_text(): at for at, tick in
+                  zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)}
+        assert {at: float(text.replace(",", "")) * 86400 for text, at in labels.items()} == {
+            at: pytest.approx(at) for at in labels.values()}
+        assert ax.get_xlim() == first.get_xlim()
+
+
 def test_labels_of_panels_of_bars_do_not_meet():
     table = means(n=[1, 2], allocator=["a policy with a long name", "b"]).rename(
         columns=lambda name: name.replace("over_lower_bound", "communication_rate"))
