@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS
 from netsim.checks import Node, check_whole
-from netsim.errors import InputError, StalledError
+from netsim.errors import InputError, NetsimWarning, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock, call_at
 from netsim.fabric.fabric_process import FabricProcess
@@ -343,6 +345,31 @@ class OnNetwork(Clocked):
         """Count the coflows that are incomplete although their deadline has passed."""
         return sum(deadline_s < self.env.now for _, _, deadline_s in self.fabric.pending())
 
+    def _meeting(self, start_s: NDArray[np.float64], finish_s: NDArray[np.float64]) -> str:
+        """Say which jobs of programs of ranks have computed on one host at the same time."""
+        jobs = self.workload.jobs
+        if isinstance(jobs, JobColumns):
+            return ""
+        of = [k for k, job in enumerate(jobs)
+              if isinstance(job.operations, Programs) and not math.isnan(start_s[k])]
+        hosts = [self._place(jobs[k])[:jobs[k].ranks] for k in of]
+        if len(of) < 2:
+            return ""
+        job, host = np.repeat(of, [len(each) for each in hosts]), np.concatenate(hosts)
+        # If two jobs of a host meet, so do two that follow one another there.
+        order = np.lexsort((start_s[job], host))
+        job, host = job[order], host[order]
+        ends = np.nan_to_num(finish_s, nan=math.inf)
+        meets = (host[1:] == host[:-1]) & (start_s[job[1:]] < ends[job[:-1]])
+        if not meets.any():
+            return ""
+        at = int(meets.argmax())
+        names = self.network.host_names or range(self.network.hosts)
+        return (f"jobs {jobs[job[at]].id} and {jobs[job[at + 1]].id} compute on host "
+                f"{names[host[at]]} at the same time, each as if it were "
+                "alone there; where a host is a GPU, give them different ones (hosts=), or use a "
+                "scheduler, which gives them free GPUs")
+
     def _jobs(self) -> pd.DataFrame:
         specs, recorder = self.workload.jobs, self.recorder
         start_s = recorder.start_s.copy()
@@ -357,6 +384,8 @@ class OnNetwork(Clocked):
         for name, values in more.items():
             for job in self.jobs:
                 values[job.index] = getattr(job, name)
+        if met := self._meeting(start_s, recorder.finish_s):
+            warnings.warn(NetsimWarning(met), stacklevel=6)  # of simulate
         if not self.network.wire.plain:
             more["wire_bytes"] = recorder.wire_bytes_of_job
         return jobs_table(

@@ -141,6 +141,7 @@ def test_ranks_that_compute():
 
 
 @pytest.mark.parametrize("policy", ["maxmin", "sebf", "parrot", "aalo"])
+@pytest.mark.filterwarnings("ignore:jobs .* compute on host")
 def test_no_policy_is_better_with_ranks_that_compute(policy):
     """Of two language models and a ring on the same hosts, coflow by coflow and in sum."""
     tiny = {"layers": 4, "hidden": 64, "ffn": 256, "heads": 2, "vocab": 256, "sequence": 16}

@@ -48,6 +48,7 @@ def watched(monkeypatch):
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.filterwarnings("ignore:jobs .* compute on host")
 def test_types_depend_on_the_kind_alone(watched, problem):
     jobs, options = PROBLEMS[problem]
     for name in ALLOCATORS.names:

@@ -18,6 +18,7 @@ MIXED = [*CHAINS, *(netsim.JobSpec(10 + k, 0.05 + 0.11 * k, hosts=range(4), iter
 
 @pytest.mark.parametrize("latency", [0, "3ms"])
 @pytest.mark.parametrize("allocator", ALLOCATORS.names)
+@pytest.mark.filterwarnings("ignore:jobs .* compute on host")
 def test_flows_that_move(allocator, latency, monkeypatch):
     """They move in their pools whenever jobs begin, as if there never were room."""
     policy = "reserved:shares=0.05" if allocator == "reserved" else allocator

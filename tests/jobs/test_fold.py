@@ -104,6 +104,7 @@ SWITCH = netsim.big_switch(20, "1Gbps")
     ([], {"events": [netsim.FaultEvent(0.01, link="egress-5", capacity="500Mbps")]}),
     ([], {"stragglers": {7: 1.5}}),
     ([], {"allocator": "sebf"}), ([], {"record": ["coflows", "links"]}), ([], {"timeline": True})])
+@pytest.mark.filterwarnings("ignore:jobs .* compute on host")
 def test_what_breaks_it(more, options):
     """Another job, a fault or a straggler on a rank's links; and what others would show of it."""
     assert ranks_of(simulated(SWITCH, [LINE, *more], **options)) == 0

@@ -1,5 +1,7 @@
 """Jobs whose ranks compute, on clusters: GPUs by scheduler and placement, times by hand."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -246,3 +248,15 @@ def test_a_job_that_is_submitted_is_refused_as_it_would_be_before():
                      preemption={"keep": "fraction"}).run(until=0.001)
     with pytest.raises(InputError, match="ranks of job 1 compute"):
         sim.submit(llm(1, arrival_s=1))
+
+
+@pytest.mark.parametrize(("other", "meets"), [
+    ({}, True), ({"hosts": range(4, 12)}, True), ({"hosts": range(8, 16)}, False),
+    ({"arrival_s": 60.0}, False)])
+def test_jobs_that_compute_on_one_gpu_at_the_same_time_are_told(other, meets):
+    """Each has ranks 0 to 7, on hosts of those numbers if none are given."""
+    jobs = [llm(0), llm(1, **other)]
+    with (pytest.warns(netsim.NetsimWarning, match=r"jobs 0 and 1 compute on host gpu-\d\.0 at")
+          if meets else nullcontext()):
+        netsim.simulate(GPUS, jobs)
+    netsim.simulate(GPUS, jobs, scheduler="fifo", execution="fabric")
