@@ -51,7 +51,7 @@ _IN_TURN = 3
 @click.option("--versus", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="A checkout of another version, to be run in turn with this one.")
 @click.option("--markdown", "as_page", is_flag=True,
-              help="Print a table for docs/performance.md, with seconds of a quiet hour.")
+              help="Print a table for docs/performance.md.")
 def main(patterns: tuple[str, ...], smoke: bool, path: Path | None, against: Path | None,
          limit: float | None, versus: Path | None, as_page: bool) -> None:
     """Time the cases that match PATTERNS, all if there are none."""
