@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from netsim.errors import UnknownNameError
+from netsim.errors import InputError, UnknownNameError
 
 __all__ = ["known_names", "plain", "plain_numbers"]
 
@@ -92,7 +92,7 @@ def plain_numbers(made: Made) -> Made:
 def known_names(made: Made) -> Made:
     """Decorate a function, or a class, so that arguments with unknown names are a netsim error.
 
-    Python's own error does not say which names there are.
+    Python's own error does not say which names there are, nor that an argument needs its name.
 
     Examples
     --------
@@ -114,28 +114,33 @@ def known_names(made: Made) -> Made:
 
 
 def _with_known_names(function: Any) -> Any:
-    check = _name_check(function)
+    check = _argument_check(function)
 
     @functools.wraps(function)
     def with_names(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            check(kwargs)
+        check(args, kwargs)
         return function(*args, **kwargs)
 
     return with_names
 
 
-def _name_check(function: Any) -> Callable[[dict[str, Any]], None]:
-    """Return a function that checks the names of arguments."""
+def _argument_check(function: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
+    """Return a function that checks the names of arguments, and that those by name have one."""
     parameters = inspect.signature(function).parameters.values()
     names = [each.name for each in parameters if each.kind in (
         each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and each.name not in ("self", "cls", "_cls")]
     known = frozenset(names)
+    owner = function.__qualname__.removesuffix(".__init__").removesuffix(".__new__")
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    by_name = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    in_order = math.inf if any(each.kind is each.VAR_POSITIONAL for each in parameters) else sum(
+        each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters)
 
-    def check(given: dict[str, Any]) -> None:
-        if not takes_any and not given.keys() <= known:
-            owner = function.__qualname__.removesuffix(".__init__").removesuffix(".__new__")
+    def check(args: tuple[Any, ...], given: dict[str, Any]) -> None:
+        if len(args) > in_order and by_name:
+            raise InputError(f"{owner}: {args[int(in_order)]!r} needs the name of its argument, "
+                             f"one of {', '.join(f'{name}=' for name in by_name)}")
+        if given and not takes_any and not given.keys() <= known:
             unknown = next(name for name in given if name not in known)
             raise UnknownNameError(f"argument of {owner}", unknown, names)
 
@@ -143,12 +148,11 @@ def _name_check(function: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def _plain_arguments(function: Any) -> Any:
-    check = _name_check(function)
+    check = _argument_check(function)
 
     @functools.wraps(function)
     def with_plain(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            check(kwargs)
+        check(args, kwargs)
         return function(*map(plain, args), **{name: plain(each) for name, each in kwargs.items()})
 
     return with_plain

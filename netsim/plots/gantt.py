@@ -161,8 +161,11 @@ def job_rows(result: Result, ax: Axes | None, jobs: int, longest: bool
 def _chosen(result: Result, most: int, longest: bool) -> pd.DataFrame:
     """Return the jobs to draw, by arrival, with ``end_s``: their end, or that of a stopped run."""
     stop = result.run["stopped_at_s"]
-    ends = result.jobs["finish_s"].fillna(np.inf if stop is None else stop)
-    jobs = result.jobs.assign(end_s=ends)
+    ends = result.jobs["finish_s"]
+    if stop is None and ends.isna().any():  # jobs of a script that were cancelled
+        cancelled = result.other_coflows.groupby("job")["end_s"].max()
+        ends = ends.fillna(result.jobs["job"].map(cancelled))
+    jobs = result.jobs.assign(end_s=ends if stop is None else ends.fillna(stop))
     jobs = jobs[jobs["arrival_s"] <= jobs["end_s"]]
     if longest:
         lasted = (jobs["end_s"] - jobs["arrival_s"]).sort_values(ascending=False, kind="stable")

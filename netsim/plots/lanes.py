@@ -173,6 +173,8 @@ def with_others(coflows: pd.DataFrame, result: Result) -> pd.DataFrame:
     if "other_coflows" not in result.recorded or result.other_coflows.empty:
         return coflows
     others = result.other_coflows.rename(columns={"end_s": "finish_s"})
+    if "coflow" in others:  # cancelled ones of a script, which have a row in both
+        coflows = coflows[~coflows["coflow"].isin(others["coflow"])]
     whole = dict.fromkeys(("stage", "coflow", "width"), object)  # whole numbers stay whole
     return pd.concat([coflows.astype(whole), others], ignore_index=True)
 

@@ -21,18 +21,13 @@ from netsim.operations import Operations
 from netsim.recording.chain_log import ChainLog
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.recording.link_recorder import MOST_NOTED, LinkRecorder, categories
-from netsim.recording.tables import DTYPES, Coflows, Ended, packed
+from netsim.recording.tables import DTYPES, OF_OTHERS, Coflows, Ended, packed
 from netsim.workload import Stage
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Listener", "Recorder"]
-
-#: Columns of coflows that have no rows of their own, and their types.
-_OF_OTHERS: dict[str, Any] = {
-    "job": "i8", "iteration": "i8", "stage": object, "valid_s": "f8", "start_s": "f8",
-    "end_s": "f8", "bytes": "f8", "why": object}
 
 #: Buffered rows that a coflow counts for, in addition to its flows.
 _OF_COFLOW = 32
@@ -213,9 +208,9 @@ class Recorder(LinkRecorder):
             return None
         import pandas as pd
 
-        columns = zip(*self._others, strict=True) if self._others else [[]] * len(_OF_OTHERS)
+        columns = zip(*self._others, strict=True) if self._others else [[]] * len(OF_OTHERS)
         return pd.DataFrame({name: np.array(list(column), kind) for (name, kind), column
-                             in zip(_OF_OTHERS.items(), columns, strict=True)})
+                             in zip(OF_OTHERS.items(), columns, strict=True)})
 
     def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
                  start: float, end: float) -> None:

@@ -15,7 +15,8 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.workload import Stage
 
-__all__ = ["DTYPES", "WITH_WIRE", "Coflows", "Ended", "describe", "link_rows", "packed"]
+__all__ = ["DTYPES", "OF_OTHERS", "WITH_WIRE", "Coflows", "Ended", "describe", "link_rows",
+           "packed"]
 
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(columns) for name, columns in {
     "coflows": [("coflow", "i8"), ("job", "i8"), ("iteration", "i8"), ("stage", "i4"),
@@ -34,6 +35,11 @@ DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(columns) for name, columns in
 #: The same, where links or stages add something to bytes on their way.
 WITH_WIRE = DTYPES | {name: np.dtype([*DTYPES[name].descr, ("begin_s", "f8"), ("sent_s", "f8"),
                                       ("wire_bytes", "f8")]) for name in ("coflows", "flows")}
+
+#: The columns of `Result.other_coflows`.
+OF_OTHERS: dict[str, Any] = {
+    "job": "i8", "iteration": "i8", "stage": object, "valid_s": "f8", "start_s": "f8",
+    "end_s": "f8", "bytes": "f8", "why": object}
 
 #: A coflow that a job process has completed: the job's index, the iteration and its stages, the
 #: index of the stage, the number of its name, the event of the fabric, the finish time; how many

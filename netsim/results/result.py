@@ -132,7 +132,8 @@ class Result:
         one row per coflow that is not in `coflows` because its job was preempted or lost a host:
         job, iteration, stage, valid_s, start_s, end_s, bytes (sent until end_s) and why. The value
         of why is ``"withdrawn"`` if the coflow was not sent completely, ``"repeated"`` if its
-        iteration was repeated, and ``"state"`` if the coflow moved the state of its job.
+        iteration was repeated, and ``"state"`` if the coflow moved the state of its job. Of a
+        `netsim.Fabric`, one row per cancelled coflow, with its number in `coflows`.
     chunks : DataFrame
         On a `netsim.EdgeCloud` with a scheduler of chunks, one row per chunk: job, chunk (numbered
         within the job), server and worker (-1 in the cloud; workers are numbered within the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -72,6 +73,8 @@ class Coflow(CoflowEvent):
     alone : bool
         Whether its job consists of this coflow only, and ends with it.
     cancelled : bool
+    ended_s, left : float
+        When it was cancelled, in seconds, and the bytes that were left; NaN if it was not.
     """
 
     def __init__(self, env: simpy.Environment, number: int, owner: Job, alone: bool, stage: Stage,
@@ -84,6 +87,7 @@ class Coflow(CoflowEvent):
         self.alone = alone
         self.stage = stage
         self.cancelled = False
+        self.ended_s = self.left = math.nan
 
     @property
     def name(self) -> str:
@@ -93,6 +97,12 @@ class Coflow(CoflowEvent):
     def nbytes(self) -> float:
         """Its size in bytes, without headers."""
         return self.demand.payload
+
+    @property
+    def sent(self) -> float:
+        """Bytes that were sent until it was cancelled, without headers."""
+        whole = self.demand.nbytes
+        return self.nbytes * (1 - self.left / whole) if whole else 0.0
 
     def cancel(self) -> float:
         """Withdraw the coflow; bytes sent until now stay sent.
@@ -125,7 +135,7 @@ class Coflow(CoflowEvent):
 
     def give_up(self, why: str, left: float) -> None:
         """Fail with `Cancelled`; if no process waits, this is not an error."""
-        self.cancelled = True
+        self.cancelled, self.ended_s, self.left = True, float(self.env.now), left
         self.fail(Cancelled(f"{why} at {self.env.now:g} s, with {left:g} of "
                             f"{self.demand.nbytes:g} bytes left", left))
         self.defused = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +21,7 @@ from netsim.checks import (
     check_whole,
 )
 from netsim.columns import Flows
-from netsim.errors import InputError
+from netsim.errors import InputError, NetsimWarning
 from netsim.fabric.allocation import sees
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.coflow_event import CoflowEvent
@@ -40,6 +41,7 @@ from netsim.scripting.coflow import Coflow
 from netsim.scripting.job import Job
 from netsim.scripting.recorder import ScriptRecorder
 from netsim.simulation.events import Change, FaultEvent, by_hand, capacity_by_hand, changes_of
+from netsim.simulation.faults import dead_links, listed
 from netsim.simulation.instant import active_coflows, active_flows, links_now
 from netsim.simulation.leftover import leftover_of
 from netsim.simulation.target import jobs_table, run_info
@@ -235,7 +237,7 @@ class Fabric:
         if lost:
             self._drop(coflow)
             coflow.give_up(f"coflow {coflow.number} {name!r} needs host {lost[0]}, which is lost,",
-                           coflow.nbytes)
+                           demand.nbytes)
             return coflow
         self._in_flight[coflow] = None
         self._process.send(coflow)
@@ -491,9 +493,10 @@ class Fabric:
         """Return the tables recorded until now; see `netsim.Result`.
 
         May be called at any time. Times that are not known yet are NaN for coflows in flight or
-        cancelled, and for jobs that have not ended. The iteration of coflows is 0. The ranks of
-        jobs are 0, and their lower_bound_s is NaN, because both are unknown. The bytes of a job are
-        those of its completed coflows.
+        cancelled, and for jobs that have not ended. Cancelled coflows have a row in `other_coflows`
+        as well, with the end and the bytes that were sent. The iteration of coflows is 0. The ranks
+        of jobs are 0, and their lower_bound_s is NaN, because both are unknown. The bytes of a job
+        are those of its completed coflows.
 
         Raises
         ------
@@ -501,6 +504,11 @@ class Fabric:
             If an error, such as one of the allocator or Ctrl-C, has closed the fabric.
         """
         self._process.check_open()
+        if self._in_flight and self.env.peek() == math.inf:
+            waiting = listed(f"{coflow.number} {coflow.name!r}" for coflow in self._in_flight)
+            warnings.warn(NetsimWarning("; ".join(
+                [f"no event is left, and coflows wait for bandwidth: {waiting}",
+                 *dead_links(self._process)])), stacklevel=2)
         recorder = self._recorder
         recorder.pack()
         self._see_starts()
@@ -510,6 +518,7 @@ class Fabric:
             tables[name] = None if table is None else table.frame()
         if tables["coflows"] is not None:
             tables["coflows"] = self._with_unfinished(tables["coflows"])
+        tables["other_coflows"] = recorder.other_coflows(self._cancelled)
         unfinished = any(not job.ended for job in self._jobs) or bool(self._in_flight)
         jobs, none = self._jobs, np.zeros(len(self._jobs), np.int64)
         tables["jobs"] = jobs_table(

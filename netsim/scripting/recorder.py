@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.network import Topology
 from netsim.recording.link_recorder import LinkRecorder, categories
-from netsim.recording.tables import DTYPES, WITH_WIRE, Coflows, describe, packed
+from netsim.recording.tables import DTYPES, OF_OTHERS, WITH_WIRE, Coflows, describe, packed
 from netsim.results.lazy_table import LazyTable
 from netsim.results.spill import SpillingTable
 from netsim.scripting.coflow import Coflow
@@ -79,6 +79,17 @@ class ScriptRecorder(LinkRecorder):
         rows = SpillingTable(self._of_coflows["coflows"])
         rows.extend(packed(self._rows_of(coflows).rows, rows.dtype))
         return LazyTable(rows, (), self._conversions("coflows", ())).frame()
+
+    def other_coflows(self, coflows: Sequence[Coflow]) -> pd.DataFrame | None:
+        """Return a table of cancelled coflows; None if coflows are not recorded."""
+        if "coflows" not in self._rows:
+            return None
+        import pandas as pd
+
+        rows = [(coflow.number, coflow.job, 0, coflow.name, coflow.valid_s, coflow.start_s,
+                 coflow.ended_s, coflow.sent, "withdrawn") for coflow in coflows]
+        return pd.DataFrame(rows, columns=["coflow", *OF_OTHERS]).astype(
+            {"coflow": "i8", **OF_OTHERS})
 
     def _rows_of(self, coflows: Sequence[Coflow]) -> Coflows:
         rows = np.empty(len(coflows), WITH_WIRE["coflows"])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import simpy
 
 import netsim
 from netsim import JobSpec, Stage, Workload
@@ -171,3 +172,15 @@ def test_too_many_coflows_at_once_are_a_band():
     ax = gantt(netsim.simulate(netsim.big_switch(2, MB), [job]))
     np.testing.assert_allclose(ax.images[0].get_array(), np.broadcast_to(
         to_rgb(COLOURS[0]), ax.images[0].get_array().shape))
+
+
+def test_a_cancelled_coflow_is_drawn_until_then():
+    """Of 5 MB, 3 are sent; the job has ended with it, at 3 s."""
+    env = simpy.Environment()
+    fabric = netsim.Fabric(env, netsim.big_switch(2, "1MB/s"))
+    push = fabric.transfer(0, 1, 5e6)
+    env.run(3)
+    push.cancel()
+    ax = gantt(fabric.result())
+    ends = [bars.get_datalim(ax.transData).x1 for bars in ax.collections]
+    assert [end for end in ends if np.isfinite(end)] == [3.0, 3.0]  # the job, and its coflow

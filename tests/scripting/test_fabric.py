@@ -283,7 +283,22 @@ class TestCancel:
         for _ in range(8):
             env.process(sender())
         env.run()
-        assert fabric.result().links["bytes"].sum() == pytest.approx(2 * sum(sent))
+        result = fabric.result()
+        done = result.coflows.loc[result.coflows["finish_s"].notna(), "bytes"].sum()
+        assert result.links["bytes"].sum() == pytest.approx(2 * sum(sent))
+        assert result.other_coflows["bytes"].sum() + done == pytest.approx(sum(sent))
+
+    def test_what_a_cancelled_coflow_has_sent_is_recorded(self, env, fabric, tmp_path):
+        """3 of 5 MB in 3 s; a further one to a lost host sends nothing."""
+        push = fabric.transfer(0, 1, 5 * MB, name="push")
+        env.run(3)
+        push.cancel()
+        fabric.fail(host=3)
+        fabric.transfer(0, 3, MB)
+        for result in (fabric.result(), netsim.load_result(fabric.result().save(tmp_path))):
+            assert result.other_coflows[["coflow", "stage", "end_s", "bytes", "why"]].values.tolist(
+                ) == [[0, "push", 3.0, 3 * MB, "withdrawn"],
+                      [1, "transfer", 3.0, 0.0, "withdrawn"]]
 
 
 class TestJobs:
@@ -572,3 +587,22 @@ def test_a_bound_that_is_not_known_is_not_zero(tmp_path):
     assert math.isnan(result.summary()["lower_bound_total_s"])
     result.save(tmp_path / "r")
     assert math.isnan(netsim.load_result(tmp_path / "r").summary()["lower_bound_total_s"])
+
+
+def test_coflows_that_wait_for_ever_are_told(env):
+    """Of 4 MB, 1 MB are sent when the link fails, and no event is left to repair it."""
+    fabric = netsim.Fabric(env, netsim.big_switch(2, MB))
+    fabric.transfer(0, 1, 4 * MB, name="push")
+    env.run(1)
+    fabric.fail(link="ingress-1")
+    env.run()
+    with pytest.warns(netsim.NetsimWarning, match=r"coflows wait for bandwidth: 0 'push'; dead "
+                                                  r"links: 'ingress-1'"):
+        fabric.result()
+
+
+def test_an_argument_that_needs_its_name_is_told(env):
+    fabric = netsim.Fabric(env, netsim.big_switch(2, MB))
+    with pytest.raises(netsim.InputError, match=r"'ingress-1' needs the name of its argument, one "
+                                                r"of link=, host=, switch="):
+        fabric.fail("ingress-1")
