@@ -120,7 +120,7 @@ class WorkloadTable(_SourceTable):
     The name of a ready-made workload is not taken as a label of a file, which keeps its own.
 
     Without a name, a file and a format, the key ``llm`` stands for the format ``llm`` with this
-    ``model``, and ``pattern`` for the format ``pattern``.
+    ``model``, and ``pattern`` for the format ``pattern``. A name beside ``llm`` is the job's.
 
     Attributes
     ----------
@@ -140,8 +140,13 @@ class WorkloadTable(_SourceTable):
     @model_validator(mode="before")
     @classmethod
     def _written_out(cls, table: Any) -> Any:
-        if not isinstance(table, Mapping) or {"name", "file", "format"} & table.keys():
+        if not isinstance(table, Mapping) or {"file", "format"} & table.keys():
             return table
+        if "name" in table:
+            if "llm" not in table:
+                return table
+            table = {**table, "job_name": table["name"]}
+            del table["name"]
         for key, option in _SHORT.items():
             if key in table:
                 if key != option and option in table:

@@ -14,8 +14,8 @@ __all__ = ["llm"]
 
 @plain_numbers
 def llm(*, model: str | Mapping[str, Any], iterations: int = 1,
-        hosts: Sequence[int] | None = None, weight: float = 1.0, group: int | str | None = None,
-        seed: int = 0, **setup: Any) -> Workload:
+        hosts: Sequence[int] | None = None, job_name: str | None = None, weight: float = 1.0,
+        group: int | str | None = None, seed: int = 0, **setup: Any) -> Workload:
     """Train a large language model: one job, as Megatron-LM and DeepSpeed run it.
 
     Parameters
@@ -26,6 +26,8 @@ def llm(*, model: str | Mapping[str, Any], iterations: int = 1,
         Number of iterations.
     hosts : sequence of int, optional
         The host of each rank; by default rank r runs on host r.
+    job_name : str, optional
+        A label of the job; by default that of the model.
     weight : float
         The job's priority; see `netsim.JobSpec`.
     group : int or str, optional
@@ -45,5 +47,5 @@ def llm(*, model: str | Mapping[str, Any], iterations: int = 1,
     >>> [job.ranks for job in llm(model="llama-7b", tp=2, dp=2, global_batch=2)]
     [4]
     """
-    return Workload([llm_job(model, iterations=iterations, hosts=hosts, weight=weight, group=group,
-                             **setup)], "llm", seed=seed)
+    return Workload([llm_job(model, iterations=iterations, hosts=hosts, name=job_name,
+                             weight=weight, group=group, **setup)], "llm", seed=seed)

@@ -81,6 +81,15 @@ def test_a_list_is_the_sum_of_its_workloads():
         (job.id, job.arrival_s, job.ranks, job.iterations, job.pattern) for job in same]
 
 
+def test_a_language_model_may_have_a_name(tmp_path):
+    """That of its job, also when the resolved experiment is read again."""
+    experiment = on_gpus({**LLM, "name": "mine"}, LLM, {**RING, "name": "ours"})
+    assert [job.name for job in experiment.workload.built][:2] == ["mine", "llm"]
+    netsim.run(experiment).save(tmp_path / "saved")
+    stored = netsim.load_experiment(tmp_path / "saved" / "spec.toml")
+    assert [job.name for job in stored.workload.built][:2] == ["mine", "llm"]
+
+
 def test_a_list_of_one_is_the_table():
     table = Experiment(network=GPUS, workload=RING)
     listed = Experiment(network=GPUS, workload=[RING])
