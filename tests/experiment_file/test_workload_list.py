@@ -83,7 +83,7 @@ def test_a_list_is_the_sum_of_its_workloads():
 
 def test_a_language_model_may_have_a_name(tmp_path):
     """That of its job, also when the resolved experiment is read again."""
-    experiment = on_gpus({**LLM, "name": "mine"}, LLM, {**RING, "name": "ours"})
+    experiment = on_gpus({**LLM, "name": "mine"}, LLM, RING)
     assert [job.name for job in experiment.workload.built][:2] == ["mine", "llm"]
     netsim.run(experiment).save(tmp_path / "saved")
     stored = netsim.load_experiment(tmp_path / "saved" / "spec.toml")
