@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,13 @@ from netsim.plain import known_names
 from netsim.results.csv import read_csv
 from netsim.studies.labels import Policy, is_label_in, label_in
 from netsim.studies.run_store import RunStore, Scratch
-from netsim.units import format_count, format_quantity
+from netsim.units import (
+    format_count,
+    format_quantity,
+    parse_bytes,
+    parse_rate,
+    parse_seconds,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -221,13 +228,14 @@ class Sweep:
         return chosen
 
     def _value(self, column: str, given: Any, what: str) -> Any:
-        """Return a value of the grid from itself, or a policy from any of its names."""
+        """Return a value of the grid from one that equals it, or a policy from any of its names."""
         values = self.grid[column]
         if column in ("allocator", "scheduler"):
             return label_in(given, values, what)
-        if given not in values:
-            raise UnknownNameError(what, given, map(str, values))
-        return given
+        for value in values:
+            if value == given or not _amounts(value).isdisjoint(_amounts(given)):
+                return value
+        raise UnknownNameError(what, given, map(str, values))
 
     @cached_property
     def compared(self) -> str:
@@ -288,7 +296,8 @@ class Sweep:
         ----------
         **values
             Values by column, such as ``seed=3``; for columns with a dot,
-            ``**{"network.capacity": "10Gbps"}``. A policy may be given as to the sweep.
+            ``**{"network.capacity": "10Gbps"}``. A policy may be given as to the sweep, and a
+            quantity in any unit: ``"1ms"`` is ``"1 ms"`` and 0.001.
 
         Raises
         ------
@@ -469,3 +478,13 @@ def _failures(store: RunStore, index: Mapping[str, Any]) -> pd.DataFrame:
 def load_sweep(folder: str | Path) -> Sweep:
     """Load the finished runs of a sweep from its folder; see `Sweep.load`."""
     return Sweep.load(folder)
+
+
+def _amounts(value: Any) -> set[float]:
+    """Return the amounts in base units that a quantity may be; none if it is not one."""
+    found = set()
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        for parse in (parse_seconds, parse_rate, parse_bytes):
+            with suppress(InputError):
+                found.add(parse(value))
+    return found

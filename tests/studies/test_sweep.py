@@ -430,10 +430,13 @@ def test_runs_are_selected_by_values_of_the_grid(small):
     assert found.where(allocator={"name": "lccf"}, seed=3).table["key"].tolist() == found.table[
         (found.table["allocator"] == "lccf") & (found.table["seed"] == 3)]["key"].tolist()
     for column, typo, choices in [("allocator", "lcf", "lccf, parrot"), ("seed", 5, "3, 4"),
-                                  ("network.capacity", "4 Gbps", "1Gbps, 4Gbps")]:
+                                  ("network.capacity", "5 Gbps", "1Gbps, 4Gbps")]:
         message = rf"unknown {column} {typo!r}.*; choose from: {choices}$"
         with pytest.raises(UnknownNameError, match=message):
             found.where(**{column: typo})
+    for same in ("4 Gbps", "500MB/s", 5e8):
+        assert found.where(**{"network.capacity": same}).table["network.capacity"].unique() == [
+            "4Gbps"]
     with pytest.raises(UnknownNameError, match=r"unknown baseline '2Gbps'.*from: 1Gbps, 4Gbps"):
         found.ratios(of="network.capacity", baseline="2Gbps")
 
