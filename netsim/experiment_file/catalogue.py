@@ -21,7 +21,6 @@ from netsim.edge.files import (
 from netsim.edge.registry import TRANSPORTS
 from netsim.engine.registry import EXECUTIONS
 from netsim.errors import InputError, UnknownNameError
-from netsim.experiment_file.load import ready_made_experiments
 from netsim.jobs.patterns import PATTERNS
 from netsim.llm import LLMS
 from netsim.models.catalogue import MODELS
@@ -54,12 +53,19 @@ REGISTRIES: dict[str, dict[str, Registry]] = {
     "workloads": {},
 }
 
+
+def _experiments() -> Summaries:
+    from netsim.experiment_file.load import ready_made_experiments  # slow, and rarely needed
+
+    return ready_made_experiments()
+
+
 #: Kind -> functions that list ready-made descriptions, by the prefix of their summaries.
 _READY_MADE: dict[str, dict[str, Callable[[], Summaries]]] = {
     "gpus": {"": gpu_summaries},
     "topologies": {"": network.ready_made, "edge-cloud: ": ready_made_edge_clouds},
     "workloads": {"": traces.ready_made, "of edge-clouds: ": ready_made_edge_jobs,
-                  "experiment: ": ready_made_experiments},
+                  "experiment: ": _experiments},
 }
 
 CATALOGUES = tuple(REGISTRIES)

@@ -48,3 +48,11 @@ def test_small_things_import_nothing_heavy(arguments, tmp_path):
 def test_mistakes_import_nothing_heavy(arguments, tmp_path):
     (tmp_path / "file.toml").write_text(FILE + "[alocator]\nname = \"sebf\"\n")
     assert imported(tmp_path, *arguments) == ("2", set())
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["list", "allocators"], ["list", "schedulers"]])
+def test_lists_of_policies_need_no_experiment(arguments, tmp_path):
+    code = CODE.format(heavy={"netsim.experiment_file.experiment"})
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True,
+                          check=True, cwd=tmp_path)
+    assert done.stderr.splitlines()[-1] == "0"
