@@ -1,8 +1,8 @@
 """Bandwidth allocators: a module per family, and a name for each in `ALLOCATORS`."""
 
-from netsim.allocators.registry import ALLOCATORS, make_allocator
+from netsim.allocators.registry import ALLOCATORS, check_installed, make_allocator
 from netsim.lazy import loading
 
-__all__ = ["ALLOCATORS", "make_allocator"]
+__all__ = ["ALLOCATORS", "check_installed", "make_allocator"]
 
 __getattr__ = loading(__name__)

@@ -84,6 +84,7 @@ class LPOrder(JobFirst):
 
     information: ClassVar[Information] = "job-clairvoyant"
     plans_ahead: ClassVar[bool] = True
+    needs_extra: ClassVar[tuple[str, str] | None] = ("scipy", "ilp")
 
     def __post_init__(self) -> None:
         super().__post_init__()

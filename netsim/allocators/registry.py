@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
+from netsim.errors import MissingExtraError
 from netsim.fabric.allocator import Allocator
 from netsim.plain import known_names
 from netsim.plugins import Registry
 
-__all__ = ["ALLOCATORS", "make_allocator"]
+__all__ = ["ALLOCATORS", "check_installed", "make_allocator"]
 
 _AS_COFLOWSIM = {"decisions": "coflow", "work_conservation": "coflowsim"}
 
@@ -74,3 +76,21 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
     """
     made: Allocator = ALLOCATORS.instantiate(policy)
     return made
+
+
+def check_installed(policy: str | Mapping[str, Any] | Allocator | type[Allocator]) -> None:
+    """Check that what an allocator needs is installed, before a run takes time.
+
+    Parameters
+    ----------
+    policy : str, mapping, Allocator or class
+        As for `make_allocator`.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not.
+    """
+    needs = make_allocator(policy).needs_extra
+    if needs is not None and find_spec(needs[0]) is None:
+        raise MissingExtraError(*needs)

@@ -30,5 +30,6 @@ def warm_up_command(allocators: tuple[str, ...], workers: int | None, quiet: boo
     began = time.monotonic()
     done = warm_up(allocators or None, workers=workers, progress=not quiet)
     if not quiet:
-        what = ", ".join(done) if done else "nothing, as all was there"
-        echo(f"compiled for {what}, in {time.monotonic() - began:.0f} s; kept in {cache_folder()}")
+        took = f"in {time.monotonic() - began:.0f} s; kept in {cache_folder()}"
+        echo(f"compiled for {', '.join(done)}, {took}" if done else
+             f"everything was compiled already; kept in {cache_folder()}")

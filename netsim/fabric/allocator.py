@@ -65,6 +65,9 @@ class Allocator:
     asked_ahead : bool
         Whether the policy may be asked before SimPy's clock reaches the time of the decision; False
         for a policy that uses anything besides its view, such as the clock.
+    needs_extra : tuple of str or None
+        The module and the extra of ``coflow-netsim`` that installs it, if the policy cannot run
+        without this module.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -82,6 +85,7 @@ class Allocator:
     by_flow_alone: bool = False
     plans_ahead: ClassVar[bool] = False
     asked_ahead: ClassVar[bool] = True
+    needs_extra: ClassVar[tuple[str, str] | None] = None
     wakes_on: ClassVar[Event] = Event.ANY
 
     @property

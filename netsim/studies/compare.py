@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.allocators import check_installed
 from netsim.analysis.comparison import note_of, ratios_to, table_of
 from netsim.brief import MOST_ROWS, shown
 from netsim.cluster import Cluster
@@ -320,6 +321,9 @@ def _results(fixed: Mapping[str, Any], kind: str, policies: Mapping[str, Any], s
         As `netsim.simulate` does. Invalid arguments are found before the first run.
     """
     runs = runs_of_calls(fixed, {kind: policies}, [seed])
+    if kind == "allocator":
+        for policy in policies.values():
+            check_installed(policy)
     results: dict[str, Result] = {}
     with show_progress(progress, 1) as report:
         for index, run in enumerate(runs):

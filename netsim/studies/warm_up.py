@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 
 import loky
 
-from netsim.allocators import ALLOCATORS
-from netsim.errors import InputError, UnknownNameError
+from netsim.allocators import ALLOCATORS, check_installed
+from netsim.errors import InputError, MissingExtraError, NetsimWarning, UnknownNameError
 from netsim.kernel_folder import cache_folder
 from netsim.plain import known_names
 from netsim.plugins import parse_named
@@ -30,7 +31,8 @@ def warm_up(allocators: Iterable[str] | None = None, *, workers: int | None = No
             progress: bool | Callable[[int, int, int], None] = True) -> list[str]:
     """Compile what allocators need, so that the first runs of this version begin at once.
 
-    What only some runs need, such as faults or clusters, is compiled by these.
+    What only some runs need, such as faults or clusters, is compiled by these. Without names,
+    allocators that need an extra that is not installed are passed over.
 
     Parameters
     ----------
@@ -50,8 +52,15 @@ def warm_up(allocators: Iterable[str] | None = None, *, workers: int | None = No
     ------
     UnknownNameError
         If a name is not that of an allocator.
+    MissingExtraError
+        If an allocator that is named needs an extra that is not installed.
     InputError
         If a run fails.
+
+    Warns
+    -----
+    NetsimWarning
+        If allocators are passed over; it says which extra installs what they need.
 
     Examples
     --------
@@ -59,15 +68,31 @@ def warm_up(allocators: Iterable[str] | None = None, *, workers: int | None = No
     >>> netsim.warm_up(["maxmin"], progress=False)  # doctest: +SKIP
     ['maxmin']
     """
-    names = list(ALLOCATORS) if allocators is None else list(allocators)
+    names = _installed_ones() if allocators is None else list(allocators)
     for name in names:
         if name not in ALLOCATORS.names:
             raise UnknownNameError("allocator", name, ALLOCATORS.names)
+        check_installed(name)
     done = compile_for(names, loky.cpu_count() if workers is None else workers, progress)
     for name, failure in done.items():
         if failure is not None:
             raise InputError(f"allocator {name!r} cannot be compiled: {failure.error}")
     return list(done)
+
+
+def _installed_ones() -> list[str]:
+    """Return the allocators whose extras are installed, and warn of the others."""
+    names: list[str] = []
+    passed_over: dict[str, list[str]] = {}
+    for name in ALLOCATORS:
+        try:
+            check_installed(name)
+            names.append(name)
+        except MissingExtraError as error:
+            passed_over.setdefault(str(error), []).append(name)
+    for why, without in passed_over.items():
+        warnings.warn(NetsimWarning(f"passed over {', '.join(without)}: {why}"), stacklevel=4)
+    return names
 
 
 def compile_for(allocators: Iterable[str], workers: int,

@@ -8,7 +8,8 @@ import numba
 import pytest
 
 import netsim
-from netsim.errors import UnknownNameError
+from netsim.allocators import registry
+from netsim.errors import MissingExtraError, UnknownNameError
 from netsim.studies import warm_up as module
 from netsim.studies.executors import Failure
 from netsim.studies.tasks import CallTask, ExperimentTask
@@ -49,6 +50,33 @@ def test_unknown_names_list_the_choices(cold):
         netsim.warm_up(["sefb"])
 
 
+@pytest.fixture
+def without_scipy(monkeypatch):
+    """Let SciPy not be installed."""
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
+
+
+def test_allocators_without_their_extra_are_passed_over(cold, without_scipy, monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "compile_for", lambda names, *rest: asked.extend(names) or {})
+    with pytest.warns(netsim.NetsimWarning, match=r"passed over lp-order: .*\[ilp\]"):
+        assert netsim.warm_up() == []
+    assert asked == [name for name in netsim.ALLOCATORS if name != "lp-order"]
+
+
+def test_one_that_is_named_without_its_extra_is_refused_before_anything_compiles(
+        cold, without_scipy):
+    with pytest.raises(MissingExtraError, match=r"scipy is not installed.*\[ilp\]"):
+        netsim.warm_up(["maxmin", "lp-order"])
+    assert not list(cold.iterdir())
+
+
+def test_a_comparison_is_refused_before_its_first_run(without_scipy, monkeypatch):
+    monkeypatch.setattr(CallTask, "run", lambda *args, **more: pytest.fail("it runs"))
+    with pytest.raises(MissingExtraError, match=r"scipy is not installed"):
+        netsim.compare("parrot-fig2", "parrot-fig2", ["maxmin", "lp-order"])
+
+
 def test_a_failure_is_told_and_not_marked(cold, monkeypatch):
     monkeypatch.setattr(module, "one_by_one", lambda tasks: [(0, Failure("no compiler"))])
     with pytest.raises(netsim.InputError, match="'maxmin' cannot be compiled: no compiler"):
@@ -81,5 +109,5 @@ def test_the_command(tmp_path):
                            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}).stdout
             for _ in range(2)]
     assert done[0].startswith("compiled for maxmin, in ")
-    assert done[1].startswith("compiled for nothing, as all was there, in ")
+    assert done[1].startswith("everything was compiled already; kept in ")
     assert all(str(tmp_path) in each for each in done)
