@@ -25,7 +25,7 @@ from netsim.checks import (
     node_name,
     refuse_set,
 )
-from netsim.errors import InputError
+from netsim.errors import InputError, did_you_mean
 from netsim.forking import same
 from netsim.plain import known_names, plain
 from netsim.text import said
@@ -471,6 +471,8 @@ def likely_columns(columns: Iterable[Hashable], wanted: Mapping[str, str | None]
             by_letters.setdefault("".join(filter(str.isalnum, name.lower())), name)
     found: dict[str, str] = {}
     for option, usual in _LIKELY.items():
+        if option == "start" and wanted.get(option, "") is None:
+            continue  # it is wanted that there is none
         near = next((by_letters[each] for each in usual if each in by_letters), None)
         if near is not None and not {wanted.get(option), *_FOUND.get(option, ())} & {*names}:
             found[option] = near
@@ -481,7 +483,8 @@ def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
                  ) -> dict[str, str | None]:
     """Check that a table has the wanted columns; infer the columns of bytes, coflows and jobs.
 
-    Columns are inferred only if `wanted` gives None for them.
+    These are inferred only if `wanted` gives None for them. A table without the column ``start_s``
+    has no starts, unless another column looks like them.
 
     Raises
     ------
@@ -496,6 +499,9 @@ def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
     for option in ("coflow", "job"):
         if names[option] is None and option in df.columns:
             names[option] = option
+    if names["start"] in _FOUND["start"] and names["start"] not in df.columns and (
+            "start" not in likely_columns(df.columns, wanted)):
+        names["start"] = None
     for option, name in names.items():
         if not isinstance(name, Hashable) or (name is None and option in ("src", "dst")):
             raise InputError(f"{owner}: {option} must be the name of a column, not "
@@ -503,7 +509,8 @@ def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
         if name is not None and name not in df.columns:
             there = ", ".join(map(repr, df.columns)) or "none"
             raise InputError(f"{owner}: there is no column {name!r} for {option}; "
-                             f"choose from: {there}{_hint(df, wanted)}")
+                             f"choose from: {there}"
+                             f"{_hint(df, wanted) or did_you_mean(name, [*map(str, df.columns)])}")
     twice = [name for name in names.values() if name is not None and df[name].ndim > 1]
     if twice:
         raise InputError(f"{owner}: two columns are named {twice[0]!r}")
@@ -512,10 +519,8 @@ def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
 
 def _hint(df: pd.DataFrame, wanted: Mapping[str, str | None]) -> str:
     """Return the arguments with which a table that lacks columns can be read, for a message."""
-    likely: dict[str, str | None] = {**likely_columns(df.columns, wanted)}
-    if wanted["start"] is not None and wanted["start"] not in df.columns:
-        likely.setdefault("start", None)
-    listed = ", ".join(f"{option}={name!r}" for option, name in likely.items())
+    listed = ", ".join(f"{option}={name!r}"
+                       for option, name in likely_columns(df.columns, wanted).items())
     return f" (did you mean {listed}?)" if listed else ""
 
 
@@ -577,7 +582,9 @@ def grouped(df: pd.DataFrame, names: Mapping[str, str | None], start_s: Floats, 
         one, other = float(start_s[known]), float(start_s[row])
         raise RowError(f"{owner}: coflow {plain(coflows[coflow[row]])!r} has two starts, {one!r} "
                        f"s in row {known} and {other!r} s in row {row}; its flows must have "
-                       "the same", row)
+                       "the same. For the first of them, in pandas: "
+                       f"table[{names['start']!r}] = table.groupby({names['coflow']!r})"
+                       f"[{names['start']!r}].transform('min')", row)
     if names["job"] is not None:
         of_row, jobs = _labels(df, names["job"], owner)
         for row, known in _differing(of_row, coflow, first):

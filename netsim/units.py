@@ -240,7 +240,7 @@ def _as_python(value: Quantity) -> Quantity:
 
 
 @contextmanager
-def question_units(ask: bool = True) -> Iterator[None]:
+def question_units(ask: bool = True, again: bool = False) -> Iterator[None]:
     """Warn of numbers without a unit that are parsed in this context and may be meant in another.
 
     These are rates below 1 kB/s, and times and sizes for which a parser says what is usual. A
@@ -251,6 +251,8 @@ def question_units(ask: bool = True) -> Iterator[None]:
     ask : bool
         False to switch the warnings off, if the unit is known from elsewhere or the numbers are
         given in code.
+    again : bool
+        Whether to warn also of kinds that this process has warned of.
 
     Warns
     -----
@@ -264,7 +266,7 @@ def question_units(ask: bool = True) -> Iterator[None]:
     finally:
         _questioned.reset(token)
     for unit, numbers in (questioned or {}).items():
-        if unit not in _told:
+        if again or unit not in _told:
             _told.add(unit)
             warnings.warn(NetsimWarning(_asked(unit, numbers)), stacklevel=4)
 

@@ -171,7 +171,8 @@ class Workload:
         nbytes : str, optional
             Name of the column of sizes in bytes; ``"nbytes"``, or else ``"bytes"``, if None.
         start : str or None
-            Name of the column of starts in seconds; if None, all flows start at 0.
+            Name of the column of starts in seconds. Without ``"start_s"``, or if None, all flows
+            start at 0.
         coflow : str, optional
             Name of the column with the coflow of each flow; all flows of a coflow must have the
             same start. If None, ``"coflow"`` if there is one; else each flow is a coflow.
@@ -228,7 +229,8 @@ class Workload:
         names = column_names(df, {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
                                   "coflow": coflow, "job": job, "weight": weight}, owner)
         given: list[Any] = [(names[each], df[names[each]]) for each in ("src", "dst", "nbytes")]
-        given.append(("start", np.zeros(len(df))) if start is None else (start, df[start]))
+        at = names["start"]
+        given.append(("start", np.zeros(len(df))) if at is None else (at, df[at]))
         placed = endpoints != "ranks"
         if endpoints == "names":
             given[:2] = [(what, [str(int(each)) if is_whole(each) else each for each in ends])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +18,9 @@ from netsim.cli.options import (
     tell_replaced,
     with_plugins,
 )
+
+if TYPE_CHECKING:
+    from netsim.traces import TraceReport
 
 __all__ = ["trace"]
 
@@ -34,9 +39,10 @@ def trace() -> None:
 @click.pass_context
 def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str, ...],
           as_json: bool, plugins: bool) -> None:
-    """Print a summary of a trace, or all its errors by line.
+    """Print a summary of a trace, or its errors by line.
 
-    FILE may be the name of a ready-made workload. The exit code is 2 if there are errors.
+    For a table of flows, the summary says which columns are read, and which ones are not. FILE may
+    be the name of a ready-made workload. The exit code is 2 if there are errors.
     """
     from netsim.traces import check_trace
 
@@ -46,15 +52,32 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
         echo_json(asdict(report) | {"facts": dict(report.facts)})
         ctx.exit(2 if report.problems else 0)
     for line, message in report.problems:
-        echo(f"{report.path}:{line}: {message}" if line else f"{report.path}: {message}")
+        echo(f"{_place(report.path, line)}: {message}")
     if report.problems:
         ctx.exit(2)
     echo(f"{report.path}: {report.format}, nothing wrong")
     for line, message in report.notices:
-        echo(f"{report.path}:{line}: notice: {message}")
-    width = max(len(label) for label, _ in report.facts)
-    for label, value in report.facts:
-        echo(f"  {label:<{width}}  {value:,.15g}")
+        echo(f"{_place(report.path, line)}: notice: {message}")
+    told = {**_columns(report), **{label: f"{value:,.15g}" for label, value in report.facts}}
+    width = max(map(len, told))
+    for label, text in told.items():
+        echo(f"  {label:<{width}}  {text}")
+
+
+def _place(path: str | Path, line: int | None) -> str:
+    """Return a place in a file."""
+    return f"{path}:{line}" if line else str(path)
+
+
+def _columns(report: TraceReport) -> dict[str, str]:
+    """Return lines on the columns of a table of flows."""
+    if not report.columns:
+        return {}
+    read = [name if name == option else f"{name} as {option}"
+            for option, name in report.columns.items()]
+    lines = {"columns read": ", ".join(read)
+             + ("" if "start" in report.columns else "; all flows start at 0")}
+    return lines | ({"not used": ", ".join(report.unused)} if report.unused else {})
 
 
 @trace.command()

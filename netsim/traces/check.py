@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,6 +16,7 @@ from netsim.errors import NetsimWarning
 from netsim.programs import Programs
 from netsim.traces.formats import format_of, resolve
 from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.units import question_units
 from netsim.workload import JobSpec, Workload
 
 __all__ = ["TraceReport", "check_trace"]
@@ -39,7 +40,12 @@ class TraceReport:
     problems : tuple of Problem
         All errors in the file, as (line or None, message).
     notices : tuple of Problem
-        Warnings: contents that are valid, but that the reader changed, such as their order.
+        Warnings: contents that are valid, but that the reader changed, such as their order; and
+        numbers whose unit may be another one.
+    columns : mapping of str to str
+        Of a table of flows: the column that is read for each option.
+    unused : tuple of str
+        Its other columns.
     """
 
     path: str | Path
@@ -47,6 +53,8 @@ class TraceReport:
     facts: tuple[tuple[str, float], ...]
     problems: tuple[Problem, ...]
     notices: tuple[Problem, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
 
     __repr__ = brief
 
@@ -73,11 +81,14 @@ def check_trace(path: str | Path, format: str | None = None, **options: Any) -> 
         name = request.format
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", NetsimWarning)
-            workload = request.workload()
+            with question_units(again=True):
+                workload = request.workload()
     except TraceProblemsError as error:
         return TraceReport(error.path or path, name, (), error.problems)
+    used, unused = request.columns()
     facts = format_of(name).facts or _facts
-    return TraceReport(request.path or path, name, tuple(facts(workload)), (), _notices(caught))
+    return TraceReport(request.path or path, name, tuple(facts(workload)), (), _notices(caught),
+                       used, tuple(unused))
 
 
 def _notices(caught: Iterable[warnings.WarningMessage]) -> tuple[Problem, ...]:

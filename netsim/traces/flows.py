@@ -4,40 +4,50 @@ from __future__ import annotations
 
 import csv
 import io
+import math
+import re
 import reprlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from netsim.checks import check_name, check_path
-from netsim.columns import RowError, with_index
+from netsim.columns import RowError, column_names, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
 from netsim.plain import plain
-from netsim.traces.files import delimiter_of, read_text, require_file
+from netsim.traces.files import delimiter_of, header_of, read_text, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
-from netsim.traces.unknown import like_flows
-from netsim.units import decimal, is_digits, parse_bytes, parse_seconds
+from netsim.traces.unknown import UnknownTableError, like_flows
+from netsim.units import SMALL_SIZE, decimal, is_digits, parse_bytes, parse_seconds
 from netsim.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_flows"]
+__all__ = ["columns_of_flows", "read_flows"]
 
-#: Columns that are used if the table has them, after the options that may name others. Those of
-#: coflows and jobs are found by `netsim.Workload.from_frame`.
-_USUAL = (("nbytes", "nbytes"), ("nbytes", "bytes"), ("start", "start_s"))
+#: The options that name columns, with their defaults; None is found by its usual name.
+_COLUMNS = {"src": "src", "dst": "dst", "nbytes": None, "start": "start_s", "coflow": None,
+            "job": None, "weight": None}
+
+#: Rows of which the errors are told, and a row in the message of one.
+_MOST_PROBLEMS, _ROW = 20, re.compile(r" (of|in) row (\d+)\b")
 
 _MOST_DIGITS = 18
 _NO_TABLE = "is not a table of comma-separated values"
 
 
 def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
-               nbytes: str | None = None, start: str | None = None, coflow: str | None = None,
-               job: str | None = None, weight: str | None = None, endpoints: str = "hosts",
-               seed: int = 0) -> Workload:
+               nbytes: str | None = None, start: str | None = "start_s",
+               coflow: str | None = None, job: str | None = None, weight: str | None = None,
+               endpoints: str = "hosts", seed: int = 0) -> Workload:
     """Read a table of flows (CSV, Parquet): hosts, bytes and, if present, starts and coflows.
 
     The first line of a CSV file has the names of the columns; commas, semicolons or tabs separate
@@ -52,9 +62,9 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     nbytes : str, optional
         The column of sizes, in bytes or with a unit, as in ``10MB``; by default ``"nbytes"`` if
         there is such a column, else ``"bytes"``.
-    start : str, optional
-        The column of starts, in seconds or with a unit; by default ``"start_s"`` if there is such a
-        column, else all flows start at 0.
+    start : str or None
+        The column of starts, in seconds or with a unit. Without ``"start_s"``, or if None, all
+        flows start at 0.
     coflow, job : str, optional
         The columns of coflows and of jobs; by default ``"coflow"`` and ``"job"``, if the table has
         these columns. See `netsim.Workload.from_frame`.
@@ -70,8 +80,8 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     Raises
     ------
     TraceError
-        If the file cannot be read, a column is missing, or a value is invalid, with its line. If
-        columns look like those that are missing, with the call that reads them.
+        If the file cannot be read, a column is missing, or values are invalid, with their lines.
+        If columns look like those that are missing, with the call that reads them.
     MissingExtraError
         If a Parquet file is given, and pyarrow is not installed.
     """
@@ -84,19 +94,110 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
     path = require_file(path)
     text = None if path.suffix.lower() == ".parquet" else read_text(path)
     table = _parquet(path) if text is None else _csv(text, path)
-    given = {option: name for option, name in columns.items() if name is not None}
-    if unknown := like_flows(path, [name for name in table if isinstance(name, str)], given):
+    if unknown := _of_other_names(path, table, columns):
         raise unknown
-    for option, usual in _USUAL:
-        if columns[option] is None and usual in table.columns:
-            columns[option] = usual
+    owner = f"workload {path.stem!r}"
     try:
-        table = _parsed(table, columns, endpoints == "names")
-        return Workload.from_frame(table, endpoints=endpoints, name=path.stem, seed=seed,
-                                   **columns)
+        names = column_names(table, columns, owner)
+        made = _workload(table, names, endpoints, path.stem, seed)
+    except RowError as error:
+        read = partial(_workload, names=names, endpoints=endpoints, name=path.stem, seed=seed)
+        raise TraceProblemsError(_problems(error, table, read, owner, text), path) from error
     except InputError as error:
-        told = str(error).removeprefix(f"workload {path.stem!r}: ")
-        raise TraceProblemsError([Problem(_line(error, text), told)], path) from error
+        raise TraceProblemsError([Problem(None, str(error).removeprefix(f"{owner}: "))], path
+                                 ) from error
+    _question_sizes(table, str(names["nbytes"]))
+    return made
+
+
+def columns_of_flows(path: str | Path, **options: Any) -> tuple[dict[str, str], list[str]]:
+    """Return which columns `read_flows` reads as what, and which ones it does not use.
+
+    Parameters
+    ----------
+    path, **options
+        As for `read_flows`.
+
+    Returns
+    -------
+    used : dict of str to str
+        The column of each option that has one.
+    unused : list of str
+        The other columns.
+
+    Raises
+    ------
+    InputError
+        As `read_flows` does.
+    """
+    import pandas as pd
+
+    path = Path(path)
+    table = _parquet(path) if path.suffix.lower() == ".parquet" else pd.DataFrame(
+        columns=header_of(path))
+    names = column_names(table, {option: options.get(option, usual) for option, usual
+                                 in _COLUMNS.items()}, f"workload {path.stem!r}")
+    used = {option: name for option, name in names.items() if name is not None}
+    return used, [str(name) for name in table.columns if name not in used.values()]
+
+
+def _of_other_names(path: Path, table: pd.DataFrame, columns: Mapping[str, Any]
+                    ) -> UnknownTableError | None:
+    """Return the error for a table whose columns have other names; None if it is not one.
+
+    A column that is missing because it was named wrongly is told by its name.
+    """
+    given = {option: name for option, name in columns.items()
+             if option in ("src", "dst") or name != _COLUMNS[option]}
+    header = [name for name in table if isinstance(name, str)]
+    missing = [option for option, name in given.items() if name is not None and name not in header]
+    if missing and all(given[option] != _COLUMNS[option] for option in missing):
+        return None
+    return like_flows(path, header, given)
+
+
+def _workload(table: pd.DataFrame, names: Mapping[str, Any], endpoints: str, name: str, seed: int
+              ) -> Workload:
+    """Make a workload of a table whose sizes and starts may be texts with units."""
+    table = _parsed(table, names, endpoints == "names")
+    return Workload.from_frame(table, endpoints=endpoints, name=name, seed=seed, **names)
+
+
+def _question_sizes(table: pd.DataFrame, name: str) -> None:
+    """Question the unit of a column of numbers that all look too small for bytes."""
+    if table[name].dtype.kind in "iuf":
+        parse_bytes(float(table[name].max()), f"the largest {name}", usual=SMALL_SIZE)
+
+
+def _problems(error: RowError, table: pd.DataFrame, read: Callable[[pd.DataFrame], Workload],
+              owner: str, text: str | None) -> list[Problem]:
+    """Return what is wrong in the rows of a table: each that was told is left out to go on."""
+    lines = None if text is None else [line for line, _ in islice(_rows(text), 1, None)]
+    rows = np.arange(len(table))  # those that are left, by their place in the file
+    found: list[Problem] = []
+    with suppress(InputError):  # of what is left, as that it has no flows
+        while len(found) < _MOST_PROBLEMS:
+            found.append(_told(error, rows, lines, owner))
+            rows = np.delete(rows, error.row)
+            try:
+                read(table.iloc[rows].reset_index(drop=True))
+                break
+            except RowError as another:
+                error = another
+        else:
+            found.append(Problem(None, f"not all errors are listed, but {_MOST_PROBLEMS}"))
+    return sorted(found, key=lambda problem: math.inf if problem.line is None else problem.line)
+
+
+def _told(error: RowError, rows: NDArray[np.int64], lines: Sequence[int] | None, owner: str
+          ) -> Problem:
+    """Return an error with its place in the file: its line, or its row in a file without lines."""
+    told = str(error).removeprefix(f"{owner}: ")
+    if lines is None:
+        return Problem(None, _ROW.sub(lambda row: f" {row[1]} row {rows[int(row[2])]}", told))
+    told = told.replace(f" of row {error.row}", "", 1)
+    return Problem(lines[rows[error.row]],
+                   _ROW.sub(lambda row: f" {row[1]} line {lines[rows[int(row[2])]]}", told))
 
 
 def _parsed(table: pd.DataFrame, columns: Mapping[str, Any], names: bool) -> pd.DataFrame:
@@ -147,13 +248,6 @@ def _host(value: Any, named: bool, what: str, row: int) -> Any:
     return int(text)
 
 
-def _line(error: InputError, text: str | None) -> int | None:
-    """Return the line on which the row of an error ends."""
-    if text is None or not isinstance(error, RowError):
-        return None
-    return next((line for line, _ in islice(_rows(text), error.row + 1, None)), None)
-
-
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a CSV file that pandas reads, each with the line on which it ends.
 
@@ -179,7 +273,7 @@ def _check_rows(text: str, path: Path) -> None:
 
     pandas would rename the former, and take the first column of the latter for an index.
     """
-    rows = _rows(text)
+    rows, long = _rows(text), []
     try:
         line, header = next(rows)
         for name, count in Counter(name.strip() for name in header).items():
@@ -188,11 +282,14 @@ def _check_rows(text: str, path: Path) -> None:
                                          path)
         for line, row in rows:
             if len(row) > len(header):
-                raise TraceProblemsError([Problem(
-                    line, f"{len(row)} values, where the header has {len(header)}: "
-                    f"{reprlib.repr(','.join(row))}")], path)
+                long.append(Problem(line, f"{len(row)} values, where the header has "
+                                          f"{len(header)}: {reprlib.repr(','.join(row))}"))
+            if len(long) == _MOST_PROBLEMS:
+                break
     except csv.Error as error:
         raise TraceProblemsError([Problem(None, f"{_NO_TABLE}: {error}")], path) from error
+    if long:
+        raise TraceProblemsError(long, path)
 
 
 def _csv(text: str, path: Path) -> pd.DataFrame:

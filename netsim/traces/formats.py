@@ -18,6 +18,7 @@ from netsim.plugins import Registry
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
 from netsim.traces.files import OF_AICB, first_word, header_of
+from netsim.traces.flows import columns_of_flows
 from netsim.traces.hpcc import has_count_of_flows
 from netsim.traces.htsim import htsim_facts
 from netsim.traces.library import load_workload_file, locate
@@ -109,6 +110,11 @@ class Format:
     def facts(self) -> Callable[[Workload], list[tuple[str, float]]] | None:
         """Function that lists this format's facts for `check_trace`; None for the common facts."""
         return _FACTS.get(self.name)
+
+    @property
+    def columns(self) -> Callable[..., tuple[dict[str, str], list[str]]] | None:
+        """Function that says which columns of a file are read, for `check_trace`; None if fixed."""
+        return columns_of_flows if self.name == "flows" else None
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -204,7 +210,7 @@ class Request:
     def workload(self) -> Workload:
         """Read or generate the workload."""
         form = format_of(self.format)
-        options = {name: value for name, value in self.options.items() if name not in _EVERY}
+        options = self._own_options()
         poisson = {_POISSON[name]: value for name, value in self.options.items()
                    if name in _POISSON}
         with _naming(self.workload_file), limited(self.options.get("limits")):
@@ -214,6 +220,16 @@ class Request:
             if poisson:
                 workload = poisson_resample(workload, seed=self.seed, **poisson)
         return workload if self.name is None else replace(workload, name=self.name)
+
+    def columns(self) -> tuple[dict[str, str], list[str]]:
+        """Return the column that is read for each option, and the others, if options name them."""
+        read = format_of(self.format).columns
+        return ({}, []) if read is None or self.path is None else read(
+            self.path, **self._own_options())
+
+    def _own_options(self) -> dict[str, Any]:
+        """Return the options of the format alone."""
+        return {name: value for name, value in self.options.items() if name not in _EVERY}
 
 
 @contextmanager

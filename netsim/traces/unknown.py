@@ -76,7 +76,7 @@ def _flags(settings: Mapping[str, str]) -> list[str]:
     return [f"--set {shlex.quote(f'{name}={text}')}" for name, text in texts.items()]
 
 
-def like_flows(path: str | Path, header: Sequence[str], given: Mapping[str, str]
+def like_flows(path: str | Path, header: Sequence[str], given: Mapping[str, str | None]
                ) -> UnknownTableError | None:
     """Make the error for a table of flows whose columns have other names; None if it is not one.
 
@@ -87,11 +87,12 @@ def like_flows(path: str | Path, header: Sequence[str], given: Mapping[str, str]
     header : sequence of str
         The names of its columns.
     given : mapping of str to str
-        Options of the format ``flows`` that name columns, as far as they are given.
+        Options of the format ``flows`` that name columns, as far as they are given; None for a
+        start that is not wanted.
     """
     likely = likely_columns(header, {"src": "src", "dst": "dst", **given})
     found = {"src": "src", "dst": "dst"} | {option: name for option, name in given.items()
-                                            if name in header} | likely
+                                            if name is not None and name in header} | likely
     if not likely or not {found["src"], found["dst"]} <= {*header}:
         return None
     options = {option: name for option, name in found.items()

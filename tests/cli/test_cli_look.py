@@ -95,6 +95,16 @@ def test_trace_check_says_all_that_is_wrong_with_lines(netsim, here) -> None:
         "t.csv:3", "t.csv:4", "t.csv:5"]
 
 
+def test_trace_check_says_which_columns_are_read(netsim, here) -> None:
+    (here / "mb.csv").write_text("src,dst,MB,start_ms\n0,1,2,0\n1,2,3,5\n")
+    done = netsim("trace", "check", "mb.csv", "--format", "flows", "--set", "nbytes=MB")
+    lines = done.stdout.splitlines()
+    assert lines[1].startswith("mb.csv: notice: the largest MB = 3.0 has no unit and is read as 3")
+    assert [line.split(maxsplit=2) for line in lines[2:4]] == [
+        ["columns", "read", "src, dst, MB as nbytes; all flows start at 0"],
+        ["not", "used", "start_ms"]]
+
+
 def test_trace_check_of_an_instance_has_lines_too(netsim, here) -> None:
     (here / "t.json").write_text('{"jobs": [\n{"coflows": [[{"src": 0, "dst": 1, "bytes": "5MB"}]]}'
                                  ',\n{"coflows": [[{"src": 0, "dst": 1.5, "bytes": 1}]]}]}')

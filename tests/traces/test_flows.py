@@ -1,6 +1,7 @@
 """Tables of flows: CSV and Parquet."""
 
 import builtins
+import re
 import warnings
 from decimal import Decimal
 
@@ -60,7 +61,7 @@ def test_ranks_are_placed_by_the_run(table):
     path = table(TABLE)
     assert [(job.hosts, job.ranks) for job in netsim.read_workload(path, endpoints="ranks")] == [
         (None, 3), (None, 2)]
-    with pytest.raises(TraceError, match=r"mine.csv:4: src of row 2 must be a number, not 'x'"):
+    with pytest.raises(TraceError, match=r"mine.csv:4: src must be a number, not 'x'"):
         netsim.read_workload(table(TABLE.replace("0,1,1000000", "x,1,1000000")), endpoints="ranks")
 
 
@@ -156,35 +157,116 @@ def test_decimals_are_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    (TABLE.replace("1000000", "-1"), r"mine.csv:4: bytes of row 2 must be bytes from 0 to "),
-    (TABLE.replace("1000000", "10 apples"), r"mine.csv:4: bytes of row 2 '10 apples'"),
-    (TABLE.replace("0,1,1000000", ",x,1000000"), r"mine.csv:4: src of row 2 must be a name, or a "),
-    (TABLE.replace("0,1,1000000", "0.5,1,1000000"), r"mine.csv:4: src of row 2 must be a whole"),
+    (TABLE.replace("1000000", "-1"), r"mine.csv:4: bytes must be bytes from 0 to "),
+    (TABLE.replace("1000000", "10 apples"), r"mine.csv:4: bytes '10 apples'"),
+    (TABLE.replace("0,1,1000000", ",x,1000000"), r"mine.csv:4: src must be a name, or a "),
+    (TABLE.replace("0,1,1000000", "0.5,1,1000000"), r"mine.csv:4: src must be a whole"),
     (TABLE.replace("1e6,0,a\n0", "1e6,1,a\n0"), r"mine.csv:3: coflow 'a' has two starts, 0.0 s in"),
-    (TABLE.replace("3,b", "3,"), r"mine.csv:4: coflow of row 2 is missing"),
+    (TABLE.replace("3,b", "3,"), r"mine.csv:4: coflow is missing"),
     (TABLE.replace("bytes", "sized"), r"mine.csv: there is no column 'bytes' for nbytes; choose "),
     (TABLE.replace("3,b", "3,b,4"), r"mine.csv:4: 6 values, where the header has 5: '0,1,10"),
     ("src,dst,bytes\n", r"mine.csv: workload 'mine' has no flows"),
+    (TABLE.replace("0,1,1000000", "0,1,-1").replace("2,1e6", "2,x", 1),
+     r"mine.csv:2: bytes 'x' is .* \(and 1 more\)"),
     # A line that is passed over makes lines and rows differ.
-    (TABLE.replace("a\n0,1,1000000", "a\n\n0,1,-1"), r"mine.csv:5: bytes of row 2 must be"),
+    (TABLE.replace("a\n0,1,1000000", "a\n\n0,1,-1"), r"mine.csv:5: bytes must be"),
     # One of quotes is a row, of a value that is missing.
-    ('src,dst,bytes\n0,1,5\n""\n0,1,x\n', r"mine.csv:4: bytes of row 2 'x'"),
-    ('src,dst,bytes\n0,1,5\n""\n', r"mine.csv:3: src of row 1 "),
-    ("src,dst,bytes\n0,1,5\n\x0b\n", r"mine.csv:3: dst of row 1 "),
-    ("src\tdst\tbytes\n\t\t\n0\t1\tx\n", r"mine.csv:3: bytes of row 1 'x'"),
+    ('src,dst,bytes\n0,1,5\n""\n0,1,x\n', r"mine.csv:3: src must be .*, not nan \(and 1 more\)"),
+    ('src,dst,bytes\n0,1,5\n""\n', r"mine.csv:3: src "),
+    ("src,dst,bytes\n0,1,5\n\x0b\n", r"mine.csv:3: dst "),
+    ("src\tdst\tbytes\n\t\t\n0\t1\tx\n", r"mine.csv:2: src must be .*, not nan \(and 1 more\)"),
     # All rows are longer than the header: the first column is no index of theirs.
     ("src,dst,bytes\n0,1,5,6\n0,1,7,8\n", r"mine.csv:2: 4 values, where the header has 3"),
     ("src,dst,bytes\n0,1,5,\n0,1,7,\n", r"mine.csv:2: 4 values, where the header has 3"),
     ("src,dst,bytes,src \n0,1,5,7\n", r"mine.csv:1: 2 columns are named 'src'"),
     ("src,dst,bytes\n0,1,5\n0,1\x002,5\n", r"mine.csv:3: a NUL character"),
-    ("src,dst,bytes\n0,1,1_000\n", r"mine.csv:2: bytes of row 0 '1_000'"),
-    ("src,dst,bytes\n0,1,5\n0,1,\uff12\n", r"mine.csv:3: bytes of row 1 '\uff12' is not a "),
-    ("src,dst,bytes\nx,1,5\n\uff12,1,5\n", r"mine.csv:3: src of row 1 must be a name, or a num"),
-    ("src,dst,bytes\nx,1,5\n" + "9" * 5000 + ",1,5\n", r"mine.csv:3: src of row 1 must be a n"),
+    ("src,dst,bytes\n0,1,1_000\n", r"mine.csv:2: bytes '1_000'"),
+    ("src,dst,bytes\n0,1,5\n0,1,\uff12\n", r"mine.csv:3: bytes '\uff12' is not a "),
+    ("src,dst,bytes\nx,1,5\n\uff12,1,5\n", r"mine.csv:3: src must be a name, or a num"),
+    ("src,dst,bytes\nx,1,5\n" + "9" * 5000 + ",1,5\n", r"mine.csv:3: src must be a n"),
 ])
 def test_what_is_wrong_has_its_line(table, text, message):
     with pytest.raises(TraceError, match=message):
         netsim.read_workload(table(text))
+
+
+def test_all_rows_that_are_wrong_are_told(table):
+    """A row with a coflow that has two starts is one of them, by the lines of both starts."""
+    path = table("src,dst,bytes,start_s,coflow\n0,1,5,0,a\n\n0,1,-4,0,b\n0,1,abc,0,b\n0,1\n"
+                 "1,2,5,2,a\n0,x.5,5,1,b\n")
+    report = netsim.check_trace(path)
+    assert [line for line, _ in report.problems] == [4, 5, 6, 7]
+    told = [message for _, message in report.problems]
+    assert told[0].startswith("bytes must be bytes from 0 to ")
+    assert told[3] == (
+        "coflow 'a' has two starts, 0.0 s in line 2 and 2.0 s in line 7; its flows must have the "
+        "same. For the first of them, in pandas: table['start_s'] = table.groupby('coflow')"
+        "['start_s'].transform('min')")
+    assert not any(" row " in message for message in told)
+    long = netsim.check_trace(table("src,dst,bytes\n0,1,5,6\n0,1,7\n0,1,7,8\n"))
+    assert [line for line, _ in long.problems] == [2, 4]
+
+
+def test_errors_are_listed_to_a_limit(table):
+    report = netsim.check_trace(table("src,dst,bytes\n" + "0,1,-1\n" * 30))
+    assert [line for line, _ in report.problems] == [*range(2, 22), None]
+    assert report.problems[-1].message == "not all errors are listed, but 20"
+
+
+def test_rows_of_a_parquet_file_are_those_of_the_file(table, tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"src": 0, "dst": 1, "bytes": [-1.0, 5.0, -1.0]})
+    frame.to_parquet(tmp_path / "p.parquet")
+    report = netsim.check_trace(tmp_path / "p.parquet")
+    assert [message.partition(" must")[0] for _, message in report.problems] == [
+        "bytes of row 0", "bytes of row 2"]
+
+
+def test_a_column_that_is_named_wrongly_is_told_by_its_name(table):
+    """Not as a table whose columns have other names: the others are there."""
+    path = table("src,dst,bytes,start\n0,1,1e6,0\n")
+    with pytest.raises(TraceError, match=r"there is no column 'begin' for start; choose from: "
+                       r"'src', 'dst', 'bytes', 'start' \(did you mean start='start'\?\)"):
+        netsim.read_workload(path, format="flows", start="begin")
+    path = table("src,dst,bytes,begun\n0,1,1e6,0\n")
+    with pytest.raises(TraceError, match=r"no column 'begin' .* \(did you mean 'begun'\?\)"):
+        netsim.read_workload(path, start="begin")
+
+
+@pytest.mark.parametrize("columns", [
+    {}, {"start_s": [1.0]}, {"at": [1.0]}, {"nothing": [1.0]}])
+@pytest.mark.parametrize("options", [{}, {"start": None}])
+def test_starts_are_alike_in_files_and_frames(tmp_path, columns, options):
+    """Without a column of starts, all flows start at 0; one that looks like it must be named."""
+    frame = pd.DataFrame({"src": [0], "dst": [1], "bytes": 1e6, **columns})
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+
+    def starts(read):
+        try:
+            return [job.arrival_s for job in read(**options)]
+        except InputError as error:
+            return re.search("start='at'", str(error))[0]
+
+    found = starts(lambda **more: netsim.Workload.from_frame(frame, **more))
+    assert found == starts(lambda **more: netsim.read_workload(tmp_path / "mine.csv", **more))
+    assert found == ([0] if options else "start='at'" if "at" in columns else
+                     [1] if "start_s" in columns else [0])
+
+
+def test_a_check_says_what_is_read_and_asks_for_units(table):
+    """Three megabytes, read as 3 bytes; again in the same process."""
+    path = table("src,dst,MB,start_ms\n0,1,2,0\n1,2,3,5\n")
+    for _ in range(2):
+        report = netsim.check_trace(path, "flows", nbytes="MB")
+        assert report.columns == {"src": "src", "dst": "dst", "nbytes": "MB"}
+        assert report.unused == ("start_ms",)
+        assert [message for _, message in report.notices] == [
+            'the largest MB = 3.0 has no unit and is read as 3 bytes; write "3B" if this is meant, '
+            'otherwise add the unit, as in "40MB"']
+    for text in (TABLE, TABLE.replace("1000000", "2kB").replace("1e6", "3")):
+        report = netsim.check_trace(table(text))
+        assert (report.unused, report.notices) == ((), ())
+        assert report.columns["coflow"] == "coflow"
 
 
 def test_what_is_no_parquet_file(table):

@@ -158,6 +158,6 @@ def test_a_frame_says_which_columns_look_right():
     table = pd.DataFrame({"source": [0], "destination": [1], "bytes": [1e6]})
     with pytest.raises(InputError, match=r"there is no column 'src' for src; choose from: "
                        r"'source', 'destination', 'bytes' \(did you mean src='source', "
-                       r"dst='destination', start=None\?\)"):
+                       r"dst='destination'\?\)"):
         netsim.Workload.from_frame(table)
-    assert len(netsim.Workload.from_frame(table, src="source", dst="destination", start=None)) == 1
+    assert len(netsim.Workload.from_frame(table, src="source", dst="destination")) == 1
