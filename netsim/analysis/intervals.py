@@ -15,7 +15,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.late import pd
 
 __all__ = ["LEVEL", "RATIOS", "geometric_interval", "mean_interval", "means_of", "of_whole_runs",
-           "policies_in", "ratios_of", "sides_of_one"]
+           "policies_in", "ratios_of", "sides_of_one", "without_intervals"]
 
 #: Confidence level of intervals.
 LEVEL = 0.95
@@ -154,6 +154,32 @@ def means_of(table: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> 
         rows.append(row)
     columns = [*by, "runs", *(f"{name}{end}" for name in metrics for end in ("", "_low", "_high"))]
     return pd.DataFrame(rows, columns=columns)
+
+
+def without_intervals(means: pd.DataFrame) -> str:
+    """Return why there are no intervals to see in a table of means; empty if there are some.
+
+    Parameters
+    ----------
+    means : DataFrame
+        As `means_of` returns it.
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"seed": [0, 1], "jct_s": [3.0, 3.0]})
+    >>> without_intervals(means_of(runs, [], ["jct_s"]))
+    'all 2 seeds give the same: nothing in this experiment is drawn'
+    """
+    least, most = int(means["runs"].min()), int(means["runs"].max())
+    if most < 2:
+        return "one run each"
+    low, high = (means[means["runs"] > 1].filter(regex=f"_{end}$").to_numpy(float)
+                 for end in ("low", "high"))
+    unknown = np.isnan(low).all(axis=1).any()  # of runs that were stopped
+    if unknown or not np.allclose(low, high, rtol=_EQUAL, atol=0, equal_nan=True):
+        return ""
+    seeds = f"{least} to {most}" if least < most else str(most)
+    return f"all {seeds} seeds give the same: nothing in this experiment is drawn"
 
 
 def ratios_of(table: pd.DataFrame, of: str, baseline: object, by: Sequence[str], metric: str

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from netsim.analysis.comparison_text import over
+from netsim.analysis.intervals import without_intervals
 from netsim.cli.echo import echo
 from netsim.cli.tables import print_table
 from netsim.text import visible
@@ -32,7 +33,7 @@ def print_sweep(sweep: Sweep) -> None:
     """Print means and ratios of a sweep with their intervals, and where its files are."""
     sweep = sweep.with_units()
     if len(sweep.table):
-        means = sweep.means(["jct_total_s", "over_lower_bound"])
+        means = sweep.means()
         columns = {visible(name).replace(".", "\n"): [str(value) for value in means[name]]
                    for name in sweep.columns}
         columns["runs"] = [str(count) for count in means["runs"]]
@@ -46,9 +47,8 @@ def print_sweep(sweep: Sweep) -> None:
                 "-" if math.isnan(below) else f"{below:.0f}:{above:.0f}" for below, above
                 in placed[["below", "above"]].astype(float).to_numpy()]
         print_table(columns, len(sweep.columns))
-        several = bool((means["runs"] > 1).any())
-        echo("means over seeds" + ", with 95 % confidence intervals" * several
-             + "; geometric means of ratios" + (
+        echo(without_intervals(means) or
+             "means over seeds, with 95 % confidence intervals; geometric means of ratios" + (
                  "" if ratios is None else ", pair by pair, and how many are below 1 and above"))
         _say_what_is_left_out(sweep)
     echo(f"results: {sweep.folder}")

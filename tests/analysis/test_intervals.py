@@ -14,6 +14,7 @@ from netsim.analysis.intervals import (
     means_of,
     ratios_of,
     sides_of_one,
+    without_intervals,
 )
 from netsim.errors import InputError, UnknownNameError
 
@@ -35,6 +36,19 @@ def test_an_interval_holds_the_mean_as_often_as_it_says():
     holds = [low <= 7 <= high for _, low, high in
              (mean_interval(rng.normal(7, 2, 5)) for _ in range(2000))]
     assert abs(np.mean(holds) - 0.95) < 3 * math.sqrt(0.95 * 0.05 / 2000)
+
+
+@pytest.mark.parametrize(("seeds", "values", "note"), [
+    ([0, 0], [1.0, 2.0], "one run each"),
+    ([0, 1, 0, 1, 2], [1.0, 1.0, 2.0, 2.0, 2.0],
+     "all 2 to 3 seeds give the same: nothing in this experiment is drawn"),
+    ([0, 1, 0, 1, 2], [1.0, 1.0, 2.0, 2.0, 2.1], ""),
+    ([0, 1, 0, 1], [1.0, 1.0, math.nan, 2.0], ""),  # one was stopped before its end
+    ([0, 1], [math.nan, math.nan], "")])
+def test_why_there_are_no_intervals(seeds, values, note):
+    points = [0, 0, 1, 1, 1][:len(seeds)] if len(set(seeds)) > 1 else [0, 1]
+    table = pd.DataFrame({"point": points, "seed": seeds, "jct_s": values})
+    assert without_intervals(means_of(table, ["point"], ["jct_s"])) == note
 
 
 def test_one_value_has_no_interval_and_none_no_mean():

@@ -38,6 +38,14 @@ def test_a_sweep_prints_means_and_where_its_runs_are(netsim, here):
         path.name for path in folder.iterdir()}
 
 
+@pytest.mark.parametrize(("seeds", "line"), [
+    ("3", "all 3 seeds give the same: nothing in this experiment is drawn"),
+    ("1", "one run each")])
+def test_without_a_spread_over_seeds_no_intervals_are_promised(netsim, here, seeds, line):
+    done = netsim("sweep", "fig2.toml", *VARY, "--seeds", seeds)
+    assert done.stdout.splitlines()[-2] == line
+
+
 def test_a_second_call_keeps_what_is_there_unless_told(netsim, here):
     command = ("sweep", "fig2.toml", *VARY, "--seeds", "2", "--out", "s", "--quiet")
     assert netsim(*command).stdout == "s\n"
