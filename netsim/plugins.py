@@ -340,11 +340,15 @@ class Registry:
             options = {key: value for key, value in offers.items() if key in taken} | options
         return self._checked(instantiate(target, options, f"{self.noun} {name!r}"), name)
 
+    def takes(self, made: Any) -> bool:
+        """Whether an object is one of this kind."""
+        accepts = self._accepts
+        return accepts is None or (isinstance(made, accepts) if isinstance(accepts, type)
+                                   else accepts(made))
+
     def _checked(self, made: Any, name: object) -> Any:
         """Return an object if it is accepted; otherwise raise an error that names it."""
-        accepts = self._accepts
-        if accepts is None or (isinstance(made, accepts) if isinstance(accepts, type)
-                               else accepts(made)):
+        if self.takes(made):
             return made
         raise self._refused(name)
 

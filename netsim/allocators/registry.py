@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from netsim.errors import MissingExtraError
+from netsim.errors import InputError, MissingExtraError, did_you_mean
 from netsim.fabric.allocator import Allocator
 from netsim.plain import known_names
 from netsim.plugins import Registry
@@ -75,6 +75,11 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
         If the argument is not an allocator, or an option has an invalid value.
     """
     made: Allocator = ALLOCATORS.instantiate(policy)
+    if getattr(made.allocate, "__func__", None) is Allocator.allocate and (
+            made.compiled_rule is None):
+        near = did_you_mean("allocate", [*vars(type(made))], 1)
+        raise InputError(f"allocator {type(made).__qualname__} has no method allocate(view), which "
+                         f"returns a netsim.Allocation{near}")
     return made
 
 

@@ -21,6 +21,8 @@ from netsim.cli.echo import echo
 from netsim.cli.init import init
 from netsim.cli.listing import listing
 from netsim.cli.map import map_command
+from netsim.cli.options import EXIT_FAILED
+from netsim.cli.own_code import told_by_own_frames
 from netsim.cli.plot import plot
 from netsim.cli.predict import predict
 from netsim.cli.report import report
@@ -46,12 +48,16 @@ class _Commands(click.Group):
                 warnings.showwarning = _echo_warning
                 return super().invoke(ctx)
         except NetsimError as error:
-            echo(f"error: {getattr(error, 'command_line', error)}", err=True)
+            told = [getattr(error, "command_line", str(error)), *getattr(error, "__notes__", ())]
+            echo("error: " + "\n".join(told), err=True)
             ctx.exit(_EXIT_INPUT)
         except BaseException as error:
             stop = interruption_of(error)
             if stop is None:
-                raise
+                if not isinstance(error, Exception) or (told := told_by_own_frames(error)) is None:
+                    raise
+                echo(f"error: {told}", err=True)
+                ctx.exit(EXIT_FAILED)
             what = "terminated" if terminated else "interrupted"
             echo(f"{what}: {stop}" if str(stop) else what, err=True)
             ctx.exit(_EXIT_TERMINATED if terminated else _EXIT_INTERRUPTED)

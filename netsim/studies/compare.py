@@ -318,7 +318,8 @@ def _results(fixed: Mapping[str, Any], kind: str, policies: Mapping[str, Any], s
     Interrupted
         If the user interrupts it; the message says which runs had finished.
     NetsimError
-        As `netsim.simulate` does. Invalid arguments are found before the first run.
+        As `netsim.simulate` does. Invalid arguments are found before the first run. After that,
+        errors have a note about the runs that are lost.
     """
     runs = runs_of_calls(fixed, {kind: policies}, [seed])
     if kind == "allocator":
@@ -332,7 +333,11 @@ def _results(fixed: Mapping[str, Any], kind: str, policies: Mapping[str, Any], s
                 result = run.task.run(progress=_share(report, index, len(runs)))
                 results[label] = finish(label, result)
             except KeyboardInterrupt as stop:
-                raise Interrupted(_until_then(label, stop, results)) from stop
+                said = _until_then(label, stop, results) + _lost(kind, results)
+                raise Interrupted(said) from stop
+            except Exception as error:
+                error.add_note(f"the run of {label} failed{_lost(kind, results)}")
+                raise
     return results
 
 
@@ -399,6 +404,15 @@ def _until_then(label: str, stop: KeyboardInterrupt, results: Mapping[str, Resul
     ended = (f"\n  {name} had ended: JCT {format_seconds(result.summary()['jct_total_s'])} in total"
              for name, result in results.items())
     return f"{label}: {stop}".rstrip(": ") + "".join(ended)
+
+
+def _lost(kind: str, results: Mapping[str, Result]) -> str:
+    """Say which runs of a comparison that does not end are lost, and how to keep such runs."""
+    ended = ", ".join(results)
+    return "" if not ended else (
+        f"\nlost: what had ended ({ended}), as a comparison keeps nothing before its end; netsim "
+        f"sweep FILE --vary {kind}=... keeps runs that have ended, and goes on after one that "
+        f"fails; in Python, netsim.sweep(..., {kind}=[...], folder=...)")
 
 
 def _share(report: Callable[[int, int], None], index: int, runs: int

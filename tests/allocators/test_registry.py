@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 import netsim
@@ -67,6 +68,9 @@ def test_an_instance_is_copied():
     class Mine(netsim.Allocator):
         def __init__(self):
             self.seen = []
+
+        def allocate(self, view):
+            return netsim.Allocation(order=np.arange(len(view)))
 
     mine = Mine()
     assert make_allocator(mine).seen is not mine.seen
