@@ -170,6 +170,19 @@ def refuse_set(values: Any, what: str, *, within: bool = False) -> None:
                 refuse_set(each, f"{what}: entry {k}")
 
 
+def refuse_several(value: Any, name: str) -> None:
+    """Refuse a list for an argument of which a run has one value, and `netsim.sweep` takes lists.
+
+    Raises
+    ------
+    InputError
+        If the value is a list, a tuple or a range.
+    """
+    if isinstance(value, list | tuple | range):
+        raise InputError(f"{name}: a run has one, not several, {reprlib.repr(value)}; "
+                         f"netsim.sweep(..., {name}=[...]) runs each")
+
+
 def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:
     """Check that a value is a list of items of one type, in order, and return it as a tuple.
 

@@ -176,3 +176,20 @@ def test_parquet_of_other_types(column, tmp_path):
         netsim.read_workload(path)
     with pytest.raises(InputError, match="src must be a string, not None"):
         netsim.read_workload(path, src=None)
+
+
+NET, JOBS = netsim.big_switch(4, "8Mbps"), netsim.read_workload("parrot-fig2")
+
+
+@pytest.mark.parametrize(("name", "several"), [
+    ("allocator", ["sebf", "maxmin"]), ("observe_interval", ("1s", "2s")), ("seed", range(3)),
+    ("placement", ["first-fit", "mapped"]), ("until", [1, 2]), ("execution", ["fabric", "flow"]),
+    ("network", [NET, NET]), ("workload", ["demo", "parrot-fig2"]), ("workload", [JOBS, JOBS])])
+def test_lists_where_a_sweep_takes_them(name, several):
+    call = {"network": NET, "workload": JOBS, name: several}
+    said = rf"^{name}: a run has one, .*; netsim\.sweep\(\.\.\., {name}=\[\.\.\.\]\) runs each$"
+    with pytest.raises(InputError, match=said):
+        netsim.simulate(**call)
+    if name not in ("allocator", "seed"):  # a comparison has messages of its own for these
+        with pytest.raises(InputError, match=said):
+            netsim.compare(**call, allocators=["sebf"])

@@ -48,8 +48,8 @@ class _Commands(click.Group):
                 warnings.showwarning = _echo_warning
                 return super().invoke(ctx)
         except NetsimError as error:
-            told = [getattr(error, "command_line", str(error)), *getattr(error, "__notes__", ())]
-            echo("error: " + "\n".join(told), err=True)
+            notes = getattr(error, "__notes__", ())
+            echo("\n".join((f"error: {getattr(error, 'command_line', error)}", *notes)), err=True)
             ctx.exit(_EXIT_INPUT)
         except BaseException as error:
             stop = interruption_of(error)

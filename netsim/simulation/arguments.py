@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.allocators import make_allocator
-from netsim.checks import Node, check_collection, check_flag, check_whole
+from netsim.checks import Node, check_collection, check_flag, check_whole, refuse_several
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
@@ -37,7 +37,7 @@ from netsim.traces.formats import as_workload
 from netsim.units import Quantity, parse_seconds
 from netsim.workload import Workload
 
-__all__ = ["Arguments", "check_call", "target_of"]
+__all__ = ["Arguments", "check_call", "refuse_several_places", "target_of"]
 
 #: What a timeline shows beside the jobs.
 TIMELINE = ("coflows", "computations", "links", "decisions")
@@ -67,8 +67,11 @@ class Arguments(NamedTuple):
         """The observe interval in seconds."""
         return parse_seconds(self.observe_interval, "observe_interval")
 
-    def check_flags(self) -> None:
-        """Check that what is true or false is, before anything asks: tables have no truth value."""
+    def check_kinds(self) -> None:
+        """Check, before anything asks, that single values are no lists, and flags true or false."""
+        for name, value in self._asdict().items():
+            if name not in ("record", "events"):
+                refuse_several(value, name)
         check_flag(self.timeline, "timeline")
         check_flag(self.check, "check")
 
@@ -104,7 +107,8 @@ def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, 
     InputError
         As `simulate` does.
     """
-    args.check_flags()
+    args.check_kinds()
+    refuse_several_places(what, workload)
     if isinstance(what, EdgeCloud):
         refuse_arguments("edge-cloud", args.given)
         return _on_edge(what, as_edge_workload(workload), args)
@@ -119,6 +123,20 @@ def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, 
                      TIMELINE if args.timeline else (), args.stragglers)
 
 
+def refuse_several_places(what: Any, workload: Any) -> None:
+    """Refuse several networks or workloads, which a sweep runs one by one; jobs may be a list.
+
+    Raises
+    ------
+    InputError
+        If there are several.
+    """
+    refuse_several(what, "network")
+    if isinstance(workload, list | tuple) and any(
+            isinstance(each, str | Path | Workload | EdgeWorkload) for each in workload):
+        refuse_several(workload, "workload")
+
+
 def check_call(what: Topology | Cluster | EdgeCloud, workload: Workload | EdgeWorkload,
                args: Arguments) -> None:
     """Check that arguments can be combined, as `simulate` does, without planning schedules.
@@ -128,7 +146,7 @@ def check_call(what: Topology | Cluster | EdgeCloud, workload: Workload | EdgeWo
     InputError
         As `simulate` does.
     """
-    args.check_flags()
+    args.check_kinds()
     what = what if isinstance(what, EdgeCloud) else _as_cluster(what, args)
     if isinstance(what, Cluster) and isinstance(workload, Workload):
         refuse_arguments("cluster", args.given)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from netsim.checks import Node, check_flag
+from netsim.checks import Node, check_flag, refuse_several
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.fabric.allocator import Allocator
@@ -131,6 +131,7 @@ def simulate(network: Topology | Cluster | EdgeCloud | str | Path,
     np.float64(3.0)
     """
     check_flag(symmetry, "symmetry")
+    refuse_several(until, "until")
     check_progress(progress)
     sim = Simulation(
         network, workload, allocator=allocator, observe_interval=observe_interval, seed=seed,

@@ -24,6 +24,7 @@ from netsim.network.files import as_network
 from netsim.plain import known_names, plain_numbers
 from netsim.results.result import Result, records_of
 from netsim.results.store import save_comparison
+from netsim.simulation.arguments import refuse_several_places
 from netsim.simulation.on_edge import as_edge_workload
 from netsim.simulation.progress import show_progress
 from netsim.studies.grid import runs_of_calls
@@ -281,6 +282,7 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
         raise InputError(f"seed: a comparison is of one workload, and so of one seed, not of "
                          f"{list(seed)!r}; netsim.sweep(network, workload, allocator=[...], "
                          f"seed={list(seed)!r}) runs each policy with each seed")
+    refuse_several_places(network, workload)
     kind = "allocator" if schedulers is None else "scheduler"
     policies = policies_by_label(allocators if schedulers is None else schedulers, kind)
     if baseline is not None:
