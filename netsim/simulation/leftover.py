@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from netsim.fabric.allocation import Event
+from netsim.fabric.allocation import Allocation, Event
 
 if TYPE_CHECKING:
     from netsim.fabric.fabric_process import FabricProcess
 
 __all__ = ["leftover_of"]
+
+
+def _given_by(answer: Allocation | None) -> str:
+    """Return the word for leftover bandwidth that an allocation itself gives; empty if none."""
+    if answer is None:
+        return ""
+    if answer.service is not None:
+        return answer.service.backfill
+    return "none" if answer.order is not None else ""
 
 
 def leftover_of(fabric: FabricProcess) -> dict[str, str]:
@@ -18,16 +27,17 @@ def leftover_of(fabric: FabricProcess) -> dict[str, str]:
     Returns
     -------
     dict
-        ``"leftover"``, such as ``"maxmin to flows"``, has the value of `Allocator.leftover`, and
-        says whether the bandwidth goes to single flows, or to coflows whose flows keep equal
-        progress. It is empty if the allocator has no such value. ``"decides_per"`` is ``"flow"`` if
+        ``"leftover"``, such as ``"maxmin to flows"``, has the value of `Allocator.leftover`, or
+        else that of an allocation by an order or a service, and says whether the bandwidth goes to
+        single flows, or to coflows whose flows keep equal progress. It is empty if neither is
+        known. ``"decides_per"`` is ``"flow"`` if
         rates change when a flow ends, else ``"coflow"``. Both describe the last allocation; the
         dict is empty if there was none.
     """
     if not fabric.decisions:
         return {}
     answer, allocator = fabric.answer, fabric.allocator
-    how = str(allocator.leftover)
+    how = str(allocator.leftover) or _given_by(answer)
     if answer is None:  # a rule that the event loop asks
         rule = allocator.compiled_rule
         in_step = rule is None or rule.in_step

@@ -46,8 +46,8 @@ _MEANS_OF = ("jct_total_s", "over_lower_bound", "jct_mean_s", "jct_p95_s", "cct_
 
 #: What a stored summary has besides metrics.
 _OF_RUN = ("allocator", "cluster", "counts", "execution", "gpus", "network", "observe_interval",
-           "overdue", "placement", "platform", "python", "scheduler", "seed", "tables", "version",
-           "workers", "workload", "workload_seed")
+           "overdue", "placement", "platform", "python", "scheduler", "seed", "sharing", "tables",
+           "version", "workers", "workload", "workload_seed")
 
 #: Not written to tables: the same sweep gives the same bytes.
 _UNSTEADY = ("wall_s",)
@@ -65,7 +65,8 @@ class Sweep:
         The varied settings, except the seed.
     table : DataFrame
         A row per run, in order of the grid: `columns`, seed, the numbers of `Result.summary`,
-        over_lower_bound (total JCT divided by its lower bound), key.
+        leftover and decides_per (see `netsim.analysis.comparison.table_of`), over_lower_bound
+        (total JCT divided by its lower bound), key.
     failures : DataFrame
         A row per run that failed: `columns`, seed, error, key, details. If the run can be written
         as an experiment file, this file is ``failed/<key>.toml`` in the folder.
@@ -429,7 +430,7 @@ class Sweep:
 def _row(columns: Sequence[str], run: Mapping[str, Any], summary: Mapping[str, Any]
          ) -> dict[str, Any]:
     metrics = {name: np.nan if value is None else value for name, value in summary.items()
-               if name not in _OF_RUN}
+               if name not in _OF_RUN} | summary.get("sharing", {})
     bound = metrics["lower_bound_total_s"]
     return ({name: run[name] for name in columns} | {"seed": run["seed"]} | metrics
             | {"over_lower_bound": metrics["jct_total_s"] / bound if bound else np.nan}

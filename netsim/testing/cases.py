@@ -29,6 +29,9 @@ _GRAIN = 64
 _PORT = 250_000.0
 _GROUPS = (None, "a", "b")
 
+#: What makes a view, in full, so that a printed call needs nothing but netsim.
+_CALL = "netsim.testing.make_view"
+
 #: Groups of arguments that can be reset to their defaults independently of the others.
 _INDEPENDENT = (("sent",), ("now",), ("weight",), ("deadline_s",), ("capacity",),
                 ("attained", "completed"), ("ahead_s",), ("running",), ("predicted_s",),
@@ -39,7 +42,7 @@ _INDEPENDENT = (("sent",), ("now",), ("weight",), ("deadline_s",), ("capacity",)
 class Case:
     """A view as plain data: all arguments of `make_view`.
 
-    ``str`` returns the call that builds the view.
+    ``str`` returns the call that builds the view, to be pasted after ``import netsim``.
     """
 
     network: Topology
@@ -118,14 +121,14 @@ class Case:
                 "predicted_s": (0.0,) * jobs, "job_group": (None,) * jobs}
 
     def __str__(self) -> str:
-        lines = [f"make_view({_network_text(self.network)}",
+        lines = [f"{_CALL}({_network_text(self.network)}",
                  f"coflows={[list(flows) for flows in self.coflows]}"]
         for name, default in self._defaults().items():
             value = getattr(self, name)
             if value != default:
                 text = str(list(value) if isinstance(value, tuple) else value)
-                lines.append(f"{name}={text.replace('inf', 'math.inf')}")
-        return ",\n          ".join(lines) + ")"
+                lines.append(f"{name}=" + text.replace("inf", "float('inf')"))
+        return f",\n{' ' * len(_CALL)} ".join(lines) + ")"
 
 
 def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
@@ -145,7 +148,7 @@ def _network_text(network: Topology) -> str:
     ports = network.capacity.tolist()
     out, into = ports[:network.hosts], ports[network.hosts:]
     loopback = ", loopback_uses_ports=True" if network.loopback_uses_ports else ""
-    return f"BigSwitch({out}, {into}{loopback})"
+    return f"netsim.BigSwitch({out}, {into}{loopback})"
 
 
 def with_capacity(network: Topology, capacity: NDArray[np.float64]) -> Topology:

@@ -205,7 +205,7 @@ def test_a_broken_promise_is_caught(policy, message):
     with pytest.raises(AssertionError, match=message) as error:
         check_allocator(policy)
     assert f"allocator {type(policy).__module__}:{type(policy).__name__} " in str(error.value)
-    assert "on the view\nmake_view(BigSwitch([" in str(error.value)
+    assert "on the view\nnetsim.testing.make_view(netsim.BigSwitch([" in str(error.value)
 
 
 def test_the_counterexample_is_small():
@@ -220,12 +220,18 @@ def test_the_counterexample_is_small():
     assert arguments[1].count("(") == 2
 
 
+def pasted(error):
+    """Execute the printed call after ``import netsim`` alone; return the view."""
+    scope = {}
+    exec(f"import netsim\nview = {str(error).partition('on the view')[2].strip()}", scope)
+    return scope["view"]
+
+
 def test_the_counterexample_can_be_pasted():
     """The printed call makes a view on which the fault shows."""
     with pytest.raises(AssertionError) as error:
         check_allocator(Broken(lambda view: Allocation(fair(view) * (1 + (view.flows > 2)))))
-    scope = {"make_view": netsim.testing.make_view, "BigSwitch": netsim.BigSwitch}
-    view = eval("make_view(" + str(error.value).partition("make_view(")[2], scope)
+    view = pasted(error.value)
     assert view.flows == 3
 
 
@@ -237,8 +243,7 @@ def test_a_deadline_can_be_pasted():
 
     with pytest.raises(AssertionError) as error:
         check_allocator(Broken(answer))
-    scope = {"make_view": netsim.testing.make_view, "BigSwitch": netsim.BigSwitch, "math": math}
-    view = eval("make_view(" + str(error.value).partition("make_view(")[2], scope)
+    view = pasted(error.value)
     assert sorted(np.isinf(view.deadline_s)) == [False, True]
 
 
@@ -248,7 +253,8 @@ def test_an_exception_passes_through_with_the_view():
 
     with pytest.raises(ValueError, match="read-only") as error:
         check_allocator(Broken(answer))
-    assert error.value.__notes__[0].startswith("on the view\nmake_view(BigSwitch([")
+    assert error.value.__notes__[0].startswith(
+        "on the view\nnetsim.testing.make_view(netsim.BigSwitch([")
 
 
 def blind(leftover="none", stretch="none", limit=False):

@@ -158,6 +158,18 @@ def test_an_allocator_of_one_s_own_may_say_who_gets_what_is_left() -> None:
     assert table[["leftover", "decides_per"]].loc[0].tolist() == ["greedy to flows", "flow"]
 
 
+@pytest.mark.parametrize(("given", "leftover"), [
+    ({"leftover": "maxmin"}, "maxmin to flows"), ({"leftover": "greedy"}, "greedy to flows"),
+    ({}, "none")])
+def test_who_gets_what_an_own_allocator_s_order_leaves_is_known_without_a_word(given, leftover):
+    class Oldest(netsim.Allocator):
+        def allocate(self, view: netsim.FabricView) -> netsim.Allocation:
+            return netsim.Allocation(order=range(len(view)), **given)
+
+    table = netsim.compare(*FIG2, {"one": Oldest}).table
+    assert table["leftover"].tolist() == [leftover, ""]
+
+
 def test_a_note_where_allocators_treat_what_is_left_in_different_ways() -> None:
     """Equal ways need none, nor does a policy of which nothing is known but its events."""
     assert netsim.compare(*FIG2, ["srpt", "fifo", "sebf"]).note == (

@@ -82,6 +82,16 @@ def test_a_row_per_combination_and_seed(small, tmp_path):
     assert (found.missing, len(found.failures)) == (0, 0)
 
 
+def test_who_gets_what_is_left_over_is_two_columns_of_words(small, tmp_path):
+    netsim.sweep_experiment(small, {"allocator": ["parrot", "sebf"]}, folder=tmp_path / "s")
+    with open(tmp_path / "s" / "runs.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["leftover"], row["decides_per"]) for row in rows] == [
+        ("backfill to coflows", "coflow"), ("maxmin to flows", "flow")]
+    assert "sharing" not in rows[0]
+    assert not any("{" in value for row in rows for value in row.values())
+
+
 def test_several_grids_are_one_sweep(small):
     """Two by one and one by two; what a grid does not vary is a dash in its rows."""
     grids = [{"network.capacity": ["1Gbps", "4Gbps"], "allocator": ["parrot"]},
