@@ -27,9 +27,12 @@ __all__ = [
     "TraceError",
     "UnitError",
     "UnknownNameError",
+    "at_place",
     "causes_of",
     "described",
     "did_you_mean",
+    "not_one_of",
+    "unknown_name",
 ]
 
 #: With how many names one that does not exist is compared; with more it would take seconds.
@@ -88,6 +91,32 @@ def did_you_mean(name: object, choices: Sequence[str], most: int = 3) -> str:
     return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
 
 
+def not_one_of(what: str, value: object, choices: Iterable[str]) -> str:
+    """Return the message about a value that is none of the choices, with the nearest of them.
+
+    Examples
+    --------
+    >>> not_one_of("kind", "fial", ["degrade", "fail"])
+    "kind must be one of degrade, fail, not 'fial' (did you mean 'fail'?)"
+    """
+    known = list(choices)
+    return f"{what} must be one of {', '.join(known)}, not {said(value)}" + did_you_mean(
+        value, known, 1)
+
+
+def unknown_name(kind: str, name: object, choices: Iterable[str]) -> str:
+    """Return the message about a name that does not exist; as `not_one_of`, for names.
+
+    Examples
+    --------
+    >>> unknown_name("type", "snd", ["recv", "send"])
+    "unknown type 'snd' (did you mean 'send'?); choose from: recv, send"
+    """
+    known = list(choices)
+    return (f"unknown {kind} {said(name)}{did_you_mean(name, known, 1)}; "
+            f"choose from: {', '.join(known) or 'none'}")
+
+
 class UnknownNameError(InputError, LookupError):
     """A policy, pattern, format or option that does not exist.
 
@@ -99,13 +128,14 @@ class UnknownNameError(InputError, LookupError):
         The name that was not found.
     choices : iterable of str
         The existing names, which the message lists.
+    besides : str
+        What else may be given, for the end of the message.
     """
 
-    def __init__(self, kind: str, name: object, choices: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: object, choices: Iterable[str], besides: str = "") -> None:
         self.kind, self.name, self.choices = kind, name, sorted(choices)
-        hint = did_you_mean(name, self.choices, 1)
-        listed = ", ".join(self.choices) or "none"
-        super().__init__(f"unknown {kind} {said(name)}{hint}; choose from: {listed}")
+        super().__init__(unknown_name(kind, name, self.choices)
+                         + (f"; {besides}" if besides else ""))
 
 
 class _Located(_Printable):
@@ -251,6 +281,11 @@ def causes_of(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
+
+
+def at_place(error: NetsimError, place: str) -> NetsimError:
+    """Return a copy of an error whose message begins with a place, such as ``"events[2]"``."""
+    return _restore(type(error), f"{place}: {error}", error.__dict__)
 
 
 def closed_by(what: str, error: BaseException, at_s: float, way_out: str) -> str:

@@ -23,7 +23,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from netsim.checks import check_options
-from netsim.errors import InputError, NetsimError, NetsimWarning, UnknownNameError
+from netsim.errors import (
+    InputError,
+    NetsimError,
+    NetsimWarning,
+    UnknownNameError,
+    did_you_mean,
+)
 from netsim.plain import plain_numbers
 from netsim.units import parse_value
 
@@ -265,16 +271,23 @@ class Registry:
             return self._load(place, f"{self.kind} {name!r}")
         if ":" in known:
             if not all(known.partition(":")[::2]):
-                raise UnknownNameError(self.kind, name, self.names)
+                raise UnknownNameError(self.kind, name, self.names, self._own)
             refuse_code(self.kind, name)
             return self._load(known, f"{self.kind} {name!r}")
         return self._of_package(name)
+
+    @property
+    def _own(self) -> str:
+        """How to name code of one's own, for a message; empty where there is none."""
+        if self.group is None or _refuses():
+            return ""
+        return f"your own is named 'module:{'function' if self.group == 'formats' else 'Class'}'"
 
     def _of_package(self, name: str) -> Any:
         """Load a plug-in of another package."""
         known = self._packages()
         if name not in known:
-            raise UnknownNameError(self.kind, name, (*self.names, *self.installed))
+            raise UnknownNameError(self.kind, name, (*self.names, *self.installed), self._own)
         place, package = known[name]
         what = f"{self.kind} {name!r} of package {package}"
         if _refuses():
@@ -296,8 +309,9 @@ class Registry:
             raise InputError(f"{what} cannot be loaded: {_describe(error)}") from error
         for name in attribute.split("."):
             if not hasattr(loaded, name):
+                near = did_you_mean(name, [each for each in dir(loaded) if each[:1] != "_"], 1)
                 raise InputError(f"{what} cannot be loaded: the module {module!r} has no attribute "
-                                 f"{attribute!r}")
+                                 f"{attribute!r}{near}")
             loaded = getattr(loaded, name)
         return loaded
 

@@ -38,7 +38,7 @@ from netsim.columns import (
     with_index,
 )
 from netsim.drawing import draw
-from netsim.errors import InputError
+from netsim.errors import InputError, not_one_of
 from netsim.history import UNKNOWN, History, group_number, joined
 from netsim.job import JobColumns, JobSpec, column, delays_stages, first_hosts
 from netsim.plain import known_names, plain_numbers
@@ -223,8 +223,7 @@ class Workload:
         check_name(name, "workload: name")
         owner = f"workload {name!r}"
         if endpoints not in _ENDPOINTS:
-            raise InputError(f"{owner}: endpoints must be one of {', '.join(_ENDPOINTS)}, not "
-                             f"{endpoints!r}")
+            raise InputError(not_one_of(f"{owner}: endpoints", endpoints, _ENDPOINTS))
         df = with_index(df)
         names = column_names(df, {"src": src, "dst": dst, "nbytes": nbytes, "start": start,
                                   "coflow": coflow, "job": job, "weight": weight}, owner)

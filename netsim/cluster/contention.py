@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from netsim.cluster.cluster import Cluster
-from netsim.errors import InputError
+from netsim.errors import InputError, not_one_of
 from netsim.models.degradation import Degradation, Slowdown
 from netsim.plain import plain_numbers
 from netsim.units import parse_rate, parse_seconds
@@ -85,7 +85,7 @@ class Contention:
     def __post_init__(self) -> None:
         self.slowdown  # noqa: B018  # which checks its options
         if self.time not in ("continuous", "slotted"):
-            raise InputError(f"time must be 'slotted' or 'continuous', not {self.time!r}")
+            raise InputError(not_one_of("time", self.time, ("slotted", "continuous")))
         object.__setattr__(self, "xi2", parse_seconds(self.xi2, "xi2"))
         object.__setattr__(self, "slot", parse_seconds(self.slot, "slot", strict=True))
         if self.reduce != math.inf:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NoReturn
 
-from netsim.errors import TraceError
+from netsim.errors import TraceError, unknown_name
 from netsim.xml_tree import Element, parse_xml
 
 __all__ = ["Block", "Listing", "Step", "parse_listing"]
@@ -166,7 +166,7 @@ def parse_listing(data: bytes, path: Path) -> Listing:
         root.refuse(f"must be an <algo>, not a <{root.name}>")
     given = root.text("coll")
     if given not in _COLLECTIVES:
-        root.refuse(f"unknown collective {given!r}; choose from: {', '.join(_COLLECTIVES)}")
+        root.refuse(unknown_name("collective", given, _COLLECTIVES))
     collective = _COLLECTIVES[given]
     gpus, chunks = root.whole("ngpus", 1), root.whole("nchunksperloop", 1)
     if collective != "all-reduce" and chunks % gpus:
@@ -230,7 +230,7 @@ def _step(element: Element, gpu: int, block: int, place: int) -> Step:
         element.refuse(f"{where}: steps out of order: the next one must be {place}, not {number}")
     kind = element.text("type")
     if kind not in _TYPES:
-        element.refuse(f"{where}: unknown type {kind!r}; choose from: {', '.join(_TYPES)}")
+        element.refuse(f"{where}: {unknown_name('type', kind, _TYPES)}")
     source, target = (_end(element, side, where) for side in ("src", "dst"))
     after = element.whole("depid", -1, -1), element.whole("deps", -1, -1)
     return Step(gpu, block, number, kind, source, target,

@@ -93,6 +93,12 @@ def _where(registry: Registry, name: str) -> str:
     return f"on {places[0]}s: " if len(places) == 1 else ""
 
 
+def _other_names(registry: Registry, name: str) -> str:
+    """Return the aliases of a policy, to be put after its summary; "" if there are none."""
+    aliases = [alias for alias, own in registry.aliases.items() if own == name]
+    return f" (also named {', '.join(aliases)})" if aliases else ""
+
+
 def _summary(registry: Registry, name: str) -> str:
     """Return the summary of another package's plug-in, or why it cannot be used."""
     try:
@@ -119,6 +125,7 @@ def catalogue(kind: str) -> Summaries:
     if kind not in REGISTRIES:
         raise UnknownNameError("catalogue", kind, CATALOGUES)
     lines = {name: beginning + _where(registry, name) + registry.help(name)
+             + _other_names(registry, name)
              for beginning, registry in REGISTRIES[kind].items()
              for name in (*registry, *registry.presets)}
     lines |= {name: f"{beginning}of package {each.package}: {_summary(registry, name)}"

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from netsim.brief import brief
 from netsim.checks import LARGEST, check_name, check_sequence, check_whole, is_number
-from netsim.errors import InputError
+from netsim.errors import InputError, not_one_of
 from netsim.forking import same
 from netsim.plain import plain_numbers
 from netsim.units import parse_bytes, parse_seconds
@@ -171,8 +171,7 @@ class ParallelModel:
         if not given:
             raise InputError(f"{owner} has no stages")
         if allreduce not in ALLREDUCES:
-            raise InputError(f"{owner}: allreduce must be one of {', '.join(ALLREDUCES)}, "
-                             f"not {allreduce!r}")
+            raise InputError(not_one_of(f"{owner}: allreduce", allreduce, ALLREDUCES))
         check_whole(micro_batches, f"{owner}: micro_batches", 0)
         _check_activations(given, owner)
         _check_slices(given, owner)

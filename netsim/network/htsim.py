@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from netsim.checks import check_path
-from netsim.errors import InputError, TraceError
+from netsim.errors import InputError, TraceError, unknown_name
 from netsim.limits import check_limit
 from netsim.network.cables import Cable, cabled
 from netsim.network.graph import GraphTopology
@@ -228,8 +228,7 @@ def _read(path: Path) -> tuple[dict[str, tuple[int, Line]], dict[int, _Tier]]:
             tier.values[key] = _value(line, key), line
         else:
             allowed = _HEADER if tier is None else _OF_TIER
-            line.refuse(f"unknown name {line.words[0]!r}; choose from: Tier, "
-                        f"{', '.join(allowed)}")
+            line.refuse(unknown_name("name", line.words[0], ("Tier", *allowed)))
     return header, tiers
 
 

@@ -14,7 +14,7 @@ from netsim.cluster.cluster import Cluster, server_kind
 from netsim.cluster.context import RunContext
 from netsim.cluster.ring import has_model, model_of
 from netsim.cluster.slices import keep_together
-from netsim.errors import InputError
+from netsim.errors import InputError, not_one_of
 from netsim.forking import same
 from netsim.jobs.traffic import traffic_of
 from netsim.models import ParallelModel
@@ -242,5 +242,5 @@ def check_rules(servers: str, mapping: str) -> None:
         If there is no such rule or mapping; the message lists those that exist.
     """
     if servers not in SERVER_RULES:
-        raise InputError(f"servers must be one of {', '.join(SERVER_RULES)}, not {servers!r}")
+        raise InputError(not_one_of("servers", servers, SERVER_RULES))
     MAPPINGS.resolve(mapping)

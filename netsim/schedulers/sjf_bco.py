@@ -12,7 +12,7 @@ from netsim.cluster.cluster import Cluster, check_size
 from netsim.cluster.contention import Contention, Iterations, check_rates
 from netsim.cluster.context import RunContext
 from netsim.engine.estimates import estimates_of
-from netsim.errors import InputError
+from netsim.errors import InputError, not_one_of
 from netsim.placements.placement import (
     FirstFit,
     LeastBusyServers,
@@ -71,8 +71,7 @@ class _Planning:
         for name, choices in (("availability", ("idle", "queue")),
                               ("search", ("improve", "feasible"))):
             if getattr(self, name) not in choices:
-                raise InputError(f"{name} must be one of {', '.join(choices)}, "
-                                 f"not {getattr(self, name)!r}")
+                raise InputError(not_one_of(name, getattr(self, name), choices))
         if not (is_number(self.u) and 1 <= self.u <= LARGEST):
             raise InputError(f"u must be a number of at least 1, not {self.u!r}")
 
@@ -239,7 +238,7 @@ class _OnePlacement(_Planning):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.order not in ("given", "by_size"):
-            raise InputError(f"order must be 'given' or 'by_size', not {self.order!r}")
+            raise InputError(not_one_of("order", self.order, ("given", "by_size")))
 
     def plan_at(self, planner: Planner, limit: float, placement: Placement) -> Plan | None:
         """Return the plan for a limit in slots; None if it cannot place a job."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from netsim.checks import Node, check_sequence, is_whole
 from netsim.cluster.cluster import Cluster
-from netsim.errors import InputError
+from netsim.errors import InputError, at_place, not_one_of
 from netsim.late import simpy
 from netsim.network import Topology
 from netsim.network.live import parts_of
@@ -77,7 +77,7 @@ class FaultEvent:
         if not (self.switch is None or isinstance(self.switch, str | tuple)):
             raise InputError(f"event: switch must be a name, not {self.switch!r}")
         if self.kind not in KINDS:
-            raise InputError(f"event: kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
+            raise InputError(not_one_of("event: kind", self.kind, KINDS))
         said = (self.capacity is not None) + (self.factor is not None)
         if self.kind == "degrade" and said != 1:
             raise InputError("event: to degrade, give a capacity or a factor")
@@ -154,13 +154,21 @@ def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], where: Topology
     Raises
     ------
     InputError
-        If an event is invalid, or its link or host does not exist.
+        If an event is invalid, or its link or host does not exist. If there are several, the
+        message begins with its place.
     """
     given = check_sequence(events, FaultEvent | Mapping, "events", "FaultEvent or mappings")
     network = where.network if isinstance(where, Cluster) else where
     parts = parts_of(network) if given else network
-    return sorted((_resolve(each, parts) for event in given for each in _on_hosts(event, where)),
-                  key=lambda change: change.at)
+    changes: list[Change] = []
+    for number, event in enumerate(given):
+        try:
+            changes += [_resolve(each, parts) for each in _on_hosts(event, where)]
+        except InputError as error:
+            if len(given) == 1:
+                raise
+            raise at_place(error, f"events[{number}]") from error
+    return sorted(changes, key=lambda change: change.at)
 
 
 def capacities_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology

@@ -16,7 +16,7 @@ import numpy as np
 
 from netsim.checks import MOST_ID, check_path
 from netsim.columns import Columns
-from netsim.errors import InputError, NetsimWarning, TraceError
+from netsim.errors import InputError, NetsimWarning, TraceError, not_one_of, unknown_name
 from netsim.limits import check_limit
 from netsim.network import Topology
 from netsim.network.lines import Line, lines_of
@@ -245,8 +245,9 @@ def _connection(line: Line, nodes: int) -> _Connection:
         elif name == "prio":
             found[name] = line.whole(place + 1, name)
         else:
-            line.refuse(f"unknown token {name!r}; choose from: start, trigger, size, id, msg, "
-                        "send_done_trigger, recv_done_trigger, prio")
+            line.refuse(unknown_name("token", name, (
+                "start", "trigger", "size", "id", "msg", "send_done_trigger", "recv_done_trigger",
+                "prio")))
         place += 2
     return _checked(line, src, dst, found)
 
@@ -283,7 +284,7 @@ def _add_trigger(matrix: _Matrix, line: Line) -> None:
         elif word in ("id", "count"):
             found[word] = line.whole(place := place + 1, word, 1)
         else:
-            line.refuse(f"unknown token {word!r}; choose from: id, count, {', '.join(_TRIGGERS)}")
+            line.refuse(unknown_name("token", word, ("id", "count", *_TRIGGERS)))
         place += 1
     if "id" not in found or not kind:
         line.refuse(f"a trigger must have an id, and be one of {', '.join(_TRIGGERS)}")
@@ -301,11 +302,11 @@ def _failure(line: Line) -> tuple[Line, str, int, int]:
         if name == "switch_type":
             kind = line.word(place + 1, name)
             if kind not in _SWITCHES:
-                line.refuse(f"switch_type must be one of {', '.join(_SWITCHES)}, not {kind!r}")
+                line.refuse(not_one_of("switch_type", kind, _SWITCHES))
         elif name in ("switch_id", "link_id"):
             found[name] = line.whole(place + 1, name)
         else:
-            line.refuse(f"unknown token {name!r}; choose from: switch_type, switch_id, link_id")
+            line.refuse(unknown_name("token", name, ("switch_type", "switch_id", "link_id")))
     if not kind or len(found) < 2:
         line.refuse("a failure must have switch_type, switch_id and link_id")
     return line, kind, found["switch_id"], found["link_id"]

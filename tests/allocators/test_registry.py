@@ -9,6 +9,8 @@ import netsim
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.allocators.parrot import Parrot
 from netsim.errors import InputError, UnitError, UnknownNameError
+from netsim.experiment_file.catalogue import catalogue
+from netsim.plugins import without_code
 
 
 def test_four_ways_to_say_the_same():
@@ -53,7 +55,8 @@ def module(tmp_path, monkeypatch):
     ("x = {}['a']", r"cannot be loaded: KeyError: 'a' \(.*\.py, line 1\)"),
     ("import no_such_thing", "cannot be loaded: No module named 'no_such_thing'"),
     ("x = (", r"cannot be loaded: '\(' was never closed \(.*\.py, line 1\)"),
-    ("class Other: pass", "the module 'policy_.*' has no attribute 'Mine'"),
+    ("class Other: pass", "the module 'policy_.*' has no attribute 'Mine'$"),
+    ("class Mina: pass", r"has no attribute 'Mine' \(did you mean 'Mina'\?\)$"),
     ("import netsim\nclass Mine(netsim.Allocator):\n    def __init__(self): self.x = {}['a']\n",
      r"cannot be made: KeyError: 'a' \(.*\.py, line 3\)"),
     ("import netsim\nclass Mine(netsim.Allocator):\n    def __init__(self, a, b=1): pass\n",
@@ -62,6 +65,21 @@ def module(tmp_path, monkeypatch):
 def test_a_module_that_fails(module, text, message):
     with pytest.raises(InputError, match=message):
         make_allocator(f"{module(text)}:Mine")
+
+
+def test_an_unknown_name_says_how_to_name_one_s_own():
+    with pytest.raises(UnknownNameError, match=r"; your own is named 'module:Class'$"):
+        make_allocator("SmallestFirst")
+    with without_code(), pytest.raises(UnknownNameError) as found:
+        make_allocator("SmallestFirst")
+    assert "module" not in str(found.value)
+    with pytest.raises(UnknownNameError, match=r"; your own is named 'module:function'$"):
+        netsim.read_workload("parrot-fig2", format="mine")
+
+
+def test_lists_have_other_names_beside_their_policy():
+    assert catalogue("allocators")["aalo"].endswith(" (also named dclas)")
+    assert set(catalogue("allocators")) == {*ALLOCATORS, *ALLOCATORS.presets}
 
 
 def test_an_instance_is_copied():

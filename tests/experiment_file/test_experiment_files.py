@@ -265,7 +265,7 @@ def test_data_in_a_file_have_no_name_of_a_ready_made_workload(own, name, tmp_pat
                                                               ) -> None:
     """The file that ``netsim init`` writes names parrot-60."""
     monkeypatch.chdir(tmp_path)
-    Path("mine.csv").write_text("src,dst,bytes\n0,1,5\n")
+    Path("mine.csv").write_text("src,dst,bytes\n0,1,5000\n")
     Path("mine.toml").write_text('format = "synthetic"\njobs = 2\n')
     Path("rows.csv").write_text("job_id,num_gpu,submit_time,iterations,model_name,duration,"
                                 "interval\n0,2,0,10,vgg19,200,30\n")

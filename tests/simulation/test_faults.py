@@ -442,6 +442,15 @@ class TestEvents:
         with pytest.raises(InputError, match=message):
             finish(once(1), events=[event])
 
+    def test_of_several_events_the_wrong_one_is_numbered(self):
+        good = {"at": 1, "kind": "fail", "link": 0}
+        with pytest.raises(InputError, match=r"^events\[1\]: event: kind must be one of degrade, "
+                           r"fail, repair, not 'fial' \(did you mean 'fail'\?\)$"):
+            finish(once(1), events=[good, good | {"kind": "fial"}])
+        with pytest.raises(InputError, match=r"^events\[2\]: .* has no host 4"):
+            finish(once(1), events=[good, FaultEvent(2, "egress-0", "4Mbps"),
+                                    FaultEvent(1, host=4, kind="fail")])
+
 
 class TestFiles:
 

@@ -230,7 +230,7 @@ def test_kernels_that_say_nothing_take_the_recorded_time(tmp_path):
 
 
 @pytest.mark.parametrize(("args", "said"), [
-    (collective(dtype="Quarter"), r"event 3 \('ncclKernel_x'\): the dtype 'Quarter' is unknown"),
+    (collective(dtype="Quarter"), r"event 3 \('ncclKernel_x'\): unknown dtype 'Quarter'"),
     (collective(ranks=(0, 9)), "its group has rank 9, and ranks are from 0 to 1"),
     (collective(ranks=(1,)), "this rank is not in its group"),
     (collective(sent=-1), "In msg nelems must be a whole number of at least 0, not -1")])

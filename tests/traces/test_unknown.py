@@ -10,7 +10,9 @@ from click.testing import CliRunner
 
 import netsim
 from netsim.cli.main import main
+from netsim.cluster.contention import Contention
 from netsim.errors import InputError, TraceError
+from netsim.schedulers.registry import SCHEDULERS
 from netsim.traces.unknown import UnknownTableError
 
 #: A header of flows, two rows, and the options that read them.
@@ -145,6 +147,15 @@ def test_a_report_has_the_call_too(here):
     [(line, message)] = report.problems
     assert line is None
     assert message.startswith("looks like a table of flows whose columns have other names; read it")
+
+
+@pytest.mark.parametrize("call", [
+    lambda table: netsim.Workload.from_frame(table, endpoints="host"),
+    lambda table: SCHEDULERS.make("sjf-bco", {"search": "feasable"}),
+    lambda table: Contention(time="sloted")])
+def test_choices_have_the_nearest(call):
+    with pytest.raises(InputError, match=r"must be one of .*, not '.*' \(did you mean '.*'\?\)$"):
+        call(pd.DataFrame({"src": [0]}))
 
 
 def test_workers_send_the_error(here):

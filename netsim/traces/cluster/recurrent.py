@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.errors import InputError
+from netsim.errors import InputError, not_one_of
 from netsim.plain import plain_numbers
 from netsim.streams import stream
 from netsim.traces.cluster.columns import ClusterJobs, draw_single
@@ -203,7 +203,7 @@ def _arrivals(jobs: int, seed: int, mean: Quantity, kind: str) -> NDArray[np.flo
     if kind == "diurnal":
         times = _make_diurnal(times)
     elif kind != "poisson":
-        raise InputError(f"arrivals must be 'poisson' or 'diurnal', not {kind!r}")
+        raise InputError(not_one_of("arrivals", kind, ("poisson", "diurnal")))
     return times - times[0]
 
 

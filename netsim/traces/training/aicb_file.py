@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from netsim.brief import brief
-from netsim.errors import TraceError
+from netsim.errors import TraceError, not_one_of
 from netsim.limits import check_limit
 from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
@@ -211,8 +211,7 @@ class _Reader:
         """Return a message to or from the same position in another stage."""
         peers = _PEERS[kind]
         if cells[7] not in peers:
-            raise self._refuse(number, f"additional: a message must be one of {', '.join(peers)}, "
-                               f"not {cells[7]!r}")
+            raise self._refuse(number, not_one_of("additional: a message", cells[7], peers))
         return AicbRow(kind, "pp", self._whole(number, "msg_size", cells[3], 0), cells[4],
                        peers[cells[7]])
 
@@ -227,11 +226,11 @@ class _Reader:
                                    "does not say what the others do: take the .txt file of SimAI, "
                                    "or the format llm")
         if kind not in kinds:
-            raise self._refuse(number, f"comm_type: {kind!r} is none of {', '.join(kinds)}")
+            raise self._refuse(number, not_one_of("comm_type", kind, kinds))
         if kind in ("computation", "epoch_end"):
             return kinds[kind], ""
         if group not in groups:
-            raise self._refuse(number, f"comm_group: {group!r} is none of {', '.join(groups)}")
+            raise self._refuse(number, not_one_of("comm_group", group, groups))
         return kinds[kind], groups[group]
 
     def _whole(self, number: int, column: str, cell: str, least: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from netsim.errors import TraceError
+from netsim.errors import TraceError, unknown_name
 from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.units import decimal
@@ -41,8 +41,7 @@ def read_busbw(path: Path) -> dict[tuple[str, str], float]:
         key, value = words[0].rstrip(":,"), words[1:]
         if not value and words[0].endswith(":"):
             if key not in _GROUPS:
-                raise _refused(path, number, f"unknown group {key!r}; choose from: "
-                                             f"{', '.join(_GROUPS)}")
+                raise _refused(path, number, unknown_name("group", key, _GROUPS))
             group = _GROUPS[key]
         elif not group:
             raise _refused(path, number, f"must be a group such as TP:, not {line!r}")

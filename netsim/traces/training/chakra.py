@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.checks import check_path, check_whole, is_number
-from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
+from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError, unknown_name
 from netsim.plain import plain_numbers
 from netsim.traces.checked import parse_json
 from netsim.traces.files import read_text, require_file
@@ -389,8 +389,7 @@ class _Rank:
         elif name in _ALL:
             group = Group(tuple(range(self._ranks)), "", "")
         else:
-            raise TraceError(f"{node}: unknown group {name!r}; choose from: "
-                             f"{', '.join(self._groups) or 'none'}")
+            raise TraceError(f"{node}: {unknown_name('group', name, self._groups)}")
         if self._rank not in group.members:
             raise TraceError(f"{node} is of group {name!r}, in which this rank is not: "
                              f"{reprlib.repr(list(group.members))}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from netsim.errors import TraceError
+from netsim.errors import TraceError, unknown_name
 from netsim.traces.checked import json_problem
 from netsim.traces.files import read_text
 from netsim.traces.foreign import kind_of_json
@@ -138,7 +138,7 @@ class _Entry:
 
     def _type(self, name: str) -> int:
         if name.removesuffix("_NODE") not in NODE_TYPES:
-            self._refuse(f"unknown node type {name!r}; choose from: {', '.join(NODE_TYPES)}")
+            self._refuse(unknown_name("node type", name, NODE_TYPES))
         return NODE_TYPES.index(name.removesuffix("_NODE"))
 
     def of_graph(self) -> ChakraNode:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from netsim.errors import TraceError
+from netsim.errors import TraceError, unknown_name
 from netsim.traces.training.kineto_events import KinetoEvent, KinetoTrace
 
 __all__ = ["NcclKernel", "NcclKernels"]
@@ -83,8 +83,7 @@ class NcclKernels:
         sent, received = (self._count(args, f"{end} msg nelems", event) for end in ("In", "Out"))
         if size is None:
             if kind != "barrier":
-                self._refuse(event, f"the dtype {dtype!r} is unknown; choose from: "
-                                    f"{', '.join(_BYTES)}")
+                self._refuse(event, unknown_name("dtype", dtype, _BYTES))
             size = 0
         group = str(args.get("Process Group Name", ""))
         return NcclKernel(kind, group, str(args.get("Process Group Description", group)),
