@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,8 +55,8 @@ METRICS = {
     "communication_rate": "communication time / that of SRTF",
 }
 
-#: Distance of lines beside each other, in points, and of the first from the last.
-_STEP_PT, _SPREAD_PT = 2.4, 12.0
+#: Distance of lines whose whiskers meet, in points, and of the first from the last.
+_STEP_PT, _SPREAD_PT = 1.5, 4.5
 _BESIDE = 0.4  # width over which lines are spread, as a share of the distance of categories
 _BARS = 12  # most points of a line for error bars; with more points, a band is drawn
 _LETTER_IN = 0.057  # width of a letter of a tick's label
@@ -63,7 +64,10 @@ _LETTER_IN = 0.057  # width of a letter of a tick's label
 
 def draw_series(ax: Axes, axis: Placed, x: str, y: str,
                 series: Sequence[tuple[str, Look, pd.DataFrame]]) -> list[list[Artist]]:
-    """Draw lines with intervals side by side; return what was drawn of each.
+    """Draw lines with intervals; return what was drawn of each.
+
+    Points of numbers are where the axis says. Only where whiskers of two lines would cover each
+    other, lines are shifted, by little more than two points. Those of categories are side by side.
 
     Parameters
     ----------
@@ -78,7 +82,8 @@ def draw_series(ax: Axes, axis: Placed, x: str, y: str,
     from matplotlib.transforms import ScaledTranslation
 
     ax.set_xscale(axis.matplotlib_scale)
-    step = min(_STEP_PT, _SPREAD_PT / len(series)) if len(series) > 1 else 0.0
+    step = (min(_STEP_PT, _SPREAD_PT / len(series))
+            if _whiskers_meet([rows for _, _, rows in series], x, y) else 0.0)
     drawn = []
     for index, (label, look, own) in enumerate(series):
         places = own[x].map(axis.places).to_numpy(float)
@@ -90,6 +95,18 @@ def draw_series(ax: Axes, axis: Placed, x: str, y: str,
             for artist in drawn[-1]:
                 artist.set_transform(ax.transData + aside)
     return drawn
+
+
+def _whiskers_meet(lines: Sequence[pd.DataFrame], x: str, y: str) -> bool:
+    """Whether whiskers of two lines at the same x have a part in common."""
+    ends = [x, f"{y}_low", f"{y}_high"]
+    shown = [rows[ends] for rows in lines if {*ends} <= {*rows} and len(rows) <= _BARS]
+    for one, other in combinations(shown, 2):
+        both = one[one[ends[1]] < one[ends[2]]].merge(other[other[ends[1]] < other[ends[2]]], on=x)
+        low, high = (both[[f"{end}_x", f"{end}_y"]] for end in ends[1:])
+        if (low.max(axis=1) <= high.min(axis=1)).any():
+            return True
+    return False
 
 
 def as_bars(known: pd.DataFrame, bars: Sequence[str]) -> pd.DataFrame:

@@ -61,6 +61,18 @@ def test_quantities_far_apart_stand_on_a_logarithmic_axis():
     assert texts(ax.get_legend().get_texts()) == ["parrot", "lccf"]
 
 
+@pytest.mark.parametrize(("length", "shift_pt"), [(0.1, 0), (3, 1.5)])
+def test_points_of_numbers_stand_where_the_axis_says_unless_whiskers_meet(length, shift_pt):
+    """Values are 2, 3, 4, ...: whiskers meet if they are longer than 1."""
+    table = means(n=[1, 10], allocator=["a", "b", "c"])
+    ax = line_facets(table.assign(over_lower_bound_low=table["over_lower_bound"] - length / 2,
+                                  over_lower_bound_high=table["over_lower_bound"] + length / 2))
+    drawn = [line for line in ax.get_lines() if not line.get_label().startswith("_")]
+    pixels = [line.get_transform().transform((10, 3))[0] for line in drawn]
+    offsets_pt = (np.array(pixels) - ax.transData.transform((10, 3))[0]) * 72 / ax.figure.dpi
+    assert offsets_pt.tolist() == pytest.approx([-shift_pt, 0, shift_pt])
+
+
 def test_numbers_near_each_other_stand_on_a_linear_axis():
     ax = line_facets(means(allocator__theta_max=[0.5, 0.9, 0.6], allocator=["parrot"]))
     assert lines(ax) == {"parrot": [[0.5, 2], [0.6, 4], [0.9, 3]]}
