@@ -18,8 +18,8 @@ __all__ = ["plot"]
 @click.option("--kind", metavar="KIND", shell_complete=pictures,
               help="For a run: timeline (default), gantt, cdf, slowdown, utilisation, on a "
                    "cluster also gpus, usage. For a comparison: bars (default), cdf, classes, "
-                   "slowdown, timeline, utilisation, on a cluster also usage. For a sweep: bars "
-                   "(default), sweep, cdf, scatter.")
+                   "slowdown, timeline, utilisation, on a cluster also usage. For a sweep: sweep "
+                   "(lines, default if a number was varied), bars, cdf, scatter.")
 @click.option("--of", metavar="WHAT",
               help="What to draw. For cdf: jct (default) or cct. For gantt: coflows (default), "
                    "ranks, or training on an edge-cloud. For utilisation: links (default, "
@@ -44,11 +44,19 @@ def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...],
          **roles: str | None) -> None:
     """Draw the results in FOLDER, of a run, a comparison or a sweep."""
     from netsim.plots.bars import save_plot
-    from netsim.plots.pictures import PICTURES, check_picture, draw_picture, roles_given
+    from netsim.plots.pictures import (
+        PICTURES,
+        check_picture,
+        default_kind,
+        draw_picture,
+        roles_given,
+    )
     from netsim.results.store import folder_names
     from netsim.studies.folders import kind_of_folder, load_folder
 
     what = kind_of_folder(folder)
+    if what == "sweep":  # has the numbers that were varied, and no table of a run
+        kind = kind or default_kind(load_folder(folder), what)
     name, _ = check_picture(kind, what, of)
     given = roles_given(what, roles)
     # Another picture has another name.

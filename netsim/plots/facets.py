@@ -50,6 +50,7 @@ from netsim.plots.varied import (
     drawn_together,
     is_range_of,
     labels_of,
+    numbers_among,
     placed,
     roles_of,
     titled,
@@ -74,7 +75,7 @@ _PANEL_IN, _MARGIN_IN = (2.1, 1.7), (0.5, 0.75)
 _ASIDE = 0.03  # room beside curves, as a share of the length of a logarithmic axis
 _BAR_IN, _LETTER_IN = 0.15, 0.058  # height of a bar, width of a letter of a title
 _TITLE = 30  # most letters of a line of a title
-_APART_IN = 0.3  # distance of labels of axes of panels beside each other
+_BETWEEN = 1.03  # middle of two panels, from the first one, whose length is 1
 
 #: Least width and height of axes, and the height of a line of the note.
 _LEAST_IN, _NOTE_IN = (1.5, 1.2), 0.12
@@ -125,8 +126,9 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
         more. Anything else, and numbers of a wide range that include 0, are categories.
     **given : str
         Settings by role: ``x``, ``hue`` (colours), ``style`` (dashes), ``col`` and ``row``
-        (panels). Roles that are not given are filled: x is the setting with the most values, the
-        hue is the policy, and what else was varied takes col, row and style, in this order.
+        (panels). Roles that are not given are filled: x is the setting with the most numbers or,
+        without numbers, the most values; the hue is the policy; and what else was varied takes
+        col, row and style, in this order.
 
     Returns
     -------
@@ -206,8 +208,6 @@ def bar_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
             if (legend := each.get_legend()) is not None:
                 tones = legend.legend_handles
                 legend.remove()
-            if _LETTER_IN * len(name := each.get_xlabel()) > _PANEL_IN[0] - _APART_IN:
-                each.set_xlabel(name.replace(" / ", "\n/ "))
         _finish(figure, axes, panels, outer_y=same)
         if tones:
             _legend_above(figure, axes, tones)
@@ -342,6 +342,9 @@ def _roles(table: pd.DataFrame, keys: Sequence[str], roles: Sequence[str],
     InputError
         As for `roles_of` and `_of_panels`, or if points of ranges would have to be told apart.
     """
+    free = [key for key in numbers_among(table, keys) if key not in given.values()]
+    if "x" in roles and not given.get("x") and free:
+        given = {**given, "x": free[0]}  # names have no lines
     chosen = roles_of(_counts(table, keys), _of_panels(roles, given, ax), given)
     points = drawn_together(table, keys)
     for role, key in chosen.items():
@@ -446,7 +449,7 @@ def _grid(panels: Sequence[_Panel], width_in: float, alone_in: float, ax: Axes |
 
 def _finish(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel], *,
             outer_y: bool = True) -> None:
-    """Write titles of columns and rows, and the names of axes at the left and at the foot only."""
+    """Write titles of columns and rows, and name axes once, at the left and at the foot."""
     for ax, panel in zip(axes, panels, strict=True):
         if panel.title:
             ax.set_title(_title(panel.title), fontsize=7.5, color=INK, loc="left", pad=4)
@@ -454,15 +457,39 @@ def _finish(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel], *,
             ax.annotate(_title(panel.beside), (1.03, 0.5), fontsize=7.5, color=INK,
                         xycoords="axes fraction", rotation=270, va="center",
                         annotation_clip=False)
-        if panel.row != max(other.row for other in panels if other.column == panel.column):
-            ax.tick_params(labelbottom=False)
-            ax.set_xlabel("")
-        else:
-            ax.tick_params(labelbottom=True)
-        if panel.column and outer_y:
-            ax.tick_params(labelleft=False)
-            ax.set_ylabel("")
+        below = [other.row for other in panels if other.column == panel.column]
+        ax.tick_params(labelbottom=panel.row == max(below))
+        if outer_y:
+            ax.tick_params(labelleft=not panel.column)
+    _name_once(axes, [panel.column for panel in panels], [panel.row for panel in panels])
+    if outer_y:
+        _name_once(axes, [-panel.row for panel in panels], [-panel.column for panel in panels],
+                   upright=True)
     figure.align_labels()
+
+
+def _name_once(axes: Sequence[Axes], along: Sequence[int], across: Sequence[int], *,
+               upright: bool = False) -> None:
+    """Keep one of the names of an axis that panels share, in the middle of all.
+
+    Parameters
+    ----------
+    axes : sequence of Axes
+    along, across : sequence of int
+        The place of each in the direction of the axis, and across it: the name is at the last.
+    upright : bool
+        Whether the axis is y.
+    """
+    places = sorted(set(along))
+    middle = places[(len(places) - 1) // 2]
+    last = max(each for each, place in zip(across, along, strict=True) if place == middle)
+    for ax, place, each in zip(axes, along, across, strict=True):
+        label = (ax.yaxis if upright else ax.xaxis).label
+        if (place, each) != (middle, last):
+            label.set_text("")
+        elif len(axes) > 1:
+            spot = 0.5 if len(places) % 2 else _BETWEEN
+            label.set(**{"y" if upright else "x": spot}, horizontalalignment="center")
 
 
 def _title(text: str) -> str:
@@ -474,20 +501,23 @@ def _make_room(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel]) -
 
     To be called when all of these are there.
     """
-    def needed_in(side: str, places: Iterable[int], least_in: float) -> float:
-        around: dict[int, float] = {}  # what is outside of the axes of a row or column
-        for place, ax in zip(places, axes, strict=True):
-            whole, own = (getattr(box, side) for box in (ax.get_tightbbox(), ax.bbox))
-            around[place] = max(around.get(place, 0.0), whole - own)
-        return sum(around.values()) / figure.dpi + least_in * len(around)
+    # Names of axes may reach beyond their panel, as they are for all.
+    boxes = [(ax.bbox, ax.get_tightbbox(for_layout_only=True)) for ax in axes]
+
+    def needed_in(side: str, places: Sequence[int], least_in: float) -> float:
+        outside = pd.DataFrame({  # of the axes of a row or column, on both sides
+            0: [getattr(own, f"{side}0") - getattr(whole, f"{side}0") for own, whole in boxes],
+            1: [getattr(whole, f"{side}1") - getattr(own, f"{side}1") for own, whole in boxes]})
+        around = outside.groupby(list(places)).max()
+        return float(around.to_numpy().sum()) / figure.dpi + least_in * len(around)
 
     lines = figure.get_supxlabel().count("\n") + 1
     above = sum(legend.get_window_extent().height for legend in figure.legends) / figure.dpi
-    least_in = max(_LEAST_IN[1], *(ax.yaxis.label.get_window_extent().height / figure.dpi
-                                   for ax in axes))
-    width_in = needed_in("width", (panel.column for panel in panels), _LEAST_IN[0])
+    rows, columns = zip(*[(panel.row, panel.column) for panel in panels], strict=True)
+    named = max(ax.yaxis.label.get_window_extent().height for ax in axes) / figure.dpi
+    width_in = needed_in("x", columns, _LEAST_IN[0])
     height_in = above + _NOTE_IN * lines + needed_in(
-        "height", (panel.row for panel in panels), least_in)
+        "y", rows, max(_LEAST_IN[1], named / len(set(rows))))
     figure.set_size_inches(max(figure.get_figwidth(), width_in),
                            max(figure.get_figheight(), height_in))
 

@@ -21,6 +21,7 @@ from netsim.plots.rank_gantt import rank_gantt
 from netsim.plots.style import require_matplotlib
 from netsim.plots.sweeps import METRICS
 from netsim.plots.topology import topology_picture
+from netsim.plots.varied import drawn_together, numbers_among
 from netsim.plots.workloads import PARTS, workload_picture
 from netsim.results.not_recorded import on_edge, shares_links
 from netsim.results.result import EDGE_TABLES, policies_of
@@ -28,8 +29,8 @@ from netsim.results.result import EDGE_TABLES, policies_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ALIASES", "PICTURES", "Picture", "check_picture", "draw_picture", "lacking_on",
-           "records_lacking", "roles_given"]
+__all__ = ["ALIASES", "PICTURES", "Picture", "check_picture", "default_kind", "draw_picture",
+           "lacking_on", "records_lacking", "roles_given"]
 
 
 class Picture(NamedTuple):
@@ -65,7 +66,7 @@ _MEANS = dict.fromkeys(METRICS, "jobs")
 _ACTIVE = {"": "jobs"} | {table: table for table in ("jobs", "coflows", "training")}
 _OVER_TIME = _ACTIVE | {"decisions": "decisions"}
 
-#: Plots by what they are of, and by kind. The first of each is the default.
+#: Plots by what they are of, and by kind. The first of each is the default; see `default_kind`.
 PICTURES: dict[str, dict[str, Picture]] = {
     "run": {
         "timeline": Picture(lambda run, of, ax: _timeline(_alone(run), of, ax), _OVER_TIME),
@@ -126,7 +127,7 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
     Parameters
     ----------
     kind : str or None
-        Name of the plot; the default plot if None.
+        Name of the plot; if None, the first of `PICTURES`.
     what : {"run", "comparison", "sweep", "network", "workload"}
         The thing to plot.
     of : str, optional
@@ -172,6 +173,23 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
         raise InputError(f"the plot {kind or name!r} needs {needs} recorded: "
                          f"record = [{listed}]")
     return name, chosen
+
+
+def default_kind(thing: Any, what: str) -> str:
+    """Return the plot that is drawn by default: of a sweep, one with its numbers on axes.
+
+    Parameters
+    ----------
+    thing : Result, Comparison, Sweep, or other thing to plot
+    what : {"run", "comparison", "sweep", "network", "workload"}
+        The kind of `thing`.
+    """
+    if what == "sweep":
+        if drawn_together(thing.table, thing.columns):
+            return "scatter"
+        if numbers_among(thing.table, thing.columns):
+            return "sweep"
+    return next(iter(PICTURES[what]))
 
 
 def _drawable(known: Mapping[str, Picture], lacking: Collection[str]) -> list[str]:
@@ -231,7 +249,9 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
     Parameters
     ----------
     thing : Result, Comparison, Sweep, Topology, Workload or EdgeWorkload
-    kind, what, of
+    kind : str or None
+        Name of the plot; `default_kind` if None.
+    what, of
         As for `check_picture`.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure. If the plot has several panels, they get
@@ -252,9 +272,10 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
         As for `check_picture`, or if there is nothing to draw, or `ax` is not an Axes or has no
         room for all panels, none of which comes first.
     """
-    name, chosen = check_picture(kind, what, of, lacking=records_lacking(thing, what))
-    require_matplotlib(ax)
     thing = thing.with_units() if what == "sweep" else thing
+    name, chosen = check_picture(kind or default_kind(thing, what), what, of,
+                                 lacking=records_lacking(thing, what))
+    require_matplotlib(ax)
     return PICTURES[what][name].draw(thing, chosen, ax, **roles_given(what, roles))
 
 

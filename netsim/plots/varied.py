@@ -16,7 +16,7 @@ from netsim.plots.style import short
 from netsim.units import format_quantity, parse_bytes, parse_rate, parse_seconds
 
 __all__ = ["ROLES", "SCALES", "WIDE", "Placed", "drawn_together", "is_range_of", "labels_of",
-           "placed", "roles_of", "titled", "words"]
+           "numbers_among", "placed", "roles_of", "titled", "words"]
 
 #: What a varied setting can be in a figure.
 ROLES = ("x", "y", "hue", "col", "row", "style")
@@ -251,6 +251,13 @@ def _numbers(values: Sequence[Any]) -> tuple[list[float] | None, str]:
             continue
         return (numbers, unit) if all(map(math.isfinite, numbers)) else (None, "")
     return None, ""
+
+
+def numbers_among(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
+    """Select the settings whose values are several numbers or quantities, most values first."""
+    counts = {key: table[key].nunique() for key in keys
+              if table[key].nunique() > 1 and _numbers(list(table[key].unique()))[0] is not None}
+    return sorted(counts, key=counts.__getitem__, reverse=True)
 
 
 def is_range_of(values: pd.Series) -> bool:

@@ -351,23 +351,24 @@ class Sweep:
         return {value: np.concatenate(parts) for value, parts in pools.items()}
 
     @known_names
-    def plot(self, kind: str = "bars", of: str | None = None, *, x: str | None = None,
+    def plot(self, kind: str | None = None, of: str | None = None, *, x: str | None = None,
              y: str | None = None, hue: str | None = None, col: str | None = None,
              row: str | None = None, style: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the sweep, in panels if several settings were varied.
 
         Parameters
         ----------
-        kind : {"bars", "sweep", "cdf", "scatter"}
-            ``"bars"``: a metric as bars, with 95 % confidence intervals. ``"sweep"``: a metric as
-            lines over a varied setting other than the policy, with the same intervals. ``"cdf"``:
-            distributions over all seeds. ``"scatter"``: a metric as the colour of dots, for points
-            drawn from two ranges.
+        kind : {"bars", "sweep", "cdf", "scatter"}, optional
+            By default ``"sweep"`` if a number or a quantity was varied, ``"scatter"`` if two were
+            drawn together, else ``"bars"``. ``"bars"``: a metric as bars, with 95 % confidence
+            intervals. ``"sweep"``: a metric as lines over a varied setting other than the policy,
+            with the same intervals. ``"cdf"``: distributions over all seeds. ``"scatter"``: a
+            metric as the colour of dots, for points drawn from two ranges.
         of : str, optional
             The metric to draw; for ``"cdf"``, ``"jct"`` or ``"cct"``.
         x : str, optional
             For ``"sweep"`` and ``"scatter"``: the varied setting on the x axis; by default the
-            setting with the most values, policies excepted.
+            setting with the most numbers or else values, policies excepted.
         y : str, optional
             For ``"scatter"``: the varied setting on the y axis.
         hue : str, optional

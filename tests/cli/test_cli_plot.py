@@ -65,6 +65,7 @@ def test_another_picture_has_another_name(netsim, here, run) -> None:
     assert netsim("plot", run, "--kind", "cdf").stdout == "picture: r/cdf.pdf\n"
     netsim("sweep", "fig2.toml", "--vary", "observe_interval=1ms,10ms", "--vary",
            "allocator=parrot,lccf", "--out", "s")
+    assert netsim("plot", "s").stdout == "picture: s/sweep.pdf\n"  # numbers were varied
     done = netsim("plot", "s", "--kind", "sweep", "--x", "observe_interval", "--of", "jct_p95_s")
     assert done.stdout == "picture: s/sweep-jct_p95_s-x=observe_interval.pdf\n"
 

@@ -1,5 +1,6 @@
 """Figures of several settings: a panel per value, the same axes, the same colour of a policy."""
 
+import dataclasses
 import itertools
 import math
 
@@ -86,7 +87,7 @@ def test_roles_can_be_chosen(table):
     ax = line_facets(table, x="observe_interval", col="allocator")
     assert titles(ax) == POLICIES
     assert list(colours(ax)) == SPEEDS
-    assert ax.get_xlabel() == "observe interval (ms)"
+    assert [each.get_xlabel() for each in ax.figure.axes] == ["", "observe interval (ms)", ""]
     dashed = line_facets(table, style="observe_interval")
     assert len(dashed.figure.axes) == 1
     assert len({str(line.get_linestyle()) for line in labelled(dashed)}) == 2
@@ -104,6 +105,31 @@ def test_rows_and_columns_have_their_titles_once():
     beside = [[text.get_text() for text in ax.texts] for ax in axes]
     assert beside == [[], ["jobs 5"], [], ["jobs 10"]]
     assert len({(ax.get_xlim(), ax.get_ylim()) for ax in axes}) == 1
+
+
+@pytest.mark.parametrize(("speeds", "across"), [(3, 1), (2, 0)])
+def test_axes_that_panels_share_have_their_name_once_and_in_the_middle(speeds, across):
+    ax = bar_facets(means(network__capacity=SPEEDS[:speeds], observe_interval=INTERVALS,
+                          allocator=POLICIES), "jct_mean_s")
+    figure = ax.figure
+    figure.draw_without_rendering()
+    names = {k: each.get_xlabel() for k, each in enumerate(figure.axes) if each.get_xlabel()}
+    assert names == {speeds + across: "mean JCT (d)"}
+    label = figure.axes[speeds + across].xaxis.label.get_window_extent()
+    ends = figure.axes[0].bbox.x0, figure.axes[-1].bbox.x1
+    assert (label.x0 + label.x1) / 2 == pytest.approx(sum(ends) / 2, abs=0.02 * ends[1])
+
+
+@pytest.mark.parametrize(("where", "name"), [
+    ({}, "bars"), ({"n": [1, 2]}, "sweep"), ({"n": [1]}, "bars"), ({"network": SPEEDS}, "sweep"),
+    ({"workload": ["few", "many", "most"], "n": [1, 2]}, "sweep")])
+def test_by_default_lines_show_numbers_and_bars_names(where, name, found):
+    table = means(**where, allocator=["a", "b"])
+    drawn = netsim.plots.pictures.default_kind(
+        dataclasses.replace(found, table=table, columns=(*where, "allocator")), "sweep")
+    assert drawn == name
+    if "workload" in where:  # has more values, but no numbers
+        assert line_facets(table).figure.axes[1].get_xlabel() == "n"
 
 
 def test_axes_are_wide_enough_for_all_panels(table):
@@ -176,8 +202,9 @@ def test_many_panels_are_wrapped():
     ax = bar_facets(means(jobs=list(range(1, 8)), allocator=POLICIES))
     assert titles(ax) == [f"jobs {number}" for number in range(1, 8)]
     assert len({(ax.get_xlim(), ax.get_ylim()) for ax in ax.figure.axes}) == 1
-    last = [ax for ax in ax.figure.axes if ax.get_xlabel()]
-    assert len(last) == 3
+    ticked = [bool(ax.xaxis.get_tick_params()["labelbottom"]) for ax in ax.figure.axes]
+    assert ticked == [False] * 4 + [True] * 3
+    assert [bool(ax.get_xlabel()) for ax in ax.figure.axes] == [False] * 4 + [True] + [False] * 2
 
 
 @pytest.mark.parametrize("kind", ["sweep", "bars", "cdf"])
@@ -311,8 +338,8 @@ def test_bars_have_their_values_in_the_unit_of_the_axis(panels):
     assert [float(text.replace(",", "")) for text in texts] == pytest.approx(
         [*table["jct_mean_s"] / 86400], rel=5e-3)
     figure.draw_without_rendering()
+    assert {ax.get_xlabel() for ax in figure.axes} - {""} == {"mean JCT (d)"}
     for ax in figure.axes:
-        assert ax.get_xlabel() == "mean JCT (d)"
         labels = {tick.get_text(): at for at, tick in
                   zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)}
         assert {at: float(text.replace(",", "")) * 86400 for text, at in labels.items()} == {
