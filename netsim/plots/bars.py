@@ -109,8 +109,7 @@ def total_jct_bars(table: pd.DataFrame | Mapping[str, pd.DataFrame], ax: Axes | 
         If there is nothing to draw.
     """
     tables = dict(table) if isinstance(table, Mapping) else {"": table}
-    return metric_bars(tables, "over_lower_bound", "total JCT / lower bound  (1 = every job alone)",
-                       ax)
+    return metric_bars(tables, "over_lower_bound", "total JCT / lower bound", ax)
 
 
 def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
@@ -234,7 +233,8 @@ def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric, ends: Sequence[float
     else:
         ax.set_xlim(0, room * largest if largest > 0 else 1)
     ax.set_ylim(bars[-1].y + 0.8, -0.8)
-    name_axes(ax, metric.name)
+    # Or else lengths would be compared.
+    name_axes(ax, f"{metric.name} (log scale, 1 = alone)" if metric.base else metric.name)
     dress(ax, "x")
     if metric.is_time:
         seconds_axis(ax.xaxis, metric.name)

@@ -17,6 +17,7 @@ from netsim.plots.style import (
     Look,
     add_legend,
     dress,
+    head_beside,
     log_values,
     looks,
     name_axes,
@@ -32,13 +33,13 @@ from netsim.units import Quantity, format_count
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
-    from matplotlib.text import Annotation
 
     from netsim.results.result import Result
 
 __all__ = ["ratio_bars", "slowdown_bars"]
 
 _BAR_IN, _GAP = 0.14, 0.8  # height of a bar in inches; gap between classes in bars
+_BESIDE = 0.03  # room beside bars, as a share of the length of the axis
 
 
 def ratio_bars(ratios: pd.DataFrame, ax: Axes | None = None, among: Iterable[str] = ()) -> Axes:
@@ -88,7 +89,7 @@ def ratio_bars(ratios: pd.DataFrame, ax: Axes | None = None, among: Iterable[str
         if (name, LOWER_BOUND) in means:
             ax.plot([means[name, LOWER_BOUND]] * 2, [top - 0.5, top + len(labels) - 0.5],
                     color=INK, linewidth=1.2, solid_capstyle="butt", zorder=1.5)
-    _finish(ax, means.to_numpy(), f"mean CCT / that of {known['baseline'].iloc[0]}", 0.03)
+    _finish(ax, means.to_numpy(), f"mean CCT / that of {known['baseline'].iloc[0]}")
     _add_key(ax, style, Line2D([], [], color=INK, linewidth=1.2, label="every coflow alone"))
     return ax
 
@@ -97,7 +98,8 @@ def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
                   short: Quantity = "5MB", narrow: int = 50) -> Axes:
     """Draw the slowdown of coflows, CCT over CCT alone, by class, as a bar per policy.
 
-    A bar ends at the mean slowdown, the thin line at the 95th percentile.
+    A bar ends at the mean slowdown, which is written beside it, the thin line at the 95th
+    percentile.
 
     Parameters
     ----------
@@ -137,9 +139,10 @@ def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
             tag(label, *ax.barh(y, mean - 1, left=1, height=0.84, zorder=2, **style[label].bar()),
                 *ax.plot([mean, most], [y, y], color=INK, linewidth=0.9, zorder=2.5, marker="|",
                          markersize=3.6, markevery=[1]),
-                _annotate(ax, y, max(mean, most), three_figures(mean)))
+                write_beside(ax, y, three_figures(mean)))
+    head_beside(ax, "mean")
     _finish(ax, known[["slowdown_mean", "slowdown_p95"]].to_numpy(),
-            "slowdown: CCT / CCT alone (figures: mean)", 0.22)
+            "slowdown: CCT / CCT alone")
     _add_key(ax, style, Line2D([], [], color=INK, linewidth=0.9, label="to the 95th percentile"))
     return ax
 
@@ -159,21 +162,15 @@ def _class_rows(ax: Axes | None, counts: Mapping[Any, int], bars: int
     return ax, tops
 
 
-def _annotate(ax: Axes, y: float, end: float, text: str) -> Annotation:
-    """Write a text at the end of a bar."""
-    return ax.annotate(text, (end, y), (3, 0), textcoords="offset points", va="center",
-                       fontsize=6.5, color=INK, zorder=3)
-
-
-def _finish(ax: Axes, ends: NDArray[np.float64], name: str, beside: float) -> None:
-    """Set a logarithmic x axis that includes 1, with room beside bars as a share of its length."""
+def _finish(ax: Axes, ends: NDArray[np.float64], name: str) -> None:
+    """Set a logarithmic x axis that includes 1, with a little room beside bars."""
     low, high = min(ends.min(), 1), max(ends.max(), 1)
-    room = max(high / low, 1.5) ** beside
+    room = max(high / low, 1.5) ** _BESIDE
     ax.axvline(1, color=INK, linewidth=0.8)
     ax.set_xscale("log")
     ax.set_xlim(low / (room if low < 1 else 1.02), high * room)
     log_values(ax.xaxis)
-    name_axes(ax, name)
+    name_axes(ax, f"{name} (log scale)")  # or else lengths would be compared
     dress(ax, "x")
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)

@@ -506,9 +506,11 @@ def _make_room(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel]) -
 
     def needed_in(side: str, places: Sequence[int], least_in: float) -> float:
         outside = pd.DataFrame({  # of the axes of a row or column, on both sides
-            0: [getattr(own, f"{side}0") - getattr(whole, f"{side}0") for own, whole in boxes],
-            1: [getattr(whole, f"{side}1") - getattr(own, f"{side}1") for own, whole in boxes]})
-        around = outside.groupby(list(places)).max()
+            "before": [getattr(own, f"{side}0") - getattr(whole, f"{side}0")
+                       for own, whole in boxes],
+            "after": [getattr(whole, f"{side}1") - getattr(own, f"{side}1")
+                      for own, whole in boxes]})
+        around = outside.groupby(np.array(places)).max()
         return float(around.to_numpy().sum()) / figure.dpi + least_in * len(around)
 
     lines = figure.get_supxlabel().count("\n") + 1

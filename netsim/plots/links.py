@@ -20,6 +20,7 @@ from netsim.plots.style import (
     WIDTH_IN,
     add_legend,
     drawable,
+    head_beside,
     name_rows,
     new_figure,
     require_matplotlib,
@@ -249,8 +250,7 @@ def _write_shares(ax: Axes, full: pd.Series, rows: Sequence[_Row]) -> None:
         shares = full[rows[place].links]
         low, high = (_percent(share) for share in (shares.min(), shares.max()))
         write_beside(ax, place, f"{high} %" if low == high else f"{low} to {high} %")
-    ax.annotate("full", (1, 1), (3, 2), xycoords="axes fraction", textcoords="offset points",
-                fontsize=6.5, color=INK, annotation_clip=False)
+    head_beside(ax, "full")
 
 
 def _percent(share: float) -> str:

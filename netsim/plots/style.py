@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from matplotlib.text import Annotation
 
 __all__ = ["COLOURS", "GREY", "INK", "SERIES", "WIDTH_IN", "Look", "add_legend", "add_note",
-           "add_note_to", "colour", "colour_bar", "dashes", "drawable", "dress", "duration", "fill",
-           "log_seconds", "log_sizes", "log_values", "looks", "mark_cut_axis", "may_grow",
-           "name_axes", "name_rows", "new_axes", "new_figure", "not_conserving", "on_lines",
-           "require_matplotlib", "schemes_of", "seconds_axis", "series_name", "series_of", "short",
-           "tag", "three_figures", "time_axis", "uncover", "unit_of", "widen_for", "write_beside"]
+           "add_note_to", "colour", "colour_bar", "dashes", "drawable", "dress", "duration",
+           "fill", "head_beside", "log_seconds", "log_sizes", "log_values", "looks",
+           "mark_cut_axis", "may_grow", "name_axes", "name_rows", "new_axes", "new_figure",
+           "not_conserving", "on_lines", "require_matplotlib", "schemes_of", "seconds_axis",
+           "series_name", "series_of", "short", "tag", "three_figures", "time_axis", "uncover",
+           "unit_of", "widen_for", "write_beside"]
 
 #: Colours of Okabe and Ito, which are distinct for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -351,6 +352,12 @@ def write_beside(ax: Axes, y: float, text: str) -> Annotation:
     """Write the value of a row at the right of axes, clear of what is drawn on them."""
     return ax.annotate(text, (1, y), (3, 0), xycoords=("axes fraction", "data"), va="center",
                        textcoords="offset points", fontsize=6.5, color=INK, annotation_clip=False)
+
+
+def head_beside(ax: Axes, text: str) -> None:
+    """Say above the values beside axes what they are."""
+    ax.annotate(text, (1, 1), (3, 2), xycoords="axes fraction", textcoords="offset points",
+                fontsize=6.5, color=INK, annotation_clip=False)
 
 
 def add_note(figure: Figure, text: str) -> None:

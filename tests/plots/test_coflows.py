@@ -49,7 +49,7 @@ def test_bars_stand_from_one_and_marks_where_nothing_waits(compared):
     assert ax.get_xlim()[0] < 3 / 8
     ax.figure.draw_without_rendering()  # values are beside the axes, where no bar or mark is
     assert all(text.get_window_extent().x0 > ax.get_window_extent().x1 for text in ax.texts)
-    assert ax.get_xlabel() == "mean CCT / that of maxmin"
+    assert ax.get_xlabel() == "mean CCT / that of maxmin (log scale)"
     assert texts(ax.get_legend().get_texts()) == ["sebf", "every coflow alone"]
 
 
@@ -86,6 +86,9 @@ def test_slowdowns_by_class(compared):
     assert texts(ax.get_yticklabels()) == ["short narrow\n2 coflows", "long narrow\n1 coflow",
                                            "all\n3 coflows"]
     assert texts(ax.texts)[0] == "2.75"
+    assert texts(ax.texts)[-1] == "mean"
+    ax.figure.draw_without_rendering()  # not at the end of the lines, which are no means
+    assert all(text.get_window_extent().x0 > ax.get_window_extent().x1 for text in ax.texts)
     assert ax.get_xscale() == "log"
     assert texts(ax.get_legend().get_texts()) == ["maxmin", "sebf", "to the 95th percentile"]
 

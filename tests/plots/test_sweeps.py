@@ -189,6 +189,7 @@ def test_a_bar_and_an_interval_per_policy():
     assert texts(ax.texts) == ["2.00", "3.00", "4.00"]
     assert [text.xy[0] for text in ax.texts] == [3, 4, 5]
     assert ax.get_xscale() == "log"
+    assert ax.get_xlabel() == "total JCT / lower bound (log scale, 1 = alone)"
     assert texts(ax.get_legend().get_texts()) == ["with work conservation", "without"]
 
 
