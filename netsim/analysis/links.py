@@ -101,9 +101,10 @@ def link_utilisation(result: Result) -> pd.DataFrame:
     """
     links = utilised(result)
     links["carried"] = links["load"] * links["seconds"]
+    links["busy"] = links["seconds"].where(links["bytes"] > 0, 0.0)  # not where it had failed
     links["full"] = links["seconds"].where(links["load"] >= 1 - _FULL, 0.0)
     grouped = links.groupby("link", observed=False)
-    sums = grouped[["bytes", "carried", "seconds", "full"]].sum()
+    sums = grouped[["bytes", "carried", "busy", "full"]].sum()
     span = makespan(result)
     more = {}
     if "line_rate" in links:
@@ -112,7 +113,7 @@ def link_utilisation(result: Result) -> pd.DataFrame:
     return pd.DataFrame({
         "link": sums.index.astype(str), "bytes": sums["bytes"].to_numpy(),
         "utilisation": sums["carried"].to_numpy() / span,
-        "busy": sums["seconds"].to_numpy() / span, "full": sums["full"].to_numpy() / span,
+        "busy": sums["busy"].to_numpy() / span, "full": sums["full"].to_numpy() / span,
         "peak": grouped["load"].max().fillna(0.0).to_numpy(), **more})
 
 

@@ -19,6 +19,8 @@ from netsim.plots.style import (
     INK,
     WIDTH_IN,
     add_legend,
+    add_note,
+    add_note_to,
     drawable,
     head_beside,
     name_rows,
@@ -44,8 +46,10 @@ _SHADES = ("#ffffff", "#bcd9ea", COLOURS[4], COLOURS[0], "#00263f")  # from idle
 
 _ROW_IN, _LEAST_IN, _STRIP_IN = 0.125, 0.45, 2.2  # height of a row; least sizes of a strip
 _LETTER_IN, _SHARE_IN = 0.052, 0.45  # width of a letter of a name, and of the shares beside rows
-_KEY = ("idle", "25 %", "50 %", "75 %", "all used")
+_FAILED: Any = {"facecolor": "white", "edgecolor": COLOURS[5], "hatch": "//////", "linewidth": 0}
+_KEY = ("idle", "25 %", "50 %", "75 %", "100 %")
 
+_SEEN = 0.02  # utilisation from which a shade can be told from white
 _WHOLE = 1e-9  # what rounding may take from a share of time
 
 
@@ -62,7 +66,7 @@ def link_strips(results: Mapping[str, Result], links: int | None = None, ax: Axe
 
     Links that were at capacity for the longest time are on top, then those that were used most; in
     the same order on every strip. Beside each row is the share of the makespan for which it was
-    full.
+    full. Rows that are not seen to carry anything are left out.
 
     If more links are used than there are rows, equal links share a row: those of the same capacity
     between a node and others whose names differ only in numbers, such as all NVLinks of a server in
@@ -100,50 +104,86 @@ def link_strips(results: Mapping[str, Result], links: int | None = None, ax: Axe
     if not any((table["bytes"] > 0).any() for table in used.values()):
         raise InputError("there is nothing to draw: no link has carried any bytes")
     most = links or (_ROWS if len(used) == 1 else _OF_SEVERAL)
-    rows, which = _ranked(used, {label: result.links for label, result in results.items()}, most)
+    tables = {label: result.links for label, result in results.items()}
+    failed = {label: _failures(table) for label, table in tables.items()}
+    ranked = _ranked(used, tables, failed, most)
     begin = min(result.jobs["arrival_s"].min() for result in results.values())
     length = np.nanmax([makespan(result) for result in results.values()])
     edges = np.linspace(begin, begin + length, _BINS + 1)
+    loads = {label: _over_time(utilised(result), ranked[:most], edges)
+             for label, result in results.items()}
+    seen = np.max([*loads.values()], axis=0).max(axis=1) >= _SEEN
+    seen |= [any(row.links[0] in own for own in failed.values()) for row in ranked[:most]]
+    seen[0] |= not seen.any()
+    rows = [row for row, shown in zip(ranked, seen, strict=False) if shown]
     strips = [ax] if ax is not None else _new_strips(rows, len(used))
-    for strip, (label, result) in zip(strips, results.items(), strict=True):
-        _draw_strip(strip, _over_time(utilised(result), rows, edges), edges)
+    for strip, label in zip(strips, results, strict=True):
+        _draw_strip(strip, loads[label][seen], edges)
+        _draw_failures(strip, rows, failed[label])
         name_rows(strip, [drawable(row.name) for row in rows])
         strip.set_ylim(len(rows) - 0.5, -0.5)
         _write_shares(strip, used[label]["full"], rows)
         if len(results) > 1 or ax is None:
             strip.set_ylabel(short(label), fontsize=7.5, color=INK)
-    time_axis(strips[-1], f"; {which}")
-    _add_key(strips[0])
+    time_axis(strips[-1])
+    _add_key(strips[0], failed=any(failed.values()))
+    note = (f"{_in_words(rows, ranked, len(next(iter(used.values()))))}; full: share of the time "
+            "at capacity")
+    add_note(strips[0].figure.canvas.figure, note) if ax is None else add_note_to(ax, note)
     return strips
 
 
 # --- rows ----------------------------------------------------------------------------------
 
 
-def _ranked(used: Mapping[str, pd.DataFrame], tables: Mapping[str, pd.DataFrame], most: int
-            ) -> tuple[list[_Row], str]:
-    """Return the busiest rows, and in words which they are."""
+def _failures(table: pd.DataFrame) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Return the spells in which links had failed, by link: while they did, there are no bytes."""
+    table = table.sort_values("start_s", kind="stable")
+    down = table["capacity"] <= 0
+    # Rows without others between them are one spell.
+    turn = (~down).groupby(table["link"], observed=True).cumsum()
+    spells = table[down].groupby(["link", turn[down]], observed=True).agg(
+        start=("start_s", "min"), end=("end_s", "max"))
+    found: dict[str, tuple[tuple[float, float], ...]] = {}
+    for (link, _), start, end in spells.itertuples():
+        found[link] = (*found.get(link, ()), (start, end))
+    return found
+
+
+def _ranked(used: Mapping[str, pd.DataFrame], tables: Mapping[str, pd.DataFrame],
+            failed: Mapping[str, Mapping[str, Any]], most: int) -> list[_Row]:
+    """Return rows of all links in use or failed, grouped if they are more than `most`.
+
+    The busiest are first, but failed ones are among the first `most`.
+    """
     means = sum(table[["full", "utilisation", "bytes"]] for table in used.values())
     assert isinstance(means, pd.DataFrame)
-    busy = means[means["bytes"] > 0]
-    rows, noun = [_Row(link, [link]) for link in busy.index], "links"
-    total, in_use = len(means), len(busy)
-    if in_use > most:
+    when = {link: tuple(own.get(link) for own in failed.values())
+            for link in {link for own in failed.values() for link in own}}
+    busy = means[(means["bytes"] > 0) | means.index.isin([*when])]
+    rows = [_Row(link, [link]) for link in busy.index]
+    if len(busy) > most:
         capacity = pd.concat(tables.values()).groupby("link", observed=True)["capacity"].max()
-        rows = list(_groups(busy.index, capacity))
-        noun = "links" if len(rows) == in_use else "groups"
+        rows = list(_groups({link: (capacity[link], when.get(link)) for link in busy.index}))
     values = busy[["full", "utilisation"]].round(9).to_numpy()  # equal but for rounding
     place = {link: k for k, link in enumerate(busy.index)}
     rank = {row.name: tuple(-values[[place[link] for link in row.links]].max(axis=0))
             for row in rows}
-    shown = sorted(rows, key=lambda row: rank[row.name])[:most]
-    if noun != "links":
-        return shown, (f"{in_use:,} links in {len(rows):,} groups" if len(shown) == len(rows) else
-                       f"{_busiest(len(shown))} of {len(rows):,} groups of {in_use:,} links")
+    rows.sort(key=lambda row: rank[row.name])
+    first = sorted(rows, key=lambda row: row.links[0] not in when)[:most]
+    return [*(row for row in rows if row in first), *(row for row in rows if row not in first)]
+
+
+def _in_words(shown: Sequence[_Row], ranked: Sequence[_Row], total: int) -> str:
+    """Say which of the rows are shown, of a network of some links."""
+    in_use = sum(len(row.links) for row in ranked)
+    if len(ranked) < in_use:
+        return (f"{in_use:,} links in {len(ranked):,} groups" if len(shown) == len(ranked) else
+                f"{_busiest(len(shown))} of {len(ranked):,} groups of {in_use:,} links")
     if len(shown) == total:
-        return shown, f"all {total:,} links"
-    return shown, (f"the {in_use} links in use, of {total:,}" if len(shown) == in_use else
-                   f"{_busiest(len(shown), 'link')}, of {total:,}")
+        return f"all {total:,} links"
+    return (f"the {in_use} links in use, of {total:,}" if len(shown) == in_use else
+            f"{_busiest(len(shown), 'link')}, of {total:,}")
 
 
 def _busiest(count: int, noun: str = "") -> str:
@@ -152,9 +192,9 @@ def _busiest(count: int, noun: str = "") -> str:
     return f"the {'' if one else f'{count} '}busiest{noun and f' {noun}' + 's' * (not one)}"
 
 
-def _groups(links: Iterable[str], capacity: pd.Series) -> Iterable[_Row]:
-    """Yield groups of equal links; of the groups that a link may be in, the largest."""
-    keys = {link: [(*key, capacity[link]) for key in _keys(link)] for link in links}
+def _groups(links: Mapping[str, Any]) -> Iterable[_Row]:
+    """Yield groups of links that have equal values; of those that a link may be in, the largest."""
+    keys = {link: [(*key, value) for key in _keys(link)] for link, value in links.items()}
     sizes = Counter(key for own in keys.values() for key in own)
     grouped: dict[Any, list[str]] = {}
     for link, own in keys.items():
@@ -224,6 +264,14 @@ def _draw_strip(ax: Axes, strip: Floats, edges: Floats) -> None:
         spine.set_color(GREY)
 
 
+def _draw_failures(ax: Axes, rows: Sequence[_Row],
+                   failed: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """Hatch the time for which the links of a row, which fail together, had failed."""
+    for place, row in enumerate(rows):
+        spells = [(start, end - start) for start, end in failed.get(row.links[0], ())]
+        ax.broken_barh(spells, (place - 0.5, 1), **_FAILED)
+
+
 def _over_time(loads: pd.DataFrame, rows: Sequence[_Row], edges: Floats) -> Floats:
     """Return the mean utilisation of the busiest link of each row in each interval.
 
@@ -258,9 +306,11 @@ def _percent(share: float) -> str:
     return f"{min(max(round(100 * share), 1), 99 if share < 1 - _WHOLE else 100) if share else 0}"
 
 
-def _add_key(ax: Axes) -> None:
-    """Add a legend of the shades."""
+def _add_key(ax: Axes, *, failed: bool) -> None:
+    """Add a legend of the shades, and of hatches if links had failed."""
     from matplotlib.patches import Patch
 
-    add_legend(ax, [Patch(label=label, facecolor=shade, edgecolor=GREY, linewidth=0.4)
-                    for label, shade in zip(_KEY, _SHADES, strict=True)])
+    entries = [Patch(label=label, facecolor=shade, edgecolor=GREY, linewidth=0.4)
+               for label, shade in zip(_KEY, _SHADES, strict=True)]
+    add_legend(ax, [*entries, *([Patch(label="failed", **_FAILED)] if failed else [])],
+               beside_in=_SHARE_IN)

@@ -432,13 +432,23 @@ def name_axes(ax: Axes, x: str | None = None, y: str | None = None) -> None:
         ax.set_ylabel(drawable(y), fontsize=7.5, color=INK)
 
 
-def add_legend(ax: Axes, handles: Sequence[Any] | None = None) -> None:
-    """Place the legend above the axes."""
+def add_legend(ax: Axes, handles: Sequence[Any] | None = None, beside_in: float = 0.0) -> None:
+    """Place the legend above the axes.
+
+    Parameters
+    ----------
+    ax : Axes
+    handles : sequence of artists, optional
+        Its entries; by default those of the axes.
+    beside_in : float
+        Width of what is written at the right of the axes, in inches.
+    """
     own = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
     widen_for(ax.figure.canvas.figure, own)
-    ax.legend(handles=own, loc="lower right", bbox_to_anchor=(1, 1), ncols=_columns(ax, own),
-              frameon=False, fontsize=7, labelcolor=INK, handlelength=2.2, borderpad=0.1,
-              columnspacing=1.2, handletextpad=0.5, labelspacing=0.3)
+    ax.legend(handles=own, loc="lower right", bbox_to_anchor=(1, 1),
+              ncols=_columns(ax, own, beside_in), frameon=False, fontsize=7, labelcolor=INK,
+              handlelength=2.2, borderpad=0.1, columnspacing=1.2, handletextpad=0.5,
+              labelspacing=0.3)
 
 
 def widen_for(figure: Figure, handles: Iterable[Any]) -> None:
@@ -450,11 +460,12 @@ def widen_for(figure: Figure, handles: Iterable[Any]) -> None:
     figure.set_figwidth(max(figure.get_figwidth(), _WIDE_LETTER_IN * letters + _SAMPLE_IN))
 
 
-def _columns(ax: Axes, handles: Sequence[Any]) -> int:
+def _columns(ax: Axes, handles: Sequence[Any], beside_in: float) -> int:
     """Return the number of columns of a legend: as many as fit, but none left empty."""
     widths = [max(map(len, str(handle.get_label()).split("\n"))) for handle in handles]
     place = ax.get_subplotspec()
-    room = ax.figure.canvas.figure.get_figwidth() / (place.get_gridspec().ncols if place else 1)
+    whole_in = ax.figure.canvas.figure.get_figwidth()
+    room = whole_in / (place.get_gridspec().ncols if place else 1) - beside_in
     for columns in range(len(widths), 1, -1):
         short_ones, longer = divmod(len(widths), columns)
         ends = [0]

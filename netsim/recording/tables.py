@@ -138,10 +138,18 @@ def describe(demands: Sequence[RoutedCoflow], rows: NDArray[Any]) -> None:
 
 def link_rows(moves: Sequence[tuple[float, float, NDArray[np.float64]]],
               capacity: NDArray[np.float64]) -> NDArray[Any]:
-    """Return rows of the links that carried bytes, given (start, end, bytes of each link)."""
+    """Return rows of links that carried bytes or could carry none.
+
+    Parameters
+    ----------
+    moves : sequence of (float, float, ndarray of float)
+        Start and end of each interval, and the bytes that each link carried.
+    capacity : ndarray of float
+        Capacities of links, of which those that have failed have 0.
+    """
     start, end, parts = zip(*moves, strict=True)
     carried = np.array(parts)
-    which, link = np.nonzero(carried)
+    which, link = np.nonzero((carried > 0) | (capacity <= 0))
     rows = np.empty(len(which), DTYPES["links"])
     rows["start_s"], rows["end_s"] = np.array(start)[which], np.array(end)[which]
     rows["link"], rows["bytes"], rows["capacity"] = link, carried[which, link], capacity[link]

@@ -102,9 +102,10 @@ class Result:
         gives hosts names.
     links : DataFrame
         If recorded, one row per link and interval of constant rate in which the link carried
-        bytes: start_s, end_s, link, bytes, and capacity (in bytes per second, during the interval);
-        and line_rate, the capacity before efficiency, if some link has an efficiency below 1. If
-        only a timeline was asked for, intervals are longer: see `timeline` of `netsim.simulate`.
+        bytes, or had failed while others carried some: start_s, end_s, link, bytes, and capacity
+        (in bytes per second, during the interval; 0 of a link that has failed); and line_rate, the
+        capacity before efficiency, if some link has an efficiency below 1. If only a timeline was
+        asked for, intervals are longer: see `timeline` of `netsim.simulate`.
     decisions : DataFrame
         If recorded, one row per decision: time_s, the numbers of active jobs, coflows and flows,
         and values that the policy inferred. If only a timeline was asked for, some decisions are

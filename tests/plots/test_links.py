@@ -1,7 +1,6 @@
 """Pictures of links: what is drawn, not how it looks."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import netsim
@@ -42,7 +41,9 @@ def test_strips_show_utilisation_over_time(compared):
         np.testing.assert_allclose(image.get_array(), np.ones((2, 350)))
         assert image.get_extent() == [0, 9, 1.5, -0.5]
         assert texts(ax.texts) == ["100 %", "100 %", "full"]
-    assert strips[-1].get_xlabel() == "time (s); the 2 links in use, of 6"
+    assert strips[-1].get_xlabel() == "time (s)"
+    assert strips[-1].figure.get_supxlabel() == (
+        "the 2 links in use, of 6; full: share of the time at capacity")
 
 
 def test_a_strip_averages_what_a_pixel_spans():
@@ -71,7 +72,7 @@ def test_a_strip_averages_what_a_pixel_spans():
 def test_only_the_busiest_links_are_drawn(compared):
     strips = link_strips(compared.results, links=1)
     assert strips[0].images[0].get_array().shape == (1, 350)
-    assert strips[-1].get_xlabel() == "time (s); the busiest link, of 6"
+    assert strips[-1].figure.get_supxlabel().startswith("the busiest link, of 6; ")
 
 
 def test_links_have_names(compared):
@@ -84,7 +85,7 @@ def test_links_have_names(compared):
 def test_all_links_are_called_that():
     every = Workload([JobSpec(0, stages=[Stage("c", [(0, 1, MB), (1, 0, MB)])], hosts=range(2))])
     result = netsim.simulate(netsim.big_switch(2, MB), every, record=RECORD)
-    assert link_strips({"a": result})[-1].get_xlabel() == "time (s); all 4 links"
+    assert link_strips({"a": result})[-1].figure.get_supxlabel().startswith("all 4 links; ")
 
 
 def test_strips_need_links():
@@ -119,7 +120,7 @@ def test_equal_links_share_a_row_if_there_are_too_many(on_servers):
     assert texts(ax.get_yticklabels()) == ["gpu-0.*->server-0 (2)", "server-0->gpu-0.* (2)"]
     assert texts(ax.texts) == ["33 to 100 %", "33 to 100 %", "full"]
     np.testing.assert_allclose(ax.images[0].get_array(), np.ones((2, 350)))
-    assert ax.get_xlabel() == "time (s); 4 links in 2 groups"
+    assert ax.figure.get_supxlabel().startswith("4 links in 2 groups; ")
     apart = link_strips({"a": on_servers}, links=4)[0]
     assert texts(apart.texts) == ["100 %", "100 %", "33 %", "33 %", "full"]
 
@@ -127,17 +128,49 @@ def test_equal_links_share_a_row_if_there_are_too_many(on_servers):
 def test_the_busiest_groups_are_drawn(on_servers):
     ax = link_strips({"a": on_servers}, links=1)[0]
     assert texts(ax.get_yticklabels()) == ["gpu-0.*->server-0 (2)"]
-    assert ax.get_xlabel() == "time (s); the busiest of 2 groups of 4 links"
+    assert ax.figure.get_supxlabel().startswith("the busiest of 2 groups of 4 links; ")
+
+
+def test_failed_links_are_hatched_and_what_carries_next_to_nothing_is_left_out():
+    """Of two ways, one fails from 2 to 4 s; a byte passes on another link."""
+    net = netsim.leaf_spine(2, 2, 2, capacity=MB)
+    jobs = Workload([JobSpec(0, stages=[Stage("c", [(0, 2, 8 * MB)])], hosts=range(4)),
+                     JobSpec(1, stages=[Stage("c", [(1, 3, 1)])], hosts=range(4))])
+    events = [{"at": at, "kind": kind, "link": f"leaf-0->spine-{k}"}
+              for k in range(2) for at, kind in ((2, "fail"), (4, "repair"))]
+    result = netsim.simulate(net, jobs, record=RECORD, events=events[:2])
+    ax = link_strips({"a": result})[0]
+    names = texts(ax.get_yticklabels())
+    assert "leaf-0->spine-0" in names
+    assert "host-1->leaf-0" not in names
+    hatched = [each for each in ax.collections if each.get_hatch() and len(each.get_paths())]
+    [path] = [path for each in hatched for path in each.get_paths()]
+    low, high = path.vertices.min(axis=0), path.vertices.max(axis=0)
+    assert (low[0], high[0]) == pytest.approx((2, 4))
+    assert low[1] + 0.5 == names.index("leaf-0->spine-0")
+    assert texts(ax.get_legend().get_texts())[-1] == "failed"
+    used = netsim.link_utilisation(result).set_index("link")
+    assert used.loc["leaf-0->spine-0", "busy"] < 1
+
+
+def test_the_legend_is_within_the_figure():
+    """Beside axes with long names of links, and shares."""
+    every = Workload([JobSpec(0, stages=[Stage("c", [(0, 1, MB)])], hosts=range(2))])
+    result = netsim.simulate(netsim.big_switch(2, MB), every, record=RECORD)
+    ax = link_strips({"a": result})[0]
+    ax.figure.draw_without_rendering()
+    assert ax.get_legend().get_window_extent().x0 >= 0
 
 
 def test_links_of_other_capacities_and_names_stay_apart():
     names = ["a->b", "a->c", "x-1->y", "x-2->y", "gpu-4.0->nic-4.0", "gpu-4.1->nic-4.1",
              "egress-1", "egress-2"]
-    capacity = pd.Series([1.0] * 8, names)
-    assert [row.name for row in links._groups(names, capacity)] == [
+    capacity = dict.fromkeys(names, 1.0)
+    assert [row.name for row in links._groups(capacity)] == [
         "a->b", "a->c", "x-*->y (2)", "gpu-4.*->nic-4.* (2)", "egress-1", "egress-2"]
     capacity["x-1->y"] = 2.0
-    assert [row.name for row in links._groups(names[2:4], capacity)] == ["x-1->y", "x-2->y"]
+    assert [row.name for row in links._groups({link: capacity[link] for link in names[2:4]})] == [
+        "x-1->y", "x-2->y"]
 
 
 def test_shares_are_rounded_neither_to_nothing_nor_to_all():

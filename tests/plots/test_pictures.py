@@ -208,7 +208,7 @@ def test_links_of_an_edge_cloud_whose_links_are_shared(transport):
                          cloud_upload_s=100)
     result = netsim.simulate(netsim.EdgeCloud([["a"]]), [job], transport=transport,
                              record=["links"])
-    assert result.plot("utilisation").get_xlabel().endswith("links in use, of 6")
+    assert "busiest link, of 6" in result.plot("utilisation").figure.get_supxlabel()
     assert result.plot("utilisation", "workers").get_ylabel() == "workers in training"
     with pytest.raises(InputError, match=r"gantt \(of training\), timeline, utilisation$"):
         result.plot("slowdown")
