@@ -49,9 +49,18 @@ NARROW = 0.012  # share of the axis below which a bar is drawn without a white e
 #: the intervals of the axis.
 _FEW, _MOSTLY, _PIXELS, _LANES, _BANDS = 20, 0.5, 400, 6, 150
 
+#: What a legend has besides stages.
+_PARTS, _DENSE, _WAITS, _UNFINISHED, _NONE = (
+    "overhead, tail", "part of the time", "waiting", "did not finish", "no coflow")
+
+_PALEST = 0.2  # strength of a band's colour from which it can be seen
+
 _ANY = "coflow"  # name of the only entry if there are too many stages to tell apart
 
 IDLE, WAITING = "#e4e4e4", "#9c9c9c"
+
+#: Style of the time in which a coflow that did not finish may have been active.
+_OPEN: Any = {"facecolor": IDLE, "edgecolor": WAITING, "hatch": "////", "linewidth": 0}
 
 #: Hatches tell stages apart in greyscale.
 HATCHES = ("", "/////", "\\\\\\\\\\", ".....", "xxxxx", "-----")
@@ -68,6 +77,9 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     again, and, as a separate stage, the state of jobs that moved. If there are more than six
     stages, they all have the same colour. Simultaneous coflows of a job share the height of the
     row.
+
+    From where a coflow became valid that did not finish, such as one that was cancelled, the row is
+    hatched up to the end of the job or the run. The legend has what can be seen.
 
     If the coflows of a job are too many or too short to be told apart, its row has a band per stage
     instead: the more of the time has a coflow of that stage, the stronger is its colour.
@@ -101,22 +113,35 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     coflows = coflows[coflows["job"].isin(shown["job"])]
     coflows = coflows.assign(start_s=coflows["start_s"].fillna(coflows["finish_s"]))
     coflows["stage"] = coflows["stage"].astype(str)
-    stages = list(dict.fromkeys(coflows.sort_values(["valid_s", "coflow"])["stage"]))
+    done = coflows["finish_s"].notna()
+    stages = list(dict.fromkeys(coflows[done].sort_values(["valid_s", "coflow"])["stage"]))
     if len(stages) > len(COLOURS):
         coflows["stage"], stages = _ANY, [_ANY]
-    dense = False
-    for y, job in enumerate(shown["job"]):
-        own = coflows[coflows["job"] == job].sort_values(["valid_s", "finish_s"])
+    seen: set[str] = set()
+    for y, life in enumerate(shown[["job", "arrival_s", "end_s"]].itertuples(index=False)):
+        own = coflows[(coflows["job"] == life.job) & done].sort_values(["valid_s", "finish_s"])
+        others = coflows.loc[(coflows["job"] == life.job) & ~done, "valid_s"]
+        if len(others):  # may last until the job ends
+            seen.add(_UNFINISHED)
+            ax.broken_barh([(others.min(), life.end_s - others.min())], (y - ROW / 2, ROW),
+                           **_OPEN)
         if _is_dense(own, span):
-            dense = True
-            _draw_density(ax, y, own, stages, span)
+            seen |= _draw_density(ax, y, own, stages, span)
         elif len(own):
-            _draw_coflows(ax, y, own, stages, span)
-    parts = parts_of(coflows)
-    begun = parts["sending"][0] if parts else coflows["valid_s"]
-    _add_key(ax, stages, waited=bool((coflows["start_s"] > begun).any()), parted=bool(parts),
-             dense=dense)
+            seen |= _draw_coflows(ax, y, own, stages, span)
+        if _has_gap([*own["valid_s"], *others], [*own["finish_s"], *([life.end_s] * len(others))],
+                    life.arrival_s, life.end_s, span / _PIXELS):
+            seen.add(_NONE)
+    _add_key(ax, stages, seen if stages else seen or {_NONE})
     return ax
+
+
+def _has_gap(starts: list[float], ends: list[float], begin: float, end: float, least: float
+             ) -> bool:
+    """Whether a part of a job's life that can be seen has no coflow."""
+    order = np.argsort(starts, kind="stable")
+    reached = np.maximum.accumulate([begin, *np.array(ends)[order]])
+    return bool((np.array([*np.array(starts)[order], end]) - reached).max() >= least)
 
 
 def job_rows(result: Result, ax: Axes | None, jobs: int, longest: bool
@@ -174,8 +199,12 @@ def _chosen(result: Result, most: int, longest: bool) -> pd.DataFrame:
 
 
 def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], span: float
-                  ) -> None:
-    """Draw the coflows of a job, in order of validity, simultaneous ones in lanes of its row."""
+                  ) -> set[str]:
+    """Draw the coflows of a job, in order of validity, simultaneous ones in lanes of its row.
+
+    Return what can be seen besides stages.
+    """
+    seen = set()
     lanes = _lanes(coflows)
     height = ROW / (lanes.max() + 1)
     for key, own in coflows.groupby([lanes, coflows["stage"]]):
@@ -190,10 +219,20 @@ def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], sp
                           if end > start]
                 ax.broken_barh(spells, place, **fill(style["facecolor"], light=True) | {
                     "linewidth": 0})
+                if _can_be_seen(spells, span):
+                    seen.add(_PARTS)
         waits = own["start_s"] > begun
-        ax.broken_barh(list(merge_close(begun[waits], own["start_s"][waits], span / _SPOTS)), place,
-                       facecolor=WAITING, linewidth=0)
+        waiting = [*merge_close(begun[waits], own["start_s"][waits], span / _SPOTS)]
+        ax.broken_barh(waiting, place, facecolor=WAITING, linewidth=0)
+        if _can_be_seen(waiting, span):
+            seen.add(_WAITS)
         draw_spells(ax, [*merge_close(own["start_s"], sent, span / _SPOTS)], place, span, **style)
+    return seen
+
+
+def _can_be_seen(spells: list[tuple[float, float]], span: float) -> bool:
+    """Whether one of the bars, each a start and a length, is wide enough to be seen."""
+    return any(length >= span / _PIXELS for _, length in spells)
 
 
 def _is_dense(coflows: pd.DataFrame, span: float) -> bool:
@@ -204,10 +243,15 @@ def _is_dense(coflows: pd.DataFrame, span: float) -> bool:
     return bool(narrow.mean() > _MOSTLY) or int(_lanes(coflows).max()) >= _LANES
 
 
-def _draw_density(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], span: float) -> None:
-    """Draw a band per stage of a job, the stronger the more of the time it has a coflow."""
+def _draw_density(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], span: float
+                  ) -> set[str]:
+    """Draw a band per stage of a job, the stronger the more of the time it has a coflow.
+
+    Return what can be seen besides stages.
+    """
     from matplotlib.colors import to_rgb
 
+    seen = {_DENSE}
     begin, end = coflows["valid_s"].min(), coflows["finish_s"].max()
     edges = np.linspace(begin, end, max(2, 1 + math.ceil((end - begin) * _BANDS / span)))
     own = [stage for stage in stages if (coflows["stage"] == stage).any()]
@@ -217,11 +261,14 @@ def _draw_density(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], sp
         for start, stop, colour in (("valid_s", "start_s", WAITING), (
                 "start_s", "finish_s", COLOURS[stages.index(stage) % len(COLOURS)])):
             share = _share_of_time(rows[start].to_numpy(), rows[stop].to_numpy(), edges)
-            seen = np.sqrt(share.clip(0, 1))[:, None]  # a few per cent can be seen, too
-            band = (1 - seen) * band + seen * np.array(to_rgb(colour))
+            strength = np.sqrt(share.clip(0, 1))[:, None]  # a few per cent can be seen, too
+            band = (1 - strength) * band + strength * np.array(to_rgb(colour))
+            if colour == WAITING and strength.max() > _PALEST:
+                seen.add(_WAITS)
         top, height = y - ROW / 2 + lane * ROW / len(own), ROW / len(own)
         ax.imshow(band, aspect="auto", interpolation="nearest", zorder=1.5,
                   extent=(begin, end, top + height, top))
+    return seen
 
 
 def _share_of_time(starts: Floats, ends: Floats, edges: Floats) -> Floats:
@@ -316,19 +363,15 @@ def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
     ax.spines["left"].set_visible(False)
 
 
-def _add_key(ax: Axes, stages: list[str], *, waited: bool, parted: bool, dense: bool) -> None:
-    """Add a legend of stages, of overheads and tails, of waiting and of time without coflows."""
+def _add_key(ax: Axes, stages: list[str], seen: set[str]) -> None:
+    """Add a legend of stages, and of what else can be seen."""
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
 
-    entries = [Patch(label=drawable(stage), **_stage_style(index))
-               for index, stage in enumerate(stages)]
-    if parted:
-        entries.append(Patch(label="overhead, tail", **fill(COLOURS[0], light=True)))
-    if dense:
-        half = (np.array(to_rgb(COLOURS[0])) + to_rgb(IDLE)) / 2
-        entries.append(Patch(label="part of the time", linewidth=0, facecolor=tuple(half)))
-    if waited:
-        entries.append(Patch(label="waiting", facecolor=WAITING))
-    entries.append(Patch(label="no coflow", facecolor=IDLE))
-    add_legend(ax, entries)
+    half = (np.array(to_rgb(COLOURS[0])) + to_rgb(IDLE)) / 2
+    others = {_PARTS: fill(COLOURS[0], light=True), _DENSE: {"linewidth": 0, "facecolor": half},
+              _WAITS: {"facecolor": WAITING}, _UNFINISHED: _OPEN, _NONE: {"facecolor": IDLE}}
+    add_legend(ax, [*(Patch(label=drawable(stage), **_stage_style(index))
+                      for index, stage in enumerate(stages)),
+                    *(Patch(label=name, **look) for name, look in others.items()
+                      if name in seen)])

@@ -28,8 +28,9 @@ def job(number, arrival=0.0, *stages, **settings):
 def bars(ax):
     """Return (kind, row, from, to) of all bars, by the colour of the legend."""
     legend = ax.get_legend()
-    kinds = {patch.get_facecolor(): text.get_text() for patch, text
-             in zip(legend.get_patches(), legend.get_texts(), strict=True)}
+    kinds = {(*to_rgb(IDLE), 1.0): "no coflow"} | {
+        patch.get_facecolor(): text.get_text() for patch, text
+        in zip(legend.get_patches(), legend.get_texts(), strict=True)}
     found = []
     for collection in ax.collections:
         for path in collection.get_paths():
@@ -57,12 +58,35 @@ def test_rows_show_life_waiting_and_coflows():
     assert ax.get_xlabel() == "time (s)"
 
 
+def test_coflows_that_do_not_finish_are_not_taken_for_none():
+    """From 1 s on, one is on its way: it is cancelled at 2 s, of which the result says nothing."""
+    env = simpy.Environment()
+    fabric = netsim.Fabric(env, NET)
+
+    def training():
+        job = fabric.job("a")
+        yield env.timeout(1)
+        push = fabric.coflow([(0, 1, 8 * MB)], job=job)
+        yield push | env.timeout(1)
+        push.cancel()
+        yield fabric.transfer(1, 0, MB, job=job)
+        job.end()
+
+    env.process(training())
+    env.run()
+    ax = gantt(fabric.result())
+    assert texts(ax.get_legend().get_texts()) == ["transfer", "did not finish", "no coflow"]
+    hatched = [path.vertices[:, 0] for each in ax.collections if each.get_hatch() == "////"
+               for path in each.get_paths()]
+    assert [(low.min(), low.max()) for low in hatched] == [(1, 3)]
+
+
 def test_the_worked_example():
     ax = gantt(netsim.simulate("parrot-fig2", "parrot-fig2", allocator="parrot"))
     assert bars(ax) == [
         ("c0", 0, 0, 16), ("c0", 1, 0, 4), ("c1", 0, 16, 28), ("c1", 1, 4, 12.888889),
         ("no coflow", 0, 0, 28), ("no coflow", 1, 0, 12.888889)]
-    assert texts(ax.get_legend().get_texts()) == ["c0", "c1", "no coflow"]
+    assert texts(ax.get_legend().get_texts()) == ["c0", "c1"]  # no job is without
 
 
 def test_coflows_at_once_share_the_height():
