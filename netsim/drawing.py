@@ -12,7 +12,7 @@ __all__ = ["draw"]
 
 
 def draw(thing: Any, kind: str | None, what: str, of: str | None = None, ax: Axes | None = None,
-         **roles: str | None) -> Axes:
+         **more: Any) -> Axes:
     """Draw a result, a comparison, a sweep, a network or a workload.
 
     See `netsim.plots.pictures.draw_picture`. Plots are imported by name when one is drawn, as
@@ -20,5 +20,5 @@ def draw(thing: Any, kind: str | None, what: str, of: str | None = None, ax: Axe
     plots.
     """
     axes: Axes = import_module("netsim.plots.pictures").draw_picture(
-        thing, kind, what, of, ax, **roles)
+        thing, kind, what, of, ax, **more)
     return axes

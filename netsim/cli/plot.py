@@ -27,6 +27,8 @@ __all__ = ["plot"]
                    "or, in a comparison, running; or only jobs waiting. For timeline, one panel: "
                    "jobs, coflows, training or decisions. For bars, lines and dots of a sweep, the "
                    "metric: over_lower_bound (default), jct_total_s, jct_p95_s, ...")
+@click.option("--between", nargs=2, metavar="TIME TIME",
+              help="For pictures over time: the time to draw, as in 1s 2s.")
 @click.option("--x", metavar="KEY",
               help="For lines and dots of a sweep: the varied setting on the x axis.")
 @click.option("--y", metavar="KEY", help="For dots of a sweep: the setting on the y axis.")
@@ -41,7 +43,7 @@ __all__ = ["plot"]
               help="Write a .pdf, .png or .svg. May be given several times. By default "
                    "FOLDER/KIND.pdf, with the options --of, --x, ... in its name.")
 def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...],
-         **roles: str | None) -> None:
+         between: tuple[str, str] | None, **roles: str | None) -> None:
     """Draw the results in FOLDER, of a run, a comparison or a sweep."""
     from netsim.plots.bars import save_plot
     from netsim.plots.pictures import (
@@ -60,13 +62,13 @@ def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...],
     name, _ = check_picture(kind, what, of)
     given = roles_given(what, roles)
     # Another picture has another name.
-    title = " ".join([kind or name, *filter(None, [of]),
+    title = " ".join([kind or name, *filter(None, [of]), *(between or ()),
                       *(f"{role}={key}" for role, key in given.items())])
     for path in (outs := files or (str(Path(folder) / f"{folder_names([title])[0]}.pdf"),)):
         check_picture_file(path, "--out")
     picture = PICTURES[what][name]
     results = load_folder(folder, tables=[*picture.of.values()])
-    ax = draw_picture(results, kind, what, of, None, **roles)
+    ax = draw_picture(results, kind, what, of, None, between=between, **roles)
     for path in outs:
         save_plot(ax, path)
         echo(f"picture: {path}")

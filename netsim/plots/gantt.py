@@ -118,30 +118,30 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     if len(stages) > len(COLOURS):
         coflows["stage"], stages = _ANY, [_ANY]
     seen: set[str] = set()
-    for y, life in enumerate(shown[["job", "arrival_s", "end_s"]].itertuples(index=False)):
-        own = coflows[(coflows["job"] == life.job) & done].sort_values(["valid_s", "finish_s"])
-        others = coflows.loc[(coflows["job"] == life.job) & ~done, "valid_s"]
+    lives = shown[["arrival_s", "end_s"]].to_numpy(np.float64).tolist()
+    for y, (job, (begin, end)) in enumerate(zip(shown["job"], lives, strict=True)):
+        own = coflows[(coflows["job"] == job) & done].sort_values(["valid_s", "finish_s"])
+        others = coflows.loc[(coflows["job"] == job) & ~done, "valid_s"]
         if len(others):  # may last until the job ends
             seen.add(_UNFINISHED)
-            ax.broken_barh([(others.min(), life.end_s - others.min())], (y - ROW / 2, ROW),
-                           **_OPEN)
+            ax.broken_barh([(others.min(), end - others.min())], (y - ROW / 2, ROW), **_OPEN)
         if _is_dense(own, span):
             seen |= _draw_density(ax, y, own, stages, span)
         elif len(own):
             seen |= _draw_coflows(ax, y, own, stages, span)
-        if _has_gap([*own["valid_s"], *others], [*own["finish_s"], *([life.end_s] * len(others))],
-                    life.arrival_s, life.end_s, span / _PIXELS):
+        lasting = pd.concat([own[["valid_s", "finish_s"]],
+                             pd.DataFrame({"valid_s": others, "finish_s": end})])
+        if _has_gap(lasting.to_numpy(np.float64), begin, end, span / _PIXELS):
             seen.add(_NONE)
     _add_key(ax, stages, seen if stages else seen or {_NONE})
     return ax
 
 
-def _has_gap(starts: list[float], ends: list[float], begin: float, end: float, least: float
-             ) -> bool:
-    """Whether a part of a job's life that can be seen has no coflow."""
-    order = np.argsort(starts, kind="stable")
-    reached = np.maximum.accumulate([begin, *np.array(ends)[order]])
-    return bool((np.array([*np.array(starts)[order], end]) - reached).max() >= least)
+def _has_gap(spells: Floats, begin: float, end: float, least: float) -> bool:
+    """Whether a job's life has a part without a coflow, given their begins and ends, to be seen."""
+    starts, ends = spells[np.argsort(spells[:, 0], kind="stable")].T
+    reached = np.maximum.accumulate([begin, *ends])
+    return bool((np.array([*starts, end]) - reached).max() >= least)
 
 
 def job_rows(result: Result, ax: Axes | None, jobs: int, longest: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,9 +22,11 @@ from netsim.plots.style import require_matplotlib
 from netsim.plots.sweeps import METRICS
 from netsim.plots.topology import topology_picture
 from netsim.plots.varied import drawn_together, numbers_among
+from netsim.plots.window import limits_of, within
 from netsim.plots.workloads import PARTS, workload_picture
 from netsim.results.not_recorded import on_edge, shares_links
 from netsim.results.result import EDGE_TABLES, policies_of
+from netsim.units import Quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,6 +115,9 @@ PICTURES: dict[str, dict[str, Picture]] = {
 
 #: Other names of kinds, with the quantity that they imply.
 ALIASES = {"jct": ("bars", None), "cct": ("cdf", "cct"), "links": ("utilisation", "links")}
+
+#: Plots over time, of which a part can be drawn.
+_TIMED = ("gantt", "gpus", "timeline", "usage", "utilisation")
 
 #: What the quantities of a plot are, if not metrics.
 _CHOICES = {"cdf": "distribution", "gantt": "table", "utilisation": "part of the system",
@@ -212,8 +217,8 @@ def lacking_on(target: str, shares_links: bool = True) -> dict[str, str]:
     shares_links : bool
         On an edge-cloud, whether chunks move over links, whose bandwidth an allocator shares.
     """
-    lacking = ({"computations": "ranks of jobs on a network alone have them"} if target != "network"
-               else {})
+    lacking = ({"computations": "only runs on a network, or by the fabric, can have them"}
+               if target != "network" else {})
     lacking |= {} if target == "cluster" else {"gpus": "only runs on a cluster have them"}
     if target != "edge-cloud":
         return lacking | dict.fromkeys(EDGE_TABLES, "only runs on an edge-cloud have it")
@@ -236,14 +241,16 @@ def records_lacking(thing: Any, what: str) -> dict[str, str]:
     """
     if what not in ("run", "comparison"):
         return {}
-    run = (thing if what == "run" else next(iter(thing.results.values()))).run
-    if on_edge(run):
-        return lacking_on("edge-cloud", shares_links(run))
-    return lacking_on("cluster" if "cluster" in run else "network")
+    result = thing if what == "run" else next(iter(thing.results.values()))
+    run = result.run
+    lacking = lacking_on("edge-cloud" if on_edge(run) else "cluster" if "cluster" in run
+                         else "network", shares_links(run))
+    return {name: why for name, why in lacking.items() if name not in result.recorded}
 
 
 def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
-                 ax: Axes | None = None, **roles: str | None) -> Axes:
+                 ax: Axes | None = None, *, between: Sequence[Quantity] | None = None,
+                 **roles: str | None) -> Axes:
     """Draw a plot of a run, a comparison, a sweep, a network or a workload.
 
     Parameters
@@ -256,6 +263,8 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
     ax : Axes, optional
         Axes to draw on; by default those of a new figure. If the plot has several panels, they get
         the one that `of` names, or the first.
+    between : (Quantity, Quantity), optional
+        The time to draw, such as ``("1s", "2s")``, if the plot is over time; by default all.
     **roles : str
         For a sweep, its settings by role; see `netsim.plots.facets`.
 
@@ -276,7 +285,15 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
     name, chosen = check_picture(kind or default_kind(thing, what), what, of,
                                  lacking=records_lacking(thing, what))
     require_matplotlib(ax)
-    return PICTURES[what][name].draw(thing, chosen, ax, **roles_given(what, roles))
+    given = roles_given(what, roles)
+    if between is None:
+        return PICTURES[what][name].draw(thing, chosen, ax, **given)
+    limits = limits_of(between)
+    if name not in _TIMED or what not in ("run", "comparison"):
+        raise InputError(f"the plot {name!r} is not over time; between is for: {', '.join(_TIMED)}")
+    drawn = PICTURES[what][name].draw(within(thing, *limits), chosen, ax)
+    drawn.set_xlim(*limits)  # its panels share it
+    return drawn
 
 
 def roles_given(what: str, roles: Mapping[str, str | None]) -> dict[str, str]:

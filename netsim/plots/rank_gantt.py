@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,9 @@ def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] |
     if ax is None:
         ax = new_axes(height_in=0.75 + max(_ROW_IN * len(shown), 0.4))
     kinds = table["stage"].astype(str).map(_kind)
-    listed = list(dict.fromkeys(kinds))
+    # Passes have the same colours whichever is drawn, and comes first.
+    passes = _PASSES.values() if kinds.isin([*_PASSES.values()]).any() else ()
+    listed = list(dict.fromkeys([*passes, *kinds]))
     if len(listed) > len(COLOURS):
         kinds, listed = pd.Series(_ANY, table.index), [_ANY]
     begin, end = _lives(result, {job for job, _ in shown})
@@ -96,7 +99,8 @@ def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] |
                                              (end - begin) / _SPOTS, (end - begin) * NARROW)),
                         (y - ROW / 2, ROW), end - begin, facecolor=COLOURS[k], edgecolor="white",
                         linewidth=0.2, hatch=HATCHES[k])
-    _finish(ax, shown, len(rows), listed)
+    _finish(ax, shown, len(rows), _names(result.jobs, {job for job, _ in shown}))
+    _add_key(ax, {kind: k for k, kind in enumerate(listed) if kind in set(kinds)})
     ax.set_xlim(begin - 0.01 * (end - begin), end + 0.01 * (end - begin))
     return ax
 
@@ -136,17 +140,30 @@ def _chosen(rows: list[tuple[int, int]], ranks: Sequence[int] | None) -> list[tu
     return [rows[k * len(rows) // _ROWS] for k in range(_ROWS)]
 
 
-def _finish(ax: Axes, shown: list[tuple[int, int]], count: int, kinds: list[str]) -> None:
-    """Label the rows, say on the axis how many there are, and explain the colours."""
-    from matplotlib.patches import Patch
+def _names(jobs: pd.DataFrame, shown: set[int]) -> dict[int, str]:
+    """Return what jobs are called: their names, with the number if several have the same."""
+    own = jobs[jobs["job"].isin(shown)]
+    names = dict(zip(own["job"].tolist(), own["name"].astype(str).tolist(), strict=True))
+    once = {name for name, count in Counter(names.values()).items() if count == 1} - {""}
+    return {job: drawable(name if name in once else f"{job} {name}".strip())
+            for job, name in names.items()}
 
-    one = len({job for job, _ in shown}) == 1
-    name_rows(ax, [str(rank) if one else f"{job}: {rank}" for job, rank in shown])
+
+def _finish(ax: Axes, shown: list[tuple[int, int]], count: int, names: dict[int, str]) -> None:
+    """Label the rows, and say on the axis how many there are."""
+    one = len(names) == 1
+    name_rows(ax, [str(rank) if one else f"{names[job]}: {rank}" for job, rank in shown])
     name_axes(ax, y="rank" if one else "job: rank")
     time_axis(ax, f"; {len(shown):,} of {count:,} ranks" if len(shown) < count else "")
     dress(ax, "both")
     ax.tick_params(axis="y", length=0, labelsize=6.5)
     ax.spines["left"].set_visible(False)
+
+
+def _add_key(ax: Axes, kinds: dict[str, int]) -> None:
+    """Add a legend of kinds of stages, given the number of the colour of each."""
+    from matplotlib.patches import Patch
+
     entries = [Patch(label=drawable(kind), facecolor=COLOURS[k], hatch=HATCHES[k],
-                     edgecolor="white", linewidth=0.2) for k, kind in enumerate(kinds)]
+                     edgecolor="white", linewidth=0.2) for kind, k in kinds.items()]
     add_legend(ax, [*entries, Patch(label="idle", facecolor=IDLE)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from netsim.results.not_recorded import not_recorded, shares_links
 from netsim.results.store import TABLES, Records, save_records
 from netsim.results.summary import summarise
 from netsim.text import named, visible
-from netsim.units import format_count, format_seconds
+from netsim.units import Quantity, format_count, format_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -208,8 +208,8 @@ class Result:
                          self.run)
 
     @known_names
-    def plot(self, kind: str = "timeline", of: str | None = None, *, ax: Axes | None = None
-             ) -> Axes:
+    def plot(self, kind: str = "timeline", of: str | None = None, *, ax: Axes | None = None,
+             between: Sequence[Quantity] | None = None) -> Axes:
         """Draw the run; see `netsim.plots.pictures.PICTURES`.
 
         Parameters
@@ -230,6 +230,9 @@ class Result:
         ax : Axes, optional
             Axes to draw on; by default those of a new figure. They get one panel: of a kind with
             several, the one that `of` names, or else the first.
+        between : (Quantity, Quantity), optional
+            The time to draw, such as ``("1s", "2s")``, in pictures over time, except of an
+            edge-cloud; by default all. Shares of time are then those of this time.
 
         Returns
         -------
@@ -244,9 +247,10 @@ class Result:
             If matplotlib is not installed.
         InputError
             If the plot is not for runs, needs a table that was not recorded, or there is nothing
-            to draw; or `ax` is not an Axes.
+            to draw; if `ax` is not an Axes; or if `between` is not two times, or the plot is not
+            over time.
         """
-        return draw(self, kind, "run", of, ax)
+        return draw(self, kind, "run", of, ax, between=between)
 
     @known_names
     def save(self, folder: str | Path, format: str = "csv") -> Path:

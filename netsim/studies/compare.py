@@ -128,7 +128,8 @@ class Comparison:
         return ratios_to(label_in(chosen, self.results), self.results, short=short, narrow=narrow)
 
     @known_names
-    def plot(self, kind: str = "bars", of: str | None = None, *, ax: Axes | None = None) -> Axes:
+    def plot(self, kind: str = "bars", of: str | None = None, *, ax: Axes | None = None,
+             between: Sequence[Quantity] | None = None) -> Axes:
         """Draw the comparison; see `netsim.plots.pictures.PICTURES`.
 
         Parameters
@@ -145,6 +146,8 @@ class Comparison:
             ``"running"``.
         ax : Axes, optional
             Axes to draw on, as for `Result.plot`.
+        between : (Quantity, Quantity), optional
+            The time to draw, as for `Result.plot`.
 
         Returns
         -------
@@ -161,7 +164,7 @@ class Comparison:
             If the picture is not one of comparisons, there is nothing to draw, or `ax` is given
             and there is a panel per policy, as of the utilisation of links.
         """
-        return draw(self, kind, "comparison", of, ax)
+        return draw(self, kind, "comparison", of, ax, between=between)
 
     @known_names
     def save(self, folder: str | Path, format: str = "csv") -> Path:

@@ -63,6 +63,8 @@ def test_pictures_are_replaced_with_their_results(netsim, here, comparison) -> N
 def test_another_picture_has_another_name(netsim, here, run) -> None:
     assert netsim("plot", run, "--kind", "cdf", "--of", "cct").stdout == "picture: r/cdf-cct.pdf\n"
     assert netsim("plot", run, "--kind", "cdf").stdout == "picture: r/cdf.pdf\n"
+    assert netsim("plot", run, "--kind", "gantt", "--between", "1s", "2s").stdout == (
+        "picture: r/gantt-1s-2s.pdf\n")
     netsim("sweep", "fig2.toml", "--vary", "observe_interval=1ms,10ms", "--vary",
            "allocator=parrot,lccf", "--out", "s")
     assert netsim("plot", "s").stdout == "picture: s/sweep.pdf\n"  # numbers were varied

@@ -33,6 +33,27 @@ def test_a_row_per_rank_shows_computation_and_bubbles(result):
     assert spans == [(0, 2), (0, 6), (2, 4), (5, 6)]  # the background, too
 
 
+@pytest.mark.parametrize(("names", "shown"), [
+    (("A", "B"), ["A: 0", "B: 0"]), (("A", "A"), ["0 A: 0", "1 A: 0"]),
+    (("", "B"), ["0: 0", "B: 0"])])
+def test_jobs_on_a_cluster_and_their_names(names, shown):
+    """The fabric records what ranks compute there, too."""
+    jobs = [JobSpec(number, ranks=1, name=name, stages=[Stage("s", compute_s=1, ranks=[0])])
+            for number, name in enumerate(names)]
+    made = netsim.simulate(netsim.gpu_cluster(1, gpus=2), jobs, scheduler="fifo",
+                           execution="fabric", record=["jobs", "computations"])
+    ax = made.plot("gantt", of="ranks")
+    assert [label.get_text() for label in ax.get_yticklabels()] == shown
+
+
+def test_passes_keep_their_colours_in_a_part_of_the_time(result):
+    colours = [{text.get_text(): patch.get_facecolor() for text, patch in zip(
+        ax.get_legend().get_texts(), ax.get_legend().get_patches(), strict=True)}
+        for ax in (result.plot("gantt", of="ranks"),
+                   result.plot("gantt", of="ranks", between=(5, 6)))]
+    assert colours[0].items() >= colours[1].items()
+
+
 def test_ranks_can_be_chosen(result):
     from netsim.plots.rank_gantt import rank_gantt
 
