@@ -59,7 +59,7 @@ _ANY = "coflow"  # name of the only entry if there are too many stages to tell a
 
 IDLE, WAITING = "#e4e4e4", "#9c9c9c"
 
-#: Style of the time in which a coflow that did not finish may have been active.
+#: Style of the time in which a coflow was active that did not finish.
 _OPEN: Any = {"facecolor": IDLE, "edgecolor": WAITING, "hatch": "////", "linewidth": 0}
 
 #: Hatches tell stages apart in greyscale.
@@ -78,8 +78,8 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     stages, they all have the same colour. Simultaneous coflows of a job share the height of the
     row.
 
-    From where a coflow became valid that did not finish, such as one that was cancelled, the row is
-    hatched up to the end of the job or the run. The legend has what can be seen.
+    While a coflow is active that does not finish, as it is cancelled or the run ends before, the
+    row is hatched. The legend has what can be seen.
 
     If the coflows of a job are too many or too short to be told apart, its row has a band per stage
     instead: the more of the time has a coflow of that stage, the stronger is its colour.
@@ -114,6 +114,8 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     coflows = coflows.assign(start_s=coflows["start_s"].fillna(coflows["finish_s"]))
     coflows["stage"] = coflows["stage"].astype(str)
     done = coflows["finish_s"].notna()
+    if "why" in coflows:
+        done &= coflows["why"] != "withdrawn"
     stages = list(dict.fromkeys(coflows[done].sort_values(["valid_s", "coflow"])["stage"]))
     if len(stages) > len(COLOURS):
         coflows["stage"], stages = _ANY, [_ANY]
@@ -121,17 +123,17 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
     lives = shown[["arrival_s", "end_s"]].to_numpy(np.float64).tolist()
     for y, (job, (begin, end)) in enumerate(zip(shown["job"], lives, strict=True)):
         own = coflows[(coflows["job"] == job) & done].sort_values(["valid_s", "finish_s"])
-        others = coflows.loc[(coflows["job"] == job) & ~done, "valid_s"]
-        if len(others):  # may last until the job ends
+        others = coflows[(coflows["job"] == job) & ~done].fillna({"finish_s": end})
+        if len(others):
             seen.add(_UNFINISHED)
-            ax.broken_barh([(others.min(), end - others.min())], (y - ROW / 2, ROW), **_OPEN)
+            ax.broken_barh([*merge_close(others["valid_s"], others["finish_s"], 0)],
+                           (y - ROW / 2, ROW), **_OPEN)
         if _is_dense(own, span):
             seen |= _draw_density(ax, y, own, stages, span)
         elif len(own):
             seen |= _draw_coflows(ax, y, own, stages, span)
-        lasting = pd.concat([own[["valid_s", "finish_s"]],
-                             pd.DataFrame({"valid_s": others, "finish_s": end})])
-        if _has_gap(lasting.to_numpy(np.float64), begin, end, span / _PIXELS):
+        lasting = pd.concat([own, others])[["valid_s", "finish_s"]].to_numpy(np.float64)
+        if _has_gap(lasting, begin, end, span / _PIXELS):
             seen.add(_NONE)
     _add_key(ax, stages, seen if stages else seen or {_NONE})
     return ax
