@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -40,11 +41,12 @@ def print_result(result: Result, folder: str | os.PathLike[str],
             f", {format_count(summary['coflows'], 'coflow')}, {format_bytes(summary['bytes'])}"
             if summary["coflows"] else ""),
         "finished": f"{summary['jobs_finished']:,} of {jobs}{stopped}",
-        "total JCT": format_seconds(summary["jct_total_s"]) + over,
+        "total JCT": _seconds(summary["jct_total_s"] if summary["jobs_finished"] else math.nan)
+                     + over,
         "JCT": _spread(summary, "jct"),
         **_queueing(summary), **_at_the_edge(run, summary),
         **_of_coflows(summary),
-        "makespan": format_seconds(summary["makespan_s"]),
+        "makespan": _seconds(summary["makespan_s"]),
         "run": ", ".join([*([format_count(summary["decisions"], "decision")]
                             if summary["decisions"] else []),
                           format_count(summary["simpy_events"], "SimPy event"),
@@ -61,8 +63,31 @@ def _policies(run: Mapping[str, Any]) -> dict[str, str]:
     """Return the policies of a run, each with its options."""
     names = ["scheduler", "placement", "execution", *(["allocator"] if shares_links(run) else [])]
     return {name: ", ".join(f"{key} {value}".removeprefix("name ")
-                            for key, value in run[name].items() if value is not None)
+                            for key, value in _chosen(name, run[name]).items()
+                            if value is not None)
             for name in names if run.get(name) is not None}
+
+
+def _chosen(kind: str, policy: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of a policy; of an execution only those that were given.
+
+    Others may be options of another one, as all executions are of one class.
+    """
+    if kind != "execution":
+        return policy
+    from netsim.engine.registry import EXECUTIONS
+    from netsim.errors import InputError
+
+    usual: Mapping[str, Any] = {}
+    with suppress(InputError):  # of one's own, which may need options
+        usual = EXECUTIONS.to_dict(EXECUTIONS.make(policy["name"], {}))
+    return {key: value for key, value in policy.items()
+            if key == "name" or value != usual.get(key)}
+
+
+def _seconds(value: float) -> str:
+    """Format a time; "-" if there is none, as of a run in which nothing has finished."""
+    return "-" if math.isnan(value) else format_seconds(value)
 
 
 def _at_the_edge(run: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, str]:

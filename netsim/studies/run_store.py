@@ -37,6 +37,7 @@ _TABLES = ("runs.csv", "means.csv", "ratios.csv", "failures.csv", "claims.csv")
 
 #: The folder of a run, and of one that is being written.
 _RUN = re.compile(r"[0-9a-f]{16}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.[0-9a-f]{8}")
 
 
@@ -49,8 +50,29 @@ def packed(result: Result) -> Files:
 
 def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Describe where two experiments differ."""
-    names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
-    return "; ".join(f"{name} was {one.get(name)!r}, and is {other.get(name)!r}" for name in names)
+    return "; ".join(_changed(name, one.get(name), other.get(name)) for name in {**one, **other}
+                     if one.get(name) != other.get(name))
+
+
+def _changed(name: str, was: Any, now: Any) -> str:
+    """Describe the change of a setting in words: what is made in Python is known by its digest."""
+    if _is_digest(was) and _is_digest(now):
+        return f"the {name} that is given in Python is another one"
+    if _is_named(was) and _is_named(now) and was[0] == now[0]:
+        return f"what {name} {now[0]!r} holds has changed"
+    before, after = ("one made in Python" if _is_digest(value) else
+                     repr(value[0] if _is_named(value) else value) for value in (was, now))
+    return f"{name} was {before}, and is {after}"
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+def _is_named(value: Any) -> bool:
+    """Whether a value is the name of a network or a workload, with what its file holds."""
+    return isinstance(value, list) and len(value) == 2 and all(
+        isinstance(each, str) for each in value)
 
 
 class Scratch:
@@ -159,8 +181,8 @@ class RunStore:
         if held["experiment"] != index["experiment"]:
             raise InputError(f"{self.folder}: holds a sweep of another experiment: "
                              f"{_difference(held['experiment'], index['experiment'])}; give "
-                             "another folder, or start afresh (--no-resume), which removes its "
-                             "runs")
+                             "another folder, or start afresh (--no-resume; resume=False in "
+                             "Python), which removes its runs")
 
     def _tell_of_other_tables(self, index: Mapping[str, Any]) -> None:
         """Warn if tables that are replaced show more than those of the new index will."""

@@ -386,7 +386,7 @@ def _do_missing(runs: Sequence[SweepRun], store: RunStore,
     ended = len(runs) - len(missing)
 
     def so_far() -> str:
-        return f"{ended:,} of {len(runs):,} runs had ended{kept}"
+        return f"{ended:,} of {len(runs):,} runs had ended{kept}" if ended else "no run had ended"
 
     with (interrupt_with_status(so_far), _saying(so_far),
           show_runs(progress, len(runs), ended) as report):

@@ -327,6 +327,24 @@ def test_a_run_that_was_stopped_says_so(netsim) -> None:
     assert api.load_result("r").summary()["stopped_at_s"] == 14
 
 
+def test_times_that_there_are_not_are_dashes(netsim) -> None:
+    """Stopped before any job has finished."""
+    lines = netsim("run", "fig2.toml", "--set", "until=1s").stdout.splitlines()
+    assert "finished   0 of 2 jobs; stopped at 1 s" in lines
+    assert {"total JCT  -", "makespan   -", "JCT        none"} <= {*lines}
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    ("fabric", "fabric"), ("asrpt", "asrpt"), ("fabric:slot=2s", "fabric, slot 2.0"),
+    ("rar-contention", "rar-contention")])
+def test_an_execution_is_said_with_the_options_that_were_given(netsim, here, given, said) -> None:
+    (here / "c.toml").write_text(
+        f'execution = "{given}"\nscheduler = "fifo"\n[cluster]\nservers = 2\ngpus = 2\n'
+        '[workload]\nformat = "ring-jobs"\nmix = {"1" = 1}\niterations = [2, 2]\n')
+    done = netsim("run", "c.toml")
+    assert f"execution  {said}" in done.stdout.splitlines(), done.output
+
+
 def test_a_timeline_of_a_cluster(netsim, here) -> None:
     (here / "c.toml").write_text(
         'execution = "fabric"\n[cluster]\nservers = 2\ngpus = 2\n[workload]\n'

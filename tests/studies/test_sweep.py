@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -471,6 +472,32 @@ def test_a_damaged_run_is_computed_again(small, tmp_path, damage):
     assert files(folder) == kept
 
 
+@pytest.mark.parametrize(("before", "after", "said"), [
+    ("8Mbps", "16Mbps", "the network that is given in Python is another one; give another folder"),
+    ("8Mbps", None, "network was one made in Python, and is 'parrot-fig2'; give another folder"),
+    (None, "8Mbps", "network was 'parrot-fig2', and is one made in Python; give another folder")])
+def test_a_folder_of_another_network_is_refused_in_words(tmp_path, before, after, said):
+    def sweep(capacity):
+        network = netsim.big_switch(4, capacity) if capacity else "parrot-fig2"
+        netsim.sweep(network, "parrot-fig2", allocator=["sebf"], folder=tmp_path / "s",
+                     progress=False)
+
+    sweep(before)
+    with pytest.raises(InputError, match=said) as found:
+        sweep(after)
+    assert "resume=False in Python" in str(found.value)
+    assert not re.search("[0-9a-f]{12}", str(found.value).removeprefix(str(tmp_path)))
+
+
+def test_a_folder_of_another_file_is_refused_in_words(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for capacity in ("8Mbps", "16Mbps"):
+        Path("net.toml").write_text(f'kind = "big-switch"\nhosts = 4\ncapacity = "{capacity}"\n')
+        with (nullcontext() if capacity == "8Mbps" else pytest.raises(
+                InputError, match=r"what network 'net\.toml' holds has changed; give another")):
+            netsim.sweep("net.toml", "parrot-fig2", allocator=["sebf"], folder="s", progress=False)
+
+
 def test_folders_of_something_else(small, tmp_path):
     folder = tmp_path / "s"
     netsim.sweep_experiment(small, GRID, folder=folder)
@@ -882,3 +909,12 @@ def test_of_two_policies_the_baseline_says_which_is_compared(baseline, compared)
                                                  "scheduler": ["fifo", "sjf"]})
     assert (found.compared, found.missing) == (compared, 0)
     assert set(found.ratios()["baseline"]) == {baseline}
+
+
+def test_an_interruption_before_the_first_run_has_ended_keeps_nothing(small, tmp_path, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("netsim.studies.sweep.one_by_one", interrupted)
+    with pytest.raises(netsim.errors.Interrupted, match=r"^no run had ended$"):
+        netsim.sweep_experiment(small, GRID, folder=tmp_path / "s")
