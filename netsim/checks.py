@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -211,7 +211,7 @@ def check_collection(values: Any, kind: type | UnionType, what: str, of: str) ->
     return tuple(sorted(items)) if isinstance(values, set | frozenset) else items
 
 
-def refuse_twice(ids: Iterable[int], what: str) -> None:
+def refuse_twice(ids: Iterable[Hashable], what: str) -> None:
     """Check that ids are unique.
 
     Raises
@@ -219,7 +219,7 @@ def refuse_twice(ids: Iterable[int], what: str) -> None:
     InputError
         If an id occurs twice; the message is `what` and the id.
     """
-    seen: set[int] = set()
+    seen: set[Hashable] = set()
     for each in ids:
         if each in seen:
             raise InputError(f"{what} {each}")

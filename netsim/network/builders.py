@@ -37,7 +37,7 @@ _LINKS = {"h100": (4.116e-07, 0.7464, 0.7226)}
 
 @takes_wire
 @plain_numbers
-def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *,
+def big_switch(hosts: int | Sequence[str], capacity: Quantity | Sequence[Quantity] = "10Gbps", *,
                egress: Quantity | Sequence[Quantity] | None = None,
                ingress: Quantity | Sequence[Quantity] | None = None,
                name: str = "big-switch", loopback_uses_ports: bool = False) -> BigSwitch:
@@ -45,8 +45,8 @@ def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *
 
     Parameters
     ----------
-    hosts : int
-        Number of hosts.
+    hosts : int or sequence of str
+        Number of hosts, or their names.
     capacity : quantity or sequence of quantities
         Capacity of each port in both directions, such as ``"10Gbps"``: one value for all hosts,
         or one per host.
@@ -70,11 +70,14 @@ def big_switch(hosts: int, capacity: Quantity | Sequence[Quantity] = "10Gbps", *
     >>> big_switch(4, "10Gbps").route(0, 3)
     array([0, 7])
     """
-    check_whole(hosts, "hosts", 1, _MOST_HOSTS)
-    check_limit("hosts", hosts, where="hosts", otherwise=_MOST_HOSTS)
-    out = _per_host(capacity if egress is None else egress, hosts, "egress capacity")
-    into = _per_host(capacity if ingress is None else ingress, hosts, "ingress capacity")
-    return BigSwitch(out, into, name=name, loopback_uses_ports=loopback_uses_ports)
+    refuse_set(hosts, "hosts")
+    names = tuple(hosts) if isinstance(hosts, Sequence) and not isinstance(hosts, str) else ()
+    count: Any = len(names) if names else hosts
+    check_whole(count, "hosts", 1, _MOST_HOSTS)
+    check_limit("hosts", count, where="hosts", otherwise=_MOST_HOSTS)
+    out = _per_host(capacity if egress is None else egress, count, "egress capacity")
+    into = _per_host(capacity if ingress is None else ingress, count, "ingress capacity")
+    return BigSwitch(out, into, name=name, loopback_uses_ports=loopback_uses_ports, hosts=names)
 
 
 @takes_wire

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import MOST_ROWS, shown
-from netsim.checks import Node, check_name, check_whole, is_whole, node_name, refuse_set
+from netsim.checks import (
+    Node,
+    check_name,
+    check_whole,
+    is_whole,
+    node_name,
+    refuse_set,
+    refuse_twice,
+)
 from netsim.drawing import draw
 from netsim.errors import InputError, UnknownNameError, did_you_mean
 from netsim.late import nx
@@ -24,6 +32,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["BigSwitch", "Topology"]
+
+#: The switch, among the nodes of the graph of a big switch.
+_SWITCH = "switch"
 
 
 @plain_numbers
@@ -63,6 +74,7 @@ class Topology:
     """
 
     gpu_servers: GpuServers | None = None
+    _ways_to_name: ClassVar[str] = ""  # for a message about a name, where hosts have none
 
     def __init__(self, name: str, hosts: int, capacity: ArrayLike, link_names: Sequence[str], *,
                  loopback_uses_ports: bool = False, wire: Wire | None = None) -> None:
@@ -218,8 +230,9 @@ class Topology:
                         did_you_mean(name, self.host_names))
             elif str(name) in self.host_names:
                 near = f", but one that is named {str(name)!r}"
+            way = self._ways_to_name if isinstance(name, str) and not self.host_names else ""
             raise InputError(f"network {self.name!r} has no host {plain(name)!r}{near}; it has "
-                             f"{self.hosts}, numbered from 0{such}")
+                             f"{self.hosts}, numbered from 0{such}{way}")
         return int(host)
 
     def hosts_at(self, name: Node) -> Sequence[int]:
@@ -372,18 +385,29 @@ class BigSwitch(Topology):
         A label.
     loopback_uses_ports : bool
         See `Topology`.
+    hosts : sequence of str
+        Names of the hosts, by which flows and links may name them; by default they have none.
     """
 
+    _ways_to_name = "; give it names, as in netsim.big_switch(hosts=['node-0', 'node-1'])"
+
     def __init__(self, egress: ArrayLike, ingress: ArrayLike, *, name: str = "big-switch",
-                 loopback_uses_ports: bool = False) -> None:
+                 loopback_uses_ports: bool = False, hosts: Sequence[str] = ()) -> None:
         out, into = np.asarray(egress, dtype=np.float64), np.asarray(ingress, dtype=np.float64)
         if out.shape != into.shape or out.ndim != 1:
             raise InputError(f"network {name!r}: egress and ingress capacities must be lists of "
                              f"one length, not of shapes {out.shape} and {into.shape}")
-        hosts = len(out)
-        names = [f"egress-{host}" for host in range(hosts)]
-        names += [f"ingress-{host}" for host in range(hosts)]
-        super().__init__(name, hosts, np.concatenate((out, into)), names,
+        self._nodes = tuple(hosts) or range(len(out))
+        if len(self._nodes) != len(out):
+            raise InputError(f"network {name!r}: {len(self._nodes)} names for {len(out)} hosts")
+        for host in hosts:
+            check_name(host, f"network {name!r}: the name of a host")
+            if host.isdecimal():
+                raise InputError(f"network {name!r}: {host!r} names a host, but looks like the "
+                                 "number of one")
+        refuse_twice((*hosts, _SWITCH), f"network {name!r}: two nodes are named")
+        names = [f"{port}-{host}" for port in ("egress", "ingress") for host in self._nodes]
+        super().__init__(name, len(out), np.concatenate((out, into)), names,
                          loopback_uses_ports=loopback_uses_ports)
 
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
@@ -399,16 +423,17 @@ class BigSwitch(Topology):
 
     @property
     def _node_ids(self) -> Mapping[str, int]:
-        return {}  # hosts have numbers, and the switch is that of all
+        # The switch is that of all, and needs no name.
+        return {node: number for number, node in enumerate(self._nodes) if isinstance(node, str)}
 
     def to_networkx(self) -> nx.DiGraph:
         """Return a star graph around the node ``"switch"``; see `Topology.to_networkx`."""
         graph = nx.DiGraph(name=self.name)
-        graph.add_nodes_from(range(self.hosts), host=True)
-        for host in range(self.hosts):
+        graph.add_nodes_from(self._nodes, host=True)
+        for host, node in enumerate(self._nodes):
             into = self.hosts + host
-            graph.add_edge(host, "switch", name=self.link_names[host],
+            graph.add_edge(node, _SWITCH, name=self.link_names[host],
                            capacity=float(self.capacity[host]))
-            graph.add_edge("switch", host, name=self.link_names[into],
+            graph.add_edge(_SWITCH, node, name=self.link_names[into],
                            capacity=float(self.capacity[into]))
         return graph

@@ -122,3 +122,47 @@ def test_unknown_names_list_the_choices():
         make_network("dragonfly")
     with pytest.raises(TraceError, match="cannot be read"):
         read_network("nowhere/at-all.toml")
+
+
+def test_a_big_switch_of_named_hosts(tmp_path):
+    """At 1 MB/s, 2 MB from a to b take 2 s; the same network comes back from its graph."""
+    net = netsim.big_switch(["a", "b", "c"], "8Mbps")
+    assert (net.hosts, net.host_names, net.host("b"), net.host(2)) == (3, ("a", "b", "c"), 1, 2)
+    assert net.link_names == ("egress-a", "egress-b", "egress-c",
+                              "ingress-a", "ingress-b", "ingress-c")
+    assert net.links_of("b").tolist() == [1, 4]
+    flows = netsim.Workload.from_arrays(["a", "c"], ["b", "a"], 2e6)
+    done = netsim.simulate(net, flows, record=["jobs", "flows"],
+                           events=[netsim.FaultEvent("1s", host="c", kind="fail"),
+                                   netsim.FaultEvent("2s", host="c", kind="repair")])
+    assert done.jobs["finish_s"].tolist() == [2.0, 3.0]
+    assert done.flows["src_name"].tolist() == ["a", "c"]
+    again = netsim.from_networkx(net.to_networkx())
+    assert (again.host_names, set(again.link_names)) == (net.host_names, set(net.link_names))
+    path = tmp_path / "net.toml"
+    path.write_text('kind = "big-switch"\nhosts = ["a", "b"]\ncapacity = ["8Mbps", "16Mbps"]\n')
+    assert read_network(path).host_names == ("a", "b")
+
+
+@pytest.mark.parametrize(("hosts", "message"), [
+    (["a", "b", "a"], "network 'big-switch': two nodes are named a"),
+    (["a", "switch"], "two nodes are named switch"),
+    (["a", "1"], "'1' names a host, but looks like the number of one"),
+    (["a", 1], "the name of a host must be a string, not 1"),
+    ([], r"hosts must be a whole number from 1 to 10,000,000, not \[\]"),
+    ({"a", "b"}, "hosts must not be a set"),
+    ("ab", "hosts must be a whole number from 1 to 10,000,000, not 'ab'")])
+def test_names_of_hosts_that_are_refused(hosts, message):
+    with pytest.raises(InputError, match=message):
+        netsim.big_switch(hosts)
+
+
+def test_a_host_that_is_named_where_none_has_a_name():
+    net = netsim.big_switch(16)
+    with pytest.raises(InputError, match=r"has no host 'node13'; it has 16, numbered from 0; give "
+                       r"it names, as in netsim\.big_switch\(hosts=\['node-0', 'node-1'\]\)$"):
+        net.host("node13")
+    with pytest.raises(InputError, match=r"it has 16, numbered from 0$"):
+        net.host(16)
+    with pytest.raises(InputError, match=r"has no host 'd' ?.*named such as 'a'$"):
+        netsim.big_switch(["a", "b"]).host("d")

@@ -182,5 +182,5 @@ def test_without_workers_it_says_so_and_waits_for_one(scheduler, tmp_path):
 
 def test_a_scheduler_that_is_killed_before_a_worker_comes(scheduler, tmp_path):
     process, address = scheduler
-    with on_warning(process.kill), pytest.raises(DaskError, match="has gone; no run had ended$"):
+    with on_warning(process.kill), pytest.raises(DaskError, match=r"has gone; no run had ended$"):
         netsim.sweep_experiment("demo", GRID, seeds=2, folder=tmp_path / "s", dask=address)
