@@ -100,4 +100,4 @@ def tell_not_kept(folder: str) -> None:
     """Warn, once, that no compiled kernels can be stored, as a folder cannot be written."""
     warnings.warn(NetsimWarning(
         f"compiled kernels cannot be stored in {folder}; each process compiles them again, which "
-        "takes a minute or two, unless NUMBA_CACHE_DIR names another folder"), stacklevel=2)
+        "takes about 20 s, unless NUMBA_CACHE_DIR names another folder"), stacklevel=2)
