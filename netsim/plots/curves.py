@@ -49,6 +49,7 @@ _ACTIVE = {"jobs": ("arrival_s", "finish_s", "active jobs"),
            "coflows": ("valid_s", "finish_s", "active coflows"),
            "training": ("start_s", "end_s", "workers in training")}
 
+_MARKED = 100  # most values of a distribution with markers; those of more overlap
 _POINTS = 1000  # most points of a distribution; more could not be seen
 _CHANGES, _BINS = 400, 200  # most changes of an exact curve over time; intervals of one of means
 _MARKS = 2000  # most lines of decisions
@@ -59,8 +60,8 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
     """Draw the distribution of JCTs or CCTs as a curve per policy, on a logarithmic axis.
 
     If results are given, a wide grey curve shows the times of jobs or coflows that have the
-    network to themselves. The curve of a run that was stopped ends at the share of jobs that
-    finished.
+    network to themselves. Curves of up to 100 values have markers. The curve of a run that was
+    stopped ends at the share of jobs that finished.
 
     Parameters
     ----------
@@ -106,8 +107,10 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
     style = looks(known, (*among, *results))
     for index, (label, times) in enumerate(known.items()):
         # Offset along the curves, so that markers do not hide each other where curves meet.
-        tag(label, *draw_distribution(ax, times, label=short(label), **style[label].line(),
-                                markevery=(0.03 + 0.15 * index / len(known), 0.15)))
+        marks: dict[str, Any] = ({"markevery": (0.03 + 0.15 * index / len(known), 0.15)}
+                                 if len(times) <= _MARKED else {"marker": ""})
+        tag(label, *draw_distribution(ax, times, label=short(label),
+                                      **style[label].line() | marks))
     ax.set_xscale("log")
     ax.set_ylim(0, 1.02)
     name_axes(ax, of.upper(), f"share of {counted}")

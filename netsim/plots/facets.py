@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from netsim.errors import InputError
 from netsim.plots.bars import metric_bars
@@ -277,25 +278,41 @@ def cdf_facets(sweep: Sweep, of: str = "jct", *, ax: Axes | None = None, **given
     values = {key: _values(table, key, sweep.grid) for key in roles.values()}
     hue = [roles["hue"]] if "hue" in roles else []
     panels = _panels(table, roles, values)
-    figure, axes = _grid(panels, WIDTH_IN, 2.3, ax)
-    for each, panel in zip(axes, panels, strict=True):
-        cdf_curves(replace(sweep, table=panel.rows).pooled(f"{of}_s", by=hue), of, each,
-                   among=_names(values, hue))
-    low, high = min(each.dataLim.minposx for each in axes), max(each.dataLim.x1 for each in axes)
-    room = (high / low) ** _ASIDE
-    axes[0].set_xlim(low / room, high * room, auto=None)
-    log_seconds(axes[0].xaxis)  # of what all panels show
+    pools = [replace(sweep, table=panel.rows).pooled(f"{of}_s", by=hue) for panel in panels]
+    spans = _spans([[*pool.values()] for pool in pools])
+    apart = len(set(spans)) > 1
+    figure, axes = _grid(panels, WIDTH_IN, 2.3, ax, share_x=not apart)
+    for each, pool, (low, high) in zip(axes, pools, spans, strict=True):
+        cdf_curves(pool, of, each, among=_names(values, hue))
+        each.set_xlim(low, high, auto=None)
+        log_seconds(each.xaxis)
     if ax is None:
         _finish(figure, axes, panels)
+        for each in axes if apart else ():
+            each.tick_params(labelbottom=True)
     if len(axes) > 1:
         for each in axes:
             if (legend := each.get_legend()) is not None:
                 legend.remove()
         _legend_above(figure, axes, _entries(axes))
     seeds = table["seed"].nunique()
-    _say(f"all {'jobs' if of == 'jct' else 'coflows'} of {format_count(seeds, 'seed')}", figure,
-         axes, panels, ax)
+    _say(f"all {'jobs' if of == 'jct' else 'coflows'} of {format_count(seeds, 'seed')}"
+         + "; axes differ" * apart, figure, axes, panels, ax)
     return axes[0]
+
+
+def _spans(pools: Sequence[Sequence[NDArray[np.float64]]]) -> list[tuple[float, float]]:
+    """Return the limits of the logarithmic axis of each panel, given the times that it shows.
+
+    All have the same unless this leaves half of a panel empty.
+    """
+    shown = [np.concatenate([np.zeros(0), *pool]) for pool in pools]
+    ends = [(float(times.min()), float(times.max())) if len(times) else (1.0, 1.0)
+            for times in (times[times > 0] for times in shown)]
+    whole = min(low for low, _ in ends), max(high for _, high in ends)
+    if all((high / low) ** 2 >= whole[1] / whole[0] for low, high in ends):
+        ends = [whole] * len(ends)
+    return [(low / (high / low) ** _ASIDE, high * (high / low) ** _ASIDE) for low, high in ends]
 
 
 def _say(note: str, figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel],
@@ -425,7 +442,8 @@ def _panels(table: pd.DataFrame, roles: Mapping[str, str], values: Mapping[str, 
 
 
 def _grid(panels: Sequence[_Panel], width_in: float, alone_in: float, ax: Axes | None = None, *,
-          share_y: bool = True, height_in: float = _PANEL_IN[1]) -> tuple[Figure, list[Axes]]:
+          share_x: bool = True, share_y: bool = True, height_in: float = _PANEL_IN[1]
+          ) -> tuple[Figure, list[Axes]]:
     """Return a figure with the axes of each panel; one panel fills a column of a paper.
 
     If axes are given, they are those of the only panel.
@@ -439,7 +457,7 @@ def _grid(panels: Sequence[_Panel], width_in: float, alone_in: float, ax: Axes |
     else:
         figure = new_figure(_MARGIN_IN[1] + height_in * rows,
                             max(width_in, _MARGIN_IN[0] + _PANEL_IN[0] * columns))
-    grid: Any = figure.subplots(rows, columns, sharex=True, sharey=share_y, squeeze=False)
+    grid: Any = figure.subplots(rows, columns, sharex=share_x, sharey=share_y, squeeze=False)
     used = {(panel.row, panel.column) for panel in panels}
     for place in np.ndindex(rows, columns):
         if place not in used:

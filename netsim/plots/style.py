@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import pairwise
 from textwrap import wrap
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLOURS", "GREY", "INK", "SERIES", "WIDTH_IN", "Look", "add_legend", "add_note",
            "add_note_to", "colour", "colour_bar", "dashes", "drawable", "dress", "duration",
-           "fill", "head_beside", "log_seconds", "log_sizes", "log_values", "looks",
+           "fill", "fitting", "head_beside", "log_seconds", "log_sizes", "log_values", "looks",
            "mark_cut_axis", "may_grow", "name_axes", "name_rows", "new_axes", "new_figure",
            "not_conserving", "on_lines", "require_matplotlib", "schemes_of", "seconds_axis",
            "series_name", "series_of", "short", "tag", "three_figures", "time_axis", "uncover",
@@ -101,8 +101,9 @@ _LONG, _DIGIT_IN = 1e4, 0.075
 #: Height of the name of a row, in inches.
 _ROW_NAME_IN = 0.095
 
-#: Space that the label of a tick needs, as a share of an axis one column wide.
-_LABEL = 0.1
+#: Space that the label of a tick needs, as a share of an upright axis; how far labels may reach
+#: beyond a panel, as a share of its width; and the width of a letter of theirs.
+_LABEL, _BEYOND, _TICK_LETTER_IN = 0.1, 0.03, 0.057
 
 
 def require_matplotlib(ax: object = None) -> None:
@@ -608,11 +609,11 @@ def log_seconds(axis: Axis) -> None:
         low, high = middle / part, middle * part
         set_limits = axis.axes.set_ylim if axis is axis.axes.yaxis else axis.axes.set_xlim
         set_limits(low, high, auto=None)  # panels that share it may still widen it
-    within = [tick for tick in _DECADES if low <= tick <= high]
-    if len(within) < 3:
-        within = _thin(sorted(tick for tick in (*_DECADES, *_BETWEEN) if low <= tick <= high),
-                       math.log(high / low) * _part_of_label(axis))
-    labels = [duration(tick) for tick in within]
+    decades, between = ([tick for tick in ticks if low <= tick <= high]
+                        for ticks in (_DECADES, _BETWEEN))
+    shown = fitting(axis, {tick: duration(tick) for tick in (
+        decades if len(decades) > 2 else [*decades, *between])})
+    within, labels = [*shown], [*shown.values()]
     if len(within) < 2:  # round numbers in one unit
         unit, length = _filled(low)
         within = [tick * length for tick in
@@ -624,20 +625,33 @@ def log_seconds(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _part_of_label(axis: Axis) -> float:
-    """Return which part of an axis a label such as "100 ms" takes, with some space around it."""
-    if axis is axis.axes.yaxis:  # labels are one above the other
-        return _LABEL
-    return max(_LABEL, 9 * _DIGIT_IN * axis.axes.figure.dpi / axis.axes.bbox.width)
+def fitting(axis: Axis, labels: Mapping[float, str]) -> dict[float, str]:
+    """Select the labels of an axis that have room, by their places; the first given come first.
 
+    Between panels beside each other, labels stay within their panel.
 
-def _thin(ticks: Sequence[float], least: float) -> list[float]:
-    """Drop ticks whose logarithm exceeds that of the previous one by less than `least`."""
-    kept: list[float] = []
-    for tick in ticks:
-        if not kept or math.log(tick / kept[-1]) >= least:
-            kept.append(tick)
-    return kept
+    Parameters
+    ----------
+    axis : Axis
+        An axis whose limits and scale are final.
+    labels : mapping of float to str
+    """
+    upright = axis is axis.axes.yaxis  # labels are one above the other
+    scaled = math.log if axis.get_scale() == "log" else float
+    low, high = map(scaled, axis.get_view_interval())
+    letter = _TICK_LETTER_IN * axis.axes.figure.dpi / axis.axes.bbox.width
+    place = axis.axes.get_subplotspec()
+    beyond = _BEYOND if place and place.get_gridspec().ncols > 1 and not upright else math.inf
+    kept: dict[float, tuple[float, float]] = {}
+    for at, label in labels.items():
+        half = (_LABEL if upright else letter * (max(map(len, label.split("\n"))) + 1)) / 2
+        spot = (scaled(at) - low) / (high - low)
+        ends = spot - half, spot + half
+        own = half - letter / 2  # without the space around it
+        if -beyond <= spot - own and spot + own <= 1 + beyond and all(
+                ends[1] <= other[0] or ends[0] >= other[1] for other in kept.values()):
+            kept[at] = ends
+    return {at: labels[at] for at in sorted(kept)}
 
 
 def log_sizes(ax: Axes) -> None:

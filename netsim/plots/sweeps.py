@@ -22,6 +22,7 @@ from netsim.plots.style import (
     INK,
     Look,
     dress,
+    fitting,
     log_seconds,
     log_values,
     mark_cut_axis,
@@ -59,7 +60,6 @@ METRICS = {
 _STEP_PT, _SPREAD_PT = 1.5, 4.5
 _BESIDE = 0.4  # width over which lines are spread, as a share of the distance of categories
 _BARS = 12  # most points of a line for error bars; with more points, a band is drawn
-_LETTER_IN = 0.057  # width of a letter of a tick's label
 
 
 def draw_series(ax: Axes, axis: Placed, x: str, y: str,
@@ -201,7 +201,7 @@ def set_x(ax: Axes, axis: Placed, *, upright: bool = False) -> None:
     named = ax.yaxis if upright else ax.xaxis
     named.set_minor_locator(NullLocator())
     ax.margins(y=0.06) if upright else ax.margins(x=0.06)
-    kept = axis.labels if upright else _fitting(ax, axis.labels)
+    kept = axis.labels if upright else fitting(named, axis.labels)
     if upright:
         named.set_ticks(list(kept), list(kept.values()))
     elif axis.scale != "categories" or len(kept) == len(axis.labels):
@@ -221,21 +221,6 @@ def _between_decades(labels: Mapping[float, str]) -> list[float]:
     lowest, highest = (math.floor(math.log10(end / unit)) for end in (min(labels), max(labels)))
     return [digit * 10.0**power * unit for power in range(lowest - 1, highest + 1)
             for digit in range(1, 10)]
-
-
-def _fitting(ax: Axes, labels: Mapping[float, str]) -> dict[float, str]:
-    """Select labels of an x axis, in order, that do not overlap the previous one."""
-    scaled = math.log if ax.get_xscale() == "log" else float
-    low, high = map(scaled, ax.get_xlim())
-    letter = _LETTER_IN * ax.figure.dpi / ax.bbox.width
-    kept: dict[float, str] = {}
-    free = -math.inf
-    for place, label in labels.items():
-        half = letter * (max(map(len, label.split("\n"))) + 1) / 2
-        spot = (scaled(place) - low) / (high - low)
-        if spot - half >= free:
-            kept[place], free = label, spot + half
-    return kept
 
 
 def set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:

@@ -56,6 +56,7 @@ def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], 
         drawn = line_facets(_means(table, columns, metric, called), metric, x=x, **roles)
         if log:
             drawn.set(yscale="log", ylabel=METRICS.get(metric, metric))
+            drawn.autoscale(axis="y")  # without 0
             log_seconds(drawn.yaxis)
         return drawn
     parts = {METRICS.get(each, each): _means(table, columns, each, called).rename(columns={

@@ -229,6 +229,26 @@ def test_panels_of_distributions_are_as_wide_as_what_they_show(found):
         assert math.log(max(ends) / min(ends)) / math.log(high / low) == pytest.approx(1 / 1.06)
 
 
+def test_times_far_apart_have_axes_of_their_own_and_many_have_no_markers(tmp_path):
+    """Alone, a job of 1 MB takes 100 s at 10 kB/s and 0.1 s at 10 MB/s; 120 in turn, 120 times."""
+    found = netsim.sweep({"slow": netsim.big_switch(3, 1e4), "mid": netsim.big_switch(3, 1e6),
+                          "fast": netsim.big_switch(3, 1e7)}, jobs(120), folder=tmp_path / "s",
+                         allocator=["fifo", "sebf"], progress=False)
+    figure = found.plot("cdf").figure
+    figure.draw_without_rendering()
+    assert "; axes differ" in figure.get_supxlabel()
+    shown = []
+    for ax in figure.axes:
+        low, high = ax.get_xlim()
+        ends = [end for line in ax.lines for end in line.get_xdata()[[0, -1]]]
+        assert math.log(max(ends) / min(ends)) / math.log(high / low) == pytest.approx(1 / 1.06)
+        assert {line.get_marker() for line in ax.lines} == {""}
+        shown += [tick.label1.get_window_extent() for tick in ax.xaxis.get_major_ticks()]
+    assert len(shown) >= 6
+    for one, other in itertools.combinations(shown, 2):
+        assert not one.overlaps(other)
+
+
 def test_a_comparison_has_the_same_colours_by_class():
     compared = netsim.compare(netsim.big_switch(3, 1e6), jobs(4), ["fifo", "sebf", "maxmin"],
                               record=["coflows"])
