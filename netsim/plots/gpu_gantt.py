@@ -23,6 +23,7 @@ from netsim.plots.style import (
     fill,
     may_grow,
     name_axes,
+    new_axes,
     new_figure,
     require_matplotlib,
     time_axis,
@@ -85,7 +86,7 @@ class _Rows(NamedTuple):
 
 
 def gpu_gantt(result: Result, ax: Axes | None = None) -> list[Axes]:
-    """Draw which job holds which GPUs over time, and above them how many jobs wait.
+    """Draw which job holds which GPUs over time, and above them how many jobs wait, if any does.
 
     A row is a GPU, in order of server and number. It has the colour of its job while the job makes
     progress; the colour is lighter and hatched while the job's state is restored or saved. Adjacent
@@ -129,8 +130,8 @@ def gpu_gantt(result: Result, ax: Axes | None = None) -> list[Axes]:
     height = (min(max(_ROW_IN * len(rows.gpus), _LEAST_IN), _CHART_IN) if ax is None
               else ax.bbox.height / ax.figure.dpi)
     row_in = height / len(rows.gpus)
-    strip, chart = (None, ax) if ax is not None else new_figure(
-        0.85 + _STRIP_IN + height).subplots(2, sharex=True, height_ratios=(_STRIP_IN, height))
+    strip, chart = ((None, ax) if ax is not None else
+                    _panels(height, waits=bool(usage["waiting"].any())))
     begin, span = float(usage["t_s"].iloc[0]), float(np.ptp(usage["t_s"])) or 1.0
     chart.set_xlim(begin - 0.01 * span, begin + 1.01 * span)
     entries = _draw_held(chart, held, rows, row_in, begin, span)
@@ -142,9 +143,18 @@ def gpu_gantt(result: Result, ax: Axes | None = None) -> list[Axes]:
     if strip is None:
         return [chart]
     draw_waiting(strip, usage)
-    _dress_strip(strip, max(int(usage["waiting"].max()), 1))
+    _dress_strip(strip, int(usage["waiting"].max()))
     chart.figure.align_ylabels([strip, chart])
     return [chart, strip]
+
+
+def _panels(height_in: float, *, waits: bool) -> tuple[Axes | None, Axes]:
+    """Return a strip for waiting jobs, if any waits, and the axes below it."""
+    if not waits:
+        return None, new_axes(0.75 + height_in)
+    strip, chart = new_figure(0.85 + _STRIP_IN + height_in).subplots(
+        2, sharex=True, height_ratios=(_STRIP_IN, height_in))
+    return strip, chart
 
 
 def _draw_held(ax: Axes, held: pd.DataFrame, rows: _Rows, row_in: float, begin: float, span: float

@@ -58,7 +58,7 @@ def usage_areas(result: Result, of: str = "held", ax: Axes | None = None) -> lis
         With ``"waiting"``, only the jobs that wait are drawn.
     ax : Axes, optional
         Axes to draw on, which get the GPUs or the jobs; by default there is a new figure, with a
-        panel for each.
+        panel for each, without that for jobs if none waits.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def usage_areas(result: Result, of: str = "held", ax: Axes | None = None) -> lis
     require_matplotlib(ax)
     _check_count(of, ("held", "waiting"))
     usage = _checked(gpu_usage(result))
-    panels = _panels(1, of, ax)
+    panels = _panels(1, of, ax, waits=bool(usage["waiting"].any()))
     if (jobs := panels.get("waiting")) is not None:
         draw_waiting(jobs, usage)
     if (gpus := panels.get("held")) is not None:
@@ -134,7 +134,8 @@ def usage_curves(results: Mapping[str, Result], of: str = "held", ax: Axes | Non
         raise InputError("there is nothing to draw: no runs are given")
     begin, end = (pick(usage["t_s"].iloc[place] for usage in usages.values())
                   for pick, place in ((min, 0), (max, -1)))
-    panels = _panels(len(usages), of, ax)
+    panels = _panels(len(usages), of, ax,
+                     waits=any(usage["waiting"].any() for usage in usages.values()))
     style = looks(usages)
     for index, (label, usage) in enumerate(usages.items()):
         marks = {"markevery": (0.03 + 0.25 * index / len(usages), 0.25)}
@@ -180,10 +181,10 @@ def _draw_area(ax: Axes, usage: pd.DataFrame, name: str, **style: Any) -> None:
                     **style | {"linewidth": 0})
 
 
-def _panels(curves: int, of: str, ax: Axes | None) -> dict[str, Axes]:
-    """Return axes by what they count: GPUs above jobs, or only what is asked for."""
+def _panels(curves: int, of: str, ax: Axes | None, *, waits: bool) -> dict[str, Axes]:
+    """Return axes by what they count: GPUs above jobs, if any waits, or only what is asked for."""
     legend_in = 0.13 * (curves // 3)
-    if ax is not None or of == "waiting":
+    if ax is not None or of == "waiting" or not waits:
         return {of: new_axes(_HEIGHTS[0] + 0.6 + legend_in) if ax is None else ax}
     figure = new_figure(sum(_HEIGHTS) + 0.6 + legend_in)
     return dict(zip((of, "waiting"), figure.subplots(2, sharex=True, height_ratios=_HEIGHTS),
@@ -196,7 +197,7 @@ def _finish(panels: Mapping[str, Axes], total: int) -> None:
 
     for name, ax in panels.items():
         if name == "waiting":
-            ax.set_ylim(0, None)
+            ax.set_ylim(0, max(ax.get_ylim()[1], 1))
         else:
             ax.axhline(total, color=INK, linewidth=0.8, linestyle=(0, (4, 2)),
                        label=f"all {total:,} GPUs")

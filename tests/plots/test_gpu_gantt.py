@@ -109,7 +109,7 @@ def test_without_pauses_and_preemptions_there_is_nothing_to_explain():
 
 
 def test_gpus_that_nobody_has_are_rows_too():
-    chart, _ = gpu_gantt(one_each(1, [2, 3]))
+    chart, *_ = gpu_gantt(one_each(1, [2, 3]))
     assert chart.get_ylim() == (4.5, -0.5)
     assert chart.get_yticks().tolist() == [0.5, 3]
 
@@ -120,7 +120,7 @@ def test_neighbours_have_different_colours():
         (gpu, 0, gpu, float(gpu), float(gpu), 9.0, 9.0, "finish") for gpu in (0, 2, 4, 1, 3, 5)],
         [6])
     for result, place in ((after, 3), (beside, 1)):
-        chart, _ = gpu_gantt(result)
+        chart, *_ = gpu_gantt(result)
         colours = [bar[0] for bar in sorted(bars(chart)[""], key=itemgetter(place))]
         assert all(one != other for one, other in pairwise(colours))
         assert set(colours) == set(range(6))
@@ -130,8 +130,8 @@ def test_many_jobs_have_the_colours_of_their_sizes():
     """61 jobs: 30 of one GPU, 31 of two."""
     held = [(job, 0, gpu, float(job), float(job), job + 1.0, job + 1.0, "finish")
             for job in range(61) for gpu in range(1 + (job >= 30))]
-    chart, strip = gpu_gantt(made(held, [2]))
-    assert legend(strip) == ["1 GPU", "2"]
+    [chart] = gpu_gantt(made(held, [2]))
+    assert legend(chart) == ["1 GPU", "2"]
     assert chart.get_xlabel() == "time (s); 61 jobs, coloured by size"
     assert not chart.texts
     assert {(colour, bottom) for colour, _, bottom, *_ in bars(chart)[""]} == {(0, 0), (1, 1)}
@@ -151,7 +151,7 @@ def test_many_gpus_are_an_image_of_means():
     """257 GPUs on 129 servers, a row each: one with half of its GPUs, one that restores until 5."""
     held = [(0, 0, 0, 0.0, 0.0, 10.0, 10.0, "finish"), (1, 1, 0, 0.0, 5.0, 10.0, 10.0, "preempt"),
             (1, 1, 1, 0.0, 5.0, 10.0, 10.0, "preempt")]
-    chart, strip = gpu_gantt(made(held, [2] * 128 + [1]))
+    [chart] = gpu_gantt(made(held, [2] * 128 + [1]))
     picture = chart.images[0].get_array()
     assert picture.shape == (129, 600, 3)
     white, colours = np.ones(3), [matplotlib.colors.to_rgb(each) for each in style.COLOURS]
@@ -159,13 +159,13 @@ def test_many_gpus_are_an_image_of_means():
     assert np.allclose(picture[1, :300], matplotlib.colors.to_rgb(module._PAUSED))
     assert np.allclose(picture[1, 300:], colours[1])
     assert (picture[2:] == 1).all()
-    assert legend(strip) == ["restoring or saving"]
+    assert legend(chart) == ["restoring or saving"]
     assert chart.get_xlabel() == "time (s)\n1 times preempted"
     assert chart.get_ylabel() == "server (a row each)"
 
 
 def test_servers_share_rows_where_they_are_too_many():
-    chart, _ = gpu_gantt(one_each(1, [1] * 700, 300))
+    chart, *_ = gpu_gantt(one_each(1, [1] * 700, 300))
     picture = chart.images[0].get_array()
     assert picture.shape[0] == 234  # three servers each
     assert (picture[:100] != 1).any(axis=-1).all()
@@ -200,7 +200,7 @@ def test_a_stopped_run():
     gpus = base.gpus.query("start_s <= 9").copy()
     for name in ("run_s", "stop_s", "end_s"):
         gpus[name] = gpus[name].where(gpus[name] <= 9)
-    chart, _ = gpu_gantt(base.replace(gpus=gpus, run=dict(base.run) | {"stopped_at_s": 9.0}))
+    chart, *_ = gpu_gantt(base.replace(gpus=gpus, run=dict(base.run) | {"stopped_at_s": 9.0}))
     assert bars(chart)["/////"] == [(0, 0, 0, 8, 9), (0, 2, 2, 8, 9)]
 
 
@@ -218,7 +218,7 @@ def test_labels_of_the_axis_of_time_have_room(begins_s, lasts_s):
     """However many digits they have, they do not touch, and there are some."""
     jobs = [JobSpec(k, arrival_s=begins_s + k * lasts_s / 6, pattern="ring-all-reduce", ranks=2,
                     nbytes=0, compute_s=lasts_s / 6) for k in range(6)]
-    chart, _ = gpu_gantt(netsim.simulate(Cluster(4, 2), jobs, scheduler="fifo", execution="asrpt"))
+    chart, *_ = gpu_gantt(netsim.simulate(Cluster(4, 2), jobs, scheduler="fifo", execution="asrpt"))
     chart.figure.canvas.draw()
     low, high = chart.get_xlim()
     shown = [label.get_window_extent() for tick, label in zip(

@@ -48,11 +48,22 @@ def test_areas_of_a_run():
         "GPUs held", "jobs waiting", "time (s)")
 
 
+def test_where_no_job_waits_there_is_no_panel_for_it():
+    result = run((2, 4))
+    [gpus] = usage_areas(result)
+    assert (gpus.get_ylabel(), gpus.get_xlabel(), len(gpus.figure.axes)) == (
+        "GPUs held", "time (s)", 1)
+    assert len(usage_curves({"a": result})) == 1
+    assert len(result.plot("gpus").figure.axes) == 1
+    [jobs] = usage_areas(result, "waiting")
+    assert jobs.get_ylim() == (0, 1)
+
+
 def test_pauses_are_lighter():
     """The first job's state is restored until 1."""
     result = run((2, 4))
     result = result.replace(gpus=result.gpus.assign(run_s=1.0))
-    gpus, _ = usage_areas(result)
+    [gpus] = usage_areas(result)
     held, running = gpus.collections
     assert outline(held) == [(0, 2), (1, 2), (4, 2)]
     assert outline(running) == [(1, 2), (4, 2)]
