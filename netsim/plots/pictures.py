@@ -95,9 +95,9 @@ PICTURES: dict[str, dict[str, Picture]] = {
     },
     "sweep": {
         "bars": Picture(lambda sweep, of, ax, **roles: bar_facets(
-            sweep.means([of]), of, among=sweep.grid, ax=ax, **roles), _MEANS),
+            sweep.means([of]), of, among=sweep.grid, ax=ax, **_without_y(roles)), _MEANS),
         "sweep": Picture(lambda sweep, of, ax, **roles: line_facets(
-            sweep.means([of]), of, among=sweep.grid, ax=ax, **roles), _MEANS),
+            sweep.means([of]), of, among=sweep.grid, ax=ax, **_without_y(roles)), _MEANS),
         "cdf": Picture(lambda sweep, of, ax, **roles: cdf_facets(sweep, of, ax=ax, **roles),
                        _TIMES),
         "scatter": Picture(lambda sweep, of, ax, **roles: scatter_facets(
@@ -316,6 +316,14 @@ def roles_given(what: str, roles: Mapping[str, str | None]) -> dict[str, str]:
         raise InputError(f"{', '.join(given)}: only plots of a sweep have settings to choose, not "
                          f"those of a {what}")
     return given
+
+
+def _without_y(roles: dict[str, str]) -> dict[str, str]:
+    """Check that no setting is to be along y, which is for the metric."""
+    if "y" in roles:
+        raise InputError(f"y is the metric, which `of` chooses, not the setting {roles['y']!r}; "
+                         "the plot 'scatter' has settings along x and y")
+    return roles
 
 
 def _alone(run: Any) -> dict[str, Any]:

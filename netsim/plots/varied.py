@@ -101,8 +101,14 @@ def titled(key: str, value: Any) -> str:
     """
     if isinstance(value, str):
         found = _quantity(value)
-        return f"{words(key)} {_rounded(found[1])} {found[2]}" if found else value
+        return (f"{words(_setting(key, [value]))} {_rounded(found[1])} {found[2]}" if found
+                else value)
     return f"{words(key)} {_number(value)} {_UNITS.get(key, '')}".rstrip()
+
+
+def _setting(key: str, values: Sequence[Any]) -> str:
+    """Return the setting in which values differ: networks that are called by speeds, in these."""
+    return "network.capacity" if key == "network" and _numbers(values)[1] == "B/s" else key
 
 
 def labels_of(table: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
@@ -137,6 +143,7 @@ def placed(values: list[Any], key: str, scale: str | None) -> Placed:
     """
     if scale is not None and scale not in SCALES:
         raise UnknownNameError("scale", scale, SCALES)
+    key = _setting(key, values)
     texts, unit = _texts(values, key)
     name = f"{words(key)} ({unit})" if unit else words(key)
     numbers, kind = _numbers(values)

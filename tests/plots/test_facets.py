@@ -272,6 +272,9 @@ def test_what_cannot_be_asked_for(table, found):
     wide = means(**{name: [1, 2] for name in "abcde"}, allocator=["x", "y"])
     with pytest.raises(InputError, match="e varied too, for which the plot has no place"):
         line_facets(wide)
+    for kind in ("sweep", "bars"):
+        with pytest.raises(InputError, match="y is the metric, which `of` chooses, not the set"):
+            found.plot(kind, y="network")
     run = next(iter(found.results()))[1]
     with pytest.raises(InputError, match=r"x: only plots of a sweep .* not those of a run"):
         netsim.plots.pictures.draw_picture(run, None, "run", x="n")
@@ -291,6 +294,17 @@ def test_roles_are_filled_in_order():
     assert roles_of(varied, ("x", "hue", "col", "row", "style"), {}) == {
         "x": "m", "hue": "allocator", "col": "scheduler", "row": "n"}
     assert roles_of({"n": 1, "allocator": 2}, ("x", "hue"), {}) == {"x": "n", "hue": "allocator"}
+
+
+def test_networks_that_are_called_by_their_speeds_are_called_as_the_capacity_is():
+    by_network = means(network=SPEEDS, observe_interval=INTERVALS, allocator=POLICIES)
+    by_capacity = means(network__capacity=SPEEDS, observe_interval=INTERVALS, allocator=POLICIES)
+    for roles in ("x", "col"):
+        one, other = (line_facets(table, **{roles: key}).figure for table, key in (
+            (by_network, "network"), (by_capacity, "network.capacity")))
+        assert titles(one.axes[0]) == titles(other.axes[0])
+        assert [ax.get_xlabel() for ax in one.axes] == [ax.get_xlabel() for ax in other.axes]
+    assert titled("network", "big switch") == "big switch"
 
 
 def test_settings_in_words():
