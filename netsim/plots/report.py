@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import tomli_w
 
+from netsim.analysis.intervals import without_intervals
 from netsim.atomic import atomic_write
 from netsim.errors import NetsimError
 from netsim.experiment_file.experiment import Experiment
@@ -215,14 +216,16 @@ def _of_sweep(sweep: Sweep, claims: pd.DataFrame | None) -> Iterator[str]:
     if claims is not None:
         yield "<h2>Claims</h2>"
         yield table_of(claims[[name for name in _CLAIMED if name in claims]])
-    yield "<h2>Means over seeds</h2>"
-    yield "<p>With 95 % confidence intervals. Means of ratios are geometric.</p>"
+    alone = text_of(without_intervals(sweep.means()).capitalize())
+    yield f"<h2>{'Results' if alone else 'Means over seeds'}</h2>"
+    yield f"<p>{alone or 'With 95 % confidence intervals. Means of ratios are geometric'}.</p>"
     yield table_of(_in_words(sweep.means()))
     if (ratios := sweep.ratios_if_any()) is not None:
         yield "<h2>Ratios, pair by pair</h2>"
+        means = "" if alone else "geometric means with 95 % confidence intervals, and "
         yield (f"<p>Total JCT over that of {text_of(ratios['baseline'].iloc[0])} on the same "
-               "workload: geometric means with 95 % confidence intervals, and the numbers of "
-               "pairs with a ratio below 1 and above 1. Less is better.</p>")
+               f"workload: {means}the numbers of pairs with a ratio below 1 and above 1. Less is "
+               "better.</p>")
         yield table_of(_in_words(ratios.drop(columns="baseline"), ratios["baseline"].iloc[0]))
     if sweep.columns:
         yield from _figures(sweep, "sweep", {})

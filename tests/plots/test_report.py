@@ -369,3 +369,13 @@ def test_long_timelines_have_ticks_at_whole_days(tmp_path):
     path = save_report(netsim.simulate(netsim.big_switch(2, 1.0), [flow]), tmp_path / "report.html")
     assert re.findall('class="tick"[^>]*>([^<]*)<', in_browser(path)) == [
         "0", "50", "100", "150", "200"]
+
+
+@pytest.mark.parametrize(("seeds", "said"), [
+    ([0], "<p>One run each.</p>"), ([0, 1], "<p>All 2 seeds give the same: nothing in this")])
+def test_intervals_are_promised_only_where_there_are_some(tmp_path, seeds, said):
+    """The example of the paper draws nothing."""
+    text = report_page(netsim.sweep("parrot-fig2", "parrot-fig2", allocator=["parrot", "lccf"],
+                                    seed=seeds, folder=tmp_path / "sweep", progress=False))
+    assert said in text
+    assert "confidence" not in re.sub("<svg.*?</svg>", "", text, flags=re.DOTALL)
