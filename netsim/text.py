@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 
-__all__ = ["named", "said", "shortened", "toml_problem", "visible"]
+__all__ = ["bare_names", "named", "said", "shortened", "toml_problem", "visible"]
 
 #: A key of TOML with text that should be in quotes.
 _UNQUOTED = re.compile(r"\s*([\w.-]+)\s*=\s*(?!(?:true|false|inf|nan)\b)"
@@ -12,6 +14,9 @@ _UNQUOTED = re.compile(r"\s*([\w.-]+)\s*=\s*(?!(?:true|false|inf|nan)\b)"
 
 #: Such text in a list or in a table within braces.
 _ENTRY = re.compile(r"""(?!(?:true|false|inf|nan)\b)[A-Za-z_/.][^"'#=,\[\]{}]*""")
+
+#: The module of a class in the label of a policy.
+_MODULE = re.compile(r"(?<![^\s=(])[^\W\d][\w.]*:(?=[^\W\d]\w*(?:[\s,)]|$))")
 
 #: What Python would take for a number, or for none.
 _NUMBER = re.compile(r"[\d.e_+-]*|nan|inf|none", re.IGNORECASE)
@@ -59,6 +64,21 @@ def named(label: str) -> str:
     'fifo, Mine'
     """
     return label.replace("__main__:", "")
+
+
+def bare_names(labels: Iterable[str]) -> dict[str, str]:
+    """Map labels of policies to what figures and tables show: classes without their modules.
+
+    A module stays where two labels would be the same without.
+
+    Examples
+    --------
+    >>> bare_names(["mine:Smallest (order=least)", "mine:Own", "yours:Own"]).values()
+    dict_values(['Smallest (order=least)', 'mine:Own', 'yours:Own'])
+    """
+    bare = {label: _MODULE.sub("", label) for label in labels}
+    counts = Counter(bare.values())
+    return {label: name if counts[name] == 1 else label for label, name in bare.items()}
 
 
 def shortened(text: str) -> str:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from netsim.analysis.coflows import ALL, CLASSES
-from netsim.text import named, visible
+from netsim.text import visible
 from netsim.units import decimals_for
 
 if TYPE_CHECKING:
@@ -89,7 +89,6 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
     ratios : DataFrame, optional
         Ratios to the baseline, as `netsim.analysis.comparison.ratios_to` returns them.
     """
-    figures = figures.assign(label=figures["label"].map(named))
     ratio = over(figures["label"].iloc[0] if baseline is None else baseline)
     yield {what: figures["label"].tolist()} | {
         ratio if key == "over_baseline" else heading: _cells(figures, key)
@@ -113,7 +112,7 @@ def over(baseline: str) -> str:
     >>> over("parrot (theta_max=0.6)")
     'over\\nparrot\\n(theta_max=0.6)'
     """
-    return "\n".join(["over", *textwrap.wrap(named(baseline), _HEADING, break_long_words=False,
+    return "\n".join(["over", *textwrap.wrap(baseline, _HEADING, break_long_words=False,
                                              break_on_hyphens=False)])
 
 
@@ -144,8 +143,8 @@ def _ratios(ratios: pd.DataFrame, baseline: str, what: str) -> Iterator[Part]:
         cells["CCTs\nshorter:longer"] = [
             "-" if math.isnan(shorter) else f"{shorter:,.0f}:{longer:,.0f}" for shorter, longer
             in overall[["cct_shorter", "cct_longer"]].astype(float).to_numpy()]
-    yield f"\nTimes over those of {visible(named(baseline))}; less than 1 is better:\n"
-    yield {what: [named(label) for label in overall.index]} | cells, 1
+    yield f"\nTimes over those of {visible(baseline)}; less than 1 is better:\n"
+    yield {what: overall.index.tolist()} | cells, 1
 
 
 def print_columns(console: Console, columns: Columns, texts: int = 1) -> None:

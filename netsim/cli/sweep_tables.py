@@ -31,7 +31,7 @@ def means_and_ratios(sweep: Sweep) -> pd.DataFrame:
 
 def print_sweep(sweep: Sweep) -> None:
     """Print means and ratios of a sweep with their intervals, and where its files are."""
-    sweep = sweep.with_units()
+    sweep = sweep.as_shown()
     if len(sweep.table):
         means = sweep.means()
         columns = {visible(name).replace(".", "\n"): [str(value) for value in means[name]]

@@ -13,7 +13,7 @@ from rich.console import Console
 from netsim.analysis.comparison_text import Columns, print_columns
 from netsim.cli.echo import echo
 from netsim.results.not_recorded import shares_links
-from netsim.text import visible
+from netsim.text import bare_names, visible
 from netsim.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def print_result(result: Result, folder: str | os.PathLike[str],
 def _policies(run: Mapping[str, Any]) -> dict[str, str]:
     """Return the policies of a run, each with its options."""
     names = ["scheduler", "placement", "execution", *(["allocator"] if shares_links(run) else [])]
-    return {name: ", ".join(f"{key} {value}".removeprefix("name ")
+    return {name: ", ".join(bare_names([value])[value] if key == "name" else f"{key} {value}"
                             for key, value in _chosen(name, run[name]).items()
                             if value is not None)
             for name in names if run.get(name) is not None}

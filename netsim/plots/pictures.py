@@ -281,7 +281,7 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
         As for `check_picture`, or if there is nothing to draw, or `ax` is not an Axes or has no
         room for all panels, none of which comes first.
     """
-    thing = thing.with_units() if what == "sweep" else thing
+    thing = thing.as_shown() if what in ("comparison", "sweep") else thing
     name, chosen = check_picture(kind or default_kind(thing, what), what, of,
                                  lacking=records_lacking(thing, what))
     require_matplotlib(ax)

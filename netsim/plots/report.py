@@ -124,11 +124,10 @@ def report_page(thing: Result | Comparison | Sweep, claims: pd.DataFrame | None 
     """
     require_matplotlib()
     if isinstance(thing, Sweep):
-        thing = thing.with_units()
         parts, spec, called = _of_sweep(thing, claims), thing.experiment, (
             f"Sweep {thing.folder.resolve().name}")
     elif isinstance(thing, Comparison):
-        parts, spec, called = _of_comparison(thing), thing.spec or {}, (
+        parts, spec, called = _of_comparison(thing.as_shown()), thing.spec or {}, (
             f"Comparison on {_places(next(iter(thing.results.values())))}")
     else:
         parts, spec, called = _of_run(thing), thing.spec or {}, (
@@ -210,6 +209,10 @@ def _of_comparison(compared: Comparison) -> Iterator[str]:
 
 def _of_sweep(sweep: Sweep, claims: pd.DataFrame | None) -> Iterator[str]:
     """Yield the parts of a report of a sweep."""
+    # With allocators by their whole labels, so that the file can be run.
+    varied = {"seeds": sweep.grid["seed"], "vary": {
+        name: values for name, values in sweep.with_units().grid.items() if name != "seed"}}
+    sweep = sweep.as_shown()
     over = " &times; ".join(map(text_of, (*map(words, sweep.columns), "seed")))
     missing = f', <span class="failed">{sweep.missing} missing</span>' if sweep.missing else ""
     yield f"<p>{format_count(len(sweep.table), 'run')} over {over}{missing}.</p>"
@@ -235,9 +238,6 @@ def _of_sweep(sweep: Sweep, claims: pd.DataFrame | None) -> Iterator[str]:
     yield "<h2>Runs</h2>"
     yield table_of(_in_words(sweep.table[[*sweep.columns, "seed", "jobs_finished", "jct_total_s",
                                           "over_lower_bound", "makespan_s", "key"]]))
-    # With allocators by their labels, so that the file can be run.
-    varied = {"seeds": sweep.grid["seed"], "vary": {name: values for name, values
-                                                    in sweep.grid.items() if name != "seed"}}
     whole = math.prod(map(len, sweep.grid.values())) == len(sweep.table) + sweep.missing
     yield _experiment({**sweep.experiment, **({"sweep": varied} if whole else {})})
     if not whole:

@@ -14,7 +14,7 @@ from netsim.results.lazy_table import LazyTable
 from netsim.results.not_recorded import not_recorded, shares_links
 from netsim.results.store import TABLES, Records, save_records
 from netsim.results.summary import summarise
-from netsim.text import named, visible
+from netsim.text import bare_names, visible
 from netsim.units import Quantity, format_count, format_seconds
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ class Result:
 
     def __repr__(self) -> str:
         done = int(self.jobs["finish_s"].notna().sum())
-        what = visible(named(f"{policies_of(self.run)} on {self.run['workload']}"))
+        what = visible(f"{policies_of(self.run)} on {self.run['workload']}")
         return (f"<Result of {what}: {done:,} of {format_count(len(self.jobs), 'job')}, "
                 f"total JCT {format_seconds(self.jobs['jct_s'].sum())}>")
 
@@ -346,6 +346,8 @@ for _name in _TABLES:
 def policies_of(run: Mapping[str, Any]) -> str:
     """Name the policies of a run: its scheduler, if any, and the allocator if links were shared.
 
+    Classes of one's own are named without their modules, as in figures.
+
     Parameters
     ----------
     run : mapping
@@ -358,8 +360,8 @@ def policies_of(run: Mapping[str, Any]) -> str:
     'sjf-bco'
     """
     policies = [run.get("scheduler"), run["allocator"] if shares_links(run) else None]
-    return ", ".join(each["name"] if isinstance(each, Mapping) else each
-                     for each in policies if each)
+    names = [each["name"] if isinstance(each, Mapping) else each for each in policies if each]
+    return ", ".join(bare_names(names).values())
 
 
 def asked_for(result: Result) -> Result:

@@ -30,7 +30,7 @@ from netsim.simulation.progress import show_progress
 from netsim.studies.grid import runs_of_calls
 from netsim.studies.labels import Policy, is_label_in, label_in, policies_by_label
 from netsim.studies.run import adding_bound
-from netsim.text import named, visible
+from netsim.text import bare_names, visible
 from netsim.traces.formats import as_workload
 from netsim.units import Quantity, format_seconds
 from netsim.workload import JobSpec, Workload
@@ -69,6 +69,13 @@ class Comparison:
     def __post_init__(self) -> None:
         if self.baseline is not None:
             object.__setattr__(self, "baseline", label_in(self.baseline, self.results))
+
+    def as_shown(self) -> Comparison:
+        """Return the comparison with labels as figures and tables show them; see `bare_names`."""
+        names = bare_names(self.results)
+        baseline = None if self.baseline is None else names[self.baseline]
+        return Comparison({names[label]: result for label, result in self.results.items()},
+                          self.spec, baseline)
 
     @property
     def what(self) -> str:
@@ -196,8 +203,9 @@ class Comparison:
         """Yield the printed parts: tables, and lines of text between them."""
         from netsim.analysis.comparison_text import parts_of
 
-        ratios = None if self.baseline is None else self.against()
-        return parts_of(self.table, self.what, bool(self.note), self.baseline, ratios)
+        shown = self.as_shown()
+        ratios = None if shown.baseline is None else shown.against()
+        return parts_of(shown.table, self.what, bool(self.note), shown.baseline, ratios)
 
     def __str__(self) -> str:
         from netsim.analysis.comparison_text import text_of
@@ -205,9 +213,9 @@ class Comparison:
         return text_of(self.parts())
 
     def __repr__(self) -> str:
-        labels = list(self.results)
+        labels = list(bare_names(self.results).values())
         more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
-        return f"<Comparison of {visible(named(', '.join(labels[:_SHOWN])))}{more}>"
+        return f"<Comparison of {visible(', '.join(labels[:_SHOWN]))}{more}>"
 
     def _repr_html_(self) -> str:
         columns, _ = next(part for part in self.parts() if not isinstance(part, str))

@@ -15,7 +15,7 @@ from netsim.errors import InputError, NetsimError, UnknownNameError
 from netsim.fabric.allocator import Allocator
 from netsim.plugins import labelled, parse_named, parse_policy
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.text import named
+from netsim.text import bare_names
 
 __all__ = ["Policy", "as_cell", "by_label", "is_label_in", "label_in", "label_of",
            "policies_by_label", "policy_label"]
@@ -87,8 +87,8 @@ def label_in(given: Any, labels: Collection[str], what: str = "baseline") -> str
     Parameters
     ----------
     given : str, mapping, class or object
-        The label, with or without ``__main__:``, which figures leave out; or a policy in any form
-        that `policy_label` accepts. A string that is a label is always taken as the label.
+        The label, with or without the module of its class, which figures leave out; or a policy in
+        any form that `policy_label` accepts. A string that is a label is always taken as the label.
     labels : collection of str
     what : str
         The name of the thing in errors.
@@ -110,9 +110,9 @@ def label_in(given: Any, labels: Collection[str], what: str = "baseline") -> str
             policy = parse_named(given) if isinstance(given, str) else given
             if (label := policy_label(kind, policy)) in labels:
                 return label
-    alike = [label for label in labels if named(label) == given]
-    if len(alike) == 1:
-        return alike[0]
+    for label, name in bare_names(labels).items():
+        if name == given:
+            return label
     raise UnknownNameError(what, given, labels)
 
 

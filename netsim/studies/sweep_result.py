@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,6 +23,7 @@ from netsim.plain import known_names
 from netsim.results.csv import read_csv
 from netsim.studies.labels import Policy, is_label_in, label_in
 from netsim.studies.run_store import RunStore, Scratch
+from netsim.text import bare_names
 from netsim.units import (
     format_count,
     format_quantity,
@@ -276,17 +277,30 @@ class Sweep:
                      for digits in (3, 4, 6)]
             chosen = next((each for each in texts if len(set(each)) == len(drawn)), texts[-1])
             written[name] = dict(zip(drawn, chosen, strict=True))
-        if not written:
-            return self
+        return replace(self._rewritten(written), units={}) if written else self
+
+    def as_shown(self) -> Sweep:
+        """Return the sweep with values as figures and tables show them.
+
+        Quantities have units, and policies of one's own are classes without their modules, where
+        these are not ambiguous.
+        """
+        policies = [name for name in policies_in(self.columns) if name in self.grid]
+        names = {name: bare_names(self.grid[name]) for name in policies}
+        shown = self.with_units()._rewritten(names)
+        every = {label: text for texts in names.values() for label, text in texts.items()}
+        return replace(shown, baseline=every.get(self.baseline or "", self.baseline))
+
+    def _rewritten(self, texts: Mapping[str, Mapping[Any, str]]) -> Sweep:
+        """Replace values of columns in all tables."""
+        def of(name: str, values: Iterable[Any]) -> list[Any]:
+            return [texts.get(name, {}).get(value, value) for value in values]
 
         def texts_in(table: pd.DataFrame) -> pd.DataFrame:
-            return table.assign(**{name: [texts.get(value, value) for value in table[name]]
-                                   for name, texts in written.items() if name in table})
+            return table.assign(**{name: of(name, table[name]) for name in texts if name in table})
 
-        grid = {name: [written.get(name, {}).get(value, value) for value in values]
-                for name, values in self.grid.items()}
         return replace(self, table=texts_in(self.table), failures=texts_in(self.failures),
-                       grid=grid, units={})
+                       grid={name: of(name, values) for name, values in self.grid.items()})
 
     # --- runs ------------------------------------------------------------------------------
 
@@ -425,7 +439,8 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         shown_columns = [name for name in (*self.columns, "seed", *_MEANS_OF) if name in self.table]
-        return shown(repr(self), self.table[shown_columns].head(MOST_ROWS), len(self.table))
+        rows = self.as_shown().table[shown_columns].head(MOST_ROWS)
+        return shown(repr(self), rows, len(self.table))
 
 
 def _row(columns: Sequence[str], run: Mapping[str, Any], summary: Mapping[str, Any]

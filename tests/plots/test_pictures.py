@@ -42,7 +42,7 @@ class SweepOf:
     grid: ClassVar = {"n": [1, 2], "m": [3, 4]}
     columns = ("n",)
 
-    def with_units(self):
+    def as_shown(self):
         return self
 
     def means(self, metrics):

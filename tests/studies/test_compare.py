@@ -16,6 +16,7 @@ from netsim.errors import InputError, OutputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import Experiment
 from netsim.studies.compare import Comparison, compare_experiment
 from netsim.studies.labels import label_in, label_of
+from netsim.text import bare_names
 
 FIG2 = ("parrot-fig2", "parrot-fig2")
 
@@ -317,6 +318,7 @@ LABELS = ["fifo", "__main__:Mine", "__main__:Mine (order=least)", f"{Half.__modu
 @pytest.mark.parametrize(("given", "label"), [
     ("Mine", LABELS[1]), ("__main__:Mine", LABELS[1]), ("Mine (order=least)", LABELS[2]),
     (Half, LABELS[3]), (Half(), LABELS[3]), (Half(0.25), LABELS[4]),
+    ("Half", LABELS[3]), ("Half (part=0.25)", LABELS[4]),
     ({"name": LABELS[3], "part": 0.25}, LABELS[4]), (f"{LABELS[3]}:part=0.25", LABELS[4])])
 def test_a_policy_is_found_by_each_of_its_names(given, label) -> None:
     assert label_in(given, LABELS) == label
@@ -330,12 +332,37 @@ def test_a_text_that_is_a_label_is_that_label() -> None:
 
 
 @pytest.mark.parametrize(("given", "labels"), [
-    (Half(0.5), LABELS[:3]), (Half, ["Half"]), ("Half", LABELS), ("mine", LABELS),
+    (Half(0.5), LABELS[:3]), (Half, ["Half"]), ("Half", [LABELS[3], "yours:Half"]),
+    ("mine", LABELS),
     ("A (by=B)", ["__main__:A (by=B)", "A (by=__main__:B)"]), (3, LABELS), ({"part": 1}, LABELS)])
 def test_other_names_are_unknown_and_short_ones_of_two_labels(given, labels) -> None:
     with pytest.raises(UnknownNameError, match=r"unknown policy .* choose from: ") as caught:
         label_in(given, labels, "policy")
     assert caught.value.choices == sorted(labels)
+
+
+def test_policies_of_modules_are_shown_without_these_and_found_so(tmp_path) -> None:
+    whole = f"{Half.__module__}:Half"
+    compared = netsim.compare(*FIG2, ["fifo", Half], baseline="Half")
+    assert list(compared.results) == ["fifo", whole]
+    assert compared["Half"] is compared[whole] is compared[Half]
+    assert whole not in str(compared) + repr(compared) + repr(compared[Half])
+    assert [text.get_text() for text in compared.plot("bars").get_yticklabels()] == ["fifo", "Half"]
+    found = netsim.sweep(*FIG2, allocator=["fifo", Half], folder=tmp_path / "s", progress=False)
+    assert set(found.where(allocator="Half").table["allocator"]) == {whole}
+    assert set(found.ratios(baseline="Half")["baseline"]) == {whole}
+    assert len(found["Half"]) == 1
+    assert found.as_shown().grid["allocator"] == ["fifo", "Half"]
+    assert whole not in found._repr_html_()
+    assert whole in (tmp_path / "s" / "runs.csv").read_text()
+
+
+def test_modules_are_shown_where_labels_would_be_the_same_without() -> None:
+    labels = ["a:Own", "b:Own", "a:Other (by=b:Own)", "fifo"]
+    assert list(bare_names(labels).values()) == ["a:Own", "b:Own", "Other (by=Own)", "fifo"]
+    assert list(bare_names(["x:fifo", "fifo"]).values()) == ["x:fifo", "fifo"]
+    results = dict.fromkeys(labels[:2], netsim.simulate(*FIG2))
+    assert list(netsim.Comparison(results, baseline="b:Own").as_shown()) == labels[:2]
 
 
 # --- printed -------------------------------------------------------------------------------
