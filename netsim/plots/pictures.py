@@ -17,6 +17,7 @@ from netsim.plots.gantt import gantt
 from netsim.plots.gpu_gantt import gpu_gantt
 from netsim.plots.gpu_usage import COUNTS, usage_areas, usage_curves
 from netsim.plots.links import link_strips
+from netsim.plots.own_style import adopt_style
 from netsim.plots.rank_gantt import rank_gantt
 from netsim.plots.style import require_matplotlib
 from netsim.plots.sweeps import METRICS
@@ -286,13 +287,17 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
                                  lacking=records_lacking(thing, what))
     require_matplotlib(ax)
     given = roles_given(what, roles)
-    if between is None:
-        return PICTURES[what][name].draw(thing, chosen, ax, **given)
-    limits = limits_of(between)
-    if name not in _TIMED or what not in ("run", "comparison"):
-        raise InputError(f"the plot {name!r} is not over time; between is for: {', '.join(_TIMED)}")
-    drawn = PICTURES[what][name].draw(within(thing, *limits), chosen, ax)
-    drawn.set_xlim(*limits)  # its panels share it
+    if between is not None:
+        limits = limits_of(between)
+        if name not in _TIMED or what not in ("run", "comparison"):
+            raise InputError(f"the plot {name!r} is not over time; between is for: "
+                             f"{', '.join(_TIMED)}")
+        thing = within(thing, *limits)
+    drawn = PICTURES[what][name].draw(thing, chosen, ax, **given)
+    if between is not None:
+        drawn.set_xlim(*limits)  # its panels share it
+    if ax is not None:
+        adopt_style(ax)
     return drawn
 
 

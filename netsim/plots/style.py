@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation
 
-__all__ = ["COLOURS", "GREY", "INK", "SERIES", "WIDTH_IN", "Look", "add_legend", "add_note",
-           "add_note_to", "colour", "colour_bar", "dashes", "drawable", "dress", "duration",
-           "fill", "fitting", "head_beside", "log_seconds", "log_sizes", "log_values", "looks",
-           "mark_cut_axis", "may_grow", "name_axes", "name_rows", "new_axes", "new_figure",
-           "not_conserving", "on_lines", "require_matplotlib", "schemes_of", "seconds_axis",
-           "series_name", "series_of", "short", "tag", "three_figures", "time_axis", "uncover",
-           "unit_of", "widen_for", "write_beside"]
+__all__ = ["COLOURS", "GREY", "INK", "NOTE_INK", "SERIES", "WIDTH_IN", "Look", "add_legend",
+           "add_note", "add_note_to", "colour", "colour_bar", "dashes", "drawable", "dress",
+           "duration", "fill", "fitting", "head_beside", "log_seconds", "log_sizes", "log_values",
+           "looks", "mark_cut_axis", "may_grow", "name_axes", "name_rows", "new_axes",
+           "new_figure", "not_conserving", "on_lines", "require_matplotlib", "schemes_of",
+           "seconds_axis", "series_name", "series_of", "short", "tag", "three_figures",
+           "time_axis", "uncover", "unit_of", "widen_for", "write_beside"]
 
 #: Colours of Okabe and Ito, which are distinct for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -41,7 +41,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 SERIES = (*COLOURS, "#332288", "#59251B", "#735062", "#BFBF86")
 
 INK, GREY = "#222222", "#cccccc"
-_PALE = "#666666"  # of notes
+NOTE_INK = "#666666"
 
 WIDTH_IN = 3.5  # width of a column of a two-column paper
 
@@ -84,7 +84,7 @@ _HIDDEN, _NEAR, _WIDER = 0.8, 0.008, 1.6
 
 #: Width of a letter of a note, and its style.
 _NOTE_LETTER_IN = 0.0505
-_NOTE_STYLE: Any = {"fontsize": 6.5, "color": _PALE, "linespacing": 1.15}
+_NOTE_STYLE: Any = {"fontsize": 6.5, "color": NOTE_INK, "linespacing": 1.15}
 
 #: Units of an axis of times: name, length in seconds, and the time up to which it is used.
 _UNITS = (("s", 1.0, 1e5), ("h", 3600.0, 8.64e5), ("d", 86400.0, math.inf))

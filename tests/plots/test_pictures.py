@@ -276,6 +276,22 @@ def test_each_is_drawn_on_axes_that_are_given(things, on_edge, what, kind, of):
     assert figure.get_size_inches().tolist() == [2.0, 3.0]
 
 
+def test_axes_of_ones_own_have_the_colours_of_ones_own_style(things):
+    """Text and lines in its colour, but not numbers on bars; in the default style, netsim's own."""
+    for name, expected in (("default", style.INK), ("dark_background", "#ffffff")):
+        with matplotlib.style.context(name):
+            bars, gpus = Figure().subplots(2)
+            things["comparison"].plot("bars", ax=bars)
+            things["run"].plot("gpus", ax=gpus)
+            texts = [bars.xaxis.label, *bars.texts, *bars.get_yticklabels(), gpus.yaxis.label]
+            assert {matplotlib.colors.to_hex(text.get_color()) for text in texts} == {expected}
+            assert matplotlib.colors.to_hex(bars.spines["left"].get_edgecolor()) == expected
+            assert gpus.texts
+            assert {text.get_color() for text in gpus.texts} <= {"white", style.INK}
+            alone = things["comparison"].plot("bars")  # on a figure of netsim's
+            assert alone.xaxis.label.get_color() == style.INK
+
+
 def test_of_several_panels_axes_get_the_one_that_is_named(things):
     names = {of: things["run"].plot("timeline", of, ax=Figure().subplots()).get_ylabel()
              for of in (None, "coflows", "decisions")}
