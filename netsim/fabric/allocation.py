@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.brief import MOST_ROWS, shown
 from netsim.errors import AllocationError, InputError, UnknownNameError
+from netsim.fabric.given import whole_numbers
 from netsim.fabric.service import PriorityService
 from netsim.plain import known_names
 
-__all__ = ["Allocation", "Event", "Information", "check_sees", "sees"]
+__all__ = ["Allocation", "Event", "Information", "as_event", "check_sees", "sees"]
 
 #: What a policy may see: ``"agnostic"``, bytes already sent; ``"clairvoyant"``, also the flow sizes
 #: of coflows that are valid; ``"predicted"``, also what a job is predicted to emit;
@@ -60,6 +61,20 @@ class Event(enum.IntFlag):
     JOB = enum.auto()
     COFLOW = COFLOW_VALID | COFLOW_DONE | CAPACITY | REVISIT
     ANY = COFLOW | FLOW_DONE
+
+
+#: Words for events that policies wait for.
+_WAKES_ON = {"coflow": Event.COFLOW, "flow": Event.ANY}
+
+
+def as_event(given: Any) -> Event:
+    """Return the events on which a policy is asked, from a word for them, too."""
+    if isinstance(given, Event):
+        return given
+    if isinstance(given, str) and given in _WAKES_ON:
+        return _WAKES_ON[given]
+    raise InputError(f"wakes_on must be a netsim.Event, such as netsim.Event.COFLOW, or one of "
+                     f"{', '.join(map(repr, _WAKES_ON))}, not {given!r}")
 
 
 #: What an allocation may give, of which it gives one.
@@ -167,12 +182,22 @@ class Allocation:
             if order is None:
                 raise AllocationError(f"leftover={leftover!r} goes with an order only")
             service = PriorityService(order, primary="madd", backfill=leftover)
-        self.order = None if order is None else _whole(order)
+        self.order = None if order is None else whole_numbers(order)
         self.decisions = decisions
         self.persistent = persistent
         self.service = service
         self.revisit_at = revisit_at
         self.note = note
+
+    def misfit(self, coflows: int, flows: int) -> str:
+        """Say what is not for so many coflows and flows; empty if all is."""
+        service = None if self.service is None else self.service.order
+        for kind, given, wanted in (("rates", self.rates, flows), ("an order", self.order, coflows),
+                                    ("shares", self.shares, coflows),
+                                    ("service", service, coflows)):
+            if given is not None and given.shape != (wanted,):
+                return f"returned {kind} of shape {given.shape}, not ({wanted},)"
+        return ""
 
     @property
     def in_step(self) -> bool:
@@ -185,10 +210,3 @@ def _floats(values: ArrayLike) -> NDArray[np.float64]:
         return np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise AllocationError(f"rates, shares and weights must be numbers: {error}") from error
-
-
-def _whole(order: ArrayLike) -> NDArray[np.int64]:
-    try:
-        return np.ascontiguousarray(order, dtype=np.int64)
-    except (TypeError, ValueError) as error:
-        raise AllocationError(f"an order must be whole numbers: {error}") from error

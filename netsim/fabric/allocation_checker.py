@@ -13,6 +13,7 @@ from netsim.fabric.alarm import Alarm
 from netsim.fabric.allocation import Allocation
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.given import not_once
 from netsim.fabric.kernels.rules import NO_ORDER
 from netsim.fabric.view import FabricView
 from netsim.late import simpy
@@ -76,24 +77,13 @@ class AllocationChecker:
         if view.uses_sizes(allocation):
             raise self.refuse("returned shares or MADD, which use sizes, but it declares that "
                               'it is agnostic')
-        if allocation.rates is not None:
-            self._shaped("rates", allocation.rates, view.flows)
-        for kind, given in (("an order", allocation.order), ("shares", allocation.shares)):
-            if given is not None:
-                self._shaped(kind, given, len(view))
-        if allocation.service is not None:
-            self._shaped("service", allocation.service.order, len(view))
-
-    def _shaped(self, kind: str, given: NDArray[Any], wanted: int) -> None:
-        """Raise an error unless the array has the wanted number of values."""
-        if given.shape != (wanted,):
-            raise self.refuse(f"returned {kind} of shape {given.shape}, not ({wanted},)")
+        if misfit := allocation.misfit(len(view), view.flows):
+            raise self.refuse(misfit)
 
     def infeasible(self, given: NDArray[Any], link: int) -> AllocationError:
         """Return the error for an overloaded link, or, if `link` is -2, for an invalid rate."""
         if link == NO_ORDER:
-            return self.refuse(f"returned {given.tolist()}; an order must name each of "
-                               f"{len(given)} coflows once")
+            return self.refuse(not_once(given))
         if link < 0:
             bad = given[~(np.isfinite(given) & (given >= 0))][0]
             return self.refuse(f"returned {bad!r}; rates, shares and weights must be "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from netsim.fabric.allocation import Allocation, Event, Information
+from netsim.fabric.allocation import Allocation, Event, Information, as_event
 from netsim.fabric.view import FabricView
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Allocator:
     predictor : str, mapping or object
         With ``"predicted"``: what predicts the iterations of jobs, as for
         `netsim.predictors.make_predictor`. It learns from the history of the workload.
-    wakes_on : Event
+    wakes_on : Event, or {"coflow", "flow"}
         The events on which the policy is asked. It is also asked when a link that flows use fails
         or is repaired, and at the times that its allocations request (`revisit_at`). When the
         capacity of such a link changes otherwise, it is asked only if its last answer was rates or
@@ -74,6 +74,8 @@ class Allocator:
         """Drop the inherited compiled rule from a class that overrides a method of its policy."""
         super().__init_subclass__(**kwargs)
         own = vars(cls)
+        if "wakes_on" in own and not hasattr(own["wakes_on"], "__get__"):
+            cls.wakes_on = as_event(own["wakes_on"])
         says_anew = any(callable(value) and not name.startswith("__")
                         and hasattr(super(cls, cls), name) for name, value in own.items())
         if says_anew and own.keys().isdisjoint(("compiled_rule", "by_key")):

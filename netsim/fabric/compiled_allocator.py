@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from netsim.errors import AllocationError, InputError, UnknownNameError
-from netsim.fabric.allocation import Allocation, Event, Information
+from netsim.errors import AllocationError, InputError
+from netsim.fabric.allocation import Allocation, Event, Information, as_event
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.rule import Rule, columns_in
 from netsim.fabric.view import FabricView
@@ -22,8 +22,6 @@ __all__ = ["CompiledAllocator", "compiled"]
 
 #: What a rule takes.
 _TAKES = ("coflows", "jobs", "now", "order")
-
-_WAKES_ON = {"coflow": Event.COFLOW, "flow": Event.ANY}
 
 
 class CompiledAllocator(Allocator):
@@ -158,9 +156,7 @@ def compiled(function: Callable[..., None] | None = None, *,
     least_attained()
     """
     def decorate(function: Callable[..., None]) -> type[CompiledAllocator]:
-        if wakes_on not in _WAKES_ON and not isinstance(wakes_on, Event):
-            raise UnknownNameError("wakes_on", wakes_on, _WAKES_ON)
-        events = wakes_on if isinstance(wakes_on, Event) else _WAKES_ON[wakes_on]
+        events = as_event(wakes_on)
         _check_signature(function)
         given, kept = dict(options or {}), dict(notes or {})
         _check_names(function.__name__, given, kept)

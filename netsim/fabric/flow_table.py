@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.chains import Chains
+from netsim.fabric.given import not_once
 from netsim.fabric.graphs import OperationRows
 from netsim.fabric.kernels import blocks, progress
 from netsim.fabric.kernels.chains import emit
@@ -382,7 +383,7 @@ class FlowTable:
 
     def apply_order(self, order: NDArray[np.int64], now: float) -> tuple[float, float, int]:
         """Apply an order, as shares; the returned link is `NO_ORDER` if coflows are missing."""
-        if not np.array_equal(np.sort(order), np.arange(len(self.coflows))):
+        if not_once(order):
             return math.inf, math.inf, NO_ORDER
         self.begin_in_step()
         return self.apply_shares(self.shares_in_order(order), now, False)

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.checks import refuse_set
 from netsim.errors import AllocationError, UnknownNameError
+from netsim.fabric.given import whole_numbers
 from netsim.fabric.kernels import serving_parts as kinds
 from netsim.plain import known_names
 
@@ -67,7 +68,7 @@ class PriorityService:
                                   "and only then")
         self.primary, self.backfill, self.by_size = primary, backfill, by_size
         refuse_set(order, "order")
-        self.order = np.ascontiguousarray(order, dtype=np.int64)
+        self.order = whole_numbers(order)
         count = len(self.order)
         self.queue = _ints(queue, count)
         self.queue_shares = (np.ones(1) if queue_shares is None

@@ -13,6 +13,7 @@ from netsim.brief import MOST_ROWS, shown
 from netsim.errors import AllocationError
 from netsim.fabric import kernels
 from netsim.fabric.allocation import Allocation, Event, Information, check_sees, sees
+from netsim.fabric.given import indices, not_once, numbers
 from netsim.fabric.labels import JobLabel, labels_of
 from netsim.fabric.records import DUST, ROUNDINGS
 from netsim.fabric.running import JobHosts, Running
@@ -46,17 +47,9 @@ def _known(values: Floats) -> Floats:
     return np.where(values > 0, values, 1.0)
 
 
-def _ints(values: ArrayLike) -> Ints:
-    return np.ascontiguousarray(values, dtype=np.int64)
-
-
-def _contiguous(values: ArrayLike) -> Floats:
-    return np.ascontiguousarray(values, dtype=np.float64)
-
-
 def _checked(name: str, values: ArrayLike, count: int) -> Floats:
-    array = _contiguous(values)
-    if array.shape != (count,) or not np.all((array >= 0) & (array < np.inf)):
+    array = numbers(name, values, count)
+    if not np.all((array >= 0) & (array < np.inf)):
         raise AllocationError(f"{name} must be {count} numbers that are finite and not negative, "
                               f"not {array!r}")
     return array
@@ -104,14 +97,10 @@ class FabricView:
                  events: Event = Event.ANY, running: Running | None = None,
                  reader: str = "the policy", job_of: Callable[[int], Any] = JobLabel) -> None:
         table.settle()
-        self._table = table
-        self._information = information
-        self._running = running
-        self._reader = reader
-        self._job_of = job_of
-        self._rows = table.coflows
-        self.now = now
-        self.events = events
+        self._table, self._rows = table, table.coflows
+        self._information, self._running = information, running
+        self._reader, self._job_of = reader, job_of
+        self.now, self.events = now, events
 
     def __repr__(self) -> str:
         return (f"<{type(self).__name__} at {self.now:g} s: {format_count(len(self), 'coflow')}, "
@@ -407,7 +396,7 @@ class FabricView:
             array = np.empty(len(self))
             array.fill(values)
             return array
-        return _contiguous(values)
+        return numbers("shares", values, len(self))
 
     def lp_rates(self, shares: ArrayLike = 1.0) -> Floats:
         """Return each flow's LP rate, remaining/gamma, times its coflow's share. Shape (F,).
@@ -444,13 +433,14 @@ class FabricView:
         """
         self._need_sizes("greedy")
         return kernels.blocks.greedy(
-            self._rows, self._table.loads, _ints(order), self._per_coflow(limit),
+            self._rows, self._table.loads, indices(order, len(self)), self._per_coflow(limit),
             self._per_coflow(base), self._table.capacity, self._table.no_crossings())
 
     def stretch_flows(self, rates: ArrayLike) -> Floats:
         """Return each flow's rate times the least capacity/load of its links. Shape (F,)."""
-        return kernels.blocks.stretch_flows(self._rows, self._table.flows, self._table.hops,
-                                            _contiguous(rates), self._table.capacity)
+        return kernels.blocks.stretch_flows(
+            self._rows, self._table.flows, self._table.hops, numbers("rates", rates, self.flows),
+            self._table.capacity)
 
     def maxmin(self, weights: ArrayLike = 1.0, capacity: ArrayLike | None = None) -> Floats:
         """Return the weighted max-min fair rate of each flow. Shape (F,).
@@ -475,7 +465,14 @@ class FabricView:
             "capacity", table.capacity if capacity is None else capacity, len(table.capacity)))
 
     def rates(self, allocation: Allocation) -> Floats:
-        """Return the bytes per second that an allocation gives each flow. Shape (F,)."""
+        """Return the bytes per second that an allocation gives each flow. Shape (F,).
+
+        That links can carry them is not checked: see `link_load`. An `AllocationError` says if the
+        allocation has other shapes than the view, or its order does not name each coflow once.
+        """
+        fault = allocation.misfit(len(self), self.flows)
+        if fault or (allocation.order is not None and (fault := not_once(allocation.order))):
+            raise AllocationError(f"{self._reader} {fault}")
         if self.uses_sizes(allocation):
             self._need_sizes("an allocation of shares, or by MADD or size,")
         if allocation.shares is not None:
@@ -508,15 +505,17 @@ class FabricView:
     def _madd(self, order: ArrayLike) -> tuple[Floats, Floats]:
         self._table.refresh()
         table, left = self._table, self._table.capacity.copy()
-        rates = kernels.ordered.madd(self._rows, table.flows, table.loads, _ints(order),
-                                     table.capacity, left)
+        rates = kernels.ordered.madd(self._rows, table.flows, table.loads,
+                                     indices(order, len(self)), table.capacity, left)
         return rates, left
 
     def _to_add_to(self, left: ArrayLike | None, rates: ArrayLike | None
                    ) -> tuple[Floats, Floats]:
         """Return copies of `left` and `rates`; by default full capacities and rates of 0."""
-        return (np.array(self._table.capacity if left is None else left, dtype=np.float64),
-                np.zeros(self.flows) if rates is None else np.array(rates, dtype=np.float64))
+        capacity = self._table.capacity
+        return (numbers("left", capacity if left is None else left, len(capacity)).copy(),
+                np.zeros(self.flows) if rates is None else
+                numbers("rates", rates, self.flows).copy())
 
     def fill(self, order: ArrayLike, left: ArrayLike, rates: ArrayLike | None = None
              ) -> tuple[Floats, Floats]:
@@ -538,8 +537,8 @@ class FabricView:
         """
         table = self._table
         left, rates = self._to_add_to(left, rates)
-        kernels.ordered.fill(self._rows, table.flows, table.hops, table.loads, _ints(order),
-                             table.capacity, left, rates)
+        kernels.ordered.fill(self._rows, table.flows, table.hops, table.loads,
+                             indices(order, len(self)), table.capacity, left, rates)
         return rates, left
 
     def serve(self, service: PriorityService) -> Floats:
@@ -579,11 +578,11 @@ class FabricView:
             return self.fill(order, left, rates)[0]
         if rest == "greedy":
             return self.greedy_flows(self.flows_of(order), left, rates)[0]
-        return _contiguous(rates)
+        return numbers("rates", rates, self.flows)
 
     def flows_of(self, order: ArrayLike) -> Ints:
         """Return the flows of the coflows in `order`, those of each coflow in list order."""
-        order = _ints(order)
+        order = indices(order, len(self))
         place = np.full(len(self), len(order))
         place[order] = np.arange(len(order))
         flows = np.argsort(place[self.coflow], kind="stable")
@@ -613,7 +612,7 @@ class FabricView:
         rates, left : ndarray of float
             New arrays.
         """
-        table, order = self._table, _ints(order)
+        table, order = self._table, indices(order, len(self))
         left, rates = self._to_add_to(left, rates)
         ends = np.array([len(order)]) if together else np.arange(1, len(order) + 1)
         kernels.split.split(self._rows, table.flows, table.hops, order, ends, table.capacity, left,
@@ -640,8 +639,8 @@ class FabricView:
         """
         table = self._table
         left, rates = self._to_add_to(left, rates)
-        kernels.ordered.greedy_flows(table.flows, table.hops, self._open[0], _ints(order),
-                                     table.capacity, left, rates)
+        kernels.ordered.greedy_flows(table.flows, table.hops, self._open[0],
+                                     indices(order, self.flows), table.capacity, left, rates)
         return rates, left
 
     def bssi(self) -> tuple[Ints, float]:
@@ -690,10 +689,11 @@ class FabricView:
         late = ROUNDINGS * self._rows["total"]
         ahead = np.maximum(limit - self.sent + late, 0.0)
         return self.now + kernels.blocks.crossing_in(
-            self._rows, self._table.flows, _contiguous(rates), ahead, DUST * limit + late)
+            self._rows, self._table.flows, numbers("rates", rates, self.flows), ahead,
+            DUST * limit + late)
 
     def link_load(self, rates: ArrayLike) -> Floats:
         """Return the bytes per second that `rates`, one per flow, put on each link. Shape (L,)."""
         ptr, links = self.paths
-        per_hop = np.repeat(np.asarray(rates, dtype=np.float64), np.diff(ptr))
+        per_hop = np.repeat(numbers("rates", rates, self.flows), np.diff(ptr))
         return np.bincount(links, per_hop, len(self._table.capacity)).astype(np.float64)
