@@ -20,7 +20,7 @@ from netsim.edge.files import (
 )
 from netsim.edge.registry import TRANSPORTS
 from netsim.engine.registry import EXECUTIONS
-from netsim.errors import InputError, UnknownNameError
+from netsim.errors import InputError, MissingExtraError, UnknownNameError
 from netsim.jobs.patterns import PATTERNS
 from netsim.llm import LLMS
 from netsim.models.catalogue import MODELS
@@ -89,7 +89,10 @@ def _where(registry: Registry, name: str) -> str:
         return ""
     from netsim.simulation.compatibility import places_of
 
-    places = places_of(registry.make(name, {}))
+    try:
+        places = places_of(registry.make(name, {}))
+    except MissingExtraError as error:
+        return f"({error}) "
     return f"on {places[0]}s: " if len(places) == 1 else ""
 
 

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from netsim.experiment_file.catalogue import catalogue, details
+
 HEAVY = {"numba", "pandas", "simpy", "matplotlib"}
 
 CODE = """
@@ -56,3 +58,11 @@ def test_lists_of_policies_need_no_experiment(arguments, tmp_path):
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True,
                           check=True, cwd=tmp_path)
     assert done.stderr.splitlines()[-1] == "0"
+
+
+def test_policies_whose_extra_is_missing_are_listed(monkeypatch):
+    monkeypatch.setattr("netsim.predictors.forest.find_spec", lambda _: None)
+    listed = catalogue("schedulers")
+    assert "pip install 'coflow-netsim[predict]'" in listed["a-srpt"]
+    assert "install" not in listed["fifo"]
+    assert details("schedulers", "fifo")["doc"]
