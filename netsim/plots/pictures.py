@@ -120,6 +120,8 @@ ALIASES = {"jct": ("bars", None), "cct": ("cdf", "cct"), "links": ("utilisation"
 #: Plots over time, of which a part can be drawn.
 _TIMED = ("gantt", "gpus", "timeline", "usage", "utilisation")
 
+_ROOM = 0.02  # part of a window beyond its end that is drawn, but not shown
+
 #: What the quantities of a plot are, if not metrics.
 _CHOICES = {"cdf": "distribution", "gantt": "table", "utilisation": "part of the system",
             "usage": "count of GPUs", "timeline": "panel", "workload": "panel"}
@@ -292,7 +294,9 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
         if name not in _TIMED or what not in ("run", "comparison"):
             raise InputError(f"the plot {name!r} is not over time; between is for: "
                              f"{', '.join(_TIMED)}")
-        thing = within(thing, *limits)
+        # Curves of what goes on fall at the end of what is drawn, which is beyond that of the axis.
+        room = _ROOM * (limits[1] - limits[0]) if name == "timeline" else 0.0
+        thing = within(thing, limits[0], limits[1] + room)
     drawn = PICTURES[what][name].draw(thing, chosen, ax, **given)
     if between is not None:
         drawn.set_xlim(*limits)  # its panels share it

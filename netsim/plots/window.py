@@ -66,7 +66,7 @@ def within(thing: Any, begin: float, end: float) -> Any:
     Raises
     ------
     InputError
-        If it was on an edge-cloud.
+        If it was on an edge-cloud, or had ended before.
     """
     if hasattr(thing, "results"):
         return replace(thing, results={label: within(result, begin, end)
@@ -74,6 +74,9 @@ def within(thing: Any, begin: float, end: float) -> Any:
     if on_edge(thing.run):
         raise InputError("between is for runs on a network or a cluster, not on an edge-cloud")
     stop = thing.run["stopped_at_s"]
+    last = thing.jobs["finish_s"].max() if stop is None else stop
+    if begin >= last:
+        raise InputError(f"between begins at {begin:g} s, and the run ended at {last:g} s")
     run = {**thing.run, "stopped_at_s": None if stop is None else min(stop, end)}
     return thing.replace(run=run, **{name: _clipped(thing, name, begin, end)
                                      for name in _INSTANTS if name in thing.recorded})

@@ -79,3 +79,15 @@ def test_what_cannot_be_asked_for(compared):
         id=0, compute_s=1, worker_type="a", upload_s=1, chunk_bytes=MB, cloud_upload_s=9)])
     with pytest.raises(InputError, match="not on an edge-cloud"):
         cloud.plot("timeline", between=(0, 1))
+
+
+def test_what_goes_on_does_not_fall_at_the_end_of_a_window(compared):
+    """Job 1 is active from 1 to 6 s."""
+    ax = compared.results["fifo"].plot("timeline", between=(3, 5))
+    times, counts = ax.lines[0].get_data()
+    assert [count for time, count in zip(times, counts, strict=True) if time <= 5] == [1]
+
+
+def test_a_window_after_the_run_is_refused(compared):
+    with pytest.raises(InputError, match="between begins at 8 s, and the run ended at 7 s"):
+        compared.results["fifo"].plot("timeline", between=(8, 9))
