@@ -612,7 +612,7 @@ def log_seconds(axis: Axis) -> None:
     decades, between = ([tick for tick in ticks if low <= tick <= high]
                         for ticks in (_DECADES, _BETWEEN))
     shown = fitting(axis, {tick: duration(tick) for tick in (
-        decades if len(decades) > 2 else [*decades, *between])})
+        decades if len(decades) > 2 else [*decades, *between])}, within=True)
     within, labels = [*shown], [*shown.values()]
     if len(within) < 2:  # round numbers in one unit
         unit, length = _filled(low)
@@ -625,23 +625,25 @@ def log_seconds(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def fitting(axis: Axis, labels: Mapping[float, str]) -> dict[float, str]:
+def fitting(axis: Axis, labels: Mapping[float, str], *, within: bool = False
+            ) -> dict[float, str]:
     """Select the labels of an axis that have room, by their places; the first given come first.
-
-    Between panels beside each other, labels stay within their panel.
 
     Parameters
     ----------
     axis : Axis
         An axis whose limits and scale are final.
     labels : mapping of float to str
+    within : bool
+        Whether labels stay within their panel, if there are others beside it.
     """
     upright = axis is axis.axes.yaxis  # labels are one above the other
     scaled = math.log if axis.get_scale() == "log" else float
     low, high = map(scaled, axis.get_view_interval())
     letter = _TICK_LETTER_IN * axis.axes.figure.dpi / axis.axes.bbox.width
     place = axis.axes.get_subplotspec()
-    beyond = _BEYOND if place and place.get_gridspec().ncols > 1 and not upright else math.inf
+    panels = place is not None and place.get_gridspec().ncols > 1
+    beyond = _BEYOND if within and panels and not upright else math.inf
     kept: dict[float, tuple[float, float]] = {}
     for at, label in labels.items():
         half = (_LABEL if upright else letter * (max(map(len, label.split("\n"))) + 1)) / 2
