@@ -93,7 +93,8 @@ class Workload:
             raise InputError(f"{owner} has no jobs")
         jobs = tuple(sorted(jobs, key=lambda job: (job.arrival_s, job.id)))
         object.__setattr__(self, "jobs", jobs)
-        refuse_twice([job.id for job in jobs], f"{owner}: two jobs have the id")
+        refuse_twice([job.id for job in jobs], f"{owner}: jobs need ids of their own, such as "
+                                               "id=1; two jobs have the id")
         refuse_twice([stage.coflow_id for job in jobs for stage in job.stages
                        if stage.coflow_id is not None], f"{owner}: two coflows have the id")
 
