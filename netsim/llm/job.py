@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
 from netsim.checks import check_options
-from netsim.errors import InputError
+from netsim.errors import InputError, UnknownNameError
 from netsim.llm.assembly import assemble
 from netsim.llm.setup import TrainingSetup
 from netsim.llm.transformer import Transformer, make_transformer
@@ -80,6 +81,11 @@ def _check_model(model: object) -> None:
 
 
 def _known(setup: dict[str, Any]) -> dict[str, Any]:
+    known = [field.name for field in fields(TrainingSetup)]
+    for name in setup:
+        if name not in known:  # the nearest may be an argument of the job
+            own = [each for each in inspect.signature(llm_job).parameters if each != "setup"]
+            raise UnknownNameError("option of llm", name, [*known, *own])
     check_options(TrainingSetup, ("model", *setup), "llm")
     return setup
 

@@ -270,3 +270,8 @@ def test_exchange_of_a_run_is_what_operations_say():
     plain = netsim.simulate(switch, [job])
     assert plain.jobs.equals(result.jobs)
     assert plain.coflows.equals(result.coflows)
+
+
+def test_an_unknown_option_is_told_beside_the_arguments_of_the_job():
+    with pytest.raises(netsim.UnknownNameError, match=r"'arrival' \(did you mean 'arrival_s'"):
+        netsim.llm_job("llama-7b", arrival="1s")
