@@ -48,8 +48,8 @@ def _known(values: Floats) -> Floats:
 
 
 def _checked(name: str, values: ArrayLike, count: int) -> Floats:
-    array = numbers(name, values, count)
-    if not np.all((array >= 0) & (array < np.inf)):
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.shape != (count,) or not np.all((array >= 0) & (array < np.inf)):
         raise AllocationError(f"{name} must be {count} numbers that are finite and not negative, "
                               f"not {array!r}")
     return array

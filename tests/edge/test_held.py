@@ -393,7 +393,7 @@ def test_a_link_changes():
     run.change(FaultEvent(run.now, host=0, kind="repair"))
     assert go(run).tables()["jobs"]["finish_s"].tolist() == [6.5]
     carried = run.tables()["links"].frame()
-    assert carried[carried["link"] == "ingress-0"]["capacity"].tolist() == [2, 1, 2]
+    assert carried[carried["link"] == "ingress-0"]["capacity"].tolist() == [2, 1, 0, 2]
 
 
 def test_what_is_done_is_as_an_event_that_was_planned():

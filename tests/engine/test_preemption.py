@@ -571,7 +571,7 @@ def test_state_that_moves_can_be_seen():
         ["all-reduce", 4, 5, 2 * MB, "withdrawn"], ["state", 6, 9, 3 * MB, "state"]]
     ax = result.plot("gantt")
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
-        "all-reduce", "state", "no coflow"]
+        "all-reduce", "state", "did not finish", "no coflow"]
     spans = [each["name"] for each in netsim.timeline(result)["traceEvents"]
              if each["ph"] == "X" and each["cat"] == "coflow"]
     assert spans == ["all-reduce", "all-reduce (withdrawn)", "state", "all-reduce", "all-reduce"]
