@@ -14,6 +14,7 @@ from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.system import Kind
 from netsim.forking import Rows
 from netsim.streams import stream
+from netsim.ties import merge_equal
 
 __all__ = ["HeldServers", "ParameterServers", "hold_servers", "spans"]
 
@@ -24,7 +25,7 @@ def spans(training: Training) -> tuple[Ints, Floats, Floats]:
     Returns
     -------
     job, start, end : ndarray, shape (spans,)
-        The merged intervals, in order of (start, job).
+        The merged intervals, in order of (start, job); starts are equal within 1e-9.
     """
     order = np.lexsort((training.start, training.job))
     job, start, end = training.job[order], training.start[order], training.end[order]
@@ -34,7 +35,7 @@ def spans(training: Training) -> tuple[Ints, Floats, Floats]:
     if not len(first):
         return job, start, end
     last = np.maximum.reduceat(end, first)
-    by_start = np.lexsort((job[first], start[first]))
+    by_start = np.lexsort((job[first], merge_equal(start[first])))
     return job[first][by_start], start[first][by_start], last[by_start]
 
 

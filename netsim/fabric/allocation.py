@@ -73,6 +73,8 @@ def as_event(given: Any) -> Event:
         return given
     if isinstance(given, str) and given in _WAKES_ON:
         return _WAKES_ON[given]
+    if isinstance(given, str):
+        raise UnknownNameError("wakes_on", given, _WAKES_ON)
     raise InputError(f"wakes_on must be a netsim.Event, such as netsim.Event.COFLOW, or one of "
                      f"{', '.join(map(repr, _WAKES_ON))}, not {given!r}")
 

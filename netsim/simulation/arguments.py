@@ -70,7 +70,7 @@ class Arguments(NamedTuple):
     def check_kinds(self) -> None:
         """Check, before anything asks, that single values are no lists, and flags true or false."""
         for name, value in self._asdict().items():
-            if name not in ("record", "events"):
+            if name not in ("record", "events", "stragglers"):  # a mapping, says its own check
                 refuse_several(value, name)
         check_flag(self.timeline, "timeline")
         check_flag(self.check, "check")

@@ -116,6 +116,20 @@ def scaled(jobs, scale):
     return made
 
 
+def test_parameter_servers_go_to_the_first_job_of_those_that_start_together():
+    """Jobs 0 and 2 start at 6, or at tenths of it that differ by rounding; one PS is free."""
+    names = ("arrival_s", "compute_s", "update_s", "chunks", "minibatches", "gradient_bytes",
+             "upload_s", "cloud_upload_s", "gang")
+    jobs = [dict(zip(names, row, strict=True)) for row in (
+        (4, 1, 1, 1, 1, 2, [1, 2, 2], 6, None), (0, 1, 2, 5, 2, 1, [0, 0, 0], 3, None),
+        (5, 1, 2, 1, 1, 2, [0, 1, 1], 6, None), (0, 1, 0, 3, 1, 4, [1, 1, 2], 6, None))]
+    for scale in (1, 10):
+        held = netsim.simulate(EdgeCloud([["a", "a"]] * 3), scaled(jobs, scale),
+                               scheduler="a-online").ps
+        assert held["job"].tolist() == [1, 3, 0, 2]
+        assert held["server"].tolist() == [0, 1, 2, -1]
+
+
 @settings(max_examples=250, deadline=None)
 @given(instances(), st.sampled_from(SCHEDULERS), st.sampled_from([3, 7, 10, 1000]))
 def test_a_unit_in_which_times_are_rounded_gives_the_same_schedule(instance, scheduler, scale):
