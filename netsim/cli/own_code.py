@@ -11,8 +11,10 @@ from typing import Any
 __all__ = ["told_by_own_frames"]
 
 #: Packages through which a call comes to the code of a user, or goes on from it.
-_OTHERS = frozenset(("__main__", "click", "netsim", "networkx", "numba", "numpy", "pandas", "simpy",
-                     *sys.stdlib_module_names))
+_OTHERS = frozenset((
+    "__main__", "click", "cloudpickle", "gymnasium", "joblib", "llvmlite", "loky", "matplotlib",
+    "netsim", "networkx", "numba", "numpy", "pandas", "PIL", "pyarrow", "pydantic", "rich", "scipy",
+    "simpy", "sklearn", "tomli_w", *sys.stdlib_module_names))
 
 
 def told_by_own_frames(error: BaseException) -> str | None:

@@ -43,7 +43,10 @@ def not_once(order: NDArray[np.int64]) -> str:
 
 def numbers(name: str, values: ArrayLike, count: int) -> NDArray[np.float64]:
     """Convert values of which there must be `count`."""
-    array = np.ascontiguousarray(values, dtype=np.float64)
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise AllocationError(f"{name} must be numbers: {error}") from error
     if array.shape != (count,):
         raise AllocationError(f"{name} must be {count} numbers, not {array!r}")
     return array

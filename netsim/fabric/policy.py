@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.announcing import telling_for
 from netsim.errors import AllocationError
-from netsim.fabric.allocation import Allocation, Event
+from netsim.fabric.allocation import Allocation, Event, as_event
 from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.asking import Asking
@@ -61,7 +61,7 @@ class Policy:
         self.allocator, self.referee = allocator, referee
         self.title = f"allocator {allocator.title}"
         self._table, self._running, self._job_of = table, running, job_of
-        self.hears = int(allocator.wakes_on) | _ALWAYS
+        self.hears = int(as_event(allocator.wakes_on)) | _ALWAYS
         self.sees_running = allocator.sees_running
         self.answer: Allocation | None = None
         rule = allocator.compiled_rule
@@ -69,7 +69,7 @@ class Policy:
             self._ruling = None if rule is None else Ruling(rule, table)
         self.in_loop = self._ruling if rule is not None and rule.in_loop else None
         may_be_asked_ahead = (rule is None and allocator.asked_ahead and not self.sees_running
-                              and allocator.wakes_on & Event.COFLOW == Event.COFLOW)
+                              and self.hears & Event.COFLOW == Event.COFLOW)
         self.ahead = Asking(table, self._ask_ahead) if may_be_asked_ahead else None
 
     def view(self, table: FlowTable, now: float, happened: int) -> FabricView:
@@ -84,7 +84,7 @@ class Policy:
         Rates, and shares of a policy in Python, which may exceed these capacities, do not hold. Nor
         do weights of flows, some of which may have ended since.
         """
-        asks = _AFRESH | int(self.allocator.wakes_on) & Event.FLOW_DONE
+        asks = _AFRESH | self.hears & Event.FLOW_DONE
         if happened & asks or not happened & Event.CAPACITY:
             return False
         if self.in_loop is not None:

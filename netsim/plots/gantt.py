@@ -189,7 +189,8 @@ def _chosen(result: Result, most: int, longest: bool) -> pd.DataFrame:
     """Return the jobs to draw, by arrival, with ``end_s``: their end, or that of a stopped run."""
     stop = result.run["stopped_at_s"]
     ends = result.jobs["finish_s"]
-    if stop is None and ends.isna().any():  # jobs of a script that were cancelled
+    # Jobs of a script that were cancelled end with their coflows.
+    if stop is None and ends.isna().any() and "other_coflows" in result.recorded:
         cancelled = result.other_coflows.groupby("job")["end_s"].max()
         ends = ends.fillna(result.jobs["job"].map(cancelled))
     jobs = result.jobs.assign(end_s=ends if stop is None else ends.fillna(stop))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from netsim.fabric.allocation import Allocation, Event
+from netsim.fabric.allocation import Allocation, Event, as_event
 
 if TYPE_CHECKING:
     from netsim.fabric.fabric_process import FabricProcess
@@ -47,5 +47,5 @@ def leftover_of(fabric: FabricProcess) -> dict[str, str]:
         shared_again = not in_step and answer.rates is None and answer.decisions == "flow"
     to = "coflows" if in_step else "flows"
     return {"leftover": how if how in ("", "none") else f"{how} to {to}",
-            "decides_per": ("flow" if shared_again or allocator.wakes_on & Event.FLOW_DONE
+            "decides_per": ("flow" if shared_again or as_event(allocator.wakes_on) & Event.FLOW_DONE
                             else "coflow")}

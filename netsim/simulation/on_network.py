@@ -360,7 +360,8 @@ class OnNetwork(Clocked):
         order = np.lexsort((start_s[job], host))
         job, host = job[order], host[order]
         ends = np.nan_to_num(finish_s, nan=math.inf)
-        meets = (host[1:] == host[:-1]) & (start_s[job[1:]] < ends[job[:-1]])
+        meets = ((host[1:] == host[:-1]) & (job[1:] != job[:-1])
+                 & (start_s[job[1:]] < ends[job[:-1]]))
         if not meets.any():
             return ""
         at = int(meets.argmax())

@@ -234,8 +234,11 @@ class Sweep:
         values = self.grid[column]
         if column in ("allocator", "scheduler"):
             return label_in(given, values, what)
+        if given in values:
+            return given
+        amounts = _amounts(given)
         for value in values:
-            if value == given or not _amounts(value).isdisjoint(_amounts(given)):
+            if not amounts.isdisjoint(_amounts(value)):
                 return value
         raise UnknownNameError(what, given, map(str, values))
 
@@ -497,11 +500,11 @@ def load_sweep(folder: str | Path) -> Sweep:
     return Sweep.load(folder)
 
 
-def _amounts(value: Any) -> set[float]:
-    """Return the amounts in base units that a quantity may be; none if it is not one."""
+def _amounts(value: Any) -> set[tuple[str, float]]:
+    """Return the kinds and amounts that a quantity may be; a number without unit is of each."""
     found = set()
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         for parse in (parse_seconds, parse_rate, parse_bytes):
             with suppress(InputError):
-                found.add(parse(value))
+                found.add((parse.__name__, parse(value)))
     return found

@@ -189,15 +189,21 @@ def _problems(error: RowError, table: pd.DataFrame, read: Callable[[pd.DataFrame
     return sorted(found, key=lambda problem: math.inf if problem.line is None else problem.line)
 
 
+def _place_of(called: str, places: Sequence[int] | NDArray[np.int64], row: re.Match[str]) -> str:
+    """Return a row of a message with its place in the file; text of a cell stays as it is."""
+    number = int(row[2])
+    return f" {row[1]} {called} {places[number]}" if number < len(places) else row[0]
+
+
 def _told(error: RowError, rows: NDArray[np.int64], lines: Sequence[int] | None, owner: str
           ) -> Problem:
     """Return an error with its place in the file: its line, or its row in a file without lines."""
     told = str(error).removeprefix(f"{owner}: ")
     if lines is None:
-        return Problem(None, _ROW.sub(lambda row: f" {row[1]} row {rows[int(row[2])]}", told))
+        return Problem(None, _ROW.sub(partial(_place_of, "row", rows), told))
     told = told.replace(f" of row {error.row}", "", 1)
     return Problem(lines[rows[error.row]],
-                   _ROW.sub(lambda row: f" {row[1]} line {lines[rows[int(row[2])]]}", told))
+                   _ROW.sub(partial(_place_of, "line", [lines[row] for row in rows]), told))
 
 
 def _parsed(table: pd.DataFrame, columns: Mapping[str, Any], names: bool) -> pd.DataFrame:

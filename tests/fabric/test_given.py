@@ -79,3 +79,20 @@ def test_events_of_a_class_may_be_words():
     netsim.simulate("parrot-fig2", "parrot-fig2", allocator=Words)
     with pytest.raises(InputError, match=r"wakes_on must be a netsim\.Event.*not \['coflow'\]"):
         type("Wrong", (Words,), {"wakes_on": ["coflow"]})
+
+
+def test_events_of_an_instance_may_be_words():
+    class Own(Keys):
+        def __init__(self):
+            self.wakes_on = "coflow"
+
+        def allocate(self, view):
+            return netsim.Allocation(order=np.argsort(view.remaining, kind="stable"))
+
+    result = netsim.simulate("parrot-fig2", "parrot-fig2", allocator=Own())
+    assert result.jobs["finish_s"].notna().all()
+
+
+def test_values_of_a_policy_are_numbers(view):
+    with pytest.raises(AllocationError, match="rates must be numbers"):
+        view.link_load(["a", "b"])

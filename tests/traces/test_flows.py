@@ -291,3 +291,9 @@ def test_parquet_without_pyarrow(table, monkeypatch):
 def test_an_unknown_option(table):
     with pytest.raises(InputError, match=r"unknown flows option 'sorce'"):
         netsim.read_workload(table(TABLE), sorce="src")
+
+
+def test_text_of_a_cell_is_not_taken_for_a_row(tmp_path):
+    (tmp_path / "f.csv").write_text("src,dst,nbytes\n0,1,x in row 99\n")
+    with pytest.raises(netsim.TraceError, match="x in row 99"):
+        netsim.read_workload(tmp_path / "f.csv", format="flows")
