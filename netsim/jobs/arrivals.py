@@ -15,17 +15,9 @@ __all__ = ["Arrivals"]
 
 
 class Arrivals:
-    """Calls a function when each job arrives; only one event is pending for all jobs together.
+    """Calls `arrive` with the number of each job that arrives; one event is pending for all jobs.
 
-    Parameters
-    ----------
-    env : simpy.Environment
-    arrival_s : array_like of float, shape (jobs,)
-        The arrival times of all jobs, in seconds and in ascending order.
-    arrive : callable
-        Called with the number of each job that arrives.
-    which : sequence of int, optional
-        Jobs that have not arrived yet, in order; all by default.
+    `arrival_s` is in ascending order; `which` has the jobs that have not arrived yet, in order.
     """
 
     def __init__(self, env: Any, arrival_s: ArrayLike, arrive: Callable[[int], None],

@@ -38,14 +38,9 @@ class _Step(NamedTuple):
 
 
 class ComingJobs:
-    """Jobs before they run; see `netsim.fabric.protocols.Coming`.
+    """Jobs before they run, in order of (arrival, id); see `netsim.fabric.protocols.Coming`.
 
-    Parameters
-    ----------
-    plans : sequence of JobPlan
-        The plans of all jobs, in order of (arrival, id).
-    capacity : ndarray of float, shape (links,)
-        The highest capacity of each link during the run, in bytes per second.
+    `capacity` is the highest capacity of each link during the run, in bytes per second.
     """
 
     def __init__(self, plans: Sequence[JobPlan], capacity: Floats) -> None:

@@ -33,20 +33,9 @@ Settle = Callable[[JobSpec, Collective], Collective]
 
 
 def fitted(spec: JobSpec, network: Topology, seed: int = 0) -> JobSpec:
-    """Return a job fitted to a network: with numbers of hosts, and a complete pattern.
+    """Fit a job to a network: number its hosts, after checking them, and complete its pattern.
 
-    Parameters
-    ----------
-    spec : JobSpec
-    network : Topology
-    seed : int
-        The seed of the run, which determines the placement of a job without hosts.
-
-    Raises
-    ------
-    InputError
-        If the network has no host of a name or number, the job gives no hosts and has more ranks
-        than the network has hosts, or its pattern does not fit the network.
+    A job without hosts is completed for the hosts on which `seed` will place it.
     """
     _warn_of_numbers([spec.hosts or ()], network)
     return settled(_numbered(spec, network), _on_hosts(network, seed))
@@ -81,23 +70,11 @@ def all_settled(workload: Workload, settle: Settle) -> Workload:
 
 def fitted_pattern(pattern: Collective, network: Topology, hosts: Sequence[int] | Ints,
                    inside: float | None = None) -> Collective:
-    """Complete a collective, given the network and the hosts of its ranks.
+    """Complete a collective, given the network and the host of each rank.
 
     ``"hierarchical"`` gets the ranks of each server as its groups, and ``"auto"`` and ``"fastest"``
-    get their costs from `costs_on`.
-
-    Parameters
-    ----------
-    pattern : Collective
-    network : Topology
-    hosts : sequence of int, shape (ranks,)
-    inside : float, optional
-        The rate inside a server in bytes per second, if hosts are servers rather than GPUs.
-
-    Raises
-    ------
-    InputError
-        If the network does not define servers, or its servers are not groups of equal size.
+    get their costs from `costs_on`. If hosts are servers rather than GPUs, `inside` is the rate
+    inside a server, in bytes per second.
     """
     if pattern.leaves_open == "group":
         return replace(pattern, **groups_on(network, hosts, pattern.order, inside is not None))
@@ -126,14 +103,9 @@ def chosen_algorithms(jobs: Sequence[Any]) -> dict[str, list[str]]:
 
 
 def with_algorithms(workload: Workload, table: pd.DataFrame) -> Iterator[JobSpec]:
-    """Yield the jobs of a run, with the algorithms that its table of jobs names.
+    """Yield the jobs of a workload, not yet fitted, with the algorithms that a table of jobs names.
 
-    Parameters
-    ----------
-    workload : Workload
-        The workload before it was fitted to a network.
-    table : DataFrame
-        The table of jobs, with the columns of `chosen_algorithms` if there are any.
+    The table has the columns of `chosen_algorithms`, if there are any.
     """
     titles = table["algorithm"].tolist() if "algorithm" in table else [""] * len(workload)
     for job, title in zip(workload, titles, strict=True):
@@ -162,15 +134,9 @@ def _with_jobs(workload: Workload, jobs: Sequence[JobSpec], settle: Settle) -> W
 
 def settled(job: JobSpec, settle: Settle, known: dict[Any, Collective | None] | None = None
             ) -> JobSpec:
-    """Return a job with a complete pattern.
+    """Complete the pattern of a job by `settle`, which gets the job and its incomplete collective.
 
-    Parameters
-    ----------
-    job : JobSpec
-    settle : callable
-        Function of a job and its incomplete pattern that returns the complete pattern.
-    known : dict, optional
-        A cache of which patterns are incomplete, for many jobs.
+    For many jobs, `known` caches which patterns are incomplete.
     """
     if job.pattern is None:
         return job

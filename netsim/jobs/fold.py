@@ -31,28 +31,16 @@ Hashes = NDArray[np.uint64]
 
 
 class Crossing(NamedTuple):
-    """The flows of all groups of all families, and the links that they cross.
+    """The flows of all groups of all families, and the links that they cross."""
 
-    Attributes
-    ----------
-    family, group : ndarray of int, shape (flows,)
-        The family and the group of each flow. Groups of all families are numbered consecutively.
-    src, dst : ndarray of int, shape (flows,)
-        Hosts.
-    payload, nbytes, latency : ndarray of float, shape (flows,)
-        Bytes without headers, bytes with headers, and the latency of the path in seconds.
-    ptr, links : ndarray of int
-        The paths of flows, in compressed rows.
-    """
-
-    family: Ints
-    group: Ints
-    src: Ints
+    family: Ints  #: of each flow
+    group: Ints  #: of each flow; numbered consecutively over all families
+    src: Ints  #: hosts
     dst: Ints
-    payload: NDArray[np.float64]
-    nbytes: NDArray[np.float64]
-    latency: NDArray[np.float64]
-    ptr: Ints
+    payload: NDArray[np.float64]  #: bytes without headers
+    nbytes: NDArray[np.float64]  #: bytes with headers
+    latency: NDArray[np.float64]  #: of the path, in seconds
+    ptr: Ints  #: the paths of the flows, in compressed rows
     links: Ints
 
     @classmethod
@@ -80,39 +68,20 @@ class Crossing(NamedTuple):
 
 
 class _Classes(NamedTuple):
-    """Classes of identical flows and links.
-
-    Attributes
-    ----------
-    of_flow : ndarray of int, shape (flows,)
-    of_link : ndarray of int, shape (entries of `Crossing.links`,)
-    """
+    """Classes of identical flows and links."""
 
     of_flow: Ints
-    of_link: Ints
+    of_link: Ints  #: by entry of `Crossing.links`
 
 
 def fold(programs: Programs, crossing: Crossing, network: Topology,
          coflow_of: Callable[[int], RoutedCoflow], taken: NDArray[np.bool_]
          ) -> tuple[RoutedCoflow, ...] | None:
-    """Return the coflow of one group of each family, which represents all groups.
+    """Make the coflow of one group of each family, which represents all groups of the family.
 
-    Parameters
-    ----------
-    programs : Programs
-    crossing : Crossing
-        The flows of the programs.
-    network : Topology
-    coflow_of : callable
-        Routes the first coflow of a family, given its number.
-    taken : ndarray of bool, shape (links,)
-        Links that other jobs use, or that change.
-
-    Returns
-    -------
-    tuple of RoutedCoflow, or None
-        The coflow of each family; None if the flows or links of its groups differ, or if one of
-        the links is taken.
+    `coflow_of` routes the first coflow of a family, given by its number. The result is None if the
+    groups differ in their flows or links, or if a link is `taken`: other jobs use it, or it
+    changes.
     """
     if taken[crossing.links].any():
         return None
@@ -134,7 +103,7 @@ def _refined(crossing: Crossing, capacity: NDArray[np.float64]) -> _Classes:
     """Refine classes until the flows and links of a class are alike in all that they meet."""
     owner = crossing.owner
     used, link = np.unique(crossing.links, return_inverse=True)
-    # Links that one path crosses are to differ, such as a host's two ports in a ring.
+    # Links at different places of a path must differ, such as a host's two ports in a ring.
     place = mix((np.arange(len(owner)) - crossing.ptr[owner]).view(np.uint64))
     of_links = mix(capacity[used].view(np.uint64))
     of_flows = np.zeros(len(crossing.src), np.uint64)

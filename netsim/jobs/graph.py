@@ -19,40 +19,21 @@ Places = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Dag:
-    """Dependencies between the stages of an iteration, which are numbered by position.
+    """Dependencies between the stages of an iteration, which are numbered by position."""
 
-    Attributes
-    ----------
-    after, finishes_before : tuple of tuple of int
-        For each stage, the stages listed in its fields of these names, without duplicates.
-    children, held : tuple of tuple of int
-        For each stage, the stages that start after it, and the stages that cannot finish before
-        it does.
-    sequence : tuple of int
-        All stages in a topological order.
-    order : tuple of int
-        The place of each stage when stages are sorted by (depth, release, coflow id, position).
-        The depth is the length of the longest path of dependencies to the stage. Stages without a
-        `coflow_id` come after stages that have one.
-    """
-
-    after: Places
+    after: Places  #: without duplicates, as `finishes_before`
     finishes_before: Places
-    children: Places
-    held: Places
-    sequence: tuple[int, ...]
+    children: Places  #: the stages that start after each stage
+    held: Places  #: the stages that cannot finish before each stage does
+    sequence: tuple[int, ...]  #: a topological order
+    #: The place of each stage by (length of the longest path to it, release, coflow id, position);
+    #: stages without a `coflow_id` come after those with one.
     order: tuple[int, ...]
     __deepcopy__ = same
 
     @classmethod
     def of(cls, stages: Sequence[Stage]) -> Dag:
-        """Make the dependencies of stages; cached, so that equal ones share one object.
-
-        Raises
-        ------
-        InputError
-            As `netsim.checks.parents_first` does.
-        """
+        """Make the dependencies of stages; cached, so that equal ones share one object."""
         by_id = sorted(range(len(stages)), key=lambda k: (
             math.inf if (own := stages[k].coflow_id) is None else own, k))
         return _dag(tuple([(stage.name, stage.after, stage.finishes_before, stage.release_s)
@@ -88,19 +69,10 @@ def _inverse(relation: Places) -> Places:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageGraph:
-    """The stages of one iteration, routed on a network.
-
-    Attributes
-    ----------
-    stages : tuple of Stage
-    demands : tuple of RoutedCoflow or None
-        The coflow of each stage; None for a stage that only computes.
-    dag : Dag
-        The dependencies between the stages.
-    """
+    """The stages of one iteration, routed on a network."""
 
     stages: tuple[Stage, ...]
-    demands: tuple[RoutedCoflow | None, ...]
+    demands: tuple[RoutedCoflow | None, ...]  #: None for a stage that only computes
     dag: Dag
     __deepcopy__ = same
 
@@ -122,17 +94,10 @@ class StageGraph:
         return sum(demand.gamma for demand in self.demands if demand is not None)
 
     def length(self, *, released: bool, least: Callable[[RoutedCoflow], float]) -> float:
-        """Compute the longest path through compute times and least times of coflows, in seconds.
+        """Compute the longest path through compute times and `least` times of coflows, in seconds.
 
         It is the duration of the iteration alone on the network if parallel coflows do not share
-        links; for a chain of stages, it is the sum of all times.
-
-        Parameters
-        ----------
-        released : bool
-            Whether stages wait for their ``release_s``, as in the first iteration.
-        least : callable
-            Function that returns the least time of a coflow alone on the network, in seconds.
+        links. `released`: whether stages wait for their ``release_s``, as in the first iteration.
         """
         ends = [0.0] * len(self.stages)
         alone = {demand: least(demand) for demand in dict.fromkeys(self.demands)

@@ -17,20 +17,11 @@ __all__ = ["costs_on", "groups_on"]
 
 def costs_on(network: Topology, hosts: Sequence[int] | Ints, algorithm: str,
              servers: int | None = None, inside: float | None = None) -> NcclCosts | SwitchCosts:
-    """Return the costs by which a rule chooses an algorithm on a network.
+    """Compute the costs by which the rule ``"auto"`` or ``"fastest"`` chooses on a network.
 
-    Parameters
-    ----------
-    network : Topology
-    hosts : sequence of int, shape (ranks,)
-        The host of each rank.
-    algorithm : {"auto", "fastest"}
-        The rule.
-    servers : int, optional
-        The number of servers on which the ranks run. By default, it is counted on the network; if
-        this does not define servers, each host counts as one.
-    inside : float, optional
-        The rate inside a server in bytes per second, if hosts are servers rather than GPUs.
+    By default, the servers of the ranks are counted on the network; if this does not define
+    servers, each host counts as one. If hosts are servers rather than GPUs, `inside` is the rate
+    inside a server, in bytes per second.
     """
     machines, places = network.gpu_servers, np.asarray(hosts, np.int64)
     if algorithm == "fastest" or machines is None:
@@ -74,28 +65,10 @@ def _longest_s(network: Topology, hosts: Ints) -> float:
 
 def groups_on(network: Topology, hosts: Sequence[int] | Ints, order: Sequence[int] | None,
               hosts_are_servers: bool = False) -> dict[str, Any]:
-    """Return the groups of a hierarchical collective: the ranks of each server.
+    """Find the ``group`` of a hierarchical collective, the ranks of each server, as an option.
 
-    Parameters
-    ----------
-    network : Topology
-    hosts : sequence of int, shape (ranks,)
-    order : sequence of int, optional
-        The rank at each position; by default, ranks of a server follow each other.
-    hosts_are_servers : bool
-        Whether each host is a server; otherwise the network must define which hosts are on a
-        server.
-
-    Returns
-    -------
-    dict
-        ``group``, and ``order`` if it differs from the order of ranks.
-
-    Raises
-    ------
-    InputError
-        If the network does not define servers, the ranks of a server are not consecutive in the
-        given order, or servers have different numbers of ranks.
+    If no order is given, ranks of a server follow each other: the options include ``order`` if this
+    is not the order of ranks. With `hosts_are_servers`, the network need not define servers.
     """
     on = np.asarray(hosts, np.int64)
     if not hosts_are_servers:

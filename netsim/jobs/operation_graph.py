@@ -26,11 +26,7 @@ __all__ = ["OperationGraph", "OperationLists"]
 class _Named(Sequence[Stage]):
     """Operations of all ranks as stages that only have names, for tables and messages.
 
-    Parameters
-    ----------
-    operations : Operations
-    programs : Programs, optional
-        The programs; each operation represents one of their rows.
+    Given `programs`, each operation represents one of their rows.
     """
 
     __deepcopy__ = same
@@ -104,38 +100,18 @@ def _related(relation: Relation, operations: NDArray[np.int64], others: NDArray[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperationLists:
-    """The operations of an iteration as lists, for a process that goes through them one by one.
+    """The operations of an iteration as lists, for a process that goes through them one by one."""
 
-    Attributes
-    ----------
-    children, children_next : list of list of int
-        For each operation, the operations that wait for it, in its iteration and in the next one.
-    blockers, blockers_first : list of int
-        For each operation, the number of operations that it waits for, in all and in its own
-        iteration.
-    holders : dict of int to list of int
-        For each operation that is the ``until`` of other operations, these other operations; see
-        `netsim.operations.Operations`.
-    held : frozenset of int
-        All operations in the lists of `holders`.
-    turn : list of int
-        For each computation, a number for its rank and stream; -1 for other operations.
-    in_order : bool
-        See `OperationGraph.in_order`.
-    sends : list of int
-        The coflow of each operation, among the routed ones; -1 if it sends nothing.
-    compute_s : list of float
-    """
-
-    children: list[list[int]]
-    children_next: list[list[int]]
-    blockers: list[int]
-    blockers_first: list[int]
+    children: list[list[int]]  #: the operations that wait for each one in its iteration
+    children_next: list[list[int]]  #: and in the next iteration
+    blockers: list[int]  #: how many operations each one waits for
+    blockers_first: list[int]  #: without those of the previous iteration
+    #: The operations whose ``until`` each one is; see `netsim.operations.Operations`.
     holders: dict[int, list[int]]
-    held: frozenset[int]
-    turn: list[int]
-    in_order: bool
-    sends: list[int]
+    held: frozenset[int]  #: all operations in `holders`
+    turn: list[int]  #: a number for a computation's rank and stream; else -1
+    in_order: bool  #: see `OperationGraph.in_order`
+    sends: list[int]  #: the number of a routed coflow, or -1
     compute_s: list[float]
     __deepcopy__ = same
 
@@ -161,7 +137,7 @@ def _rows_of(made: Operations) -> OperationRows:
     children, nexts = made.after.inverse(), made.after_previous.inverse()
     rows["children"], rows["nexts"] = children.counts, nexts.counts
     rows["child"] = children.first[:-1] + nexts.first[:-1]
-    # Those that wait in this iteration come before those that do in the next.
+    # Children in this iteration come before those in the next.
     which = np.concatenate((np.repeat(2 * np.arange(len(made)), children.counts),
                             np.repeat(2 * np.arange(len(made)) + 1, nexts.counts)))
     others = np.concatenate((children.others, nexts.others))[np.argsort(which, kind="stable")]
@@ -173,24 +149,12 @@ class OperationGraph:
     """The operations of the ranks of a job in an iteration, routed on a network.
 
     It has the interface of a `StageGraph`, with operations as stages.
-
-    Attributes
-    ----------
-    operations : Operations
-    routed : tuple of RoutedCoflow
-        The coflow of each distinct sending of the operations.
-    stages, demands : sequence
-        The stage, and the coflow or None, of each operation.
-    programs : Programs, optional
-        If given, each operation represents a row of these programs, that is, many equal operations.
-    places : sequence of int
-        The place of each operation among the operations of all ranks.
-    copies : list of int
-        The number of operations that each operation represents: those from its place on.
     """
 
     operations: Operations
-    routed: tuple[RoutedCoflow, ...]
+    routed: tuple[RoutedCoflow, ...]  #: the coflow of each distinct sending
+    #: If given, each operation represents a row of them, that is, many equal operations:
+    #: `copies` consecutive ones of all ranks, from its place in `places` on.
     programs: Programs | None = None
     stages: Sequence[Stage] = field(init=False)
     demands: Sequence[RoutedCoflow | None] = field(init=False)

@@ -40,30 +40,11 @@ _CRC32 = np.array([crc32(bytes([byte])) ^ crc32(b"\0") for byte in range(256)], 
 class JobPlan:
     """The stage graph of each iteration of a job on a network, and the job's lower bound.
 
-    Parameters
-    ----------
-    spec : JobSpec
-    network : Topology
-    hosts : sequence of int
-        The host of each rank.
-    seed : int
-        The workload's seed, for the sizes that a pattern draws.
-    capacity : ndarray of float, shape (links,)
-        The highest capacity of each link during the run, for the lower bound. Everything else
-        uses the network's nominal capacities, as changes are not known before they happen.
-    placed : callable, optional
-        Function that adapts the stages of an iteration to the job's hosts, keeping their number
-        of coflows; by default they are unchanged.
-    taken : ndarray of bool, shape (links,), optional
-        Links that other jobs use, or that change. If given, one rank represents all ranks that do
-        the same on other links, if that is exact; see `netsim.jobs.fold`.
-
-    Attributes
-    ----------
-    least : callable
-        Returns the least time of a coflow alone on the network, in seconds.
-    network : Topology
-        The network on which flows are routed; `reroute` may use another one.
+    `capacity` is the highest capacity of each link during the run; only the lower bound uses it, as
+    changes are not known before they happen. `placed` adapts the stages of an iteration to the
+    hosts, keeping their number of coflows. `taken` marks the links that other jobs use, or that
+    change: if given, one rank represents all ranks that do the same on other links, if that is
+    exact (see `netsim.jobs.fold`).
     """
 
     def __init__(self, spec: JobSpec, network: Topology,
@@ -73,11 +54,11 @@ class JobPlan:
                  taken: NDArray[np.bool_] | None = None) -> None:
         self.spec = spec
         self.hosts = np.asarray(hosts, dtype=np.int64)
-        self.network = network
+        self.network = network  # for `reroute`, another one may be assigned
         self._seed = seed
         self._placed = placed
         self._taken = taken
-        # On ideal networks whose links are as they were, that is all there is to know.
+        # The least seconds of a coflow alone; this is exact on ideal networks without changes.
         self.least = _alone_s
         if network.wire.timed or not np.array_equal(capacity[:network.links], network.usable):
             self.least = partial(RoutedCoflow.least_s, capacity=capacity,
@@ -222,10 +203,8 @@ def ecmp_key(job: int, stage: str) -> int:
 
 
 def ecmp_keys(jobs: NDArray[np.int64], stage: str) -> NDArray[np.int64]:
-    """Return `ecmp_key` of many jobs, with one vectorized checksum of their digits.
+    """Compute `ecmp_key` for many jobs, with one vectorized checksum of their digits.
 
-    Examples
-    --------
     >>> ecmp_keys(np.array([7, 1203]), "push") == [ecmp_key(7, "push"), ecmp_key(1203, "push")]
     array([ True,  True])
     """
@@ -248,13 +227,7 @@ def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
     """Return a job's stages: its explicit ones, those of its model, or drawn by its pattern.
 
     Flows are between ranks. Draws depend only on the workload's seed and the job's id, and on the
-    iteration if given.
-
-    Raises
-    ------
-    InputError
-        If the pattern is invalid or draws invalid stages, the model cannot run as coflows, or the
-        job's ranks compute.
+    iteration if given. Jobs whose ranks compute are refused.
     """
     if operations_of(spec) is not None:
         raise InputError(f"job {spec.id}: its ranks compute, or its iterations overlap, which "
@@ -267,13 +240,7 @@ def draw_stages(spec: JobSpec, seed: int, *iteration: int) -> tuple[Stage, ...]:
 
 
 def drawn_stages(spec: JobSpec, rng: np.random.Generator) -> tuple[Stage, ...]:
-    """Draw the stages of a job's pattern, and check them.
-
-    Raises
-    ------
-    InputError
-        If the pattern is invalid, or draws invalid stages.
-    """
+    """Draw the stages of a job's pattern, and check them."""
     assert spec.pattern is not None
     what = f"job {spec.id}: the result of its pattern"
     try:
@@ -294,12 +261,8 @@ def drawn_stages(spec: JobSpec, rng: np.random.Generator) -> tuple[Stage, ...]:
 def with_drawn_ranks(spec: JobSpec, seed: int) -> JobSpec:
     """Return a job with the stages that its pattern draws, if ranks compute in them.
 
-    The job's own computation then is that of each rank, before the first stages.
-
-    Raises
-    ------
-    InputError
-        If the pattern is invalid, or draws new sizes in each of several iterations.
+    The job's own computation then becomes that of each rank, before the first stages. Iterations
+    overlap, so that sizes cannot be redrawn in each.
     """
     if not is_ranked_pattern(spec.pattern):
         return spec

@@ -83,40 +83,24 @@ class JobRecorder(Protocol):
 
 @dataclass(slots=True)
 class _Iteration:
-    """The progress of the stages of an iteration.
+    """The progress of the stages of an iteration."""
 
-    Attributes
-    ----------
-    left : int
-        The number of stages that have not completed.
-    blockers, holders : list of int
-        For each stage, the number of stages that it waits for before it begins, and before it
-        completes.
-    held : dict of int to (CoflowEvent or None, float)
-        Stages that have ended their own work but wait for others to complete: their coflow and end.
-    held_until : list of float
-        For each stage, the latest end of the stages that held it.
-    paused : dict of int to (ndarray of float, float) or float
-        For a paused job: for a stage that sent, the bytes left of each flow and the total bytes of
-        all flows; for a stage that computed, the seconds left.
-    spent_s, sent_bytes, sent_on_wire : float
-        Seconds spent in the iteration when it was paused, and bytes sent by unfinished coflows,
-        without headers and with them.
-    """
-
-    left: int
-    blockers: list[int]
-    holders: list[int]
+    left: int  #: the number of stages that have not completed
+    blockers: list[int]  #: how many stages each stage waits for before it begins
+    holders: list[int]  #: and before it completes
+    #: The coflow and the end of stages whose own work is done, but which wait for others.
     held: dict[int, tuple[CoflowEvent | None, float]]
-    held_until: list[float]
+    held_until: list[float]  #: the latest end of the stages that held each stage
+    #: For a stage that sent when the job was paused, the bytes left of each flow and the total
+    #: bytes of all flows; for one that computed, the seconds left.
     paused: dict[int, tuple[NDArray[np.float64], float] | float] = field(default_factory=dict)
-    spent_s: float = 0.0
-    sent_bytes: float = 0.0
-    sent_on_wire: float = 0.0
+    spent_s: float = 0.0  #: in the iteration, when the job was paused
+    sent_bytes: float = 0.0  #: by unfinished coflows when it was paused, without headers
+    sent_on_wire: float = 0.0  #: and with headers
 
     @classmethod
     def of(cls, dag: Dag) -> _Iteration:
-        """Return the state at the beginning of an iteration."""
+        """Make the state at the beginning of an iteration."""
         return cls(len(dag.after), list(map(len, dag.after)), list(map(len, dag.finishes_before)),
                    {}, [0.0] * len(dag.after))
 
@@ -137,60 +121,20 @@ class _Resumed(NamedTuple):
 
 
 class JobProcess:
-    """Runs a job, iteration by iteration and stage by stage.
+    """Runs a job, iteration by iteration and stage by stage, once `arrive` has been called.
 
     A job whose stages form a chain, or whose operations need not take turns, is handed over to the
     fabric, which runs it by itself; this process then only knows the job's lower bound. The job is
-    not handed over if another process waits for its end, or if an allocator sees which jobs run.
-    Call `arrive` at the arrival time of the job.
+    not handed over if another process waits for its end or may stop or reroute it (`waited_for`),
+    or if an allocator sees which jobs run.
 
-    Parameters
-    ----------
-    env : simpy.Environment
-    fabric : FabricProcess
-    index : int
-        The job's position in order of (arrival, id).
-    arrival_s : float
-        The arrival time of the job.
-    recorder : JobRecorder
-    waited_for : bool
-        Whether another process waits for the job's end, or may stop or reroute the job.
-    may_run : callable, optional
-        Called with the job's hosts on arrival; if it returns False, the job waits for `resume`.
-    may_go_back : bool
-        Whether the job may be stopped and lose iterations that it has made since it last began or
-        resumed. Their coflows are then recorded only once they can no longer be lost.
-    predicted : float
-        The predicted number of iterations, for allocators that go by it.
-
-    Attributes
-    ----------
-    arrival_s, finish_s : float
-        Arrival, and the exact end of the last stage completed so far; seconds.
-    start_s : float
-        When the job first sent a byte; NaN before.
-    iteration : int
-        The current iteration, from 0; after the end, the number of iterations.
-    done : bool
-        Whether the job has completed.
-    lower_bound_s : float
-        The least possible JCT; NaN before the job arrives. After a move to other hosts, the least
-        of the bounds on all hosts so far.
-    running : bool
-        Whether the job has arrived, is not done, and is not stopped.
-    restarts : int
-        Number of times that the job was stopped and had to repeat an iteration.
-    lost_s, lost_bytes : float
-        Seconds spent in iterations that were repeated, and bytes on the wire sent in them.
-    kept_bytes, kept_on_wire : float
-        Bytes that coflows sent before the job was stopped, and that were not sent again; without
-        headers and with them.
-    plan, graph : JobPlan, StageGraph
-        The job's plan, and the stages of the current iteration; only while the job runs.
+    `index` is the job's position in order of (arrival, id). If `may_run` returns False for its
+    hosts, the job waits for `resume`. With `may_go_back`, it may lose iterations that it has made
+    since it last began or resumed; their coflows are recorded once they can no longer be lost.
     """
 
-    plan: JobPlan
-    graph: StageGraph
+    plan: JobPlan  #: only while the job runs, as `graph`
+    graph: StageGraph  #: of the current iteration
 
     def __init__(self, env: simpy.Environment, fabric: FabricProcess, index: int, arrival_s: float,
                  recorder: JobRecorder, waited_for: bool = False,
@@ -198,20 +142,22 @@ class JobProcess:
                  may_go_back: bool = False, predicted: float = 0.0) -> None:
         self.index = index
         self.arrival_s = arrival_s
-        self.start_s = math.nan
-        self.finish_s = arrival_s
-        self.iteration = 0
+        self.start_s = math.nan  # when it first sent a byte
+        self.finish_s = arrival_s  # the exact end of the last stage completed so far
+        self.iteration = 0  # after the end, the number of iterations
         self.done = False
-        self.lower_bound_s = math.nan
-        self.running = False
+        self.lower_bound_s = math.nan  # of the JCT; after a move, the least on all hosts so far
+        self.running = False  # whether it has arrived, is not done, and is not stopped
+        # The work of repeated iterations; `lost_bytes` are on the wire.
         self.restarts, self.lost_s, self.lost_bytes = 0, 0.0, 0.0
+        # What was sent before the job was stopped, and not again; without headers and with them.
         self.kept_bytes = self.kept_on_wire = 0.0
         self._env = env
         self._fabric = fabric
         self._recorder = recorder
         self._waited_for = waited_for or fabric.allocator.sees_running
         self._may_run, self._may_go_back = may_run, may_go_back
-        self._predicted = predicted
+        self._predicted = predicted  # the number of iterations; 0 if there is no prediction
         self._attempt, self._began_s = 0, math.nan
         self._made, self._made_s = 0, 0.0
         self._stages: _Iteration | None = None
@@ -258,8 +204,8 @@ class JobProcess:
     def _announce(self) -> None:
         """Tell the fabric what remains of the job, and what is predicted of it.
 
-        Without random draws, the former is done in any case: the run may get a job-clairvoyant
-        allocator later.
+        Without random draws, what remains is told under any allocator, because a job-clairvoyant
+        one may take over later.
         """
         row = self._fabric.table.jobs[self.index]
         if self._fabric.allocator.information == "job-clairvoyant" or not self.plan.spec.redraw:
@@ -324,17 +270,8 @@ class JobProcess:
     def stop(self, back: bool = False) -> float:
         """Stop the job and discard its progress in the current iteration, which `resume` repeats.
 
-        Coflows whose end has not been observed yet are discarded as well.
-
-        Parameters
-        ----------
-        back : bool
-            Whether the job goes back to where it began or was last resumed.
-
-        Returns
-        -------
-        float
-            The seconds that are lost.
+        Coflows whose end has not been observed yet are discarded as well. With `back`, the job goes
+        back to where it began or was last resumed. Return the seconds that are lost.
         """
         resumed, kept = self._resumed, self._resumed.completed if back else sum(
             done.iteration < self.iteration for done in self._completed)
@@ -422,12 +359,8 @@ class JobProcess:
     def resume(self, plan: JobPlan | None = None) -> None:
         """Continue where the job was paused, or repeat the iteration if it was stopped.
 
-        A paused job also repeats the iteration if its stages differ on the new hosts.
-
-        Parameters
-        ----------
-        plan : JobPlan, optional
-            The plan on other hosts, if the job has moved.
+        A job that has moved to other hosts gets its `plan` there; if its stages differ from those
+        before, a paused job repeats the iteration as well.
         """
         if plan is not None:
             self.plan = plan

@@ -24,21 +24,14 @@ _At = tuple[int, int]
 
 @dataclass(slots=True)
 class _Turns:
-    """The streams of ranks: which computation each runs, and which ones wait for it.
+    """The streams of ranks: which computation each runs, and which ones wait for it."""
 
-    Attributes
-    ----------
-    busy : dict of int to (float, int, int)
-        For each busy stream: since when it computes, the iteration and the operation.
-    waiting : dict of int to list
-        For each stream, a heap of (earliest begin, iteration, operation). If computations run in
-        list order whatever their earliest begin, the first entry is 0.
-    due : set of int
-        Streams that may begin their next computation at the end of this instant.
-    """
-
+    #: For each busy stream: since when it computes, the iteration and the operation.
     busy: dict[int, tuple[float, int, int]] = field(default_factory=dict)
+    #: Streams that may begin their next computation at the end of this instant.
     due: set[int] = field(default_factory=set)
+    #: For each stream, a heap of (earliest begin, iteration, operation). If computations run in
+    #: list order whatever their earliest begin, the first entry is 0.
     waiting: dict[int, list[tuple[float, int, int]]] = field(default_factory=dict)
 
 
@@ -46,7 +39,7 @@ class RankProcess(JobProcess):
     """Runs a job operation by operation; see `netsim.operations.Operations`.
 
     An operation begins when all that it waits for is complete; a computation also waits for its
-    turn on its rank's stream. The parameters are those of `JobProcess`.
+    turn on its rank's stream.
     """
 
     graph: OperationGraph  # type: ignore[assignment]

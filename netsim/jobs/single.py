@@ -27,27 +27,10 @@ class SingleCoflows:
     """Builds the coflows of jobs with a single coflow, in order of validity.
 
     Their valid times are known in advance, so they are built in batches, a little ahead of time.
-
-    Parameters
-    ----------
-    jobs : int
-        Number of all jobs of the workload.
-    columns : SingleColumns
-        The jobs with a single coflow.
-    network : Topology
-    most_capacity : ndarray of float, shape (links,)
-        The highest capacity of each link during the run, for the lower bounds.
-    tell : callable
-        Called with the rows of completed coflows (dtype ``COFLOW``), and with the rows of all flows
-        of their batch (dtype ``FLOW``).
-    at : callable
-        Called for a coflow without bytes, to schedule a function: with the time when the coflow
-        begins, and the function, which returns the time when the coflow arrives.
-
-    Attributes
-    ----------
-    columns : SingleColumns
-    network : Topology
+    `most_capacity` is the highest capacity of each link during the run, for the lower bounds.
+    `tell` is called with the rows of completed coflows (dtype ``COFLOW``), and with the rows of all
+    flows of their batch (dtype ``FLOW``). For a coflow without bytes, `at` schedules a function at
+    the time when the coflow begins; the function returns the time when the coflow arrives.
     """
 
     def __init__(self, jobs: int, columns: SingleColumns, network: Topology,
@@ -66,7 +49,7 @@ class SingleCoflows:
         given = columns.overhead_s
         self._overhead_s = np.where(np.isnan(given), network.wire.overhead, given)
         self._before_s = release + columns.compute_s
-        # One that crosses no link ends when it is valid, which may thus be told of a little late.
+        # A coflow that crosses no link has no overhead; its end may be recorded a little late.
         self._begins = self._valid + self._overhead_s
         self._order = np.lexsort((columns.members, self._begins))
         self._built = 0
@@ -95,9 +78,10 @@ class SingleCoflows:
         return None
 
     def routed_anew(self, rows: NDArray[Any], now: float) -> RoutedCoflow:
-        """Return the given coflows, in this order, on their current routes.
+        """Rebuild coflows, given by their rows, in this order, on their current routes.
 
-        What each would take alone is as of when it became valid, and its bound of when it arrived.
+        A coflow that is valid already keeps its nominal Gamma, and a job that has arrived keeps its
+        lower bound.
         """
         which = np.searchsorted(self.columns.members, rows["job"])
         demand = self._build(which, now)

@@ -24,55 +24,30 @@ Floats = NDArray[np.float64]
 
 
 class Sent(NamedTuple):
-    """The flows of some coflows, coflow after coflow.
-
-    Attributes
-    ----------
-    src, dst, nbytes : ndarray, shape (flows,)
-        Hosts, and sizes in bytes.
-    counts, key : ndarray of int, shape (coflows,)
-        Number of flows of each coflow, and the ECMP key of its first flow.
-    """
+    """The flows of some coflows, coflow after coflow."""
 
     src: Ints
     dst: Ints
     nbytes: Floats
-    counts: Ints
-    key: Ints
+    counts: Ints  #: the number of flows of each coflow
+    key: Ints  #: the ECMP key of the first flow of each coflow
 
 
 @dataclass(frozen=True, slots=True)
 class SingleColumns:
-    """Jobs of a single coflow.
+    """Jobs of a single coflow, with the values of the jobs and their stages."""
 
-    Attributes
-    ----------
-    members : ndarray of int
-        Positions of the jobs in order of (arrival, id).
-    arrival_s, release_s, compute_s, weight, deadline_s, overhead_s : ndarray of float
-        Values of the jobs and their stages. `compute_s` includes the job's own computation. A
-        deadline of inf means none, and an overhead of NaN means that of the network.
-    flows : ndarray of int
-        Number of flows of each job.
-    coflow_id : ndarray of int
-        The ids that stages specify; -1 for none.
-    stages : sequence of str
-        Names of the stages.
-    sent : callable
-        Function that returns the flows of some of these jobs, given by indices into `members`.
-    """
-
-    members: Ints
+    members: Ints  #: positions of the jobs in order of (arrival, id)
     arrival_s: Floats
     release_s: Floats
-    compute_s: Floats
+    compute_s: Floats  #: including the job's own computation
     weight: Floats
-    deadline_s: Floats
-    overhead_s: Floats
-    flows: Ints
-    coflow_id: Ints
+    deadline_s: Floats  #: after validity; inf for none
+    overhead_s: Floats  #: NaN for that of the network
+    flows: Ints  #: the number of flows of each job
+    coflow_id: Ints  #: -1 for none
     stages: Sequence[str]
-    sent: Callable[[Ints], Sent]
+    sent: Callable[[Ints], Sent]  #: the flows of some jobs, given by indices into `members`
     __deepcopy__ = same
 
 
@@ -99,16 +74,9 @@ def _sent_of_columns(columns: Columns, which: Ints) -> Sent:
 
 def of_specs(jobs: Sequence[JobSpec], members: Sequence[int],
              place: Callable[[JobSpec], Ints]) -> SingleColumns:
-    """Make columns of jobs.
+    """Make columns of the `members` of all jobs, those for which `is_single` holds.
 
-    Parameters
-    ----------
-    jobs : sequence of JobSpec
-        All jobs of the workload, in order of (arrival, id).
-    members : sequence of int
-        Positions of the jobs for which `is_single` holds.
-    place : callable
-        Function that returns the host of each rank of a job.
+    `jobs` are in order of (arrival, id); `place` returns the host of each rank of a job.
     """
     specs = [jobs[k] for k in members]
     stages = [job.stages[0] for job in specs]

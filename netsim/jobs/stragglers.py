@@ -26,22 +26,10 @@ Floats = NDArray[np.float64]
 
 def factors_of(stragglers: Mapping[Node, float] | None, hosts: int,
                numbers_of: Callable[[Any], int | Sequence[int]] | None = None) -> Floats:
-    """Return the factor by which computation takes longer on each host; shape (hosts,).
+    """Compute the factor, at least 1, by which computation takes longer on each host.
 
-    Parameters
-    ----------
-    stragglers : mapping of host to float, optional
-        Factors of at least 1, by host; other hosts have the factor 1.
-    hosts : int
-        Number of hosts.
-    numbers_of : callable, optional
-        Function that returns the number of a host given by name, or the numbers of all hosts for
-        which a name stands.
-
-    Raises
-    ------
-    InputError
-        If `stragglers` is not a mapping, a host does not exist, or a factor is below 1.
+    `numbers_of` returns the number of a host given by name, or the numbers of all hosts for which a
+    name stands.
     """
     factors = np.ones(hosts)
     if stragglers is None:
@@ -64,34 +52,19 @@ def factors_of(stragglers: Mapping[Node, float] | None, hosts: int,
 
 
 def check_factor(factor: Any, what: str) -> None:
-    """Check that a straggler's factor is a finite number of at least 1.
-
-    Raises
-    ------
-    InputError
-        If it is not; the message begins with `what`.
-    """
+    """Check that a straggler's factor, called `what` in errors, is finite and at least 1."""
     number = isinstance(factor, int | float) and not isinstance(factor, bool)
     if not (number and 1 <= factor < math.inf):
         raise InputError(f"{what} must be a finite number of at least 1, not {factor!r}")
 
 
 def slowed_stages(stages: tuple[Stage, ...], factors: Floats) -> tuple[Stage, ...]:
-    """Scale the computation of stages to slow hosts.
+    """Scale the computation of stages to slow hosts, given the factor of each rank's host.
 
     The computation of a stage takes as long as on the slowest rank that sends in its coflow, or on
     the slowest of all ranks if the stage sends nothing.
 
-    Parameters
-    ----------
-    stages : tuple of Stage
-        Stages, with flows between ranks.
-    factors : ndarray of float, shape (ranks,)
-        The factor of each rank's host.
-
-    Examples
-    --------
-    Two workers push to a parameter server, rank 2, whose factor has no effect.
+    Two workers push to a parameter server, rank 2, whose factor has no effect:
 
     >>> push = Stage("push", [(0, 2, 1.0), (1, 2, 1.0)], compute_s=3)
     >>> [slowed_stages((push,), np.array(slow))[0].compute_s for slow in ([1, 2, 1], [1, 1, 2])]
@@ -111,22 +84,10 @@ def _slowest(stage: Stage, factors: Floats) -> float:
 
 def slowed_job(job: JobSpec, factors: Floats
                ) -> tuple[JobSpec, Callable[[tuple[Stage, ...]], tuple[Stage, ...]]]:
-    """Scale the computation of a job to slow hosts.
+    """Scale the computation of a job to slow hosts, given the factor of each rank's host.
 
-    Parameters
-    ----------
-    job : JobSpec
-    factors : ndarray of float, shape (ranks,)
-        The factor of each rank's host.
-
-    Returns
-    -------
-    job : JobSpec
-        The job. If it has a model, `slowed_model` has scaled this. If ranks compute, the
-        computations of each rank are multiplied by its factor.
-    slowed : callable
-        Function to apply to the stages of each iteration: `slowed_stages` for jobs without a
-        model, otherwise the identity.
+    The returned function has to be applied to the stages of each iteration. It is `slowed_stages`
+    for a job of stages; computations of ranks and models are scaled in the returned job itself.
     """
     if (factors == 1).all():
         return job, tuple
@@ -139,15 +100,9 @@ def slowed_job(job: JobSpec, factors: Floats
 
 
 def slowed_model(model: ParallelModel, factors: Floats) -> ParallelModel:
-    """Scale the computation of a model to slow hosts.
+    """Scale the computation of a model to slow hosts, given the factor of each rank's host.
 
     Each model stage takes as long as the slowest of its replicas.
-
-    Parameters
-    ----------
-    model : ParallelModel
-    factors : ndarray of float, shape (GPUs,)
-        The factor of each rank's host, stage by stage.
     """
     if (factors == 1).all():
         return model

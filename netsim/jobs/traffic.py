@@ -19,22 +19,9 @@ MOST_RANKS = 4096
 
 
 def traffic_of(job: JobSpec) -> NDArray[np.float64]:
-    """Return the bytes that each pair of ranks of a job exchanges in an iteration.
+    """Sum the bytes that each pair of ranks exchanges in an iteration, in both directions together.
 
-    Parameters
-    ----------
-    job : JobSpec
-        A job with explicit stages, or with ranks that compute.
-
-    Returns
-    -------
-    ndarray of float, shape (ranks, ranks)
-        In both directions together; symmetric, 0 on the diagonal.
-
-    Raises
-    ------
-    InputError
-        As `check_traffic` does.
+    The result is symmetric, with 0 on the diagonal; see `check_traffic` for the jobs that it takes.
     """
     check_traffic(job)
     between = np.zeros((job.ranks, job.ranks))
@@ -46,13 +33,7 @@ def traffic_of(job: JobSpec) -> NDArray[np.float64]:
 
 
 def bytes_of(workload: Workload) -> NDArray[np.float64]:
-    """Return the bytes that each job of a workload sends in all its iterations.
-
-    Raises
-    ------
-    InputError
-        If a pattern is invalid.
-    """
+    """Compute the bytes that each job of a workload sends in all its iterations."""
     jobs = workload.jobs
     if isinstance(jobs, JobColumns):
         columns = jobs.columns
@@ -93,13 +74,7 @@ def _sent(job: JobSpec) -> list[tuple[Flows, float]]:
 
 
 def check_traffic(job: JobSpec) -> None:
-    """Check that a job does not have too many ranks, and that their traffic is known in advance.
-
-    Raises
-    ------
-    InputError
-        If the job has a pattern, or more than `MOST_RANKS` ranks.
-    """
+    """Check that a job has at most `MOST_RANKS` ranks, and no pattern that draws flows later."""
     if job.pattern is not None:
         raise InputError(f"job {job.id} has the pattern {job.pattern!r}, with flows that are "
                          "drawn when it runs; only those of explicit stages, and of ranks that "

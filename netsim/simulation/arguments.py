@@ -68,9 +68,9 @@ class Arguments(NamedTuple):
         return parse_seconds(self.observe_interval, "observe_interval")
 
     def check_kinds(self) -> None:
-        """Check, before anything asks, that single values are no lists, and flags true or false."""
+        """Check that arguments of one value are not lists, and that flags are true or false."""
         for name, value in self._asdict().items():
-            if name not in ("record", "events", "stragglers"):  # a mapping, says its own check
+            if name not in ("record", "events", "stragglers"):  # which have checks of their own
                 refuse_several(value, name)
         check_flag(self.timeline, "timeline")
         check_flag(self.check, "check")
@@ -100,13 +100,7 @@ def _differs(value: Any, default: object) -> bool:
 
 def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, args: Arguments
               ) -> Target:
-    """Make the target of a simulation, after checking that its arguments can be combined.
-
-    Raises
-    ------
-    InputError
-        As `simulate` does.
-    """
+    """Make the target of a simulation, after checking that its arguments can be combined."""
     args.check_kinds()
     refuse_several_places(what, workload)
     if isinstance(what, EdgeCloud):
@@ -124,13 +118,7 @@ def target_of(what: Topology | Cluster | EdgeCloud | str | Path, workload: Any, 
 
 
 def refuse_several_places(what: Any, workload: Any) -> None:
-    """Refuse several networks or workloads, which a sweep runs one by one; jobs may be a list.
-
-    Raises
-    ------
-    InputError
-        If there are several.
-    """
+    """Refuse several networks or workloads, which a sweep runs one by one; jobs may be a list."""
     refuse_several(what, "network")
     if isinstance(workload, list | tuple) and any(
             isinstance(each, str | Path | Workload | EdgeWorkload) for each in workload):
@@ -139,13 +127,7 @@ def refuse_several_places(what: Any, workload: Any) -> None:
 
 def check_call(what: Topology | Cluster | EdgeCloud, workload: Workload | EdgeWorkload,
                args: Arguments) -> None:
-    """Check that arguments can be combined, as `simulate` does, without planning schedules.
-
-    Raises
-    ------
-    InputError
-        As `simulate` does.
-    """
+    """Check that arguments can be combined, as `simulate` does, without planning schedules."""
     args.check_kinds()
     what = what if isinstance(what, EdgeCloud) else _as_cluster(what, args)
     if isinstance(what, Cluster) and isinstance(workload, Workload):

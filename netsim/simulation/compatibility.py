@@ -70,25 +70,13 @@ class EdgeRun(NamedTuple):
 
 
 class Need(NamedTuple):
-    """A requirement that a policy may have of a run.
+    """A requirement that a policy may have of a run."""
 
-    Attributes
-    ----------
-    problem : callable
-        Takes a `ClusterRun` or an `EdgeRun`; returns why the run does not meet the requirement, or
-        None if it does.
-    key : str
-        The experiment key that an error refers to; "" for the key of the policy.
-    cases : tuple of str
-        Columns of the tables in the docs: cases that policies with this requirement do not support.
-    because : str
-        The reason for the requirement, for the docs.
-    """
-
+    #: Takes a `ClusterRun` or an `EdgeRun`; returns why it does not meet the requirement, or None.
     problem: Callable[[Any], str | None]
-    key: str
-    cases: tuple[str, ...]
-    because: str
+    key: str  #: the experiment key that an error refers to; "" for the key of the policy
+    cases: tuple[str, ...]  #: what the policy does not support: columns of the tables in the docs
+    because: str  #: the reason for the requirement, for the docs
 
 
 # --- what policies need on a cluster --------------------------------------------------------
@@ -309,7 +297,7 @@ _ON_EDGE_CLOUDS: Mapping[str, Need] = {
         "servers, GPUs or hosts of jobs"),
 }
 
-#: What policies may need, by target and by the name that they declare.
+#: All requirements, by target and by the name that policies declare.
 NEEDS: Mapping[str, Mapping[str, Need]] = {"cluster": _ON_CLUSTERS, "edge-cloud": _ON_EDGE_CLOUDS}
 
 
@@ -318,7 +306,7 @@ def _at_the_edge(scheduler: Any) -> bool:
     return schedules(scheduler) == "jobs" and not _uses_cloud(scheduler)
 
 
-#: What a policy needs as its other attributes say, and need not declare.
+#: Requirements that other attributes of a policy imply, so that it need not declare them.
 _IMPLIED: Mapping[str, Callable[[Any], bool]] = {
     "a cluster": lambda policy: bool(
         {*_declared(policy)} - {*NEEDS["edge-cloud"], "an edge-cloud"}),
@@ -333,7 +321,7 @@ _IMPLIED: Mapping[str, Callable[[Any], bool]] = {
                                    or getattr(policy, "plans_ahead", False)),
 }
 
-#: What schedulers need besides.
+#: Further requirements that attributes of schedulers imply.
 _IMPLIED_BY_SCHEDULERS: Mapping[str, Callable[[Any], bool]] = {
     "a transport of whole jobs": lambda scheduler: schedules(scheduler) == "jobs",
     "edge workers": _at_the_edge,
@@ -344,23 +332,8 @@ _IMPLIED_BY_SCHEDULERS: Mapping[str, Callable[[Any], bool]] = {
 def needs_of(policy: Any, target: str, kind: str = "scheduler") -> tuple[str, ...]:
     """List the requirements that a policy declares, and those implied by its other attributes.
 
-    Parameters
-    ----------
-    policy : object
-        May have an attribute `needs` with names of rows of `NEEDS`.
-    target : {"cluster", "edge-cloud"}
-    kind : str
-        The kind of policy, as its registry names it.
-
-    Returns
-    -------
-    tuple of str
-        Names of rows of `NEEDS`, in the order of the table.
-
-    Raises
-    ------
-    UnknownNameError
-        If the policy declares a requirement that is not in the table.
+    They are names of rows of `NEEDS`, in the order of the table. `kind` is that of the policy's
+    registry, such as ``"scheduler"``.
     """
     rows, declared = NEEDS[target], _declared(policy)
     for name in declared:
@@ -392,16 +365,8 @@ def places_of(scheduler: Any) -> tuple[str, ...]:
 def goes_with(registry: Registry, target: str) -> pd.DataFrame:
     """Tabulate which cases the registered policies support, with their default options.
 
-    Parameters
-    ----------
-    registry : Registry
-    target : {"cluster", "edge-cloud"}
-
-    Returns
-    -------
-    DataFrame of bool
-        True if the policy of the row supports the case of the column. Only policies that run on the
-        target, and cases that some of them do not support.
+    There is a row for each policy that runs on the target, ``"cluster"`` or ``"edge-cloud"``, and a
+    column for each case that one of them does not support.
     """
     import pandas as pd
 
@@ -454,21 +419,7 @@ def _own_problems(context: RunContext, policies: Iterable[_Asked]) -> Iterator[t
 
 def check_policy(kind: str, policy: Any, context: RunContext, changes: Sequence[Change] = ()
                  ) -> None:
-    """Check that a scheduler or a placement supports a cluster and its jobs.
-
-    Parameters
-    ----------
-    kind : {"scheduler", "placement"}
-    policy : object
-    context : RunContext
-    changes : sequence of Change
-        The fault events of the run.
-
-    Raises
-    ------
-    InputError
-        If the policy does not; the message names it and the requirement.
-    """
+    """Check that a scheduler or a placement supports a cluster, its jobs and the changes."""
     asked = [_Asked(kind, type(policy).__name__, policy)]
     for _, problem in (*_problems(ClusterRun(context, changes), "cluster", asked),
                        *_own_problems(context, asked)):
@@ -479,23 +430,12 @@ def check_policy(kind: str, policy: Any, context: RunContext, changes: Sequence[
 
 
 class Policies(NamedTuple):
-    """The policies of a run on a cluster, and how jobs run once they are placed.
-
-    Attributes
-    ----------
-    scheduler : Scheduler
-    placement : Placement
-        Used by schedulers that do not choose GPUs themselves.
-    execution : str
-        Name of the execution.
-    model : Contention
-        Contention model of the execution, which schedulers that plan ahead use, too.
-    """
+    """The policies of a run on a cluster, and how jobs run once they are placed."""
 
     scheduler: Any
-    placement: Placement
+    placement: Placement  #: used by schedulers that do not choose GPUs themselves
     execution: str
-    model: Contention
+    model: Contention  #: of the execution; schedulers that plan ahead use it, too
 
     def asked(self) -> list[_Asked]:
         """List the policies in use; the placement is not used if the scheduler chooses GPUs."""
@@ -517,11 +457,6 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
     """Make the policies of a run on a cluster, with defaults for those that are not given.
 
     The default execution depends on the jobs.
-
-    Raises
-    ------
-    InputError
-        If there is no such policy.
     """
     decider = make_scheduler("fifo" if scheduler is None else scheduler)
     usual = getattr(decider, "placement", "first-fit")
@@ -531,13 +466,7 @@ def policies_of(scheduler: Any = None, placement: Any = None, execution: Any = N
 
 
 def check_jobs(workload: Workload, cluster: Cluster) -> None:
-    """Check that each job fits on a cluster and can be split among its servers.
-
-    Raises
-    ------
-    InputError
-        If a job does not; the message names the first such job.
-    """
+    """Check that each job fits on a cluster and can be split among its servers."""
     held: set[ParallelModel] = set()
     for job in workload:
         check_size(job, cluster)
@@ -561,11 +490,6 @@ def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, place
     """Return the workload and the policies of a run on a cluster, after checking them.
 
     If a policy requires rings, models that amount to a ring are converted to the pattern.
-
-    Raises
-    ------
-    InputError
-        If there is no such policy, or if jobs, policies, events and cluster cannot be combined.
     """
     policies = policies_of(scheduler, placement, execution, seed, workload.jobs)
     check_jobs(workload, cluster)
@@ -577,13 +501,7 @@ def inputs_of(cluster: Cluster, workload: Workload, scheduler: Any = None, place
 
 def check_submitted(cluster: Cluster, workload: Workload, policies: Policies, seed: int
                     ) -> Workload:
-    """Check a workload to which a job was added during a run; return it as `inputs_of` does.
-
-    Raises
-    ------
-    InputError
-        As `inputs_of` does.
-    """
+    """Check a workload to which a job was added during a run; return it as `inputs_of` does."""
     check_jobs(workload, cluster)
     problems, rings = _on_cluster(cluster, workload, policies, False, seed, ())
     for _, problem in problems:
@@ -595,15 +513,8 @@ def problems_of_cluster(cluster: Cluster, workload: Workload, given: Mapping[str
                         events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """List the problems for which `inputs_of` would refuse an experiment: keys and messages.
 
-    Parameters
-    ----------
-    cluster : Cluster
-    workload : Workload
-        Jobs that fit on the cluster; see `check_jobs`.
-    given : mapping
-        Values of the keys ``scheduler``, ``placement`` and ``execution`` that the experiment has.
-    seed : int
-    events : sequence of mapping
+    `given` has the values of ``scheduler``, ``placement`` and ``execution``, as far as the
+    experiment has these keys. `check_jobs` must have accepted the workload.
     """
     try:
         policies = policies_of(**given, seed=seed, jobs=workload.jobs)
@@ -643,16 +554,8 @@ def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, scheduler: Any = N
                    ) -> tuple[EdgeSetting, Any, TransportKind]:
     """Return the setting, the scheduler and the transport of a run, after checking them.
 
-    Raises
-    ------
-    InputError
-        If there is no such policy, or if jobs, policies and edge-cloud cannot be combined.
-
-    Warns
-    -----
-    NetsimWarning
-        If all jobs will train in the cloud although the scheduler uses the edge, because no edge
-        server can train them.
+    Warn if all jobs will train in the cloud although the scheduler uses the edge, because no edge
+    server can train them.
     """
     workload.check_on(system)
     setting = EdgeSetting(system, workload.jobs, seed, epsilon)
@@ -662,7 +565,7 @@ def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, scheduler: Any = N
         raise InputError(problem)
     if system.cloud and "a cloud" not in needs_of(decider, "edge-cloud") and (
             why := why_only_cloud(setting)):
-        # Of this line, so that the filters of Python show it once for all runs of a comparison.
+        # Of this line, so that Python's filters show it once for all runs of a comparison.
         warnings.warn(NetsimWarning("everything goes to the cloud, because "
                                     f"nothing else can serve it: {why}"), stacklevel=1)
     return setting, decider, kind
@@ -674,14 +577,7 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
                      ) -> list[tuple[str, str]]:
     """List the requirements that a run on an edge-cloud does not meet: keys and messages.
 
-    Parameters
-    ----------
-    setting : EdgeSetting
-    scheduler : object
-        See `netsim.schedulers.registry.make_scheduler`.
-    transport : TransportKind
-    allocator, events
-        As for `netsim.simulate`; ignored if the transport has no links.
+    `allocator` and `events` are ignored if the transport has no links.
     """
     found: list[tuple[str, Any, Registry]] = [
         ("scheduler", scheduler, SCHEDULERS), ("transport", transport, TRANSPORTS)]

@@ -24,21 +24,8 @@ Times = tuple[Floats, Floats]
 class EdgeTeller:
     """Compares the state after each step with what listeners know, and tells them the changes.
 
-    Parameters
-    ----------
-    tell : callable
-        Called with each event; can be changed as `tell_to`.
-    setting : EdgeSetting
-    now : float
-        The time up to which events have been told, in seconds; -inf before the first step.
-    arrived : int
-        Number of jobs that have arrived.
-    times : tuple of ndarray of float, shape (jobs,)
-        As `netsim.edge.stepped_run.SteppedRun.times`.
-    fabric : FabricProcess, optional
-        The fabric, if links are shared.
-    links : int
-        Number of links of the network, which are the first links of the fabric.
+    `now` is the time up to which events have been told, in seconds; -inf before the first step. The
+    first `links` links of the fabric are those of the network.
     """
 
     def __init__(self, tell: Callable[[RunEvent], None], setting: EdgeSetting, now: float,
@@ -89,7 +76,7 @@ class EdgeTeller:
         active, capacity = self._active, self._capacity
         self._see(fabric)
         for key, coflow in active.items():
-            # Those that were taken back have not finished.
+            # A coflow that was withdrawn has not finished.
             if key not in self._active and coflow.finish_s >= 0:
                 yield self._of_coflow("coflow-done", now, coflow)
         for key, coflow in self._active.items():

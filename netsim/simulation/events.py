@@ -86,7 +86,7 @@ class FaultEvent:
         if self.capacity is not None:
             parse_rate(self.capacity, "event: capacity")
         if self.factor is not None:
-            with question_units(False):  # no rate, but as much of one as is allowed
+            with question_units(False):  # not a rate, but with the same range
                 parse_rate(self.factor, "event: factor")
         if not isinstance(self.restart, bool):
             raise InputError(f"event: restart must be true or false, not {self.restart!r}")
@@ -96,21 +96,11 @@ class FaultEvent:
 
 @dataclass(frozen=True)
 class Change:
-    """A `FaultEvent` resolved on a network.
+    """A `FaultEvent` resolved on a network."""
 
-    Attributes
-    ----------
-    at : float
-        Time in seconds.
-    capacity : mapping of int to float
-        New capacity of each link that changes, in bytes per second. Links are numbered as in
-        `parts_of` the network, where a trunk is several links.
-    host : int or None
-    kind : {"degrade", "fail", "repair"}
-    restart : bool
-    """
-
-    at: float
+    at: float  #: seconds
+    #: The new capacity of each link that changes, in bytes per second. Links are numbered as in
+    #: `parts_of` the network, where a trunk is several links.
     capacity: Mapping[int, float]
     host: int | None
     kind: str
@@ -118,22 +108,7 @@ class Change:
 
 
 def by_hand(call: str, at: float, **fields: Any) -> FaultEvent:
-    """Return the event for a change that a user makes by calling a method; errors name the method.
-
-    Parameters
-    ----------
-    call : str
-        Name of the method.
-    at : float
-        Current time, in seconds.
-    **fields
-        As for `FaultEvent`.
-
-    Raises
-    ------
-    InputError
-        As `FaultEvent` does.
-    """
+    """Make the event for a change by a method such as ``fail``; errors begin with its name."""
     try:
         return FaultEvent(at, **fields)
     except InputError as error:
@@ -141,7 +116,7 @@ def by_hand(call: str, at: float, **fields: Any) -> FaultEvent:
 
 
 def capacity_by_hand(at: float, link: Node, capacity: Quantity) -> FaultEvent:
-    """Return the event for a call of the method ``set_capacity``; see `by_hand`."""
+    """Make the event for a call of ``set_capacity``; see `by_hand`."""
     if link is None:
         raise InputError("set_capacity: link must be a name or a number, not None")
     return by_hand("set_capacity", at, link=link, capacity=capacity)
@@ -151,11 +126,7 @@ def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], where: Topology
                ) -> list[Change]:
     """Resolve fault events on a network, or on the network of a cluster, and sort them by time.
 
-    Raises
-    ------
-    InputError
-        If an event is invalid, or its link or host does not exist. If there are several, the
-        message begins with its place.
+    If there are several, an error begins with the place of the invalid one.
     """
     given = check_sequence(events, FaultEvent | Mapping, "events", "FaultEvent or mappings")
     network = where.network if isinstance(where, Cluster) else where
@@ -173,13 +144,7 @@ def changes_of(events: Sequence[FaultEvent | Mapping[str, Any]], where: Topology
 
 def capacities_of(events: Sequence[FaultEvent | Mapping[str, Any]], network: Topology
                   ) -> list[tuple[float, int, float]]:
-    """Resolve events that change only links to (seconds, link, bytes per second), in order.
-
-    Raises
-    ------
-    InputError
-        As `changes_of` does.
-    """
+    """Resolve events that change only links to (seconds, link, bytes per second), in order."""
     changes = changes_of(events, network)
     for change in changes:
         if max(change.capacity, default=-1) >= network.links:

@@ -44,12 +44,12 @@ __all__ = [
     "problems_on",
 ]
 
-#: How many names a message has at most.
+#: The most names in a message.
 _MOST_NAMED = 5
 
 
 class JobHost(Protocol):
-    """Base class of what is told that hosts of jobs fail and are repaired."""
+    """Protocol of objects that are notified when hosts of jobs fail and are repaired."""
 
     def rerouted(self) -> Mapping[CoflowEvent, RoutedCoflow]:
         """Recompute routes; return the active coflows with changed routes, and these routes."""
@@ -68,42 +68,22 @@ class JobHost(Protocol):
 
 
 class Faults:
-    """The fault events of a run on a network.
-
-    Parameters
-    ----------
-    events : sequence of FaultEvent or mapping
-    where : Topology or Cluster
-
-    Attributes
-    ----------
-    where : Topology or Cluster
-    given : Topology
-    network : Topology
-        The network on which flows are routed. If routes can avoid failed links, they do so.
-    most_capacity : ndarray of float, shape (parts.links,)
-        The largest capacity that each link has during the run, in bytes per second, for lower
-        bounds; inf for links that flows may avoid, since routes are then not known beforehand.
-    restarts : bool
-        Whether an event stops jobs, all of which then need processes.
-
-    Raises
-    ------
-    InputError
-        If an event is invalid, or its link or host does not exist.
-    """
+    """The fault events of a run on a network, or on the network of a cluster."""
 
     def __init__(self, events: Sequence[FaultEvent | Mapping[str, Any]],
                  where: Topology | Cluster) -> None:
         self.where = where
         self.given = network = where.network if isinstance(where, Cluster) else where
         self._changes = changes_of(events, where)
+        #: Whether an event stops jobs, all of which then need processes.
         self.restarts = any(change.restart for change in self._changes)
+        #: The largest capacity that each link of `parts` has during the run, in bytes per second,
+        #: for lower bounds; inf for links that flows may avoid, as routes are then not known.
         self.most_capacity = usable_parts(network)
         for change in self._changes:
             for link, capacity in change.capacity.items():
                 self.most_capacity[link] = max(self.most_capacity[link], capacity)
-        self.network = network
+        self.network = network  #: on which flows are routed, around dead links if they can be
         if any(moves_flows(network, change.capacity) for change in self._changes):
             self._go_live()
 
@@ -127,16 +107,8 @@ class Faults:
               seen: Callable[[float], float] | None = None) -> None:
         """Schedule all events, each before the jobs that arrive at the same instant.
 
-        Parameters
-        ----------
-        env : simpy.Environment
-        keeper : JobHost
-        fabric, recorder : FabricProcess, Recorder, optional
-            The fabric and the recorder, if jobs use links.
-        teller : Teller, optional
-            Notifies listeners.
-        seen : callable, optional
-            Maps the time of an event to the time at which the run notices it.
+        `fabric` and `recorder` are given if jobs use links. `seen` maps the time of an event to the
+        time at which the run notices it.
         """
         self._env, self._keeper, self._fabric, self._recorder = env, keeper, fabric, recorder
         self._teller, self._seen = teller, seen
@@ -188,7 +160,7 @@ class Faults:
         if change.host is not None and change.kind == "fail":
             keeper.lose(change.host, change.restart)
             if change.restart:
-                # What ends at this instant has ended, and is not lost.
+                # Work that ends at this instant is not lost.
                 after_all_ends(self._env, partial(self._stop, change.host))
         if change.host is not None and change.kind == "repair":
             keeper.repair(change.host)
@@ -211,12 +183,7 @@ def problems_on(network: Topology, given: Any, cluster: Cluster | None = None
                 ) -> list[tuple[str, str]]:
     """List what is wrong with an experiment's events or stragglers, as keys and messages.
 
-    Parameters
-    ----------
-    network : Topology
-    given : sequence of EventTable, or mapping of str to float
-    cluster : Cluster, optional
-        The cluster on the network; hosts are then its servers.
+    Stragglers are a mapping, events a sequence. With a cluster, hosts are its servers.
     """
     problems = []
     if isinstance(given, Mapping):
@@ -243,21 +210,10 @@ def hosts_of(stragglers: Mapping[str, float]) -> dict[Any, float]:
 
 
 class JobsOnHosts:
-    """A `JobHost` for jobs that stay on their hosts, and wait until these are repaired.
-
-    Parameters
-    ----------
-    routed_anew : callable
-        See `JobHost`.
-
-    Attributes
-    ----------
-    jobs : list of JobProcess
-        The jobs that have a process; the fabric runs the others.
-    """
+    """A `JobHost` for jobs that stay on their hosts, and wait until these are repaired."""
 
     def __init__(self, routed_anew: Callable[[], Alone]) -> None:
-        self.jobs: list[JobProcess] = []
+        self.jobs: list[JobProcess] = []  # those with a process; the fabric runs the others
         self.routed_anew = routed_anew
         self._lost: dict[int, None] = {}
 
@@ -299,13 +255,8 @@ class JobsOnHosts:
 class JobsOnServers:
     """A `JobHost` for jobs that the engine of a cluster places.
 
-    Parameters
-    ----------
-    engine : Engine
-    cluster : Cluster
-        The cluster. If hosts are GPUs, the failure of a host takes down its server.
-    on_fabric : CoflowExecution, optional
-        The execution, if jobs run as coflows on the fabric.
+    If hosts are GPUs, the failure of a host takes down its server. `on_fabric` is given if jobs run
+    as coflows.
     """
 
     def __init__(self, engine: Engine, cluster: Cluster,

@@ -28,8 +28,8 @@ _CONSTANT = "for transport 'fabric'; with {transport!r} delays and rates are con
 #: Tables that only runs on edge-clouds have, which always have them.
 _RECORDS_OF_EDGE = dict.fromkeys((f"record.{name}" for name in EDGE_TABLES), _FOR_EDGE_CLOUDS)
 
-#: What runs -> the arguments of `netsim.simulate`, or keys of an experiment, that are not for it,
-#: with the reason.
+#: For each target, the arguments of `netsim.simulate` and the keys of an experiment that do not
+#: apply to it, with the reason.
 NOT_FOR: Mapping[str, Mapping[str, str]] = {
     "network": {
         **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
@@ -53,16 +53,9 @@ NOT_FOR: Mapping[str, Mapping[str, str]] = {
 
 
 def problems_of_arguments(target: str, given: Iterable[str], **said: str) -> list[tuple[str, str]]:
-    """List the arguments that do not apply to a target, with reasons.
+    """List the arguments that do not apply to a target, a key of `NOT_FOR`, with reasons.
 
-    Parameters
-    ----------
-    target : str
-        A key of `NOT_FOR`.
-    given : iterable of str
-        The arguments that are given, in the order in which messages name them.
-    **said
-        Values of placeholders in the texts of the reasons.
+    Messages name the arguments in the given order; `said` fills placeholders in the reasons.
     """
     return [(name, NOT_FOR[target][name].format(**said)) for name in given
             if name in NOT_FOR[target]]
@@ -71,11 +64,7 @@ def problems_of_arguments(target: str, given: Iterable[str], **said: str) -> lis
 def refuse_arguments(target: str, given: Iterable[str], **said: str) -> None:
     """Check that all given arguments apply to a target; see `problems_of_arguments`.
 
-    Raises
-    ------
-    InputError
-        If an argument does not; the message names the first such argument, and the others that do
-        not apply for the same reason.
+    The error names the first argument that does not, and all others with the same reason.
     """
     problems = problems_of_arguments(target, given, **said)
     for _, reason in problems:
@@ -84,18 +73,10 @@ def refuse_arguments(target: str, given: Iterable[str], **said: str) -> None:
 
 
 def without_preemption(schedulers: Iterable[Any]) -> list[bool]:
-    """Return which of several schedulers on an edge-cloud ignore the options of preemption.
+    """Find which of several compared schedulers on an edge-cloud ignore the options of preemption.
 
-    Parameters
-    ----------
-    schedulers : iterable of str, mapping, class or object
-        Schedulers that are compared; see `netsim.schedulers.registry.make_scheduler`.
-
-    Returns
-    -------
-    list of bool
-        True for schedulers of chunks. But if all are schedulers of chunks, all values are False, so
-        that the options are refused.
+    These are the schedulers of chunks. But if there are no others, none counts as ignoring them, so
+    that the options are refused.
     """
     free = [schedules(make_scheduler(each)) != "jobs" for each in schedulers]
     return [False] * len(free) if all(free) else free
@@ -111,14 +92,7 @@ def problem_of_pauses(workload: Workload, keep: str) -> str | None:
 
 
 def preemption_on_edge(given: Any, scheduler: Any) -> Preemption:
-    """Return the options of preemption on an edge-cloud, under a scheduler.
-
-    Raises
-    ------
-    InputError
-        If an option does not exist, has an invalid value or does not apply there, or if the
-        scheduler does not schedule whole jobs.
-    """
+    """Make the options of preemption on an edge-cloud, for schedulers of whole jobs."""
     if schedules(scheduler) != "jobs":
         name = SCHEDULERS.to_dict(scheduler)["name"]
         raise InputError("preemption is for jobs on a cluster and for whole jobs; scheduler "

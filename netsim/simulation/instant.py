@@ -19,16 +19,10 @@ __all__ = ["active_coflows", "active_flows", "links_now"]
 
 def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str],
                    jobs: NDArray[np.int64]) -> pd.DataFrame:
-    """Return a row per active coflow; see `netsim.Fabric.active`.
+    """Tabulate the active coflows; see `netsim.Fabric.active`.
 
-    Parameters
-    ----------
-    table : FlowTable
-        The coflows; the bytes left of each must be up to date.
-    numbers, names : ndarray of int, list of str
-        Ids of the coflows in `table`, and names of their stages, in order.
-    jobs : ndarray of int, shape (jobs,)
-        The ids of all jobs.
+    `numbers` and `names` have the ids and the stages of the coflows in `table`, in order, and
+    `jobs` has the ids of all jobs.
     """
     import pandas as pd
 
@@ -53,7 +47,7 @@ def _ended_left_out(table: FlowTable, frame: pd.DataFrame) -> pd.DataFrame:
 
 def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.int64],
                  network: Topology) -> pd.DataFrame:
-    """Return a row per unfinished flow; see `netsim.Fabric.flows` and `active_coflows`."""
+    """Tabulate the unfinished flows; see `netsim.Fabric.flows` and `active_coflows`."""
     import pandas as pd
 
     index, owner = table.open_flows()
@@ -68,7 +62,7 @@ def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.
 
 
 def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
-    """Return a row per link of the network; see `netsim.Fabric.links`."""
+    """Tabulate the links of the network; see `netsim.Fabric.links`."""
     import pandas as pd
 
     index, _ = table.open_flows()

@@ -16,13 +16,7 @@ __all__ = ["interrupt_with_status", "so_far"]
 
 @contextmanager
 def interrupt_with_status(what: Callable[[], str]) -> Iterator[None]:
-    """In this context, add a status message to an interruption by Ctrl-C.
-
-    Raises
-    ------
-    Interrupted
-        In place of a `KeyboardInterrupt`, with the text that `what` returns.
-    """
+    """Turn Ctrl-C in this context into an `Interrupted` error with the text that `what` returns."""
     try:
         yield
     except BaseException as error:
@@ -36,18 +30,10 @@ def interrupt_with_status(what: Callable[[], str]) -> Iterator[None]:
 
 
 def so_far(now: float, arrival_s: NDArray[np.float64], finish_s: NDArray[np.float64]) -> str:
-    """Describe the progress of a run for a message.
-
-    Parameters
-    ----------
-    now : float
-        Simulated time, in seconds.
-    arrival_s, finish_s : ndarray of float, shape (jobs,)
-        NaN where a job has not finished.
-    """
+    """Describe the progress of a run for a message; `finish_s` is NaN for unfinished jobs."""
     jct_s = finish_s - arrival_s
     done = jct_s[~np.isnan(jct_s)]
-    # Where jobs are followed ahead of the clock, the last to finish says more than that.
+    # The fabric may run jobs ahead of the clock; the last end then says more.
     at = max(now, np.nanmax(finish_s)) if len(done) else now
     said = f"at {format_seconds(at)} of the simulation {len(done):,} of {len(jct_s):,} jobs had " \
            "finished"

@@ -24,15 +24,11 @@ def _given_by(answer: Allocation | None) -> str:
 def leftover_of(fabric: FabricProcess) -> dict[str, str]:
     """Describe how an allocator shares leftover bandwidth, and on which events it decides.
 
-    Returns
-    -------
-    dict
-        ``"leftover"``, such as ``"maxmin to flows"``, has the value of `Allocator.leftover`, or
-        else that of an allocation by an order or a service, and says whether the bandwidth goes to
-        single flows, or to coflows whose flows keep equal progress. It is empty if neither is
-        known. ``"decides_per"`` is ``"flow"`` if
-        rates change when a flow ends, else ``"coflow"``. Both describe the last allocation; the
-        dict is empty if there was none.
+    ``"leftover"``, such as ``"maxmin to flows"``, is the value of `Allocator.leftover`, or else
+    that of an allocation by an order or a service, followed by whether the bandwidth goes to single
+    flows, or to coflows whose flows keep equal progress; it is empty if unknown. ``"decides_per"``
+    is ``"flow"`` if rates change when a flow ends, else ``"coflow"``. Both describe the last
+    allocation; without one, the dict is empty.
     """
     if not fabric.decisions:
         return {}

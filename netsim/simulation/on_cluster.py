@@ -64,29 +64,11 @@ _NONE = np.array([], np.int64)
 class OnCluster(Clocked):
     """A `Target` for jobs that get GPUs of a cluster.
 
-    Parameters
-    ----------
-    cluster : Cluster
-    workload : Workload
-        The jobs; only rings if jobs run by the contention model. The scheduler or the placement
-        chooses GPUs for the ranks; the `hosts` of the jobs are ignored.
-    policies : Policies
-    faults : Faults
-        Fault events. If jobs run by a model, these may only be failures of servers with
-        ``restart``, and repairs.
-    seed, record
-        As for `netsim.simulate`.
-    factors : array
-        Factor by which computation is slower, for each server.
-    allocator : Allocator or None
-        The allocator if jobs run on the fabric; None if they run by a model.
-    observe_interval : float
-        In seconds; used on the fabric only.
-    check : bool
-        Whether to check allocations; used on the fabric only.
-    preemption : Preemption
-    beside : sequence of str
-        Further tables to record; see `netsim.recording.recorder.Recorder`.
+    The scheduler or the placement chooses GPUs for the ranks; the `hosts` of the jobs are ignored.
+    Jobs run on the fabric with an allocator, to which `observe_interval` (seconds) and `check`
+    apply. Without an allocator, they run by a model: jobs are then only rings for the contention
+    model, and faults only failures of servers with ``restart``, and repairs. `factors` has the
+    factor by which computation is slower on each server; `beside` names further tables to record.
     """
 
     counts = "jobs"

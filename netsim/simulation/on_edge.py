@@ -51,23 +51,9 @@ __all__ = ["OnEdge", "as_edge_workload"]
 class OnEdge:
     """A `Target` for jobs on an edge-cloud.
 
-    A step is an event of the scheduler or of the transport, such as an arrival.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-        The system, the jobs and the seed, checked against the needs of the policies.
-    workload : EdgeWorkload
-        The workload from which the jobs of `setting` were taken.
-    scheduler : object
-        See `netsim.schedulers.registry.make_scheduler`.
-    kind : TransportKind
-    sharing : LinkSettings
-        Used by transports with links.
-    recorder : LinkRecorder
-        Records what links carry, if requested.
-    preemption : Preemption, optional
-        What preempted whole jobs keep, and what it costs.
+    A step is an event of the scheduler or of the transport, such as an arrival. The setting has
+    been checked against the needs of the policies, and its jobs are those of the workload.
+    `sharing` is used by transports with links.
     """
 
     counts = "jobs"
@@ -225,13 +211,7 @@ class OnEdge:
 
     @property
     def env(self) -> Clock:
-        """The SimPy environment of the transport, at the time of the run.
-
-        Raises
-        ------
-        InputError
-            If the transport has none.
-        """
+        """The SimPy environment of a transport with links, at the time of the run."""
         if not self._kind.shares_links:
             raise InputError(
                 f"a run with transport {self._transport!r} has no SimPy environment, as it goes "
@@ -390,7 +370,7 @@ class OnEdge:
 
     def shared(self) -> list[Any]:
         """See `Target.shared`."""
-        # SimPy knows by the identity of PENDING what has not happened.
+        # SimPy recognizes pending events by the identity of PENDING.
         begun = [] if self._begun is None else self._begun.shared()
         return [self._system, self._system.network, self._workload, self._setting.jobs,
                 simpy.events.PENDING, *begun]
@@ -406,13 +386,7 @@ class OnEdge:
 
 
 def as_edge_workload(given: EdgeWorkload | Sequence[EdgeJob]) -> EdgeWorkload:
-    """Convert a sequence of jobs to a workload; a workload is returned unchanged.
-
-    Raises
-    ------
-    InputError
-        If it is neither.
-    """
+    """Convert a sequence of jobs to a workload; a workload is returned unchanged."""
     if isinstance(given, EdgeWorkload):
         return given
     return EdgeWorkload(check_sequence(given, EdgeJob, "the workload of an edge-cloud", "EdgeJob"))
@@ -568,7 +542,7 @@ class _Tables:
         takes = np.where(zeta, setting.p1[job], setting.p0[job])
         with np.errstate(invalid="ignore", divide="ignore"):
             delay = np.where(said > 0, (chunks.ready - setting.arrival[job]) / said, np.nan)
-            # It trained for no time if that is less than instants have digits for.
+            # Rounding of instants may leave no time for a short training.
             rate = np.where(trained > 0, takes / trained, np.nan)
         return {"delay_ratio": delay, "rate_ratio": rate}
 

@@ -47,22 +47,14 @@ from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 
 __all__ = ["OnNetwork"]
 
-#: How many ranks a message names that wait for each other.
+#: The most waiting ranks that a message names.
 _MOST_STUCK = 8
 
 
 class OnNetwork(Clocked):
     """A `Target` for jobs that run as coflows on a network when they arrive.
 
-    Parameters
-    ----------
-    network : Topology
-    workload : Workload
-    allocator : Allocator
-    observe_interval, seed, record, events, check, stragglers
-        As for `netsim.simulate`.
-    beside : sequence of str
-        Further tables to record; see `netsim.recording.recorder.Recorder`.
+    `beside` names further tables to record; the other arguments are those of `netsim.simulate`.
     """
 
     counts = "coflows"
@@ -101,7 +93,7 @@ class OnNetwork(Clocked):
         if self.recorder.keeps_computations:
             self.fabric.table.chains.graphs.keeps_all = True
         if not isinstance(workload.jobs, JobColumns):
-            # Whether all ranks are simulated must make no difference, and depends on the records.
+            # Results must not depend on whether all ranks are simulated, which the records decide.
             self.fabric.table.sharing.rounds_alike = any(isinstance(job.operations, Programs)
                                                          for job in workload.jobs)
         self.on_hosts = JobsOnHosts(self._routed_anew)
@@ -133,11 +125,11 @@ class OnNetwork(Clocked):
     def _singles(self, allocator: Allocator) -> SingleColumns:
         """Return the jobs that need no process."""
         jobs = self.workload.jobs
-        # Who is told which jobs run needs processes that say when they begin and end.
+        # An allocator that sees running jobs needs processes, which report begins and ends.
         plain = not (allocator.sees_running or self.faults.restarts)
         if plain and isinstance(jobs, JobColumns) and not (self.slowness > 1).any():
             return of_columns(jobs)
-        plain = plain and self.forecast is None  # by which a job may have more than one coflow
+        plain = plain and self.forecast is None  # it may predict more than one coflow
         return of_specs(jobs, [k for k, job in enumerate(jobs)
                                if plain and is_single(job) and not self._is_slow(job)],
                         partial(place_randomly, network=self.network, seed=self.seed))

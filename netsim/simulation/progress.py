@@ -19,13 +19,7 @@ _REFRESH_S = 0.2
 
 
 def check_progress(progress: Any) -> None:
-    """Check that `progress` is true, false or None, or a function.
-
-    Raises
-    ------
-    InputError
-        If it is not.
-    """
+    """Check that `progress` is true, false or None, or a function."""
     if progress is not None and not callable(progress):
         check_flag(progress, "progress, unless it is a function,")
 
@@ -35,15 +29,8 @@ def show_progress(progress: bool | Callable[[int, int], None], total: int,
                   label: str = "coflows") -> Iterator[Callable[[int, int], None]]:
     """Yield a function ``report(done, total)`` that shows the progress of a run.
 
-    Parameters
-    ----------
-    progress : bool or callable
-        Whether to draw a bar on standard error if that is a terminal or a notebook; or a function
-        that is called with ``(done, total)`` instead.
-    total : int
-        Number of items.
-    label : str
-        Name of the items, in the plural.
+    If `progress` is true, a bar is drawn on standard error if that is a terminal or a notebook; a
+    function is called instead. `label` names the items, in the plural.
     """
     check_progress(progress)
     if not progress:
@@ -60,14 +47,9 @@ def show_runs(progress: bool | Callable[[int, int, int], None], total: int, done
               ) -> Iterator[Callable[[bool], None]]:
     """Yield a function ``report(failed)`` to call after each run; it shows the progress.
 
-    Parameters
-    ----------
-    progress : bool or callable
-        Whether to draw a bar on standard error, if that is a terminal or a notebook, with the
-        numbers of runs done and failed, their rate and the time left; or a function to call with
-        the numbers of runs done, failed, and in total.
-    total, done : int
-        Number of all runs, and of those that had been done before.
+    A bar has the numbers of runs done and failed, their rate and the time left; see
+    `show_progress`. A function is called with the numbers of runs done, failed, and in total.
+    `done` counts the runs that had been done before.
     """
     check_progress(progress)
     if not progress:

@@ -49,13 +49,7 @@ class RunEvent:
 
 
 def check_kind(kind: str) -> str:
-    """Return a kind of event unchanged, after checking that it exists.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such kind.
-    """
+    """Return a kind of event unchanged, after checking that it exists."""
     if not isinstance(kind, str) or kind not in EVENT_KINDS:
         raise UnknownNameError("kind of event", kind, EVENT_KINDS)
     return kind

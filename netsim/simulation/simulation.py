@@ -82,7 +82,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
     [np.float64(6.0), np.float64(4.5)]
     """
 
-    # A wrong name of what can be replaced, such as `alocator`, is refused.
+    # Slots refuse a misspelled attribute, such as `sim.alocator = ...`.
     __slots__ = ("__weakref__", "_begun", "_closed", "_limit", "_listeners", "_open_target",
                  "_stepping", "_steps", "_wall_s")
 
@@ -139,7 +139,7 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         self._refuse_while_stepping("run")
         if limit < target.now:
             raise InputError(f"until: {limit:g} s has passed; it is {target.now:g} s")
-        # An agent in the place of the policy holds the run over and over.
+        # An agent that takes the place of a policy holds the run at the same time repeatedly.
         if limit < math.inf and not target.ended and not target.now < limit == self._limit:
             target.hold_at(limit)
         self._limit = limit
@@ -178,12 +178,12 @@ check, scheduler, placement, execution, epsilon, transport, preemption
         self._steps += 1
 
     def _change(self, change: Callable[..., None], *given: Any) -> None:
-        """Change the target, which refuses what it is given before it does anything."""
+        """Change the target, which refuses invalid input before it changes anything."""
         self._act(partial(change, *given), InputError)
 
     def _act(self, act: Callable[[], None], *unless: type[Exception]) -> None:
-        """Let the target do something; if an error, but for `unless`, stops it halfway, close."""
-        # After these, nothing has been done yet.
+        """Call a function; close the run if an error, other than `unless`, stops it halfway."""
+        # These are raised before anything is done.
         harmless: tuple[type[Exception], ...] = (Undecided, simpy.core.EmptySchedule, *unless)
         try:
             act()
@@ -464,5 +464,5 @@ check, scheduler, placement, execution, epsilon, transport, preemption
             return escape(repr(self))
         jobs = self.jobs()
         left = jobs[jobs["state"] != "done"]
-        jobs = left if len(left) else jobs  # what is going on, as long as something is
+        jobs = left if len(left) else jobs  # the unfinished jobs, as long as there are some
         return shown(repr(self), jobs.head(MOST_ROWS), len(jobs))

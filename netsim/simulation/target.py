@@ -46,28 +46,12 @@ class Target(Protocol):
     """Protocol of the targets of a `Simulation`: jobs on a network, a cluster or an edge-cloud.
 
     Targets without links raise an `InputError` where links are needed.
-
-    Attributes
-    ----------
-    counts : {"coflows", "jobs"}
-        What progress is counted in.
-    total, done : int
-        Number of all coflows or jobs, and of those completed so far.
-    ended : bool
-        Whether all jobs have finished.
-    now : float
-        The time in seconds.
-    seed, workload_seed : int
-    allocator : Allocator
-        The current policy; can be set to whatever `netsim.simulate` takes.
-    observe_interval : float
-        In seconds; can be set to a quantity.
     """
 
-    counts: str
+    counts: str  #: what `total` and `done` count: ``"coflows"`` or ``"jobs"``
     seed: int
-    allocator: Any
-    observe_interval: Any
+    allocator: Any  #: can be set to whatever `netsim.simulate` takes
+    observe_interval: Any  #: in seconds; can be set to a quantity
 
     @property
     def total(self) -> int: ...
@@ -101,13 +85,7 @@ class Target(Protocol):
         """Return the time of the next event, in seconds."""
 
     def step(self) -> None:
-        """Process the next event.
-
-        Raises
-        ------
-        EmptySchedule
-            If no event is left.
-        """
+        """Process the next event; raise SimPy's `EmptySchedule` if none is left."""
 
     def settle(self) -> None:
         """Bring the clock to the instant at which the last job has ended."""
@@ -168,39 +146,22 @@ class Target(Protocol):
 
 
 class Clocked:
-    """Base class of targets that use a SimPy environment.
-
-    Attributes
-    ----------
-    env : Clock
-    workload : Workload
-    arrival_s : ndarray of float, shape (jobs,)
-    fabric : FabricProcess or None
-        The fabric that moves bytes; None if jobs run by formulas.
-    faults : Faults
-    recorder : Recorder
-    teller : Teller
-        Notifies listeners.
-    begun : bool
-        Whether the first step has been prepared.
-    forecast : Forecast or None
-        Predicts the iterations of jobs, for an allocator that goes by it.
-    """
+    """Base class of targets that use a SimPy environment."""
 
     env: Clock
     workload: Workload
     arrival_s: Floats
-    fabric: FabricProcess | None
+    fabric: FabricProcess | None  #: None if jobs run by formulas
     faults: Faults
     recorder: Recorder
     teller: Teller
-    begun = False
-    forecast: Forecast | None = None
+    begun = False  #: whether the first step has been prepared
+    forecast: Forecast | None = None  #: of iterations, for an allocator that uses predictions
 
     def begin(self) -> None:
         """See `Target.begin`."""
         self.begun = True
-        # The loop asks for these at each step: they are the environment's own.
+        # The event loop calls these at each step, so they are the environment's own methods.
         self.next_at, self.step = self.env.peek, self.env.step  # type: ignore[method-assign]
 
     def next_at(self) -> float:
@@ -258,7 +219,7 @@ class Clocked:
 
     def shared(self) -> list[Any]:
         """See `Target.shared`."""
-        # SimPy knows by the identity of PENDING what has not happened.
+        # SimPy recognizes pending events by the identity of PENDING.
         return [self.workload, self.workload.jobs, self.workload.history, self.forecast,
                 simpy.events.PENDING]
 
@@ -349,15 +310,7 @@ class Clocked:
     # --- changes ----------------------------------------------------------------------
 
     def _with(self, job: JobSpec, fitted: Callable[[JobSpec], JobSpec]) -> tuple[Workload, int]:
-        """Return the workload with another job, and the job's number.
-
-        The job is as `fitted` returns it.
-
-        Raises
-        ------
-        InputError
-            If it is no job, has arrived already, or its id is that of another one.
-        """
+        """Return the workload with another job, as `fitted` returns it, and the job's number."""
         jobs, now = self.workload.jobs, self.now
         if not isinstance(job, JobSpec):
             raise InputError(f"job must be a JobSpec, not {job!r}")
@@ -441,13 +394,7 @@ class Clocked:
 
 
 def forecast_of(allocator: Allocator, history: History | None) -> Forecast | None:
-    """Return the forecast of iterations for an allocator that uses predictions.
-
-    Raises
-    ------
-    InputError
-        If the predictor cannot be made, or has nothing to learn from.
-    """
+    """Make the forecast of iterations for an allocator that uses predictions, else None."""
     if allocator.information != "predicted":
         return None
     made = Forecast(allocator.predictor, history)
@@ -474,15 +421,7 @@ def jobs_table(jobs: Sequence[Any], *, arrival_s: Floats, start_s: Floats, finis
                nbytes: ArrayLike, lower_bound_s: Floats, **more: Any) -> pd.DataFrame:
     """Make the table of jobs; see `netsim.Result`.
 
-    Parameters
-    ----------
-    jobs : sequence of JobSpec or EdgeJob
-    arrival_s, start_s, finish_s, lower_bound_s : ndarray of float, shape (jobs,)
-        In seconds; NaN for what has not happened.
-    iterations, ranks, coflows : array_like of int, shape (jobs,)
-    nbytes : array_like of float, shape (jobs,)
-    **more
-        Further columns, by name.
+    Times are in seconds, and NaN for what has not happened; `more` has further columns.
     """
     return pd.DataFrame({
         "job": np.array(column(jobs, "id"), np.int64), "name": column(jobs, "name"),

@@ -25,16 +25,8 @@ class Teller:
     """Makes events from what the parts of a run report; a `netsim.recording.recorder.Listener`.
 
     The fabric may process events before the clock reaches them. Listeners are told of these when
-    the fabric reports that the clock has reached them. Copies of a teller tell nobody.
-
-    Parameters
-    ----------
-    env : Clock
-    recorder : Recorder
-    fabric : FabricProcess or None
-    starts : bool
-        Whether a job counts as started when it sends its first byte, because nothing else reports
-        starts.
+    the fabric reports that the clock has reached them. Copies of a teller have no listeners. With
+    `starts`, a job counts as started when it sends its first byte, as nothing else reports starts.
     """
 
     def __init__(self, env: Clock, recorder: Recorder, fabric: FabricProcess | None,
@@ -69,16 +61,7 @@ class Teller:
                              *rows["job"][rows["start"] >= 0].tolist()}
 
     def say(self, kind: str, job: int | None = None, **about: Any) -> None:
-        """Tell listeners of something that happens now.
-
-        Parameters
-        ----------
-        kind : str
-        job : int, optional
-            The number of a job, not its id.
-        **about
-            Further attributes of a `RunEvent`.
-        """
+        """Tell listeners of an event that happens now; `job` is the number of a job, not its id."""
         if self._tell is not None:
             number = None if job is None else int(self._recorder.job_ids[job])
             self._tell(RunEvent(kind, float(self._env.now), number, **about))

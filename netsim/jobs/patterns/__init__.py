@@ -67,21 +67,10 @@ PATTERNS = Registry(
 
 
 def make_pattern(pattern: str | Mapping[str, Any] | Pattern | type) -> Pattern:
-    """Make the pattern that a job names.
+    """Make the pattern that a job names; an instance is returned as it is, since it has no state.
 
-    Parameters
-    ----------
-    pattern : str, mapping, class or Pattern
-        A name of `PATTERNS`, or ``"module:Class"``, with options as in
-        ``"parameter-server:servers=2"``; ``{"name": ..., option: ...}``; a class; or an instance,
-        which is returned as it is, since patterns have no state.
-
-    Raises
-    ------
-    UnknownNameError
-        If the name or an option does not exist; the choices are listed.
-    InputError
-        If the object is not a pattern.
+    A pattern is named by an entry of `PATTERNS` or ``"module:Class"``, with options as in
+    ``"parameter-server:servers=2"``; by ``{"name": ..., option: ...}``; or by its class.
     """
     if isinstance(pattern, Pattern) and not isinstance(pattern, type):
         return pattern

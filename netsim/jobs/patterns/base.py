@@ -16,13 +16,7 @@ _MOST_FLOWS = 20_000_000
 
 
 def check_flows(ranks: int, flows: int) -> None:
-    """Check that a pattern would not make too many flows, before making them.
-
-    Raises
-    ------
-    InputError
-        If there would be more than 20 million flows.
-    """
+    """Check that a pattern would not make too many flows, before making them."""
     if flows > _MOST_FLOWS:
         raise InputError(f"{ranks:,} ranks would have {flows:,} flows; an iteration can have at "
                          f"most {_MOST_FLOWS:,}")

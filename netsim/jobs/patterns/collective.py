@@ -138,7 +138,7 @@ class Collective:
         name, _, group = title.partition(":group=")
         given: dict[str, Any] = {"group": int(group)} if group else {}
         if "chunks" not in algorithms_of(self.collective)[name].options and hasattr(self, "chunks"):
-            given["chunks"] = 1  # of those that it might have been
+            given["chunks"] = 1  # which only other candidates take
         return replace(self, algorithm=name, costs=None, **given)
 
     def schedule(self, ranks: int, nbytes: float) -> Schedule:

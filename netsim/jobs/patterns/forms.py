@@ -18,39 +18,19 @@ _MOST_STAGES = 1_000_000
 
 
 def check_form(form: str) -> None:
-    """Check the name of a form.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such form.
-    """
+    """Check the name of a form."""
     if form not in FORMS:
         raise UnknownNameError("form", form, FORMS)
 
 
 def stages_of(made: Schedule, sizes: Sizes, form: str) -> tuple[Stage, ...]:
-    """Make the stages of a collective.
+    """Make the stages of a collective, in one of three forms.
 
-    Parameters
-    ----------
-    made : Schedule
-    sizes : Sizes
-    form : {"steps", "messages", "aggregate"}
-        A stage per step, which begins when the previous step has ended everywhere; a stage per
-        message, which begins when the messages that it waits for have arrived; or a stage per
-        phase, with the bytes of its steps.
-
-    Returns
-    -------
-    tuple of Stage
-        A single stage has the name of the collective; others are ``step-0``, ``message-0`` or
-        ``phase-0`` and so on. A single rank has a stage without flows.
-
-    Raises
-    ------
-    InputError
-        If there are too many messages.
+    ``"steps"``: a stage per step, which begins when the previous step has ended everywhere.
+    ``"messages"``: a stage per message, which begins when the messages that it waits for have
+    arrived. ``"aggregate"``: a stage per phase, with the bytes of its steps. A single stage has the
+    name of the collective; others are ``step-0``, ``message-0`` or ``phase-0`` and so on. A single
+    rank has a stage without flows.
     """
     check_form(form)
     if not made.rounds:

@@ -49,22 +49,13 @@ Ints = NDArray[np.int64]
 
 
 class ModelCoflow(NamedTuple):
-    """A stage of an iteration, and how the analytic model accounts for its coflow.
+    """A stage of an iteration, and how the analytic model accounts for its coflow."""
 
-    Attributes
-    ----------
-    stage : Stage
-        The stage, with flows between ranks: replicas by model stage, slices by replica.
-    exchange : bool
-        Whether its flows are activations, gradients, or exchanges between groups of experts, for
-        which Eq. 5 adds up both directions and the traffic inside servers. Otherwise it is an
-        all-reduce.
-    charged : str or None
-        The stage to whose time the traffic inside servers is added; this stage if None.
-    """
-
-    stage: Stage
+    stage: Stage  #: ranks are numbered by model stage, replica and slice
+    #: Whether Eq. 5 adds up both directions and the traffic inside servers: for activations,
+    #: gradients and exchanges between groups of experts, but not for an all-reduce.
     exchange: bool
+    #: The stage to whose time the traffic inside servers is added; this stage if None.
     charged: str | None = None
 
 
@@ -116,21 +107,12 @@ def model_coflows(model: ParallelModel) -> tuple[ModelCoflow, ...]:
 
 @lru_cache(maxsize=64)
 def exchanging_in_turn(model: ParallelModel) -> tuple[ModelCoflow, ...]:
-    """Return the coflows of an asynchronous pipeline in which each stage does one thing at a time.
+    """Make the coflows of an asynchronous pipeline in which each stage does one thing at a time.
 
     Each stage exchanges with one neighbour, computes and all-reduces, and then exchanges with the
     other neighbour; stages 2i and 2i + 1 exchange with each other first. The coflows are those of
-    `model_coflows`, in the same order, followed by stages without flows for the computation.
-
-    Parameters
-    ----------
-    model : ParallelModel
-        A model without micro-batches.
-
-    Raises
-    ------
-    InputError
-        As `model_stages` does.
+    `model_coflows`, in the same order, followed by stages without flows for the computation. The
+    model must have no micro-batches.
     """
     usual = {each.stage.name: each for each in model_coflows(model)}
     parts = _parts_of(model)
