@@ -22,21 +22,12 @@ __all__ = ["ALGORITHMS", "COLLECTIVES", "Algorithm", "algorithms_of", "check_alg
 class Algorithm:
     """How an algorithm of a collective makes its messages.
 
-    Attributes
-    ----------
-    phases : callable
-        Function of the number of ranks and the options that returns the rounds of each phase.
-    cuts : callable
-        Function of the same arguments that returns `Schedule.cuts`.
-    options : tuple of str
-        The options that the algorithm takes.
-    copies : callable
-        Function of the same arguments that returns `Schedule.copies`.
+    Functions take the number of ranks and the options.
     """
 
-    phases: Callable[[int, dict[str, Any]], list[list[Round]]]
-    cuts: Callable[[int, dict[str, Any]], tuple[int, ...]]
-    options: tuple[str, ...] = ()
+    phases: Callable[[int, dict[str, Any]], list[list[Round]]]  #: the rounds of each phase
+    cuts: Callable[[int, dict[str, Any]], tuple[int, ...]]  #: see `Schedule`, as for `copies`
+    options: tuple[str, ...] = ()  #: the options that the algorithm takes
     copies: Callable[[int, dict[str, Any]], int] = lambda n, given: 1
 
 
@@ -80,8 +71,8 @@ def _exchange(make: Callable[[int], list[Round]]) -> Algorithm:
     return Algorithm(lambda n, _: [make(n)], _by_rank, ("matrix",), lambda n, _: n)
 
 
-#: The most messages of a collective that arrays hold, whose memory would not do for many more; and
-#: of one that is kept for when it is asked for again.
+#: The most messages of a collective, whose arrays must fit into the memory; and the most of a
+#: collective that is cached.
 _MOST_ROWS, _MOST_CACHED = 20_000_000, 100_000
 
 #: By collective, and then by the name of the algorithm; the first is the default.
@@ -125,13 +116,7 @@ _PROGRAM = Algorithm(lambda n, _: [], _whole)
 
 
 def algorithms_of(collective: str) -> dict[str, Algorithm]:
-    """Return the algorithms of a collective.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such collective.
-    """
+    """Return the algorithms of a collective, by name."""
     if collective not in ALGORITHMS:
         raise UnknownNameError("collective", collective, COLLECTIVES)
     return ALGORITHMS[collective]
@@ -205,14 +190,7 @@ def schedule(collective: str, ranks: int, algorithm: str | None = None, *, chunk
 def check_algorithm(collective: str, algorithm: str, given: dict[str, Any]) -> Algorithm:
     """Check the name of an algorithm, and that it takes the given options.
 
-    Raises
-    ------
-    UnknownNameError
-        If there is no such collective or algorithm.
-    TraceError
-        If the algorithm is a file that cannot be read, is invalid, or describes another collective.
-    InputError
-        If the algorithm does not take an option.
+    If it is a file, the file is read, and must describe a program for this collective.
     """
     named = algorithms_of(collective)
     if is_program(algorithm):
@@ -244,9 +222,9 @@ def _program(collective: str, algorithm: str, ranks: int, order: Sequence[int] |
 
 
 def _rows(algorithm: str, ranks: int, given: dict[str, Any]) -> int:
-    """Return an upper bound of the rows in the arrays of messages; equal steps share rows.
+    """Compute an upper bound of the rows in the arrays of messages, before any message is made.
 
-    It is known before any message is made.
+    Equal steps share rows.
     """
     if given["pairs"] is not None:
         return len(given["pairs"])
@@ -262,13 +240,7 @@ def _rows(algorithm: str, ranks: int, given: dict[str, Any]) -> int:
 
 
 def _check(owner: str, options: Sequence[str], ranks: int, given: dict[str, Any]) -> None:
-    """Check the options that an algorithm takes.
-
-    Raises
-    ------
-    InputError or UnknownNameError
-        If an option is invalid for this number of ranks.
-    """
+    """Check that the options that an algorithm takes are valid for this number of ranks."""
     if "root" in options:
         check_whole(given["root"], f"{owner}: root", 0, ranks - 1)
     if "group" in options:
@@ -289,13 +261,7 @@ def _check(owner: str, options: Sequence[str], ranks: int, given: dict[str, Any]
 
 
 def frozen_pairs(pairs: Any, what: str) -> tuple[tuple[int, int], ...]:
-    """Convert pairs of positions to tuples.
-
-    Raises
-    ------
-    InputError
-        If the argument is not a list of pairs of whole numbers, or is empty.
-    """
+    """Convert pairs of positions to tuples, after checking them."""
     refuse_set(pairs, what, within=True)
     try:
         found = tuple((src, dst) for src, dst in pairs)

@@ -14,18 +14,10 @@ __all__ = ["Bandwidths", "bandwidths"]
 
 
 class Bandwidths(NamedTuple):
-    """Bandwidths of a collective, in bytes per second; NaN where there is none.
+    """Bandwidths of a collective, in bytes per second; NaN where there is none."""
 
-    Attributes
-    ----------
-    algbw : float
-        The size divided by the time.
-    busbw : float
-        The rate that the busiest port needs whatever the algorithm; at most the rate of the ports.
-    """
-
-    algbw: float
-    busbw: float
+    algbw: float  #: the size divided by the time
+    busbw: float  #: what the busiest port needs whatever the algorithm; at most the rate of ports
 
 
 #: The factor of busbw, as a function of the number of ranks.

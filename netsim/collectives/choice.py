@@ -61,7 +61,7 @@ GENERATIONS = tuple(_GENERATIONS)
 #: By CPU: the rate of LL on 2 and on more servers in GB/s, and microseconds between servers.
 _CPUS = {"intel": (39.0, 20.4, 1.0), "amd": (22.5, 19.0, 2.0)}
 
-#: By protocol, what a tree really gets, by the binary logarithm of the size in units of 64 bytes.
+#: By protocol: the fraction of its bandwidth that a tree gets, by log2 of (size / 64 bytes).
 _CORRECTION = (
     (1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1),
     (1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1),
@@ -280,7 +280,7 @@ def _tree_wait(protocol: int, n: int, _: float, costs: NcclCosts) -> float:
     return _BASE[_TREE][protocol] + 2 * (inside + across)
 
 
-#: Among which algorithms `fastest` chooses, the first of equal ones.
+#: The algorithms among which `fastest` chooses; the first one wins a tie.
 _CANDIDATES = ("ring", "double-tree", "halving-doubling")
 
 
@@ -313,13 +313,7 @@ def fastest(collective: str, ranks: int, nbytes: float, costs: SwitchCosts) -> C
 
 
 def costs_of(kind: type[Any], given: Mapping[str, Any] | Any, what: str) -> Any:
-    """Make costs from a mapping of their options.
-
-    Raises
-    ------
-    InputError
-        If the argument is not a mapping, or an option is invalid.
-    """
+    """Make costs from a mapping of their options; costs are returned unchanged."""
     if isinstance(given, kind):
         return given
     if not isinstance(given, Mapping):

@@ -34,7 +34,7 @@ def all_reduce(n: int, group: int, inner: str, outer: str) -> list[list[Round]]:
 
 
 def _inside(each: Round, n: int, group: int) -> Round:
-    """Let all groups do what one group does with its parts, at the same time."""
+    """Make a round in which all groups do what one group does with its parts, at the same time."""
     groups = n // group
     begin = group * np.repeat(np.arange(groups), len(each.src))
     return replace(
@@ -44,7 +44,10 @@ def _inside(each: Round, n: int, group: int) -> Round:
 
 
 def _across(each: Round, n: int, group: int) -> Round:
-    """Let the positions of each index exchange their pieces across groups, at the same time."""
+    """Make a round in which the positions of each index exchange their pieces across groups.
+
+    All indices do so at the same time.
+    """
     groups = n // group
     index = np.tile(np.arange(group), len(each.src))
     src, dst, first, count = (np.repeat(array, group)

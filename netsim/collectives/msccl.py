@@ -30,7 +30,7 @@ __all__ = ["Program", "is_program", "program_for", "read_msccl"]
 #: The most steps of a program that is checked by itself, and the most chunks that it handles.
 _MOST_STEPS, _MOST_CHUNKS = 100_000, 1_000_000
 
-#: In which order pieces of the buffers are numbered.
+#: The order in which pieces of the buffers are numbered.
 _BUFFERS = "ios"
 
 
@@ -122,7 +122,7 @@ def _program(data: bytes, path: Path, verify: bool | None) -> Program:
     order = order_of(listing, partner)
     if _is_small(listing) if verify is None else verify:
         check_results(listing, order, partner)
-        # Steps that should wait for others, and do not, give other results in another order.
+        # If steps do not wait for others as they should, another order gives other results.
         check_results(listing, order_of(listing, partner, last_first=True), partner)
     return _scheduled(listing, sent_messages(listing, order, partner))
 
@@ -164,13 +164,7 @@ def _first_piece(listing: Listing, message: Message) -> int:
 
 
 def program_for(collective: str, path: str) -> Program:
-    """Read the program of a collective.
-
-    Raises
-    ------
-    TraceError
-        As `read_msccl` does, or if the program describes another collective.
-    """
+    """Read the program of a file, which must describe the given collective."""
     made = read_msccl(path)
     if made.collective != collective:
         raise TraceError(f"is a program for {made.collective}, not for {collective}", path)

@@ -23,37 +23,22 @@ _TYPES = {"s": "s<", "r": "r>", "cpy": "<>", "re": "<>", "nop": "", "rrc": "r<>"
 
 _BUFFERS = {"i": "i", "input": "i", "o": "o", "output": "o", "s": "s", "scratch": "s"}
 
-#: Bytes up to which a program is meant, if it does not say.
+#: The largest size for which a program is meant by default, in bytes.
 _MAX_BYTES = 2**27
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step of a thread block.
-
-    Attributes
-    ----------
-    gpu, block, number : int
-        Position of the step.
-    type : str
-        As in the file: ``"s"``, ``"r"``, ``"cpy"``, ``"re"``, ``"nop"``, ``"rrc"``, ``"rcs"``,
-        ``"rrs"`` or ``"rrcs"``.
-    source, target : (str, int)
-        Buffers, ``"i"``, ``"o"`` or ``"s"``, and the first chunk there.
-    count : int
-        Number of chunks.
-    after : (int, int) or None
-        The thread block and the number of the step on the same GPU for which this step waits.
-    line : int
-    """
+    """One step of a thread block of a GPU."""
 
     gpu: int
     block: int
     number: int
-    type: str
-    source: tuple[str, int]
+    type: str  #: as in the file; see `_TYPES`
+    source: tuple[str, int]  #: a buffer, ``"i"``, ``"o"`` or ``"s"``, and the first chunk there
     target: tuple[str, int]
-    count: int
+    count: int  #: of chunks
+    #: The thread block and the number of the step on the same GPU for which this step waits.
     after: tuple[int, int] | None
     line: int
 
@@ -97,37 +82,19 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """A program as listed in its file.
-
-    Attributes
-    ----------
-    path : Path
-    name, protocol : str
-    collective : str
-        ``"all-reduce"``, ``"all-gather"``, ``"reduce-scatter"`` or ``"all-to-all"``.
-    gpus : int
-    chunks : int
-        Number of chunks of the larger buffer of a rank.
-    in_place : bool
-    min_bytes, max_bytes : int
-        The sizes for which the program is meant; if `max_bytes` is 0, there is no largest one.
-    scratch : tuple of int
-        Chunks of the scratch buffer of each GPU.
-    blocks : mapping of (int, int) to Block
-        By GPU and number.
-    """
+    """A program as listed in its file."""
 
     path: Path
     name: str
     protocol: str
     collective: str
     gpus: int
-    chunks: int
+    chunks: int  #: of the larger buffer of a rank
     in_place: bool
-    min_bytes: int
-    max_bytes: int
-    scratch: tuple[int, ...]
-    blocks: Mapping[tuple[int, int], Block]
+    min_bytes: int  #: the smallest size for which the program is meant
+    max_bytes: int  #: the largest one; 0 if there is none
+    scratch: tuple[int, ...]  #: chunks of the scratch buffer of each GPU
+    blocks: Mapping[tuple[int, int], Block]  #: by GPU and number
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -142,25 +109,14 @@ class Listing:
         return self.chunks // self.gpus if buffer == small else self.chunks
 
     def refuse(self, message: str, step: Step | None = None) -> NoReturn:
-        """Raise an error, with the position of a step if one is given.
-
-        Raises
-        ------
-        TraceError
-        """
+        """Raise a `TraceError`, with the position of a step if one is given."""
         if step is None:
             raise TraceError(message, self.path)
         raise TraceError(f"{step.where}: {message}", self.path, step.line)
 
 
 def parse_listing(data: bytes, path: Path) -> Listing:
-    """Parse the XML of a program, and check its elements.
-
-    Raises
-    ------
-    TraceError
-        If it is not such XML, or an attribute is missing or invalid; with the line.
-    """
+    """Parse the XML of a program, and check its elements."""
     root = parse_xml(data, path)
     if root.name != "algo":
         root.refuse(f"must be an <algo>, not a <{root.name}>")

@@ -10,7 +10,7 @@ from netsim.collectives.msccl_file import Listing, Step
 
 __all__ = ["Message", "check_results", "matched", "order_of", "sent_messages"]
 
-#: How many thread blocks an error names.
+#: The most thread blocks that an error names.
 _MOST_NAMED = 10
 
 #: What is in a chunk: how often each (rank, chunk) has been added.
@@ -27,15 +27,10 @@ class Message:
 
 
 def matched(listing: Listing) -> dict[Step, Step]:
-    """Return, for each step that sends, the step that receives its message.
+    """Find, for each step that sends, the step that receives its message.
 
-    The k-th send over a channel from one GPU to another meets the k-th receive.
-
-    Raises
-    ------
-    TraceError
-        If a send or a receive has no partner, the chunks of the two differ, or two thread blocks
-        share a channel.
+    The k-th send over a channel from one GPU to another meets the k-th receive; the two must have
+    equally many chunks. Two thread blocks of a GPU must not share a channel.
     """
     sends: defaultdict[tuple[int, int, int], list[Step]] = defaultdict(list)
     receives: defaultdict[tuple[int, int, int], list[Step]] = defaultdict(list)
@@ -68,16 +63,11 @@ def matched(listing: Listing) -> dict[Step, Step]:
 
 def order_of(listing: Listing, partner: Mapping[Step, Step], *, last_first: bool = False
              ) -> list[Step]:
-    """Return all steps in an order in which they can run.
+    """Put all steps into an order in which they can run, or raise an error for a deadlock.
 
     A step waits for the previous step of its thread block, for the step that it names, and, if it
     receives, for the step that sends. Among the steps that can run, the one that became ready first
     runs next; with `last_first`, the one that became ready last.
-
-    Raises
-    ------
-    TraceError
-        If steps wait for each other: a deadlock.
     """
     onward: defaultdict[Step, list[Step]] = defaultdict(list)
     waits: dict[Step, int] = {}
@@ -112,7 +102,7 @@ def _circle(listing: Listing, sender: Mapping[Step, Step], stuck: Sequence[Step]
     left, step = set(stuck), stuck[0]
     while step not in place:
         place[step] = len(place)
-        # Those of other thread blocks before the one before, which says less.
+        # Steps of other thread blocks come first: they say more than the previous step.
         step = next(other for other in reversed(_needed(listing, step, sender)) if other in left)
     return list(place)[place[step]:]
 
@@ -159,10 +149,7 @@ def sent_messages(listing: Listing, order: Sequence[Step], partner: Mapping[Step
 def check_results(listing: Listing, order: Sequence[Step], partner: Mapping[Step, Step]) -> None:
     """Run a program on symbols, and check that each rank gets the right result.
 
-    Raises
-    ------
-    TraceError
-        If a step reads unwritten data, or a chunk is wrong at the end.
+    No step may read data that has not been written.
     """
     buffers = [_Buffers(listing, gpu) for gpu in range(listing.gpus)]
     sender = {received: sent for sent, received in partner.items()}

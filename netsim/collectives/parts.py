@@ -51,13 +51,7 @@ def split(nbytes: float, count: int, unit: float | None = None) -> Floats:
 
 
 def whole_units(nbytes: float, unit: float) -> int:
-    """Return the number of elements.
-
-    Raises
-    ------
-    InputError
-        If it is not a whole number, or the unit is not positive.
-    """
+    """Count the elements of `unit` bytes in `nbytes`, which must be a whole number."""
     if not unit > 0:
         raise InputError(f"unit must be greater than 0 bytes, not {unit!r}")
     if nbytes % unit:

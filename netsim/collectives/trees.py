@@ -16,18 +16,11 @@ Ints = NDArray[np.int64]
 
 @lru_cache(maxsize=64)
 def in_order_tree(n: int) -> tuple[Ints, Ints]:
-    """Return the in-order binary tree of NCCL (``src/graph/trees.cc``), with root 0.
+    """Return the parents and depths of NCCL's in-order binary tree (``src/graph/trees.cc``).
 
     With b the lowest set bit of x, the parent of x > 0 is (x xor b) or 2b; or x xor b if that is
-    not below n.
+    not below n. The root is 0, with the parent -1 and the depth 0.
 
-    Returns
-    -------
-    parent, depth : ndarray of int, shape (n,)
-        Of each label; the parent of the root is -1, and its depth 0.
-
-    Examples
-    --------
     >>> in_order_tree(6)
     (array([-1,  2,  4,  2,  0,  4]), array([0, 3, 2, 3, 1, 2]))
     """

@@ -322,7 +322,7 @@ def gpu_cluster(servers: int, gpus: int = 8, nvlink: Quantity = "450GB/s",
         switch = of_rail[k % rails * pods + server // leaf]
         graph.add_edge(f"nic-{server}.{k}", f"rail-{switch}", capacity=port)
     _join(graph, "rail", of_rail, spines, up)
-    # GPUs that share a NIC must not take that for NVLink, which is as near.
+    # For GPUs that share a NIC, the path over it is as short as NVLink, but must not be used.
     beside = [(f"gpu-{server}.{one}", f"server-{server}", f"gpu-{server}.{other}")
               for server, k in product(range(servers), range(nics))
               for one, other in permutations(range(k * gpus_per_nic, (k + 1) * gpus_per_nic), 2)]

@@ -18,48 +18,23 @@ __all__ = ["Cable", "cabled"]
 
 
 class Cable(NamedTuple):
-    """Two links between two nodes.
-
-    Attributes
-    ----------
-    start, end : int
-        Numbers of the nodes.
-    rate : float
-        Rate of each of the two links, in bytes per second.
-    there, back : float
-        The latency from `start` to `end`, and from `end` to `start`, in seconds.
-    """
+    """Two links between two nodes, given by number."""
 
     start: int
     end: int
-    rate: float
-    there: float = 0.0
-    back: float = 0.0
+    rate: float  #: of each link, in bytes per second
+    there: float = 0.0  #: latency from `start` to `end`, in seconds
+    back: float = 0.0  #: latency from `end` to `start`
 
 
 def cabled(name: str, nodes: Sequence[str], hosts: int, cables: Sequence[Cable], *,
            routing: str = "ecmp", paths: Paths | None = None, relay: bool = True,
            loopback_uses_ports: bool = False,
            layers: Mapping[Any, str] | None = None) -> GraphTopology:
-    """Make a network of cables.
+    """Make a network of cables between `nodes`, of which the first are the hosts.
 
-    Parameters
-    ----------
-    name : str
-    nodes : sequence of str
-        Names of all nodes, hosts first.
-    hosts : int
-    cables : sequence of Cable
-        Several cables between the same nodes become parallel links, ``a->b``, ``a->b#2`` and so on.
-    routing, paths, relay, loopback_uses_ports
-        See `from_networkx`.
-    layers : mapping of str to str, optional
-        See `netsim.network.SprayedNetwork`.
-
-    Raises
-    ------
-    InputError
-        If a cable leads from a node to itself, or two hosts have no path between them.
+    Several cables between the same nodes become parallel links, ``a->b``, ``a->b#2`` and so on. For
+    `layers`, see `SprayedNetwork`; for the other options, `from_networkx`.
     """
     rows: list[tuple[int, int, float, float]] = []
     for start, end, rate, there, back in cables:

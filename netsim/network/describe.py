@@ -20,25 +20,14 @@ BOUND = "at most: least maximum flow over three splits of the hosts"
 
 
 def describe_network(network: Topology) -> dict[str, Any]:
-    """Summarise a network.
+    """Summarise a network: counts, layers, capacities, oversubscription and bisection bandwidth.
 
-    Parameters
-    ----------
-    network : Topology
+    ``layers`` is the largest number of hops from a switch to its nearest host. ``links`` are
+    directed. Capacities and the bisection bandwidth are in bytes/s. ``oversubscription`` is the
+    largest ratio, over switches with hosts, of the capacity of links from the hosts to that of
+    links to other switches: 1 with a single switch, None without switches. Oversubscription further
+    up in the network affects the bisection bandwidth only.
 
-    Returns
-    -------
-    dict
-        ``name``; the counts ``hosts``, ``switches`` and ``links`` (directed); ``layers``, the
-        largest number of hops from a switch to its nearest host; ``capacity_min`` and
-        ``capacity_max`` of links, and ``bisection_bandwidth``, in bytes/s; ``bisection_method``,
-        see `bisection_bandwidth`; and ``oversubscription``, the largest ratio, over switches with
-        hosts, of the capacity of links from the hosts to that of links to other switches. It is 1
-        with a single switch and None without switches. Oversubscription further up in the network
-        affects the bisection bandwidth only.
-
-    Examples
-    --------
     >>> from netsim.network import leaf_spine
     >>> found = describe_network(leaf_spine(4, 2, 8, "10Gbps", oversubscription=4))
     >>> found["hosts"], found["switches"], found["links"], found["oversubscription"]
@@ -71,20 +60,14 @@ def host_layers(graph: nx.DiGraph) -> dict[Any, int]:
 
 
 def bisection_bandwidth(network: Topology) -> tuple[float, str]:
-    """Compute the bisection bandwidth, and name the method.
+    """Compute the bisection bandwidth, in bytes/s, and name the method, ``"exact"`` or a bound.
 
-    The bisection bandwidth is the least maximum flow, in bytes/s, over all splits of the hosts into
-    halves; with an odd number of hosts, the smaller part sends. The result is exact for big
-    switches and for families with a known formula (leaf-spine, fat-tree, rail pod without links in
-    its servers, ring, torus with an even longest side). For any other graph it is an upper bound:
-    the least over three splits, in which the senders are the first half of the hosts, every other
-    host, or the hosts nearest to host 0.
-
-    Returns
-    -------
-    bandwidth : float
-    method : str
-        ``"exact"``, or a description of the bound.
+    The bisection bandwidth is the least maximum flow over all splits of the hosts into halves; with
+    an odd number of hosts, the smaller part sends. The result is exact for big switches and for
+    families with a known formula (leaf-spine, fat-tree, rail pod without links in its servers,
+    ring, torus with an even longest side). For any other graph it is an upper bound: the least over
+    three splits, in which the senders are the first half of the hosts, every other host, or the
+    hosts nearest to host 0.
     """
     half = network.hosts // 2
     if not half:

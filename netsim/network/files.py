@@ -59,22 +59,10 @@ _EDGE = ("edge-servers", "edge-listed")
 
 
 def make_network(kind: str, **options: Any) -> Topology:
-    """Build a network.
+    """Build a network of a kind: a name of `TOPOLOGIES`, or a user-defined ``"module:function"``.
 
-    Parameters
-    ----------
-    kind : str
-        A name of `TOPOLOGIES`, or a user-defined ``"module:function"`` or ``"module:Class"``.
-    **options
-        Options of the builder; and ``limits``, a mapping of names in `netsim.limits.LIMITS` to
-        numbers that replace these limits.
-
-    Raises
-    ------
-    UnknownNameError
-        If the kind, or an option of it, does not exist; the message lists the choices.
-    InputError
-        If an option has an invalid value.
+    The options are those of the builder, and ``limits``, which replaces numbers of
+    `netsim.limits.LIMITS`.
     """
     with limited(options.pop("limits", None)):
         made: Topology = TOPOLOGIES.make(kind, options)
@@ -149,8 +137,6 @@ def read_network(source: str | Path, **changes: Any) -> Topology:
 def changed_name(name: str, changes: Mapping[str, Any]) -> str:
     """Return the name of a network with changed options, which lists their new values.
 
-    Examples
-    --------
     >>> changed_name("ring-8-100g", {"capacity": "40Gbps"})
     'ring-8-100g (capacity=40Gbps)'
     >>> changed_name("ring-8-100g (capacity=40Gbps)", {"capacity": "5Gbps", "hosts": 4})
@@ -244,13 +230,7 @@ def _from_instance(instance: Any, path: Path) -> dict[str, Any]:
 
 
 def as_network(given: Topology | str | Path) -> Topology:
-    """Convert an argument to a network: from a topology, a name or a path.
-
-    Raises
-    ------
-    InputError
-        If the argument is none of these, or cannot be read.
-    """
+    """Convert an argument to a network: from a topology, a name or a path."""
     if isinstance(given, str | Path):
         return read_network(given)
     if not isinstance(given, Topology):

@@ -26,11 +26,11 @@ __all__ = ["from_networkx"]
 #: The attribute of edges whose numbers are bits per second, in the Internet Topology Zoo.
 _IN_BITS = "LinkSpeedRaw"
 
-#: What an attribute begins with, and a quantity does not.
+#: Matches the beginning of an attribute's name, but not that of a quantity.
 _NAME = re.compile(r"\s*[A-Za-z_]")
 
-#: How many times as much as one link all links may weigh, if each has the most: sums of floats
-#: then tell paths apart, and every step is nearer to their end.
+#: The most that (number of links x largest weight) / smallest weight may be: sums of floats then
+#: tell paths apart, and every link of a path leads nearer to its end.
 _WIDEST = 1e12
 
 

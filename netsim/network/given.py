@@ -25,23 +25,9 @@ Paths = (Mapping[tuple[Node, Node], Path | Sequence[Path]]
 
 
 class GivenPaths:
-    """User-defined paths, one or several for each of some pairs of hosts.
+    """User-defined paths, one or several for some pairs of hosts; see `netsim.from_networkx`.
 
-    Parameters
-    ----------
-    paths : mapping or iterable
-        See `netsim.from_networkx`.
-    number : mapping
-        The number of each node; nodes numbered below `hosts` are hosts.
-    hosts : int
-        Number of hosts.
-    link_of : mapping of (int, int) to int
-        The first link between two numbered nodes.
-
-    Raises
-    ------
-    InputError
-        If a path is invalid.
+    Nodes with a `number` below `hosts` are hosts; `link_of` has the first link between two nodes.
     """
 
     def __init__(self, paths: Paths, number: Mapping[Node, int], hosts: int,
@@ -94,19 +80,10 @@ class GivenPaths:
         return other
 
     def choose(self, src: Ints, dst: Ints, hashes: Hashes | None) -> tuple[Ints, Ints]:
-        """Choose a path for each flow, and return the links of all paths.
+        """Choose a path for each flow by its hash, or else the first one, and return all links.
 
-        Parameters
-        ----------
-        src, dst : ndarray of int, shape (flows,)
-            Sources and destinations; each pair must have user-defined paths.
-        hashes : ndarray of uint64, shape (flows,), optional
-            Hashes that choose among several paths; if not given, the first is chosen.
-
-        Returns
-        -------
-        owner, link : ndarray of int, shape (hops,)
-            For each hop, flow by flow: the flow to which it belongs, and the link that it crosses.
+        Each pair of hosts must have user-defined paths. The arrays returned have, for each hop,
+        flow by flow, the flow to which it belongs, and the link that it crosses.
         """
         pair = np.searchsorted(self._pairs, src * self._hosts + dst)
         path = self._alternatives[pair]

@@ -66,17 +66,8 @@ class GpuPaths:
     """The shortest paths between GPUs of servers: by NVLink, or over their NICs and a rail.
 
     `ShortestPaths` would find the same paths, but more slowly: it would search from each GPU,
-    because a GPU has two ports.
-
-    Parameters
-    ----------
-    servers : GpuServers
-    nodes : mapping of str to int
-        The number of each node; GPUs come first.
-    tail, head : ndarray of int, shape (links,)
-        The nodes of each link.
-    shortest : ShortestPaths
-        Paths from one switch of a rail to another.
+    because a GPU has two ports. Here, it finds only paths from one switch of a rail to another.
+    GPUs must come first among the `nodes`.
     """
 
     def __init__(self, servers: GpuServers, nodes: Mapping[str, int], tail: Ints, head: Ints,
@@ -106,12 +97,8 @@ class GpuPaths:
     def walk(self, src: Ints, dst: Ints, hashes: Hashes | None) -> Iterator[tuple[Ints, Ints]]:
         """Yield, hop by hop, the flows that take a link, and that link; see `ShortestPaths.walk`.
 
-        Parameters
-        ----------
-        src, dst : ndarray of int, shape (flows,)
-            Pairs of different GPUs. GPUs of different servers must share a rail, unless the network
-            has spines.
-        hashes : ndarray of uint64, shape (flows,), optional
+        The GPUs of a pair must differ. Those of different servers must share a rail, unless the
+        network has spines.
         """
         inside = self._servers.server_of(src) == self._servers.server_of(dst)
         near, far = np.flatnonzero(inside), np.flatnonzero(~inside)

@@ -30,42 +30,12 @@ _BLOCK = 4096
 class GraphTopology(Topology):
     """Hosts and switches connected by directed links; made by `from_networkx`.
 
-    With the routing ``"spray"``, links are trunks; `SprayedNetwork` makes such a network.
-
-    Parameters
-    ----------
-    name : str
-        A label.
-    nodes : sequence of hashable
-        All nodes, hosts first: node i is host i.
-    hosts : int
-        Number of hosts.
-    ends : array_like of int, shape (links, 2)
-        The start node and the end node of each link, in order of start nodes.
-    capacity, link_names, loopback_uses_ports
-        See `Topology`.
-    routing, paths, relay
-        See `from_networkx`.
-    weights : array_like of float, shape (links,), optional
-        What links add to the length of a path; by default, paths are as long as they have links.
-
-    Attributes
-    ----------
-    nodes : tuple of hashable
-    tail, head : ndarray of int, shape (links,)
-        The numbers of the start node and the end node of each link.
-    given : GivenPaths or None
-        The user-defined paths.
-    bisection : float or None
-        Bisection bandwidth in bytes per second, if the builder of the network knows it.
-
-    Raises
-    ------
-    InputError
-        If there is no path between two hosts, or a user-defined path is invalid.
+    The first nodes are the hosts. Links, with their two `ends`, are in order of start nodes. The
+    length of a path is the sum of the `weights` of its links; by default, their number. With the
+    routing ``"spray"``, links are trunks; `SprayedNetwork` makes such a network.
     """
 
-    bisection: float | None = None
+    bisection: float | None = None  #: in bytes per second, if the builder of the network knows it
     _relays: Callable[[Ints, Ints], Ints] | None = None
     _paths: GpuPaths | None = None
 
@@ -133,11 +103,6 @@ class GraphTopology(Topology):
 
         With ECMP, each node chooses among the links that lead nearer to the destination by a hash
         of (src, dst, key) and the node.
-
-        Raises
-        ------
-        InputError
-            If a host is out of range, or there is no path between two hosts.
         """
         src, dst, key = (np.asarray(each, dtype=np.int64) for each in (src, dst, key))
         for host in (src, dst):

@@ -57,13 +57,7 @@ def graph(file: str | Path, *, hosts: Iterable[Hashable] | str | None = None,
 
 
 def read_text(path: Path) -> str:
-    """Read the text of a file.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read.
-    """
+    """Read the text of a file, or raise a `TraceError`."""
     try:
         return text_of(path)
     except (OSError, ValueError) as error:
@@ -72,13 +66,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_json(text: str, path: Path) -> Any:
-    """Parse JSON text; `path` is for error messages.
-
-    Raises
-    ------
-    TraceError
-        If the text is not valid JSON.
-    """
+    """Parse JSON text; `path` is for error messages."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

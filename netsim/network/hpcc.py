@@ -99,13 +99,7 @@ def _inside(names: Sequence[str], cables: Sequence[Cable], path: Path
 
 
 def host_numbers(file: str | Path) -> dict[int, int]:
-    """Return the host of each node of a topology file that is not a switch.
-
-    Raises
-    ------
-    TraceError
-        As `hpcc` does.
-    """
+    """Return the host of each node of a topology file that is not a switch."""
     nodes, kinds, _ = _read(Path(file))
     return {node: k for k, node in enumerate(node for node in range(nodes) if node not in kinds)}
 

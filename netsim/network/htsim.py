@@ -18,7 +18,7 @@ from netsim.network.wired import takes_wire
 
 __all__ = ["htsim", "htsim_tiers"]
 
-#: Keys before the first tier, as files write them; small letters will do.
+#: Keys before the first tier, as files write them; case does not matter.
 _HEADER = ("Nodes", "Tiers", "Podsize")
 
 #: Keys of a tier. Queues are read and not used, as flows do not queue.
@@ -28,7 +28,7 @@ _OF_TIER = (*_WHOLE, *_REAL)
 
 _KEYS = {key.lower(): key for key in ("Tier", *_HEADER, *_OF_TIER)}
 
-#: Of what is below a switch of each tier, from the bottom up.
+#: Kinds of nodes, from the bottom up.
 _NODES = ("host", "tor", "agg", "core")
 
 
@@ -71,34 +71,17 @@ def htsim(file: str | Path, *, routing: str = "ecmp", name: str | None = None,
 
 @dataclass
 class Tiers:
-    """The contents of a ``.topo`` file.
+    """The contents of a ``.topo`` file; lists have a value per tier, from the bottom up."""
 
-    Attributes
-    ----------
-    nodes, podsize : int
-        Number of hosts of the network, and of a pod.
-    switches : list of int
-        Number of switches of each tier, from the bottom up: top-of-rack, aggregation, core.
-    pods : int
-    rate : list of float
-        Rate of each link below a switch of each tier, in bytes per second.
-    link_s, switch_s : list of float
-        Latency of the links below each tier, and of its switches, in seconds.
-    up : list of int
-        Number of links up from a switch of each tier, except the highest.
-    bundle : list of int
-        Number of parallel links below each tier.
-    """
-
-    nodes: int
-    podsize: int
-    switches: list[int] = field(default_factory=list)
+    nodes: int  #: hosts of the network
+    podsize: int  #: hosts of a pod
+    switches: list[int] = field(default_factory=list)  #: number of top-of-rack switches, ...
     pods: int = 1
-    rate: list[float] = field(default_factory=list)
-    link_s: list[float] = field(default_factory=list)
-    switch_s: list[float] = field(default_factory=list)
-    up: list[int] = field(default_factory=list)
-    bundle: list[int] = field(default_factory=list)
+    rate: list[float] = field(default_factory=list)  #: of each link below, in bytes per second
+    link_s: list[float] = field(default_factory=list)  #: latency of the links below
+    switch_s: list[float] = field(default_factory=list)  #: latency of the switches
+    up: list[int] = field(default_factory=list)  #: links up from a switch; not of the highest tier
+    bundle: list[int] = field(default_factory=list)  #: parallel links below
 
     def names(self) -> list[str]:
         """Return the names of all nodes, hosts first."""
@@ -148,13 +131,7 @@ class Tiers:
 
 
 def htsim_tiers(file: str | Path) -> Tiers:
-    """Read a ``.topo`` file.
-
-    Raises
-    ------
-    TraceError
-        As `htsim` does.
-    """
+    """Read the tiers of a ``.topo`` file."""
     path = Path(file)
     header, tiers = _read(path)
     for key in _HEADER:

@@ -21,27 +21,14 @@ _NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d{1,3})?", re.IGNORECAS
 
 @dataclass(frozen=True)
 class Line:
-    """The words of one line.
-
-    Attributes
-    ----------
-    path : Path
-    number : int
-        Counted from 1.
-    words : sequence of str
-    """
+    """The words of one line; lines are numbered from 1."""
 
     path: Path
     number: int
     words: Sequence[str]
 
     def refuse(self, message: str) -> NoReturn:
-        """Raise an error of this line.
-
-        Raises
-        ------
-        TraceError
-        """
+        """Raise a `TraceError` for this line."""
         raise TraceError(message, self.path, self.number)
 
     def word(self, place: int, what: str) -> str:
@@ -70,19 +57,7 @@ class Line:
 
 
 def lines_of(path: Path, comment: str | None = None) -> Iterator[Line]:
-    """Yield the lines of a file that are not blank.
-
-    Parameters
-    ----------
-    path : Path
-    comment : str, optional
-        The beginning of lines that are left out.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read.
-    """
+    """Yield the lines of a file that are not blank and do not begin with `comment`."""
     for number, text in enumerate(read_text(path).split("\n"), 1):
         words = text.split()
         if words and not (comment and words[0].startswith(comment)):

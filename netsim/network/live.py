@@ -59,19 +59,12 @@ def moves_flows(network: Topology, capacity: Mapping[int, float]) -> bool:
 
 
 class LiveNetwork(Topology):
-    """A network whose routes avoid the links that are currently dead.
+    """A network whose routes avoid the links that are currently dead, at first none.
 
     A flow takes its usual path if none of its links is dead. Otherwise it takes a shortest path in
     the network without the dead links, chosen by the same hash. If there is none, it keeps its
     usual path, on which it waits.
 
-    Parameters
-    ----------
-    network : GraphTopology
-        The network with all links alive.
-
-    Examples
-    --------
     >>> from netsim.network import ring
     >>> live = LiveNetwork(ring(4))
     >>> live.set_dead([live.link("host-0->host-1")])
@@ -87,7 +80,7 @@ class LiveNetwork(Topology):
         self._dead = np.zeros(self.links, np.bool_)
 
     def __deepcopy__(self, _: dict[int, Any]) -> LiveNetwork:
-        return copy(self)  # what it has is replaced, and not changed
+        return copy(self)  # its attributes are replaced, never modified
 
     def set_dead(self, links: Iterable[int]) -> bool:
         """Set the links that are dead from now on; return whether they have changed."""
@@ -108,16 +101,10 @@ class LiveNetwork(Topology):
 
     def with_trunks(self, capacity: Mapping[int, float], now: NDArray[np.float64]
                     ) -> Mapping[int, float]:
-        """Return changed capacities of links, together with those of their trunks.
+        """Return new capacities of links, together with those of their trunks, in bytes per second.
 
-        A trunk has the capacity of all its links together.
-
-        Parameters
-        ----------
-        capacity : mapping of int to float
-            The links that change, and their new capacities, in bytes per second.
-        now : ndarray of float, shape (links,)
-            The capacity of each link before the change.
+        A trunk has the capacity of all its links together; `now` has the capacity of each link
+        before the change.
         """
         return capacity
 
@@ -168,16 +155,6 @@ class LiveTrunks(LiveNetwork):
     them. Otherwise, ECMP chooses a path of live members, and the flow takes the trunks of that
     path. If there is none, the flow waits on its path of single links, one of which is dead, even
     if its trunks have capacity.
-
-    Parameters
-    ----------
-    network : SprayedNetwork
-        The network with all links alive.
-
-    Attributes
-    ----------
-    row_of : ndarray of int, shape (cables,)
-        The number of each cable's link in this network, as a member of a trunk or by itself.
     """
 
     _network: SprayedNetwork
@@ -186,6 +163,7 @@ class LiveTrunks(LiveNetwork):
         cables, trunks = network.cables, network.links
         self._singles, members = network.singles, network.members
         self._trunk = network.trunk_of[members]
+        # The number of each cable's link here, as a member of a trunk or by itself.
         self.row_of = network.trunk_of.copy()
         self.row_of[members] = trunks + np.arange(len(members))
         names = *network.link_names, *(cables.link_names[each] for each in members.tolist())
@@ -258,7 +236,7 @@ class LiveTrunks(LiveNetwork):
     def _after(self, before: int, trunk: int) -> int:
         """Return the number of the set of nodes to which a trunk leads from another such set.
 
-        Few sets are reached by many flows, each of which would take as long.
+        The numbers are cached, because many flows reach few different sets.
         """
         if (before, trunk) not in self._ways:
             cables, (order, ptr) = self._network.cables, self._members

@@ -83,20 +83,13 @@ def nccl(file: str | Path, *, servers: int = 1, nvlink: Quantity | None = None,
 
 @dataclass
 class _Inside:
-    """The nodes and links of a server, numbered from 0, and its paths.
+    """The nodes and links of a server, numbered from 0, and its paths."""
 
-    Attributes
-    ----------
-    nodes : list of str
-        Names without the number of the server, GPUs first.
-    links : list of (str, str, float, float)
-        Start, end, rate (bytes/s) and latency (s); `_FABRIC` may be an end.
-    paths : dict of (str, str) to list of int
-        The links between two GPUs; from a GPU to the fabric, and back.
-    """
-
+    #: Names without the number of the server, GPUs first.
     nodes: list[str] = field(default_factory=list)
+    #: Start, end, rate (bytes/s) and latency (s); `_FABRIC` may be an end.
     links: list[tuple[str, str, float, float]] = field(default_factory=list)
+    #: The links between two GPUs; from a GPU to the fabric, and back.
     paths: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def join(self, start: str, end: str, rate: float, latency: float = 0.0) -> None:
@@ -104,15 +97,7 @@ class _Inside:
 
 
 class NcclNetwork(Topology):
-    """Servers described by NCCL's topology XML; made by `netsim.network.nccl`.
-
-    Attributes
-    ----------
-    server : NcclServer
-        The description of each server.
-    servers, gpus : int
-        Number of servers, and of GPUs per server.
-    """
+    """Servers, of `gpus` GPUs each, described by NCCL's topology XML; made by `nccl`."""
 
     def __init__(self, server: NcclServer, inside: _Inside, servers: int, name: str,
                  loopback_uses_ports: bool) -> None:
@@ -133,13 +118,7 @@ class NcclNetwork(Topology):
                 self._between[k][k] = _loop(inside, each)
 
     def routes(self, src: Ints, dst: Ints, key: Ints) -> tuple[Ints, Ints]:
-        """Return the path of each flow, whatever its key; see `Topology.routes`.
-
-        Raises
-        ------
-        InputError
-            If a host is out of range.
-        """
+        """Return the path of each flow, whatever its key; see `Topology.routes`."""
         per, links = len(self._inside.links), []
         ptr = np.zeros(len(src) + 1, np.int64)
         for host in (src, dst):

@@ -18,7 +18,7 @@ __all__ = ["NcclCpu", "NcclDevice", "NcclLink", "NcclServer", "read_nccl_server"
 #: Bytes per second of one GB/s, as NCCL counts them.
 _GB = 1e9
 
-#: Of one lane of PCIe, in units of 100 Mbps, by the gigatransfers per second.
+#: The rate of one lane of PCIe, in units of 100 Mbps, by its gigatransfers per second.
 _LANES = {2.5: 15, 5.0: 30, 8.0: 60, 16.0: 120, 32.0: 240, 64.0: 480}
 _SPEED = re.compile(r"\s*(\d+(?:\.\d+)?)\s*GT/s", re.ASCII)
 
@@ -34,78 +34,45 @@ _UNKNOWN_CPU = 5000.0
 #: Kinds of devices that the option may name.
 _KINDS = ("gpu", "nic", "pci")
 
-#: Mbit/s of a network card that does not say its speed.
+#: Mbit/s of a network card whose speed is not given.
 _NET_MBPS = 10_000
 
 
 @dataclass(frozen=True)
 class NcclCpu:
-    """A CPU, or NUMA node.
+    """A CPU, or NUMA node."""
 
-    Attributes
-    ----------
-    name : str
-        ``numa0`` and so on.
-    arch, vendor : str or None
-    between : float
-        Rate of the CPU's links to other CPUs, in bytes per second.
-    """
-
-    name: str
+    name: str  #: ``numa0`` and so on
     arch: str | None
     vendor: str | None
-    between: float
+    between: float  #: the rate of its links to other CPUs, in bytes per second
 
 
 @dataclass(frozen=True)
 class NcclDevice:
-    """A device on PCIe.
-
-    Attributes
-    ----------
-    busid : str
-    kind : {"gpu", "nic", "pci", "nvswitch", "unknown"}
-        A GPU, a NIC, a PCIe switch (``"pci"``) or an NVSwitch; ``"unknown"`` if the file gives no
-        PCI class.
-    parent : str
-        The bus id of the PCIe switch above the device, or the name of the CPU.
-    cpu : str
-    rate : float
-        Rate of its link to the parent in each direction, in bytes per second.
-    speed_given : bool
-        Whether the file has the speed of that link.
-    rank, dev, sm : int or None
-        Properties of a GPU: its rank, its device number and its compute capability.
-    """
+    """A device on PCIe."""
 
     busid: str
+    #: ``"gpu"``, ``"nic"``, ``"pci"`` (a PCIe switch), ``"nvswitch"``, or ``"unknown"`` if the file
+    #: gives no PCI class.
     kind: str
-    parent: str
+    parent: str  #: the bus id of the PCIe switch above the device, or the name of the CPU
     cpu: str
-    rate: float
-    speed_given: bool = False
-    rank: int | None = None
+    rate: float  #: of its link to the parent in each direction, in bytes per second
+    speed_given: bool = False  #: whether the file has the speed of that link
+    rank: int | None = None  #: of a GPU, as its device number and its compute capability
     dev: int | None = None
     sm: int | None = None
 
 
 @dataclass(frozen=True)
 class NcclLink:
-    """One direction of NVLinks, xGMI or a chip-to-chip link.
+    """One direction of NVLinks, xGMI or a chip-to-chip link."""
 
-    Attributes
-    ----------
-    start, end : str
-        Bus ids of GPUs, names of CPUs, or ``"nvswitch"``.
-    rate : float
-        In bytes per second; for xGMI, the number of links, because the file has no speed.
-    kind : {"nvlink", "xgmi", "c2c"}
-    """
-
-    start: str
+    start: str  #: the bus id of a GPU, the name of a CPU, or ``"nvswitch"``
     end: str
-    rate: float
-    kind: str = "nvlink"
+    rate: float  #: in bytes per second; for xGMI, the number of links, as the file has no speed
+    kind: str = "nvlink"  #: or ``"xgmi"`` or ``"c2c"``
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,6 @@ _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 def mix(values: Hashes) -> Hashes:
     """Hash values by one step of splitmix64, which is the same on every platform.
 
-    Examples
-    --------
     >>> int(mix(np.array([0], np.uint64))[0]) == 0xE220A8397B1DCDAF
     True
     """
@@ -42,13 +40,10 @@ def flow_hash(src: Ints, dst: Ints, key: Ints) -> Hashes:
 
 
 def expand(ptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Return, for each entry of some compressed rows, its row and its position.
+    """Return, for each entry of some compressed rows, its index into `rows`, and its position.
 
-    Row r has the entries ``ptr[r]`` to ``ptr[r + 1] - 1``. The first array returned has, for each
-    entry, the index into `rows` to which it belongs; the second has its position.
+    Row r has the entries ``ptr[r]`` to ``ptr[r + 1] - 1``.
 
-    Examples
-    --------
     >>> expand(np.array([0, 2, 3]), np.array([1, 0]))
     (array([0, 1, 1]), array([2, 0, 1]))
     """
@@ -59,19 +54,10 @@ def expand(ptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def reach(start: int, neighbours: Sequence[Sequence[int]], relays: Sequence[bool]) -> list[int]:
-    """Return the number of hops from a node to every other; -1 if there is no path.
+    """Count the hops from a node to every other, through nodes that relay; -1 if there is no path.
 
     This is plain Python, because a search in NumPy has a cost per level, and a long ring has many
     levels.
-
-    Parameters
-    ----------
-    start : int
-        The node from which paths start.
-    neighbours : sequence of sequence of int
-        The neighbours of each node.
-    relays : sequence of bool
-        Whether paths may lead through a node.
     """
     hops = [-1] * len(neighbours)
     hops[start] = 0
@@ -91,16 +77,10 @@ def reach(start: int, neighbours: Sequence[Sequence[int]], relays: Sequence[bool
 
 def weigh(start: int, neighbours: Sequence[Sequence[tuple[int, float]]], relays: Sequence[bool]
           ) -> list[float]:
-    """Return the least weight of a path from a node to every other; -1 if there is no path.
+    """Compute the least weight of a path from a node to every other; -1 if there is no path.
 
-    Parameters
-    ----------
-    start : int
-        The node from which paths start.
-    neighbours : sequence of sequence of (int, float)
-        The neighbours of each node, and the weight of the link to each, which is positive.
-    relays : sequence of bool
-        Whether paths may lead through a node.
+    Each neighbour comes with the positive weight of the link to it; paths lead only through nodes
+    that relay.
     """
     weights = [-1.0] * len(neighbours)
     queue = [(0.0, start)]
@@ -123,21 +103,11 @@ _ROUNDING = 1e-12
 class ShortestPaths:
     """Equal-cost shortest paths between nodes, found when a destination is first used.
 
-    Only the length of a path from every node to a destination is stored, not the paths. All paths
-    to a node with a single incoming link, such as a host with one port, lead through the other end
-    of that link. Hosts on the same switch therefore share one search, and memory grows with nodes x
-    switches instead of nodes x hosts.
-
-    Parameters
-    ----------
-    tail, head : ndarray of int, shape (links,)
-        The start node and the end node of each link, in order of start nodes.
-    relays : ndarray of bool, shape (nodes,)
-        Whether paths may lead through a node.
-    dead : ndarray of bool, shape (links,), optional
-        Mask of links that paths must not use.
-    weights : ndarray of float, shape (links,), optional
-        What links add to the length of a path; 1 each if not given.
+    Links are in order of start nodes. Paths lead only through nodes that relay, and not over `dead`
+    links; without `weights`, links have length 1. Only the length of a path from every node to a
+    destination is stored, not the paths. All paths to a node with a single incoming link, such as a
+    host with one port, lead through the other end of that link. Hosts on the same switch therefore
+    share one search, and memory grows with nodes x switches instead of nodes x hosts.
     """
 
     def __init__(self, tail: Ints, head: Ints, relays: NDArray[np.bool_],
@@ -171,13 +141,10 @@ class ShortestPaths:
         return ShortestPaths(tail, head, self._relays, dead, weights)
 
     def _target(self, dst: Ints) -> tuple[Ints, Ints, Ints]:
-        """Search for destinations as needed.
+        """Find the search that serves each destination, after making the searches that are missing.
 
-        Returns
-        -------
-        last, root, row : ndarray of int, shape (flows,)
-            The single link into each destination, or -1; the node at which the search for the
-            destination starts; and the row of this node in the table of lengths.
+        The arrays returned have the single link into each destination, or -1; the node at which its
+        search starts; and the row of this node in the table of lengths.
         """
         last = self._last[dst]
         root = np.where(last >= 0, self._tail[last], dst) if len(self._tail) else dst
@@ -199,13 +166,9 @@ class ShortestPaths:
     def walk(self, src: Ints, dst: Ints, hashes: Hashes | None) -> Iterator[tuple[Ints, Ints]]:
         """Yield, hop by hop, the flows that have not arrived yet, and the link that each takes.
 
-        Parameters
-        ----------
-        src, dst : ndarray of int, shape (flows,)
-            Pairs of different nodes with a path between them.
-        hashes : ndarray of uint64, shape (flows,), optional
-            Hashes by which each node chooses among the next links of shortest paths; if not given,
-            it chooses the one with the lowest number.
+        The nodes of a pair must differ and have a path between them. Each node chooses among the
+        next links of shortest paths by the `hashes` of flows; without them, the one with the lowest
+        number.
         """
         last, root, row = self._target(dst)
         at = src.copy()
@@ -226,19 +189,15 @@ class ShortestPaths:
     def _nearer(self, at: Ints, root: Ints, row: Ints) -> tuple[Ints, Ints, Ints]:
         """Find the links from nodes `at` that lead nearer to `root`.
 
-        Returns
-        -------
-        first, count : ndarray of int, shape (flows,)
-            Position of the first such link of each flow in `links`, and their number.
-        links : ndarray of int
-            Such links of all flows.
+        The first two arrays returned have, for each flow, the position of its first such link in
+        the third array, and the number of its links.
         """
         owner, link = expand(self._ptr, at)
         end = self._head[link]
         left, now = self._lengths[row[owner], end], self._lengths[row, at]
         if self._weights is None:
             nearer = left == (now - 1)[owner]
-        else:  # and nearer, also by rounding: paths end
+        else:  # nearer even after rounding, so that paths end
             nearer = (left >= 0) & (left < now[owner])
             nearer &= left + self._weights[link] <= (now * (1 + _ROUNDING))[owner]
         nearer &= self._relays[end] | (end == root[owner])

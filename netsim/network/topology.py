@@ -423,7 +423,7 @@ class BigSwitch(Topology):
 
     @property
     def _node_ids(self) -> Mapping[str, int]:
-        # The switch is that of all, and needs no name.
+        # The switch is left out: it is the only one, and needs no name.
         return {node: number for number, node in enumerate(self._nodes) if isinstance(node, str)}
 
     def to_networkx(self) -> nx.DiGraph:

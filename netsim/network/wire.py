@@ -18,7 +18,7 @@ __all__ = ["Packet", "Wire"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Relative: a number of packets that is so near a whole one is that one.
+#: Relative distance within which a number of packets counts as whole.
 _WHOLE = 1e-12
 
 
@@ -118,7 +118,7 @@ class Wire:
                              f"not {float(self.efficiency[link])!r}")
         if not (is_number(overhead) and 0 <= overhead < math.inf):
             raise InputError(f"overhead must be finite and not negative, not {overhead!r} s")
-        # Links by their formats, for many of which there is one of these.
+        # Many links share few formats.
         code = dict.fromkeys([packet, *self.link_packets.values()])
         self._formats = [each for each in code if each is not None]
         self._format_of = np.full(links, self._formats.index(packet) if packet else -1)

@@ -191,19 +191,7 @@ def _by_link(network: Topology, given: Any, what: str, keys: tuple[str, ...] = (
 
 
 def parse_efficiency(value: Any, owner: str) -> float:
-    """Return an efficiency as a float; `Wire` checks its range.
-
-    Parameters
-    ----------
-    value : float
-    owner : str
-        The beginning of error messages.
-
-    Raises
-    ------
-    InputError
-        If it is not a number.
-    """
+    """Convert an efficiency to a float; `owner` begins errors, and `Wire` checks the range."""
     value = plain(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{owner} must be a number above 0 and at most 1, not {value!r}")
