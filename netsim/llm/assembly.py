@@ -17,7 +17,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 def assemble(setup: TrainingSetup) -> Programs:
-    """Make the operations of an iteration of a setup, stage by stage of the pipeline."""
+    """Make the operations of an iteration of a setup, one pipeline stage after the other."""
     return _Assembly(setup).programs()
 
 
@@ -47,7 +47,7 @@ class _Assembly:
                         self._setup.world)
 
     def _row(self, stage: int, step: Step) -> int:
-        """Make the row of a step; return its place."""
+        """Add the row of a step, or find the one that it shares; return its place."""
         if step.kind == "compute":
             return self._add(step, self._grid.stage(stage), -1, self._each)
         if step.kind == "send":
@@ -75,7 +75,7 @@ class _Assembly:
         return len(self._rows) - 1
 
     def _groups_of(self, kind: str, stage: int) -> tuple[Ints, Ints]:
-        """Return the groups of a kind within a stage, and that of each rank."""
+        """Return the groups of a kind within a stage, and the group of each rank."""
         if (kind, stage) not in self._groups:
             groups = self._grid.of_stage(kind, stage)
             of_rank = np.zeros(self._size, np.int64)
@@ -84,7 +84,7 @@ class _Assembly:
         return self._groups[kind, stage]
 
     def _family(self, step: Step, stage: int, groups: Ints) -> int:
-        """Return the index of a group's sending; equal steps share it."""
+        """Return the index of a step's family, which equal steps share."""
         key = f"{step.group} {step.peer}", stage, step.kind, step.payload
         if key not in self._known:
             self._known[key] = len(self._families)

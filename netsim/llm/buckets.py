@@ -17,18 +17,10 @@ _TENSOR_MULTIPLE, _BUCKET_MULTIPLE = 64, 128
 
 
 class Bucket(NamedTuple):
-    """Tensors whose gradients are reduced together.
+    """Tensors whose gradients are reduced together."""
 
-    Attributes
-    ----------
-    elements : int
-        Number of elements, with padding.
-    units : tuple of str
-        The units with a tensor in the bucket.
-    """
-
-    elements: int
-    units: tuple[str, ...]
+    elements: int  #: with padding
+    units: tuple[str, ...]  #: those with a tensor in the bucket
 
 
 def buckets_of(setup: TrainingSetup, virtual: int, expert: bool) -> list[Bucket]:

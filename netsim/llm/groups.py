@@ -15,18 +15,10 @@ Ints = NDArray[np.int64]
 
 
 class Grid(NamedTuple):
-    """The ranks of a setup, as grids of coordinates.
+    """The rank at each coordinate of a setup, for routed experts and for all else."""
 
-    Attributes
-    ----------
-    dense : ndarray of int, shape (pp, dp, cp, tp)
-        The rank at each coordinate, for the communication of all but routed experts.
-    expert : ndarray of int, shape (pp, dp cp/ep, ep, tp)
-        The rank at each coordinate, for the communication of routed experts.
-    """
-
-    dense: Ints
-    expert: Ints
+    dense: Ints  #: shape (pp, dp, cp, tp); for all but routed experts
+    expert: Ints  #: shape (pp, dp cp/ep, ep, tp); for routed experts
 
     @classmethod
     def of(cls, setup: TrainingSetup) -> Grid:

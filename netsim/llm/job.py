@@ -83,7 +83,7 @@ def _check_model(model: object) -> None:
 def _known(setup: dict[str, Any]) -> dict[str, Any]:
     known = [field.name for field in fields(TrainingSetup)]
     for name in setup:
-        if name not in known:  # the nearest may be an argument of the job
+        if name not in known:  # the intended one may be an argument of the job
             own = [each for each in inspect.signature(llm_job).parameters if each != "setup"]
             raise UnknownNameError("option of llm", name, [*known, *own])
     check_options(TrainingSetup, ("model", *setup), "llm")

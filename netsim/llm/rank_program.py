@@ -16,46 +16,24 @@ from netsim.llm.units import Unit, cost_of, units_of
 
 __all__ = ["Step", "rank_program"]
 
-#: What later steps wait for, of the iteration before.
+#: Marks of the steps of the previous iteration that later steps wait for.
 _OPTIMIZER, _GATHERED = "optimizer", "gathered"
 
 
 class Step(NamedTuple):
-    """A step of a rank: a computation, or the rank's part in a communication.
+    """A step of a rank: a computation, or the rank's part in a communication."""
 
-    Attributes
-    ----------
-    stream : str
-        Steps of one stream run one after the other.
-    kind : str
-        ``"compute"``, the name of a collective, or ``"send"``.
-    name : str
-    seconds : float
-        Duration of a computation.
-    group : str
-        The kind of group that communicates; ``"world"`` for all ranks.
-    payload : int
-        Bytes of the whole buffer.
-    after, after_previous : tuple of int
-        Places, in the list of steps, of the steps that this step waits for: in the same iteration,
-        and in the previous one.
-    receives : tuple of (int, str)
-        Sends of other stages that this step waits for: the stage of the sender, and the name of its
-        step.
-    peer : int
-        The stage that a send goes to; -1 for other steps.
-    """
-
-    stream: str
-    kind: str
+    stream: str  #: steps of one stream run one after the other
+    kind: str  #: ``"compute"``, the name of a collective, or ``"send"``
     name: str
     seconds: float
-    group: str
-    payload: int
-    after: tuple[int, ...]
-    after_previous: tuple[int, ...]
+    group: str  #: the kind of group that communicates; ``"world"`` for all ranks
+    payload: int  #: bytes of the whole buffer
+    after: tuple[int, ...]  #: places, in the list of steps, of those that it waits for
+    after_previous: tuple[int, ...]  #: likewise, in the previous iteration
+    #: Sends that it waits for: stage, and name of the step.
     receives: tuple[tuple[int, str], ...] = ()
-    peer: int = -1
+    peer: int = -1  #: the stage that a send goes to
 
 
 def rank_program(setup: TrainingSetup, stage: int) -> list[Step]:
@@ -77,8 +55,8 @@ class _Rank:
         self._setup, self._stage = setup, stage
         self._steps: list[Step] = []
         self._front: set[int] = set()
-        self._waits: set[str] = set()  # marks of the iteration before, of the next blocking step
-        self._receives: list[tuple[int, str]] = []  # likewise
+        self._waits: set[str] = set()  # marks of the previous iteration, for the next blocking step
+        self._receives: list[tuple[int, str]] = []  # for the next blocking step
         self._last: dict[str, int] = {}
         self._firsts: dict[str, int] = {}
         self._previous: dict[int, set[str]] = {}

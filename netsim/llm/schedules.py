@@ -23,10 +23,8 @@ class Pass(NamedTuple):
 def passes_of(setup: TrainingSetup, stage: int) -> list[Pass]:
     """List the passes of a stage, in order.
 
-    ``F1.0`` stands for the forward pass of micro-batch 1 through chunk 0, ``B`` for backward.
+    ``F1.0`` stands for the forward pass of micro-batch 1 through chunk 0, ``B`` for backward:
 
-    Examples
-    --------
     >>> from netsim.llm import make_transformer
     >>> setup = TrainingSetup(model=make_transformer("llama-7b"), pp=2, global_batch=3)
     >>> [" ".join(map(str, passes_of(setup, stage))) for stage in (0, 1)]

@@ -12,43 +12,22 @@ __all__ = ["Cost", "Tensor", "Unit", "cost_of", "units_of"]
 
 
 class Tensor(NamedTuple):
-    """A parameter tensor of a rank.
-
-    Attributes
-    ----------
-    unit, name : str
-    elements : int
-    expert : bool
-        Whether the tensor belongs to routed experts, whose gradients are reduced in another group.
-    shared : bool
-        Whether the tensor is the same on all ranks of a group of tensor parallelism.
-    """
+    """A parameter tensor of a rank."""
 
     unit: str
     name: str
     elements: int
-    expert: bool = False
-    shared: bool = False
+    expert: bool = False  #: of routed experts, whose gradients are reduced in another group
+    shared: bool = False  #: the same on all ranks of a group of tensor parallelism
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A part of a virtual stage, such as the attention block of a layer.
+    """A part of a virtual stage, such as the attention block of a layer."""
 
-    Attributes
-    ----------
-    name : str
-        The name, such as ``"3.attn"``.
-    kind : {"embed", "attn", "dense", "experts", "head"}
-    gather : str
-        Label of the units that ZeRO 3 gathers together: ``"embed"``, the number of the layer, or
-        ``"head"``.
-    tensors : tuple of Tensor
-    """
-
-    name: str
-    kind: str
-    gather: str
+    name: str  #: such as ``"3.attn"``
+    kind: str  #: ``"embed"``, ``"attn"``, ``"dense"``, ``"experts"`` or ``"head"``
+    gather: str  #: label of what ZeRO 3 gathers together: a layer, ``"embed"`` or ``"head"``
     tensors: tuple[Tensor, ...]
 
 
@@ -142,15 +121,9 @@ def _experts(setup: TrainingSetup, layer: int) -> Unit:
 
 
 class Cost(NamedTuple):
-    """The computation in the forward pass of a unit on a rank, per micro-batch.
+    """The operations of the forward pass of a unit on a rank, per micro-batch, and their seconds.
 
-    Attributes
-    ----------
-    main, core, shared : int
-        Operations of the core of attention (`core`), of shared experts (`shared`), and of all else
-        (`main`).
-    main_s, core_s, shared_s : float
-        The time that these operations take, in seconds.
+    `core` is the core of attention, `shared` are shared experts, and `main` is all else.
     """
 
     main: int
@@ -167,7 +140,7 @@ class Cost(NamedTuple):
 
 
 def cost_of(setup: TrainingSetup, kind: str) -> Cost:
-    """Return the cost of a unit's forward pass, by kind; a multiply-add is two operations."""
+    """Compute the cost of a unit's forward pass, by kind; a multiply-add is two operations."""
     model, tokens, tp = setup.model, setup.tokens, setup.tp
     h, d = model.hidden, model.head_dim
     main = {"embed": 0,
