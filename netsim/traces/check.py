@@ -24,37 +24,18 @@ __all__ = ["TraceReport", "check_trace"]
 
 @dataclass(frozen=True, slots=True)
 class TraceReport:
-    """Report of `check_trace` on one file.
+    """Report of `check_trace` on one file: facts about its workload, or its problems."""
 
-    Attributes
-    ----------
-    path : path-like
-        The file that was read, or the file that has the problems.
-    format : str
-        The name of its format; ``"toml"`` if the workload file itself is invalid, ``"unknown"`` if
-        it is a table whose columns are not those of a format.
-    facts : tuple of (str, number)
-        Facts about the workload: a label, including the unit if there is one, and a value. For
-        flow sizes that are drawn when the workload runs, the mean is counted. Empty if there are
-        problems.
-    problems : tuple of Problem
-        All errors in the file, as (line or None, message).
-    notices : tuple of Problem
-        Warnings: contents that are valid, but that the reader changed, such as their order; and
-        numbers whose unit may be another one.
-    columns : mapping of str to str
-        Of a table of flows: the column that is read for each option.
-    unused : tuple of str
-        Its other columns.
-    """
-
-    path: str | Path
-    format: str
+    path: str | Path  #: the file that was read, or the one that has the problems
+    format: str  #: ``"toml"`` for an invalid workload file, ``"unknown"`` for an unknown table
+    #: Labels, with the unit if there is one, and values; empty if there are problems.
     facts: tuple[tuple[str, float], ...]
     problems: tuple[Problem, ...]
+    #: Contents that the reader changed, such as their order, and numbers of a doubtful unit.
     notices: tuple[Problem, ...] = ()
+    #: Of a table of flows: the column that is read for each option.
     columns: Mapping[str, str] = field(default_factory=dict)
-    unused: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()  #: its other columns
 
     __repr__ = brief
 
@@ -122,7 +103,7 @@ def _facts(workload: Workload) -> list[tuple[str, float]]:
 
 
 def _spread(label: str, values: Sequence[int]) -> list[tuple[str, float]]:
-    """Return minimum, median and maximum of `values` as facts."""
+    """List the minimum, the median and the maximum of `values` as facts."""
     return [
         (f"{label} per job, least", min(values)),
         (f"{label} per job, median", median(values)),
@@ -131,14 +112,14 @@ def _spread(label: str, values: Sequence[int]) -> list[tuple[str, float]]:
 
 
 def _is_known(job: JobSpec) -> bool:
-    """Whether a job's flows can be counted before it runs; rings and models make theirs later."""
+    """Whether a job's flows can be counted before it runs, unlike those of rings and models."""
     return bool(job.stages) or job.operations is not None or (isinstance(job.pattern, Mapping)
                                  and job.pattern.get("name") == "parameter-server"
                                  and "servers" in job.pattern)
 
 
 def _sent(job: JobSpec) -> tuple[int, int, float]:
-    """Return the coflows, flows and bytes of a job over all its iterations."""
+    """Count the coflows, flows and bytes of a job over all its iterations."""
     if job.operations is not None:
         made = job.operations.whole if isinstance(job.operations, Programs) else job.operations
         sends = made.sends[made.sends >= 0]
@@ -157,7 +138,7 @@ def _sent(job: JobSpec) -> tuple[int, int, float]:
 
 
 def _width(job: JobSpec) -> int:
-    """Return the number of a job's workers, or of the hosts that its flows use."""
+    """Count a job's workers, or the hosts that its flows use."""
     if job.operations is not None:
         return job.ranks
     if job.pattern is not None:

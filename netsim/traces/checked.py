@@ -22,13 +22,7 @@ __all__ = ["Checker", "json_problem", "lines_of", "parse_json"]
 
 
 def parse_json(text: str, path: str | Path) -> dict[str, Any]:
-    """Parse the text of a JSON file that holds an object.
-
-    Raises
-    ------
-    TraceProblemsError
-        If the text is not JSON (with the line), or not an object.
-    """
+    """Parse the text of a JSON file that must hold an object; else raise `TraceProblemsError`."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:  # numbers of 5,000 digits, 5,000 brackets
@@ -40,7 +34,7 @@ def parse_json(text: str, path: str | Path) -> dict[str, Any]:
 
 
 def json_problem(error: Exception, text: str) -> Problem:
-    """Return what is wrong with a text that was not read as JSON, and where."""
+    """Describe why a text could not be read as JSON, with the line if it is known."""
     if isinstance(error, json.JSONDecodeError):
         return Problem(error.lineno, f"not JSON: {error.msg} at column {error.colno}")
     if isinstance(error, RecursionError):
@@ -51,7 +45,7 @@ def json_problem(error: Exception, text: str) -> Problem:
 
 
 def _deepest(text: str) -> tuple[int, int]:
-    """Return the greatest depth of open brackets, and where it is first reached."""
+    """Find the greatest depth of open brackets, and where it is first reached."""
     depth = most = place = 0
     for match in _TOKEN.finditer(text):
         if match[0] in ("[", "{"):
@@ -83,19 +77,10 @@ class _OpenContainer:
 
 
 def lines_of(text: str, paths: Container[str]) -> dict[str, int]:
-    """Find the lines on which values of a JSON document begin.
+    """Find the lines, counted from 1, on which values of a valid JSON document begin.
 
-    Parameters
-    ----------
-    text : str
-        The document, which must be valid JSON.
-    paths : container of str
-        JSON paths of the values, such as ``jobs[2].coflows[0][1].src``.
-
-    Returns
-    -------
-    dict of str to int
-        Line, counted from 1, of each path that the document has.
+    `paths` are JSON paths, such as ``jobs[2].coflows[0][1].src``; the result lacks those that the
+    document lacks.
     """
     found: dict[str, int] = {}
     ends = [match.start() for match in re.finditer("\n", text)]
@@ -115,7 +100,7 @@ def lines_of(text: str, paths: Container[str]) -> dict[str, int]:
 
 
 def _path_and_containers(path: str) -> list[str]:
-    """Return the path of a value, followed by the paths of its containers from inside out."""
+    """List the path of a value, and then the paths of its containers from inside out."""
     parts = re.findall(r"\[\d+\]|[^\[\]]+?(?=\.|\[|$)", path)
     return ["".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
@@ -127,26 +112,15 @@ class Checker:
     invalid, they record a problem and return a placeholder of the right type; the reader discards
     everything that was built from placeholders.
 
-    Parameters
-    ----------
-    document : dict
-        The instance; its key ``hosts`` bounds src and dst.
-    by_name : bool
-        Whether some hosts are given by name. Then ranks of jobs are the hosts of the file in the
-        order in which they occur; otherwise rank k is on host k.
-
-    Attributes
-    ----------
-    problems : list of (str, str)
-        JSON path and message, in the order in which they were found.
-    found_name : bool
-        Whether a host was given by name, so that the document is to be read again, `by_name`.
+    With `by_name`, some hosts are given by name: ranks of jobs are then the hosts of the file in
+    the order in which they occur. Otherwise rank k is on host k.
     """
 
     def __init__(self, document: dict[str, Any], by_name: bool = False) -> None:
+        #: JSON path and message, in the order in which they were found.
         self.problems: list[tuple[str, str]] = []
         self._places: dict[str | int, int] | None = {} if by_name else None
-        self.found_name = False
+        self.found_name = False  #: a host is given by name: read again `by_name`
         # Limited so that a typo in one src does not exhaust the memory.
         self._hosts = limit = most("ports")
         hosts = self.whole(document.get("hosts", limit), "hosts", 1, limit, raised_by("ports"))
@@ -155,13 +129,7 @@ class Checker:
             self._hosts = hosts
 
     def problems_in(self, text: str) -> list[Problem]:
-        """Return the problems with their line numbers, sorted by line.
-
-        Parameters
-        ----------
-        text : str
-            The text of the document.
-        """
+        """Return the problems with their lines in the text of the document, sorted by line."""
         ways = {where: _path_and_containers(where) for where, _ in self.problems}
         lines = lines_of(text, {path for way in ways.values() for path in way})
         found = [Problem(next((lines[path] for path in ways[where] if path in lines), None),
@@ -264,8 +232,8 @@ class Checker:
     ) -> JobSpec | None:
         """Make a job whose ranks run on the hosts of the file; None if `JobSpec` rejects it.
 
-        `more` are other arguments of `JobSpec`.
-        `JobSpec` finds problems of the graph of stages: unknown parents, cycles, duplicate names.
+        `more` are other arguments of `JobSpec`, which finds problems of the graph of stages:
+        unknown parents, cycles, duplicate names.
         """
         ranks = max([stage.flows.ranks for stage in stages if stage.flows is not None]
                     + [max(stage.ranks) + 1 for stage in stages if stage.ranks], default=0)

@@ -31,28 +31,14 @@ _NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECAS
 
 
 class CoflowRow(NamedTuple):
-    """One line: a coflow from every mapper to every reducer.
+    """One line: a coflow from every mapper to every reducer."""
 
-    Attributes
-    ----------
-    line : int
-        Line number in the file, counted from 1.
-    coflow_id : int
-        Unique in the file.
-    arrival_ms : Decimal
-        Milliseconds since the start of the trace.
-    mappers, reducers : tuple of int
-        Ports, counted from 0.
-    megabytes : tuple of Decimal
-        Megabytes that each reducer receives from all mappers together.
-    """
-
-    line: int
-    coflow_id: int
-    arrival_ms: Decimal
-    mappers: tuple[int, ...]
+    line: int  #: counted from 1
+    coflow_id: int  #: unique in the file
+    arrival_ms: Decimal  #: since the start of the trace
+    mappers: tuple[int, ...]  #: ports, counted from 0
     reducers: tuple[int, ...]
-    megabytes: tuple[Decimal, ...]
+    megabytes: tuple[Decimal, ...]  #: what each reducer receives from all mappers
 
 
 @plain_numbers
@@ -159,7 +145,7 @@ def _in_order(rows: list[CoflowRow], path: str | Path) -> list[CoflowRow]:
 def _deadlines(
     seed: int, factor: float | None, rate: float
 ) -> Callable[[int, Flows], float | None]:
-    """Return a function that draws a coflow's deadline (s) from its id and its flows."""
+    """Make a function that draws a coflow's deadline (s) from its id and its flows."""
     if factor is not None and Rule().number(factor) is None:
         raise InputError(f"deadline_factor must be {Rule()}, not {factor!r}")
 
@@ -199,23 +185,10 @@ def _flows(row: CoflowRow, unit: Decimal) -> Flows:
 def parse_coflow_benchmark(
     text: str, first_port: int = 0
 ) -> tuple[int, list[CoflowRow], list[Problem]]:
-    """Parse a trace without raising: collect the problems of all its lines.
+    """Parse a trace that is not blank without raising: return its ports, coflows and problems.
 
-    Parameters
-    ----------
-    text : str
-        The file's contents, not blank.
-    first_port : int
-        The number of the first port in the file.
-
-    Returns
-    -------
-    ports : int
-        Number of ports; 0 if the header is not readable.
-    rows : list of CoflowRow
-        The valid coflows, in the order of the file.
-    problems : list of Problem
-        The problems found; the rows are complete only if there are none.
+    `first_port` is the number of the first port in the file. The coflows are in the order of the
+    file, and are complete only if there are no problems.
     """
     problems: list[Problem] = []
     lines = [(n, line.split()) for n, line in enumerate(split_lines(text), 1) if line.strip()]

@@ -33,17 +33,8 @@ class _Coflow(NamedTuple):
 def jobs_of_coflows(check: Checker, value: object) -> list[JobSpec]:
     """Make jobs of the list ``coflows``; see `netsim.traces.instances.read_instances`.
 
-    Parameters
-    ----------
-    check : Checker
-        Collects the problems.
-    value : object
-        The list, as read from JSON.
-
-    Returns
-    -------
-    list of JobSpec
-        Jobs in the order of their first coflow in the file; incomplete if there were problems.
+    Jobs are in the order of their first coflow in the file; some are missing if `check` has found
+    problems.
     """
     entries = check.items(value, "coflows", empty=False)
     read = [_coflow(check, entry, f"coflows[{k}]") for k, entry in enumerate(entries)]
@@ -147,7 +138,7 @@ def _job(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> JobSpec |
 
 
 def _job_id(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> int | None:
-    """Return the job that a group of coflows names, or the smallest of their ids."""
+    """Find the job that a group of coflows names, or the smallest of their ids."""
     named = [coflow for coflow in group if coflow.job is not None]
     for coflow in named:
         if coflow.job != named[0].job:

@@ -33,37 +33,14 @@ def convert(
     network: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Workload:
-    """Read a workload and write it in another format.
+    """Read a workload, and write it in another format, replacing `target` if it exists.
 
-    Parameters
-    ----------
-    source : path-like
-        A file, or the name of a ready-made workload.
-    target : path-like
-        The file to write; an existing file is replaced.
-    format, seed, **options
-        As for `read_workload`.
-    to : str, optional
-        A name of `WRITERS`, or ``"module:function"``; by default inferred from the suffix, as for
-        reading.
-    prepare : callable, optional
-        Function that turns the workload into one that the format can express, such as one without
-        patterns; see `netsim.studies.convert`.
-    network : mapping, optional
-        As for `write_instance`.
+    `source`, `format`, `seed` and `options` are as for `read_workload`. `to` is a name of `WRITERS`
+    or ``"module:function"``; by default it is inferred from the suffix, as for reading. `prepare`
+    turns the workload into one that the format can express, such as one without patterns; see
+    `netsim.studies.convert`. `network` is as for `write_instance`.
 
-    Returns
-    -------
-    Workload
-        The workload that was written.
-
-    Raises
-    ------
-    InputError
-        If the source cannot be read, or the target's format cannot express it; then no file is
-        written.
-    OutputError
-        If the file cannot be written.
+    Return the workload that was written. If the format cannot express it, no file is written.
     """
     write = _writer(target, to)
     workload = read_workload(source, format=format, seed=seed, **options)

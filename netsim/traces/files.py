@@ -21,21 +21,15 @@ __all__ = ["OF_AICB", "delimiter_of", "first_word", "header_of", "nul_problem", 
 #: What the first word of a workload file of AICB begins with, also if its title is missing.
 OF_AICB = ("[", "comm_type,", "CommType.")
 
-#: Characters of a table of which the first line is looked at.
+#: Number of characters of a table in which its first line is sought.
 _HEADER = 100_000
 
-#: A cell in quotes, which may be cut.
+#: A cell in quotes; the closing quote may be cut off.
 _QUOTED = re.compile(r'(?:^|(?<=[,;\t])) *"(?:[^"]|"")*"?')
 
 
 def require_file(path: str | Path) -> Path:
-    """Return `path` after checking that it is an existing file.
-
-    Raises
-    ------
-    TraceError
-        If the path does not exist or is a folder.
-    """
+    """Return `path` as a `Path`, or raise `TraceError` if it is not an existing file."""
     if os.path.isdir(path):
         raise TraceError("is a folder, not a file" + _such_as(path), path)
     if not os.path.exists(path):
@@ -44,7 +38,7 @@ def require_file(path: str | Path) -> Path:
 
 
 def _such_as(folder: str | Path) -> str:
-    """Name a file in a folder."""
+    """Suggest a file in a folder, as the end of a message; "" if it has none."""
     names: list[str] = []
     with suppress(OSError):
         names = sorted(entry.name for entry in os.scandir(folder)
@@ -53,15 +47,7 @@ def _such_as(folder: str | Path) -> str:
 
 
 def read_text(path: str | Path) -> str:
-    """Read a UTF-8 file, dropping a byte-order mark.
-
-    Raises
-    ------
-    TraceError
-        If the file does not exist or cannot be read.
-    TraceProblemsError
-        If it is empty, is not UTF-8, or has a NUL character.
-    """
+    """Read a UTF-8 file without its byte-order mark; refuse an empty file or NUL characters."""
     try:
         text = text_of(require_file(path))
     except OSError as error:
@@ -79,7 +65,7 @@ def read_text(path: str | Path) -> str:
 
 
 def nul_problem(line: int, path: str | Path) -> TraceProblemsError:
-    """Return the error about a NUL character, which some parsers would take for the end."""
+    """Make the error about a NUL character, which some parsers would take for the end."""
     return TraceProblemsError([Problem(line, "a NUL character, which no text has")], path)
 
 
@@ -94,12 +80,10 @@ def first_word(path: str | Path) -> str:
 
 
 def delimiter_of(text: str) -> str:
-    """Return what separates the columns of a table, by its first line: most often a comma.
+    """Find the delimiter of a table in its first line: the most frequent one, or a comma.
 
     Blank lines and what is in quotes do not count.
 
-    Examples
-    --------
     >>> delimiter_of("\\nsrc,dst"), delimiter_of('src;"a,b,c"'), delimiter_of("src")
     (',', ';', ',')
     """
@@ -124,12 +108,6 @@ def split_lines(text: str) -> list[str]:
 
 
 def write_text(text: str, path: str | Path) -> None:
-    """Write a UTF-8 file atomically: under a temporary name that is then renamed.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written; no partial file is left.
-    """
+    """Write a UTF-8 file atomically: under a temporary name that is then renamed."""
     with atomic_write(path) as temporary:
         temporary.write_bytes(text.encode("utf-8"))

@@ -37,7 +37,7 @@ __all__ = ["columns_of_flows", "read_flows"]
 _COLUMNS = {"src": "src", "dst": "dst", "nbytes": None, "start": "start_s", "coflow": None,
             "job": None, "weight": None}
 
-#: Rows of which the errors are told, and a row in the message of one.
+#: Largest number of errors that are listed, and a row in the message of one.
 _MOST_PROBLEMS, _ROW = 20, re.compile(r" (of|in) row (\d+)\b")
 
 _MOST_DIGITS = 18
@@ -111,25 +111,7 @@ def read_flows(path: str | Path, *, src: str = "src", dst: str = "dst",
 
 
 def columns_of_flows(path: str | Path, **options: Any) -> tuple[dict[str, str], list[str]]:
-    """Return which columns `read_flows` reads as what, and which ones it does not use.
-
-    Parameters
-    ----------
-    path, **options
-        As for `read_flows`.
-
-    Returns
-    -------
-    used : dict of str to str
-        The column of each option that has one.
-    unused : list of str
-        The other columns.
-
-    Raises
-    ------
-    InputError
-        As `read_flows` does.
-    """
+    """List the columns that `read_flows` reads, by option, and those that it does not use."""
     import pandas as pd
 
     path = Path(path)
@@ -143,9 +125,9 @@ def columns_of_flows(path: str | Path, **options: Any) -> tuple[dict[str, str], 
 
 def _of_other_names(path: Path, table: pd.DataFrame, columns: Mapping[str, Any]
                     ) -> UnknownTableError | None:
-    """Return the error for a table whose columns have other names; None if it is not one.
+    """Make the error for a table whose columns have other names; None if it is not one.
 
-    A column that is missing because it was named wrongly is told by its name.
+    If the caller has named all columns that are missing, another error names them.
     """
     given = {option: name for option, name in columns.items()
              if option in ("src", "dst") or name != _COLUMNS[option]}
@@ -171,11 +153,11 @@ def _question_sizes(table: pd.DataFrame, name: str) -> None:
 
 def _problems(error: RowError, table: pd.DataFrame, read: Callable[[pd.DataFrame], Workload],
               owner: str, text: str | None) -> list[Problem]:
-    """Return what is wrong in the rows of a table: each that was told is left out to go on."""
+    """Collect what is wrong in the rows of a table, by leaving out one wrong row after another."""
     lines = None if text is None else [line for line, _ in islice(_rows(text), 1, None)]
-    rows = np.arange(len(table))  # those that are left, by their place in the file
+    rows = np.arange(len(table))  # the rows that are left, by their place in the file
     found: list[Problem] = []
-    with suppress(InputError):  # of what is left, as that it has no flows
+    with suppress(InputError):  # about the rows that are left, such as that there are none
         while len(found) < _MOST_PROBLEMS:
             found.append(_told(error, rows, lines, owner))
             rows = np.delete(rows, error.row)
@@ -190,14 +172,14 @@ def _problems(error: RowError, table: pd.DataFrame, read: Callable[[pd.DataFrame
 
 
 def _place_of(called: str, places: Sequence[int] | NDArray[np.int64], row: re.Match[str]) -> str:
-    """Return a row of a message with its place in the file; text of a cell stays as it is."""
+    """Replace a row in a message by its place in the file; a number too large is from a cell."""
     number = int(row[2])
     return f" {row[1]} {called} {places[number]}" if number < len(places) else row[0]
 
 
 def _told(error: RowError, rows: NDArray[np.int64], lines: Sequence[int] | None, owner: str
           ) -> Problem:
-    """Return an error with its place in the file: its line, or its row in a file without lines."""
+    """Locate an error in the file: by its line, or by its row in a file without lines."""
     told = str(error).removeprefix(f"{owner}: ")
     if lines is None:
         return Problem(None, _ROW.sub(partial(_place_of, "row", rows), told))
@@ -207,12 +189,9 @@ def _told(error: RowError, rows: NDArray[np.int64], lines: Sequence[int] | None,
 
 
 def _parsed(table: pd.DataFrame, columns: Mapping[str, Any], names: bool) -> pd.DataFrame:
-    """Convert columns of text, which may have one unit or typo, to numbers; hosts not if `names`.
+    """Convert columns of texts to numbers; with `names`, not those of hosts.
 
-    Raises
-    ------
-    RowError
-        If a text cannot be read.
+    A single unit or typo makes all cells of a column texts.
     """
     from pandas.api.types import is_numeric_dtype
 
@@ -299,13 +278,7 @@ def _check_rows(text: str, path: Path) -> None:
 
 
 def _csv(text: str, path: Path) -> pd.DataFrame:
-    """Read the text of a CSV file.
-
-    Raises
-    ------
-    TraceProblemsError
-        If it is not a table, for example if a line has more values than the header.
-    """
+    """Read the text of a CSV file, or raise `TraceProblemsError` if it is not a table."""
     import pandas as pd
 
     _check_rows(text, path)
@@ -319,15 +292,7 @@ def _csv(text: str, path: Path) -> pd.DataFrame:
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    """Read a Parquet file.
-
-    Raises
-    ------
-    MissingExtraError
-        If pyarrow is not installed.
-    TraceError
-        If it is not a Parquet file.
-    """
+    """Read a Parquet file, or raise `TraceError` if it is not one."""
     from netsim.results.parquet import read_parquet
 
     try:

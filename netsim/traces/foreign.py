@@ -1,4 +1,4 @@
-"""What the JSON of other tools is, for errors of readers that expect something else."""
+"""Recognizes the JSON of other tools, for errors of readers that expect something else."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ __all__ = ["kind_of_json"]
 
 
 def kind_of_json(document: object) -> str:
-    """Return what a document is and how to read it, to be added to a message; "" if unknown.
-
-    Examples
-    --------
-    >>> kind_of_json({"traceEvents": []})
-    '; it is a profile of PyTorch (Kineto): format = "kineto"'
-    """
+    """Say what a document is and how to read it, to be added to a message; "" if unknown."""
     if not isinstance(document, Mapping):
         return ""
     if "traceEvents" in document:

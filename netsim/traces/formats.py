@@ -77,7 +77,7 @@ FORMATS = Registry(
         **_OF_CLUSTERS,
     }, noun="format", group="formats")
 
-#: What readers with ``**options`` hand them to.
+#: Classes whose fields are the ``**options`` of readers.
 _KEYWORDS: dict[str, type[Any]] = {**dict.fromkeys(("synthetic", "tiresias"), Construction),
                                    "llm": TrainingSetup,
                                    **dict.fromkeys(_OF_CLUSTERS, ClusterConstruction)}
@@ -88,18 +88,10 @@ _FACTS = {"coflow-benchmark": coflow_benchmark_facts, "htsim": htsim_facts,
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format that workloads are read from; see `format_of`.
+    """A format that workloads are read from; see `format_of`."""
 
-    Attributes
-    ----------
-    name : str
-        As in `FORMATS`, or ``"module:function"``.
-    read : callable
-        The reader or generator; see `FORMATS`.
-    """
-
-    name: str
-    read: Callable[..., Workload]
+    name: str  #: as in `FORMATS`, or ``"module:function"``
+    read: Callable[..., Workload]  #: the reader or generator; see `FORMATS`
 
     @property
     def needs_file(self) -> bool:
@@ -140,13 +132,7 @@ class Format:
         return (*self.defaults, *_EVERY)
 
     def workload(self, path: Path | None, seed: int, options: Mapping[str, Any]) -> Workload:
-        """Read or generate a workload.
-
-        Raises
-        ------
-        InputError
-            If the reader does not return a `Workload`, or raises this error itself.
-        """
+        """Read or generate a workload, and check that the reader returned one."""
         given = {name: value for name, value in (("path", path), ("seed", seed))
                  if name in inspect.signature(self.read).parameters}
         made = self.read(**given, **options)
@@ -157,21 +143,11 @@ class Format:
 
 
 def format_of(name: str) -> Format:
-    """Look up a format.
+    """Look up a format: a name of `FORMATS`, or ``"module:function"`` for a user-defined one.
 
-    Parameters
-    ----------
-    name : str
-        A name of `FORMATS`, or ``"module:function"`` for a user-defined one: ``read(path, *, seed,
-        **options)`` reads a file and returns a `Workload`; without the parameter `path`, it
-        generates one. The options that it declares are accepted wherever options of a format are.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such format.
-    InputError
-        If the function cannot be loaded, or is not callable.
+    A user's ``read(path, *, seed, **options)`` reads a file and returns a `Workload`; without the
+    parameter `path`, it generates one. The options that it declares are accepted wherever options
+    of a format are.
     """
     read = FORMATS.resolve(name)
     if not callable(read):
@@ -182,29 +158,14 @@ def format_of(name: str) -> Format:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A checked request to read or generate a workload.
-
-    Attributes
-    ----------
-    format : str
-        Name of the format.
-    path : Path or None
-        The data file; None for formats that generate.
-    seed : int
-        The workload's seed.
-    options : mapping
-        Options of the format.
-    name : str or None
-        The workload's name, if a workload file gives one.
-    workload_file : Path or None
-        The workload file to name in errors about options; None if some options are the caller's.
-    """
+    """A checked request to read or generate a workload."""
 
     format: str
-    path: Path | None
+    path: Path | None  #: the data file; None for formats that generate
     seed: int
     options: Mapping[str, Any]
-    name: str | None = None
+    name: str | None = None  #: given by a workload file
+    #: To be named in errors about options; None if some options are the caller's.
     workload_file: Path | None = None
 
     def workload(self) -> Workload:
@@ -222,7 +183,7 @@ class Request:
         return workload if self.name is None else replace(workload, name=self.name)
 
     def columns(self) -> tuple[dict[str, str], list[str]]:
-        """Return the column that is read for each option, and the others, if options name them."""
+        """List the columns read, by option, and the others; both are empty if columns are fixed."""
         read = format_of(self.format).columns
         return ({}, []) if read is None or self.path is None else read(
             self.path, **self._own_options())
@@ -352,15 +313,7 @@ def _request(
 
 
 def _inferred(path: Path | None, options: Mapping[str, Any]) -> str:
-    """Infer the format of a file from its suffix, its contents and the given options.
-
-    Raises
-    ------
-    TraceProblemsError
-        If the file is a table whose columns are not those of a format.
-    InputError
-        If no file is given, or no format has its suffix.
-    """
+    """Infer the format of a file from its suffix, its contents and the given options."""
     listed = ", ".join(FORMATS)
     if path is None:
         raise InputError(f"give a file, a ready-made workload's name, or a format: {listed}")
@@ -390,13 +343,7 @@ def _of_text(path: Path, suffix: str, options: Mapping[str, Any]) -> str:
 
 
 def as_workload(given: Workload | Sequence[JobSpec] | str | Path, seed: int) -> Workload:
-    """Convert an argument to a workload: from a workload, a list of jobs, a name or a path.
-
-    Raises
-    ------
-    InputError
-        If the argument is none of these, or cannot be read.
-    """
+    """Convert an argument to a workload: from a workload, a list of jobs, a name or a path."""
     if isinstance(given, Workload):
         return given
     if isinstance(given, str | Path):

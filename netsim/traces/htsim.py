@@ -30,7 +30,7 @@ _HEADER = ("Nodes", "Connections", "Triggers", "Failures")
 _TRIGGERS = ("oneshot", "multishot", "barrier")
 _PAIR = re.compile(r"(\d{1,9})->(\d{1,9})", re.ASCII)
 
-#: In which numbers of any length are only shifted.
+#: A context in which moving the decimal point of a number never rounds.
 _EXACT = Context(prec=MAX_PREC)
 
 #: By type of switch: its nodes in a network of `netsim.network.htsim`, and those it leads to.
@@ -39,29 +39,26 @@ _SWITCHES = {"TOR": ("tor", "agg"), "AGG": ("agg", "core"), "CORE": ("core", "ag
 
 @dataclass(frozen=True)
 class _Connection:
-    """A flow: a line, its ends, bytes, id (0 if it has none), start (s) or trigger, and effects.
-
-    It may be a message of a connection, of which others have the same id.
-    """
+    """A flow; if others have its id, too, they are the messages of one connection."""
 
     line: Line
     src: int
     dst: int
     nbytes: int
-    id: int
+    id: int  #: 0 if it has none
     is_message: bool
-    start_s: float | None
-    trigger: int
-    fires: tuple[int, ...]
+    start_s: float | None  #: None if a trigger starts it
+    trigger: int  #: 0 if it has a start
+    fires: tuple[int, ...]  #: triggers
 
 
 @dataclass
 class _Trigger:
-    """A trigger: its kind, how many must fire it (0 if not given), who fires it and who waits."""
+    """A trigger, with the connections that fire it and those that it starts, by index."""
 
     line: Line
     kind: str
-    count: int
+    count: int  #: how many must fire it; 0 if not given
     fired_by: list[int] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
 
@@ -313,7 +310,7 @@ def _failure(line: Line) -> tuple[Line, str, int, int]:
 
 
 def _join(matrix: _Matrix) -> None:
-    """Note at each trigger who fires it and who waits for it."""
+    """Check the ids of connections, and list at each trigger those that fire it or wait for it."""
     first: dict[int, _Connection] = {}
     for k, each in enumerate(matrix.connections):
         if each.id and first.setdefault(each.id, each) is not each:
@@ -343,7 +340,7 @@ def _check_message(each: _Connection, first: _Connection) -> None:
 
 
 def _message_order(matrix: _Matrix) -> dict[int, list[int]]:
-    """Return, for each message but the first of a connection, the one that it waits for."""
+    """Map each message but the first of a connection to the one that it waits for."""
     of_id: defaultdict[int, list[int]] = defaultdict(list)
     for k, each in enumerate(matrix.connections):
         if each.id in matrix.shared:
@@ -361,7 +358,7 @@ def _message_order(matrix: _Matrix) -> dict[int, list[int]]:
 
 
 def _after(matrix: _Matrix) -> dict[int, list[int]]:
-    """Return, for each connection that waits, the connections that it waits for."""
+    """Map each connection that waits to the connections that it waits for."""
     after = _message_order(matrix)
     for number, trigger in matrix.triggers.items():
         fired, needed = trigger.fired_by, max(trigger.count, 1)
@@ -421,7 +418,7 @@ def _jobs(matrix: _Matrix, after: Mapping[int, Sequence[int]], path: str | Path)
     for k in range(len(group)):
         members[root(k)].append(k)
     with_ids = all(each.id for each in matrix.connections)
-    # The same for all jobs, so that they share it: those of each could be millions.
+    # Shared by all jobs: each of millions of jobs could need millions of hosts.
     hosts = range(1 + max(max(each.src, each.dst) for each in matrix.connections))
     try:
         return [_job(matrix, after, first, each, with_ids, hosts)
@@ -449,7 +446,7 @@ def _job(matrix: _Matrix, after: Mapping[int, Sequence[int]], first: int,
 
 
 def _name(matrix: _Matrix, each: _Connection) -> str:
-    """Return the name of a connection's stage: its id and, if others have that too, its line."""
+    """Name a connection's stage by its id (and its line, if others have the id), or by its line."""
     line = f"line-{each.line.number}"
     if each.id in matrix.shared:
         return f"connection-{each.id}-{line}"

@@ -159,7 +159,7 @@ def _stage(check: Checker, value: object, where: str) -> Stage | None:
 
 
 def _ranks(check: Checker, stage: dict[str, Any], where: str) -> list[int]:
-    """Read the hosts whose ranks compute; return these ranks."""
+    """Read the hosts whose ranks compute, and return these ranks."""
     where = f"{where}.computes_on"
     ranks = [check.host(value, f"{where}[{k}]")
              for k, value in enumerate(check.items(stage.get("computes_on", []), where))]

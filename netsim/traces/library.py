@@ -25,7 +25,7 @@ _EDGE = "edge-"
 
 
 def _folder() -> Path:
-    """Return the folder of ready-made workloads: in the package, or beside it in a checkout."""
+    """Find the folder of ready-made workloads: in the package, or beside it in a checkout."""
     package = Path(__file__).parent.parent
     inside = package / "workloads"
     return inside if inside.is_dir() else package.parent / "workloads"
@@ -37,11 +37,6 @@ def ready_made() -> dict[str, str]:
     They are the workload files (``*.toml`` with a ``description``) and explicit instances
     (``*.json`` with a ``note``) in the folder ``workloads``. Experiments in this folder are not
     listed, nor are jobs of edge-clouds, for which see `netsim.edge.files`.
-
-    Raises
-    ------
-    TraceProblemsError
-        If a file in the folder is not valid TOML or JSON.
     """
     found: dict[str, str] = {}
     for path in sorted(_folder().glob("*"), key=lambda path: path.stem):
@@ -55,16 +50,7 @@ def ready_made() -> dict[str, str]:
 
 
 def locate(source: str | Path) -> Path:
-    """Find the file of a workload that is given by name (if ready-made) or by path.
-
-    Raises
-    ------
-    UnknownNameError
-        If `source` is a bare name, without suffix or folder, and neither a workload nor a file
-        has this name.
-    TraceError
-        If the file does not exist or is a folder.
-    """
+    """Find the file of a workload that is given by name (if ready-made) or by path."""
     if not isinstance(source, str | Path):
         raise InputError(f"source must be a name or a path, not {reprlib.repr(source)}")
     name = os.fspath(source)
@@ -79,15 +65,7 @@ def locate(source: str | Path) -> Path:
 
 
 def load_workload_file(path: Path) -> dict[str, Any]:
-    """Read a workload file into a dict.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read, or describes jobs of an edge-cloud.
-    TraceProblemsError
-        If the file is not valid TOML (with the line), or is an experiment.
-    """
+    """Read a workload file into a dict; refuse experiments, and jobs of edge-clouds."""
     table = _load_toml(path)
     keys = _experiment_keys(table)
     if keys:

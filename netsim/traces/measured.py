@@ -29,37 +29,17 @@ Ints = NDArray[np.int64]
 
 
 class M3Scenario(NamedTuple):
-    """Flows on a path of three hosts, and the times that they took in two simulators.
+    """Flows on a path of three hosts, and the times that they took in two simulators."""
 
-    Attributes
-    ----------
-    control : str
-        Congestion control of the packet-level simulation, such as ``"dctcp"``.
-    start_s : ndarray of float
-        Start of each flow, in seconds; the first is 0.
-    src, dst : ndarray of int
-        Source and destination of each flow: hosts 0 to 2.
-    nbytes : ndarray of float
-        Payload of each flow, in bytes.
-    observed : ndarray of int
-        Indices of the flows for which the following three arrays have a time, in seconds.
-    maxmin_s : ndarray of float
-        Times under max-min sharing, without latency.
-    alone_s : ndarray of float
-        Times in an empty network, with latency.
-    packets_s : ndarray of float
-        Times in ns-3.
-    """
-
-    control: str
-    start_s: Floats
-    src: Ints
+    control: str  #: congestion control in ns-3, such as ``"dctcp"``
+    start_s: Floats  #: the earliest is 0
+    src: Ints  #: hosts 0 to 2
     dst: Ints
-    nbytes: Floats
-    observed: Ints
-    maxmin_s: Floats
-    alone_s: Floats
-    packets_s: Floats
+    nbytes: Floats  #: payload
+    observed: Ints  #: indices of the flows that the next three arrays are about
+    maxmin_s: Floats  #: under max-min sharing, without latency
+    alone_s: Floats  #: in an empty network, with latency
+    packets_s: Floats  #: in ns-3
 
 
 #: Arrays of a scenario: name in an archive, file in a folder, and the columns of each.
@@ -72,17 +52,9 @@ _SHARD = re.compile(r"shard(\d+)_\w+")
 def read_m3(path: str | Path) -> list[M3Scenario]:
     """Read the scenarios of m3, in order of their numbers.
 
-    Parameters
-    ----------
-    path : path-like
-        The folder ``data`` of m3, with a folder ``shard<number>_...`` per scenario; or an archive
-        (``.npz``) of their arrays, named ``<number>/start_ns`` and so on; or the only such archive
-        in a folder.
-
-    Raises
-    ------
-    TraceError
-        If there is no scenario, or one lacks something or is invalid.
+    `path` is the folder ``data`` of m3, with a folder ``shard<number>_...`` per scenario; or an
+    archive (``.npz``) of their arrays, named ``<number>/start_ns`` and so on; or a folder with one
+    such archive.
     """
     path = Path(path)
     archives = sorted(path.glob("*.npz")) if path.is_dir() else [path]
@@ -161,21 +133,11 @@ def _scenario(path: Path, control: str, arrays: dict[str, NDArray[np.generic]]) 
 
 
 class HtsimRun(NamedTuple):
-    """A run of htsim, as printed by its scripts.
-
-    Attributes
-    ----------
-    title : str
-        Title of the run.
-    last_s : float
-        The largest completion time of a flow, in seconds.
-    resent : float
-        The number of retransmissions divided by the number of new packets.
-    """
+    """A run of htsim, as printed by its scripts."""
 
     title: str
-    last_s: float
-    resent: float
+    last_s: float  #: the largest completion time of a flow
+    resent: float  #: retransmissions per new packet
 
 
 _TITLE = "Experiment:"
@@ -184,13 +146,7 @@ _SUMMARY = re.compile(r"Summary: New: ([0-9]{1,18}) Rtx: ([0-9]{1,18}) .*")
 
 
 def read_htsim_results(path: str | Path) -> list[HtsimRun]:
-    """Read the output of htsim's scripts: for each run a title, times and counts of packets.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read or has no runs, or if a run lacks its time or summary.
-    """
+    """Read the output of htsim's scripts; each run must have its time and its summary."""
     path = require_file(path)
     blocks: list[list[Line]] = []
     for line in lines_of(path):
@@ -219,24 +175,12 @@ def _run(block: list[Line]) -> HtsimRun:
 
 
 def read_vidur(path: str | Path) -> pd.DataFrame:
-    """Read a table of a collective that vidur has profiled.
+    """Read a table of a collective that vidur has profiled, such as ``all_reduce.csv``.
 
-    Parameters
-    ----------
-    path : path-like
-        A file such as ``all_reduce.csv``, with times in milliseconds.
-
-    Returns
-    -------
-    DataFrame
-        A row for each number of GPUs, GPUs per server and size, with ``gpus``, ``per_server``,
-        ``bytes`` and ``measured_s``. This is the least time of rank 0 over the repetitions that a
-        row of the file summarises; if several rows of the file agree in the rest, their median.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read, lacks a column or has an invalid value, with the line.
+    The result has a row for each number of GPUs, GPUs per server and size, with ``gpus``,
+    ``per_server``, ``bytes`` and ``measured_s``. This is the least time of rank 0 over the
+    repetitions that a row of the file summarises; if several rows of the file agree in the rest,
+    their median.
     """
     path = require_file(path)
     rows = pd.DataFrame(_rows_of_vidur(path), columns=["gpus", "per_server", "bytes", "measured_s"])
@@ -265,13 +209,7 @@ def _rows_of_vidur(path: Path) -> Iterator[tuple[float, ...]]:
 
 
 def find_file(folder: str | Path, *names: str) -> Path:
-    """Return the first file with one of the given names, in a folder or below it.
-
-    Raises
-    ------
-    TraceError
-        If there is none.
-    """
+    """Find the first file with one of the given names, in a folder or below it."""
     for name in names:
         if (Path(folder) / name).is_file():
             return Path(folder) / name

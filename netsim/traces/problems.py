@@ -12,31 +12,16 @@ __all__ = ["POSITIVE", "Problem", "Rule", "TraceProblemsError", "whole_option"]
 
 
 class Problem(NamedTuple):
-    """One error in a file.
+    """One error in a file."""
 
-    Attributes
-    ----------
-    line : int or None
-        The line, counted from 1; None if the message gives the place in another way.
-    message : str
-        Description of the error, with the invalid value and the allowed ones.
-    """
-
-    line: int | None
-    message: str
+    line: int | None  #: counted from 1; None if the message gives the place in another way
+    message: str  #: with the invalid value and the allowed ones
 
 
 class TraceProblemsError(TraceError):
     """The contents of a file are invalid.
 
     The message is that of the first problem; the attribute ``problems`` holds all of them.
-
-    Parameters
-    ----------
-    problems : iterable of Problem
-        The problems, at least one.
-    path : path-like
-        The file.
     """
 
     def __init__(self, problems: Iterable[Problem], path: str | Path) -> None:
@@ -53,14 +38,8 @@ class TraceProblemsError(TraceError):
 class Rule(NamedTuple):
     """The range of numbers that a field accepts; `str` describes it for messages.
 
-    The default bounds exceed any realistic value, but sums of allowed values cannot overflow.
-
-    Attributes
-    ----------
-    least, most : float
-        The bounds, both inclusive.
-    whole : bool
-        Whether only whole numbers are allowed.
+    Both bounds are included. The default ones exceed any realistic value, but sums of allowed
+    values cannot overflow.
     """
 
     least: float = 0.0
@@ -86,13 +65,7 @@ POSITIVE = Rule(least=1e-18)
 
 
 def whole_option(value: object, what: str, least: int, most: float = 1e15) -> int:
-    """Check that an option is a whole number, and return it.
-
-    Raises
-    ------
-    InputError
-        If the value is not an integer (1.0 is not), is below `least` or above `most`.
-    """
+    """Check that an option is a whole number, and return it as an int; 1.0 is refused."""
     rule = Rule(least, most, whole=True)
     number = None if isinstance(value, float) else rule.number(value)
     if number is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PUBLIC_TRACES", "PublicTrace", "fetch"]
 
-#: Limits of a download; they are many times what any of the traces needs.
+#: Limits of a download, many times what any of the traces needs.
 _MOST_BYTES, _LONGEST_S = 100_000_000, 600.0
 
 #: Timeout for the next bytes, and the number of bytes after which the limits are checked.
@@ -30,29 +30,15 @@ _WAIT_S, _CHUNK = 10.0, 64
 
 @dataclass(frozen=True, slots=True)
 class PublicTrace:
-    """A published trace that `fetch` can download.
-
-    Attributes
-    ----------
-    summary : str
-        One-line description.
-    url : str
-        Address of the file; the last part is the file's name. For a set of files, the address of
-        their folder.
-    licence : str
-        The licence that its publisher states, or ``"not stated"``.
-    sha256 : str
-        Digest of the version that netsim is tested with. For a set, the digest of the output of
-        ``sha256sum`` for its files, in their order.
-    files : tuple of str
-        The paths of a set of files, relative to `url`; empty if it is one file.
-    """
+    """A published file, or a set of files, that `fetch` can download."""
 
     summary: str
-    url: str
-    licence: str
+    url: str  #: of the file; for a set, of its folder
+    licence: str  #: as its publisher states it, or ``"not stated"``
+    #: Of the version that netsim is tested with; for a set, of what ``sha256sum`` prints for its
+    #: files, in their order.
     sha256: str
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  #: of a set; paths relative to `url`
 
     @property
     def file(self) -> str:
@@ -61,7 +47,7 @@ class PublicTrace:
 
 
 def _shards(count: int) -> tuple[str, ...]:
-    """Return the paths of the scenarios of m3: what `netsim.traces.measured.read_m3` reads."""
+    """List the paths of m3's scenarios, as `netsim.traces.measured.read_m3` reads them."""
     return tuple(f"shard{k}_nflows100_nhosts3_lr10Gbps/{name}" for k in range(count)
                  for name in ("fat.npy", "fid_topo-pl-3_s0.npy", "fsd.npy", "fsize.npy",
                               "fct_flowsim.npy", "fct_i_topo-pl-3_s0.npy", "fct_topo-pl-3_s0.npy",
@@ -201,7 +187,7 @@ def _has_digest(path: Path, sha256: str) -> bool:
 
 
 def _digest_of(path: Path) -> str | None:
-    """Return the digest of a file; None if it does not exist."""
+    """Compute the digest of a file; None if it does not exist."""
     try:
         return _digest(read_bytes(path))
     except FileNotFoundError:
@@ -215,7 +201,7 @@ def _digest(data: bytes) -> str:
 
 
 def _digest_of_set(files: Iterable[str], digests: Iterable[str | None]) -> str:
-    """Return the digest of what ``sha256sum`` prints for files with these digests."""
+    """Compute the digest of what ``sha256sum`` prints for files with these digests."""
     lines = (f"{digest}  {file}\n" for file, digest in zip(files, digests, strict=True))
     return _digest("".join(lines).encode())
 
@@ -234,13 +220,7 @@ class _Received(io.BytesIO):
         self._began = time.monotonic()
 
     def write(self, data: Buffer, /) -> int:
-        """Append the next bytes.
-
-        Raises
-        ------
-        OSError
-            If the download exceeds the limit of bytes or of time.
-        """
+        """Append the next bytes; raise `OSError` if this exceeds the limit of bytes or of time."""
         count = super().write(data)
         if self.tell() > _MOST_BYTES:
             raise OSError(f"received more than {_MOST_BYTES:,} bytes, which no public trace has")

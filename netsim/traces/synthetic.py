@@ -32,7 +32,7 @@ _SHORTEST_S, _LONGEST_S = 120, 1800
 
 @plain_numbers
 def synthetic_rows(jobs: int = 60, seed: int = 0) -> list[TiresiasRow]:
-    """Draw a trace like the 60 jobs of the Parrot paper (Section 6.1).
+    """Draw a trace like the 60 jobs of the Parrot paper (Section 6.1), in order of submission.
 
     - Models and GPUs: a shuffled deck of 60 cards, in which each of ten models occurs three times
       with 1 GPU and once with 2, 4 and 8 GPUs; a new deck every 60 jobs. Of 60 jobs, 30 thus have
@@ -45,23 +45,6 @@ def synthetic_rows(jobs: int = 60, seed: int = 0) -> list[TiresiasRow]:
       are taken from the trace, rounded to two digits. The results are between about 110 and 33,000.
 
     Each job draws from a random stream of its own: more jobs do not change the earlier ones.
-
-    Parameters
-    ----------
-    jobs : int
-        Number of jobs, at least 1.
-    seed : int
-        The seed of the trace.
-
-    Returns
-    -------
-    list of TiresiasRow
-        In order of submission, with the ids 0, 1, ...; the first is submitted at 0.
-
-    Raises
-    ------
-    InputError
-        If an argument is out of range.
     """
     whole_option(jobs, "jobs", 1, 10**6)
     whole_option(seed, "seed", 0)

@@ -22,33 +22,15 @@ __all__ = ["Construction", "TiresiasRow", "parse_tiresias", "read_tiresias", "wr
 
 
 class TiresiasRow(NamedTuple):
-    """One line of the trace: a training job.
+    """One line of the trace: a training job."""
 
-    Attributes
-    ----------
-    job_id : int
-        Unique in the trace.
-    num_gpu : int
-        GPUs that the job asked for.
-    submit_time : float
-        Seconds since the start of the trace.
-    iterations : int
-        Training iterations.
-    model_name : str
-        The neural network, such as ``"vgg19"``.
-    duration : float
-        Seconds of training on the GPUs asked for.
-    interval : float
-        Seconds until the next job was submitted.
-    """
-
-    job_id: int
-    num_gpu: int
-    submit_time: float
+    job_id: int  #: unique in the trace
+    num_gpu: int  #: asked for
+    submit_time: float  #: seconds since the start of the trace
     iterations: int
     model_name: str
-    duration: float
-    interval: float
+    duration: float  #: seconds of training on these GPUs
+    interval: float  #: seconds until the next job was submitted
 
 
 _WHOLE = Rule(1, 1e15, whole=True)
@@ -71,41 +53,17 @@ class Construction:
     servers, and pushes and pulls once per iteration. Flow sizes of job j are uniform in (0, L_j],
     where L_j = `length` * (duration/iterations)_j / max_k (duration/iterations)_k. The maximum is
     over all jobs k; durations and numbers of iterations are those of the trace.
-
-    Attributes
-    ----------
-    iterations : int, optional
-        Iterations of every job; the trace's own if None.
-    arrival_scale : float
-        Factor by which arrival times are multiplied.
-    length : str or float
-        L_max, the largest possible flow of the job with the longest iterations; bytes.
-    servers : int, optional
-        Parameter servers of every job; as many as the job has workers if None.
-    servers_max : int, optional
-        Instead of `servers`: draw each job's P uniformly from 1 to `servers_max`.
-    redraw : bool
-        Whether to draw new flow sizes in each iteration.
-    ranks_per_gpu : int
-        Workers per GPU.
-    pattern : str or mapping, optional
-        Communication pattern of an iteration, instead of pushes to parameter servers and pulls:
-        any pattern of `netsim.JobSpec`, including a user-defined ``"module:Class"``. It gets L_j
-        bytes.
-
-    Raises
-    ------
-    InputError
-        If an option is out of range, or two of `servers`, `servers_max` and `pattern` are given.
     """
 
-    iterations: int | None = None
+    iterations: int | None = None  #: of every job; the trace's own if None
     arrival_scale: float = 1.0
+    #: Bytes of the largest possible flow of the job with the longest iterations.
     length: str | float = "1000MB"
-    servers: int | None = None
-    servers_max: int | None = None
-    redraw: bool = False
+    servers: int | None = None  #: P of every job; W if None
+    servers_max: int | None = None  #: instead of `servers`: P is uniform from 1 to this number
+    redraw: bool = False  #: whether each iteration draws new flow sizes
     ranks_per_gpu: int = 2
+    #: Pattern of an iteration instead of pushes and pulls, as for `JobSpec`; it gets L_j bytes.
     pattern: str | Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -130,17 +88,7 @@ class Construction:
         refuse_code("pattern", parse_policy(pattern, "pattern")[0])
 
     def workload(self, rows: Sequence[TiresiasRow], name: str, seed: int = 0) -> Workload:
-        """Make the workload of the rows of a trace.
-
-        Parameters
-        ----------
-        rows : sequence of TiresiasRow
-            The trace; at least one row.
-        name : str
-            The workload's name.
-        seed : int
-            Seed of the numbers of servers, and of the sizes that the pattern draws.
-        """
+        """Make the workload of a trace; `seed` is for numbers of servers and sizes of flows."""
         longest = max(row.duration / row.iterations for row in rows)
         return Workload(tuple(self._job(row, longest, seed) for row in rows), name, seed=seed)
 
@@ -178,7 +126,7 @@ def read_tiresias(path: str | Path, *, seed: int = 0, **construction: Any) -> Wo
     path : path-like
         The file: UTF-8, one job per line.
     seed : int
-        As for `Construction.workload`.
+        Seed of the numbers of servers, and of the sizes that the pattern draws.
     **construction
         The fields of `Construction`.
 
@@ -264,15 +212,7 @@ def _row(
 
 
 def write_tiresias(rows: Iterable[TiresiasRow], path: str | Path) -> None:
-    """Write a trace that `read_tiresias` reads back. The file is written atomically.
-
-    Raises
-    ------
-    InputError
-        If a model's name contains a line break or a NUL character.
-    OutputError
-        If the file cannot be written.
-    """
+    """Write a trace that `read_tiresias` reads back. The file is written atomically."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(TiresiasRow._fields)

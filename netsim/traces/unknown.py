@@ -16,39 +16,23 @@ from netsim.units import decimal, parse_value
 
 __all__ = ["UnknownTableError", "like_flows", "refuse_unknown"]
 
-#: What stands for a column that only the user knows.
+#: Placeholder for a column that only the user knows.
 _COLUMN = "COLUMN"
 
-#: The least share of the columns of a format by which a table looks like one of it.
+#: A table with at least this share of the columns of a format looks like it.
 _ENOUGH = 0.5
 
-#: Columns of which one alone tells nothing, as many tables have them.
+#: Fewest columns of a format in a table that looks like it, as many tables have one of them.
 _FEWEST = 2
 
-#: Columns that a message lists.
+#: Largest number of columns that a message lists.
 _MOST = 12
 
 
 class UnknownTableError(TraceProblemsError):
     """A table that is read only if its format is named; the message has the call that does.
 
-    Parameters
-    ----------
-    looks : str
-        What the table looks like.
-    path : path-like
-        The file.
-    format : str
-        The format with which it can be read.
-    options : mapping of str to str
-        Options of the format.
-    hint : str
-        More on these options, after the call.
-
-    Attributes
-    ----------
-    experiment : str
-        The message for an experiment whose workload is this file.
+    `looks` says what the table looks like, and `hint`, after the call, more on the options.
     """
 
     def __init__(self, looks: str, path: str | Path, format: str,
@@ -63,6 +47,7 @@ class UnknownTableError(TraceProblemsError):
         keys = ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}"
                          for name, value in settings.items())
         own = " ".join(_flags({f"workload.{name}": value for name, value in settings.items()}))
+        #: The message for an experiment whose workload is this file.
         self.experiment = f"{path}: {looks}; add {keys}, on the command line {own}{hint}"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -70,7 +55,7 @@ class UnknownTableError(TraceProblemsError):
 
 
 def _flags(settings: Mapping[str, str]) -> list[str]:
-    """Return the arguments of the command line that give options these texts, for a shell."""
+    """List the arguments of the command line that set options to these texts, for a shell."""
     texts = {name: value if parse_value(value) == value else json.dumps(value, ensure_ascii=False)
              for name, value in settings.items()}
     return [f"--set {shlex.quote(f'{name}={text}')}" for name, text in texts.items()]
@@ -80,15 +65,8 @@ def like_flows(path: str | Path, header: Sequence[str], given: Mapping[str, str 
                ) -> UnknownTableError | None:
     """Make the error for a table of flows whose columns have other names; None if it is not one.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    header : sequence of str
-        The names of its columns.
-    given : mapping of str to str
-        Options of the format ``flows`` that name columns, as far as they are given; None for a
-        start that is not wanted.
+    `given` has the columns that options of the format ``flows`` name, as far as they are given;
+    None stands for a start that is not wanted.
     """
     likely = likely_columns(header, {"src": "src", "dst": "dst", **given})
     found = {"src": "src", "dst": "dst"} | {option: name for option, name in given.items()
@@ -110,21 +88,8 @@ def like_flows(path: str | Path, header: Sequence[str], given: Mapping[str, str 
 def refuse_unknown(path: Path, header: Sequence[str], *, table: bool) -> None:
     """Refuse a file that only looks like a table of a format, unless that is ``tiresias``.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    header : sequence of str
-        The cells of its first line.
-    table : bool
-        Whether the file is surely a table, so that one which looks like nothing is refused, too.
-
-    Raises
-    ------
-    UnknownTableError
-        With the call that reads the file.
-    TraceProblemsError
-        If no call does: if it has values for names, or lacks a column.
+    The error has the call that reads the file, if there is one. With `table`, the file is certainly
+    a table, and is refused even if it looks like no format.
     """
     if flows := like_flows(path, header, {}):
         raise flows
@@ -153,7 +118,7 @@ def refuse_unknown(path: Path, header: Sequence[str], *, table: bool) -> None:
 
 
 def _nearest(header: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Return the format of jobs whose columns a table has most of, and those that it lacks."""
+    """Find the format of jobs whose columns a table has most of, and those that it lacks."""
     from netsim.traces.cluster.acme import COLUMNS as of_acme
     from netsim.traces.cluster.gpu2023 import COLUMNS as of_gpu2023
     from netsim.traces.cluster.helios import COLUMNS as of_helios

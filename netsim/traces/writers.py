@@ -125,7 +125,7 @@ def _entries(job: JobSpec, flows: Flows) -> list[dict[str, Any]]:
 
 
 def _stages(job: JobSpec) -> list[Stage]:
-    """Return the stages, with the job's own computation time added to those without parents."""
+    """List the stages, with the job's own computation time added to those without parents."""
     return [stage if stage.after else replace(stage, compute_s=stage.compute_s + job.compute_s)
             for stage in job.stages]
 
@@ -227,7 +227,7 @@ def _coflow_entries(job: JobSpec) -> list[dict[str, Any]]:
 
 
 def _instant(arrival_s: float, release_s: float) -> float:
-    """Return arrival + release, rounded so that subtracting the arrival gives the release.
+    """Add a release to an arrival, rounded so that subtracting the arrival gives the release.
 
     If no neighbouring float does so, the sum is rounded as usual.
     """
@@ -321,7 +321,7 @@ def _row(job: JobSpec, unit: Decimal, first_port: int) -> str:
 def _count_mappers(
     src: NDArray[np.int64], dst: NDArray[np.int64], nbytes: NDArray[np.float64]
 ) -> int:
-    """Return the number of mappers if flows are listed reducer by reducer in equal parts, else 0.
+    """Count the mappers if flows are listed reducer by reducer in equal parts; otherwise 0.
 
     Of several possible numbers, it is the largest.
     """
@@ -337,7 +337,7 @@ def _count_mappers(
 
 
 def _shortest_decimal(value: float, factor: Decimal, divisor: int) -> str:
-    """Return the shortest of three decimals for which `scaled` gives `value`."""
+    """Find the shortest of three decimals for which `scaled` gives `value`."""
     for digits, exact in ((15, Decimal(repr(value))), (16, Decimal(repr(value))),
                           (17, Decimal(value))):
         context = Context(prec=40)

@@ -24,7 +24,7 @@ def read_acme(path: str | Path, *, seed: int = 0, failed: bool = False, **constr
     path : path-like
         The file.
     seed : int
-        As for `ClusterConstruction.workload`.
+        Seed of the workload, also used to draw the models of groups.
     failed : bool
         As for `acme_jobs`.
     **construction

@@ -30,37 +30,19 @@ _COLUMNS = {"submit_s": np.float64, "duration_s": np.float64, "gpus": np.int32,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterJobs:
-    """The jobs of a trace that remain after cleaning, in order of submission.
+    """The jobs of a trace that remain after cleaning, as columns in order of submission.
 
-    Attributes
-    ----------
-    submit_s : ndarray of float, shape (jobs,)
-        Submission time, in seconds since the first job's submission.
-    duration_s : ndarray of float, shape (jobs,)
-        Running time, in seconds, without waiting.
-    gpus : ndarray of int, shape (jobs,)
-        Number of GPUs.
-    group : ndarray of int, shape (jobs,)
-        Number of the job's group; the jobs of a group are submissions of the same job. Groups are
-        numbered from 0 in the order in which they first occur in the file.
-    user : ndarray of int, shape (jobs,)
-        Number of the job's user, likewise.
-    read : int
-        Number of jobs in the file.
-    dropped : mapping of str to int
-        Number of jobs dropped for each reason. A job counts under the first reason that applies.
-    notes : mapping of str to int
-        Number of jobs kept with a change, such as a rounded number of GPUs, for each kind.
+    Groups and users are numbered from 0 in the order in which they first occur in the file.
     """
 
-    submit_s: NDArray[np.float64]
-    duration_s: NDArray[np.float64]
+    submit_s: NDArray[np.float64]  #: since the first job's submission
+    duration_s: NDArray[np.float64]  #: running time, without waiting
     gpus: NDArray[np.int32]
-    group: NDArray[np.int32]
+    group: NDArray[np.int32]  #: the jobs of a group are submissions of the same job
     user: NDArray[np.int32]
-    read: int
-    dropped: Mapping[str, int]
-    notes: Mapping[str, int]
+    read: int  #: number of jobs in the file
+    dropped: Mapping[str, int]  #: jobs dropped for each reason; the first that applies
+    notes: Mapping[str, int]  #: jobs kept with a change, such as rounded GPUs
 
     __repr__ = brief
 
@@ -87,16 +69,10 @@ class Codes:
 class Intake:
     """Collects the jobs of a file chunk by chunk, and drops those that violate a rule.
 
-    Attributes
-    ----------
-    path : path-like
-        The file, for error messages.
-    read : int
-    dropped, notes : dict of str to int
-        See `ClusterJobs`.
+    The counts are those of `ClusterJobs`.
     """
 
-    path: str | Path
+    path: str | Path  #: for error messages
     read: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
@@ -109,16 +85,10 @@ class Intake:
         notes: Mapping[str, NDArray[np.bool_]] | None = None,
         **columns: NDArray[np.generic],
     ) -> None:
-        """Add a chunk of jobs.
+        """Add a chunk of jobs, with masks of those to drop and those that were changed, by reason.
 
-        Parameters
-        ----------
-        rules : mapping of str to ndarray of bool, shape (jobs,)
-            Masks of the jobs to drop, by reason; a job counts under the first that applies.
-        notes : mapping of str to ndarray of bool, shape (jobs,)
-            Masks of the jobs whose values were changed, by the kind of change.
-        **columns : ndarray, shape (jobs,)
-            The columns of `ClusterJobs`; `submit_s` may count from any origin.
+        A job counts under the first of the `rules` that applies. The columns are those of
+        `ClusterJobs`, but `submit_s` may count from any origin.
         """
         kept = np.ones(len(columns["submit_s"]), dtype=bool)
         self.read += len(kept)
@@ -131,13 +101,7 @@ class Intake:
             self._parts[name].append(columns[name][kept].astype(dtype))
 
     def jobs(self) -> ClusterJobs:
-        """Return the remaining jobs in order of submission. Can be called once, at the end.
-
-        Raises
-        ------
-        TraceProblemsError
-            If no job remains.
-        """
+        """Return the remaining jobs in order of submission. Can be called once, at the end."""
         if not sum(map(len, self._parts["submit_s"])):
             why = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.items()
                             if count)
@@ -154,18 +118,9 @@ class Intake:
 
 
 def gpus_of(shares: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Round requests for fractions of GPUs up to whole GPUs.
+    """Round requests for fractions of GPUs up; return the GPUs, and whether they were rounded.
 
-    Parameters
-    ----------
-    shares : ndarray of float, shape (jobs,)
-        GPUs that each job requests, such as 0.5; NaN counts as 0.
-
-    Returns
-    -------
-    gpus : ndarray of int, shape (jobs,)
-    rounded : ndarray of bool, shape (jobs,)
-        Whether the request was not a whole number.
+    NaN counts as no GPU.
     """
     known = np.where(np.isnan(shares), 0.0, shares)
     nearest = np.round(known)

@@ -45,14 +45,7 @@ _CONFIGURATIONS = ("fewest-stages", "planned", "planned-apart")
 class TraceWorkload(Workload):
     """A workload made of a trace, with counts of the trace's jobs that were dropped or changed.
 
-    Attributes
-    ----------
-    read : int
-        Number of jobs in the trace.
-    dropped : mapping of str to int
-        Number of jobs dropped for each reason.
-    notes : mapping of str to int
-        Number of jobs kept with a change, such as a rounded number of GPUs, for each kind.
+    The counts are as in `ClusterJobs`, with the jobs that options of the construction drop.
     """
 
     read: int = field(default=0, kw_only=True)
@@ -72,71 +65,37 @@ class ClusterConstruction:
     repeat whole iterations. alpha~_min is the time of an iteration on as few servers as possible,
     mapped by Heavy-Edge. Schedulers estimate its running time as that of its iterations, each
     taking alpha~_min.
-
-    Attributes
-    ----------
-    limit : int, optional
-        Keep only the first `limit` of the remaining jobs.
-    train : float
-        Share of the jobs, in order of submission and rounded down, that become the workload's
-        history, from which predictors learn. The other jobs are those of the workload. 0 for no
-        history.
-    max_gpus : int, optional
-        Drop jobs that request more GPUs. Without it, no job may request more than 4,096.
-    sample : int, optional
-        Run only this number of consecutive jobs of those after the history, beginning with a
-        random one.
-    arrival_scale, iteration_scale : float
-        Factors by which submission times, and numbers of iterations, are multiplied. The history
-        counts iterations likewise.
-    single_gpu_share : float, optional
-        Share of the jobs that have one GPU, instead of that of the trace. Groups of jobs are set
-        to one GPU in random order until it is reached. The jobs of the other groups have more:
-        their own number, or that of a random job, drawn for the group.
-    base_nic : quantity
-        Rate of a server's NIC with which numbers of iterations are computed. They do not depend
-        on the network that is simulated.
-    intra : quantity
-        Rate inside a server, for the same purpose.
-    gpus_per_server : int
-        GPUs per server, for the same purpose.
-    most_iterations : int, optional
-        Merge the iterations of jobs that have more than this number, by 2, 4, 8, ...: such an
-        iteration has as many times the computation and the bytes. On the fabric, a job then takes
-        about as long and is simulated in fewer steps. The number of iterations is rounded. Not for
-        workloads with a history, which counts iterations as they are.
-    models : sequence of str, optional
-        Names of the catalogue's models to draw from; all by default. Models that need more GPUs
-        than a job has are left out for it.
-    gpu : str, mapping or Gpu
-        The kind of GPU on which times of computation are derived, and whose memory stages must
-        fit into: a name of `netsim.models.gpus.GPUS`, such as ``"v100"``, or parameters of
-        `netsim.models.gpus.Gpu`.
-    configurations : {"fewest-stages", "planned", "planned-apart"}
-        How a model is trained on a number of GPUs. ``"fewest-stages"``: on as few equal stages as
-        memory allows (`netsim.make_model`). ``"planned"``: by one of the plans of
-        `netsim.plan_model`, drawn for each group, as in A-SRPT; ``"planned-apart"``: by one of
-        those for GPUs apart. Plans are made for `gpu`, `base_nic`, `intra` and `gpus_per_server`.
-
-    Raises
-    ------
-    InputError
-        If an option is out of range.
     """
 
-    limit: int | None = None
+    limit: int | None = None  #: keep only the first of the remaining jobs
+    #: Share of the jobs, in order of submission and rounded down, that become the history, from
+    #: which predictors learn; the others run.
     train: float = 0.8
-    max_gpus: int | None = None
+    max_gpus: int | None = None  #: drop larger jobs; without it, `_MOST_GPUS` is an upper limit
+    #: After the history, run only this number of consecutive jobs, from a random one on.
     sample: int | None = None
     arrival_scale: float = 1.0
-    iteration_scale: float = 1.0
+    iteration_scale: float = 1.0  #: factor on numbers of iterations, also of the history
+    #: Share of the jobs that have one GPU, instead of that of the trace. Groups of jobs are set to
+    #: one GPU in random order until it is reached. The jobs of the other groups have more: their
+    #: own number, or that of a random job, drawn for the group.
     single_gpu_share: float | None = None
+    #: Rates of a NIC and inside a server, and GPUs per server, with which numbers of iterations are
+    #: computed, whichever network is simulated.
     base_nic: Quantity = "10Gbps"
     intra: Quantity = "300GB/s"
     gpus_per_server: int = 8
+    #: Merge the iterations of jobs that have more, by 2, 4, 8, ...: such an iteration has as many
+    #: times the computation and the bytes, so that a job takes about as long on the fabric in fewer
+    #: steps. Not for workloads with a history, which counts iterations as they are.
     most_iterations: int | None = None
+    #: Names in the catalogue; those that need more GPUs than a job has are left out for it.
     models: Sequence[str] | None = None
+    #: The kind of GPU that computes, and whose memory stages must fit into.
     gpu: str | Mapping[str, Any] | Gpu = GPU
+    #: ``"fewest-stages"``: as few equal stages as memory allows (`netsim.make_model`).
+    #: ``"planned"``: one of the plans of `netsim.plan_model`, drawn for each group, as in A-SRPT;
+    #: ``"planned-apart"``: one of those for GPUs apart.
     configurations: str = "fewest-stages"
 
     def __post_init__(self) -> None:
@@ -161,22 +120,7 @@ class ClusterConstruction:
             parse_rate(getattr(self, name), name, strict=True)
 
     def workload(self, jobs: ClusterJobs, name: str, seed: int = 0) -> TraceWorkload:
-        """Make the workload of the jobs of a trace.
-
-        Parameters
-        ----------
-        jobs : ClusterJobs
-            The cleaned jobs.
-        name : str
-            The workload's name.
-        seed : int
-            Seed of the workload, also used to draw the models of groups.
-
-        Raises
-        ------
-        InputError
-            If no jobs remain, or the history or the workload would be empty.
-        """
+        """Make the workload of a trace's cleaned jobs; `seed` also draws the models of groups."""
         picked, dropped = self._select(jobs)
         known = share_of(len(picked), self.train)
         if self.train and not 0 < known < len(picked):
@@ -204,20 +148,14 @@ class ClusterConstruction:
                              dropped=dropped, notes=jobs.notes)
 
     def of_file(self, jobs: ClusterJobs, path: str | Path, seed: int = 0) -> TraceWorkload:
-        """Make the workload of a file's jobs, and name it after the file.
-
-        Raises
-        ------
-        TraceProblemsError
-            If `workload` raises an error; this one names the file.
-        """
+        """Make the workload of a file's jobs, named after the file; errors name the file, too."""
         try:
             return self.workload(jobs, Path(path).stem, seed)
         except InputError as error:
             raise TraceProblemsError([Problem(None, str(error))], path) from error
 
     def _select(self, jobs: ClusterJobs) -> tuple[NDArray[np.int64], dict[str, int]]:
-        """Return the indices of the jobs that the options keep, and counts of those dropped."""
+        """Find the jobs that the options keep, by index, and count those dropped."""
         dropped = dict(jobs.dropped)
         picked = np.arange(len(jobs))
         if self.max_gpus is not None:
@@ -235,7 +173,7 @@ class ClusterConstruction:
         return picked, dropped
 
     def _sampled(self, known: int, count: int, seed: int) -> slice:
-        """Return which of the jobs run: all after the history, or consecutive ones of them."""
+        """The jobs that run: all after the history, or a sample of consecutive ones."""
         if self.sample is None:
             return slice(known, count)
         if self.sample > count - known:
@@ -245,7 +183,7 @@ class ClusterConstruction:
         return slice(begin, begin + self.sample)
 
     def _gpus(self, jobs: ClusterJobs, picked: NDArray[np.int64], seed: int) -> NDArray[np.int32]:
-        """Return the GPUs of each job, with the share of jobs on one GPU that is asked for."""
+        """The GPUs of each job, with `single_gpu_share` of the jobs on one GPU if that is given."""
         gpus, group = jobs.gpus[picked], jobs.group[picked]
         if self.single_gpu_share is None:
             return gpus
@@ -272,7 +210,7 @@ class ClusterConstruction:
             choice = self._models_for(count)
             here = gpus == count
             sizes = np.array([len(each) for each in choice])
-            at = draws[here] * len(choice)  # its whole part says which model, the rest how trained
+            at = draws[here] * len(choice)  # whole part: which model; rest: how it is trained
             model = at.astype(np.int64)
             which[here] = (len(models) + (np.cumsum(sizes) - sizes)[model]
                            + ((at - model) * sizes[model]).astype(np.int64))
@@ -285,7 +223,7 @@ class ClusterConstruction:
         return models, which, np.clip(iterations, 1, _MOST_ITERATIONS), seconds[which]
 
     def _models_for(self, gpus: int) -> list[tuple[ParallelModel, ...]]:
-        """Return the configurations of each model that a job on this number of GPUs may get."""
+        """List the configurations of each model that a job on this number of GPUs may get."""
         names = tuple(MODELS) if self.models is None else self.models
         known: dict[str, tuple[ParallelModel, ...]]
         if self.configurations == "fewest-stages":
@@ -298,7 +236,7 @@ class ClusterConstruction:
                          f"GPU{'s' * (gpus > 1)}, the number that a job asks for")
 
     def _planned(self, name: str, gpus: int) -> tuple[ParallelModel, ...]:
-        """Return the planned configurations of a model; empty if there are none."""
+        """List the planned configurations of a model; empty if there are none."""
         from netsim.models.planner import plan_model  # here for the same reason as in `_seconds`
 
         return tuple(plan.model for plan in plan_model(
@@ -306,7 +244,7 @@ class ClusterConstruction:
             apart=self.configurations == "planned-apart"))
 
     def _times(self, iterations: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how many iterations of each job are merged into one."""
+        """The number of iterations of each job that are merged into one."""
         if self.most_iterations is None:
             return np.ones(len(iterations))
         # Powers of two, so that floats and the mapping of a model stay the same, and few models
@@ -314,7 +252,7 @@ class ClusterConstruction:
         return np.exp2(np.ceil(np.log2(np.maximum(iterations / self.most_iterations, 1.0))))
 
     def _seconds(self) -> Callable[[ParallelModel], float]:
-        """Return a function that computes alpha~_min of a model, in seconds."""
+        """Make a function that computes alpha~_min of a model, in seconds."""
         # Imported here because it loads the compiler, which other traces do not need.
         from netsim.models.mapping import Mapper
 
@@ -337,7 +275,7 @@ def _check_models(names: Sequence[str] | None) -> None:
 
 @lru_cache(maxsize=4096)
 def _merged(model: ParallelModel, times: float) -> ParallelModel:
-    """Return a model that does in one iteration what another one does in several."""
+    """Make a model that does in one iteration what another one does in several."""
     if times == 1:
         return model
     names = ("forward_s", "backward_s", "in_bytes", "out_bytes", "param_bytes", "slice_bytes",
@@ -348,13 +286,7 @@ def _merged(model: ParallelModel, times: float) -> ParallelModel:
 
 
 def cluster_facts(workload: Workload) -> list[tuple[str, float]]:
-    """List the facts that `check_trace` reports for a cluster's trace, as (label, value).
-
-    Parameters
-    ----------
-    workload : Workload
-        A workload of jobs that train models.
-    """
+    """List the facts that `check_trace` reports for a cluster's trace, as (label, value)."""
     facts: list[tuple[str, float]] = []
     history = 0 if workload.history is None else len(workload.history)
     if isinstance(workload, TraceWorkload):

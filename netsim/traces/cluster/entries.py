@@ -24,19 +24,7 @@ _SPACE = " \t\n\r"
 def read_entries(path: str | Path, block: int = _BLOCK) -> Iterator[tuple[int, Any]]:
     """Yield the entries of a file that is one JSON array, each with the line on which it begins.
 
-    Parameters
-    ----------
-    path : path-like
-        The file, in UTF-8.
-    block : int
-        Number of characters to read at once.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read.
-    TraceProblemsError
-        If the file is empty, not valid JSON, or not an array; with the line.
+    `block` is the number of characters to read at once.
     """
     with locating(path), open_text(require_file(path)) as file:
         text = _Buffer(file, path, block)

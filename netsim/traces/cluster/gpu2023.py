@@ -43,7 +43,7 @@ def read_gpu_v2023(path: str | Path, *, seed: int = 0, failed: bool = False, **c
     path : path-like
         The file.
     seed : int
-        As for `ClusterConstruction.workload`.
+        Seed of the workload, also used to draw the models of groups.
     failed : bool
         As for `gpu_v2023_jobs`.
     **construction
@@ -118,19 +118,11 @@ def gpu_v2023_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuNodes:
-    """The servers of a cluster.
-
-    Attributes
-    ----------
-    name, model : tuple of str
-        Name of each server, and the model of its GPUs; ``""`` for servers without GPUs.
-    gpus : ndarray of int, shape (servers,)
-        Number of GPUs of each server.
-    """
+    """The servers of a cluster."""
 
     name: tuple[str, ...]
-    model: tuple[str, ...]
-    gpus: NDArray[np.int64]
+    model: tuple[str, ...]  #: of the GPUs; ``""`` for servers without GPUs
+    gpus: NDArray[np.int64]  #: number on each server
 
     __repr__ = brief
 
@@ -146,18 +138,6 @@ def gpu_v2023_nodes(path: str | Path) -> GpuNodes:
     """Read the servers of an ``openb_node_list_*.csv``, with and without GPUs.
 
     The header has ``sn``, ``gpu`` and ``model``, in any order; other columns are ignored.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read.
-    TraceProblemsError
-        If the file's contents are invalid, with the line, or it holds no servers.
     """
     names: list[str] = []
     models: list[str] = []

@@ -40,7 +40,7 @@ def read_helios(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
     path : path-like
         The file.
     seed : int
-        As for `ClusterConstruction.workload`.
+        Seed of the workload, also used to draw the models of groups.
     failed : bool
         As for `helios_jobs`.
     **construction
@@ -96,17 +96,10 @@ def helios_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
 
 def scheduled_jobs(path: str | Path, columns: Sequence[str], group: Sequence[str], failed: bool
                    ) -> ClusterJobs:
-    """Read jobs with times, states and numbers of GPUs from a scheduler's table.
+    """Read jobs with times, states and numbers of GPUs from a scheduler's table; see `helios_jobs`.
 
-    Parameters
-    ----------
-    path, failed
-        As for `helios_jobs`.
-    columns : sequence of str
-        The columns that the table must have. Without ``duration``, a job runs from its start to its
-        end.
-    group : sequence of str
-        The columns that jobs of a group have in common.
+    The jobs of a group have the columns `group` in common. Without a column ``duration``, a job
+    runs from its start to its end.
     """
     keep_failed = flag(failed, "failed")
     intake, groups, users = Intake(path), Codes(), Codes()

@@ -8,12 +8,6 @@ __all__ = ["flag"]
 
 
 def flag(value: object, what: str) -> bool:
-    """Check that an option is a bool, and return it.
-
-    Raises
-    ------
-    InputError
-        If the value is not a bool.
-    """
+    """Check that an option is a bool, and return it."""
     check_flag(value, what)
     return bool(value)

@@ -57,7 +57,7 @@ def read_pai(
     path : path-like
         ``pai_job_table.csv``; the other tables must be in the same folder.
     seed : int
-        As for `ClusterConstruction.workload`.
+        Seed of the workload, also used to draw the models of groups.
     failed, instances : bool
         As for `pai_jobs`.
     **construction
@@ -162,7 +162,7 @@ def _read(path: str | Path, table: str, columns: Sequence[str]) -> Iterator[Chun
 
 
 def _digests(names: Sequence[str]) -> NDArray[np.uint64]:
-    """Return reproducible 64-bit digests; of a million names, two collide once in 4e7 times."""
+    """Compute reproducible 64-bit digests; of a million names, two collide once in 4e7 times."""
     from pandas.util import hash_array  # imported here because it takes a second to load
 
     digests: NDArray[np.uint64] = hash_array(np.array(names, dtype=object), categorize=False)
@@ -170,17 +170,10 @@ def _digests(names: Sequence[str]) -> NDArray[np.uint64]:
 
 
 class _JobTable:
-    """The table of jobs.
+    """The table of jobs, as columns with digests for names.
 
-    Attributes
-    ----------
-    name, inst : ndarray of uint64, shape (jobs,)
-        Digests of the job's name, and of its ``inst_id``.
-    submit : ndarray of float, shape (jobs,)
-    user : ndarray of int, shape (jobs,)
-    ended, failed, again : ndarray of bool, shape (jobs,)
-        Whether the job ended, successfully or not; whether it failed; whether its name is that
-        of an earlier job.
+    `ended` jobs include those that `failed`; `again` marks jobs whose name is that of an earlier
+    job.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -201,25 +194,22 @@ class _JobTable:
         self.again[self._order[1:]] = self._sorted[1:] == self._sorted[:-1]
 
     def places(self, rows: Chunk) -> NDArray[np.int64]:
-        """Return the index of the job to which each row belongs, by name; -1 if there is none."""
+        """Find the index of the job to which each row belongs, by name; -1 if there is none."""
         digests = _digests(rows.cells["job_name"])
         at = np.minimum(np.searchsorted(self._sorted, digests), len(self._sorted) - 1)
         return np.where(self._sorted[at] == digests, self._order[at], -1)
 
 
 def _times(rows: Chunk, name: str) -> NDArray[np.float64]:
-    """Return a column of instants; NaN where the cell is blank or 0."""
+    """Parse a column of instants; NaN where the cell is blank or 0."""
     values = rows.numbers(name, SECONDS, blank=True)
     return np.where(values == 0, np.nan, values)
 
 
 class _Tasks:
-    """Sums and extremes over the tasks, or the instances, of each job.
+    """GPUs, first start and last end over the tasks, or the instances, of each job.
 
-    Attributes
-    ----------
-    shares, start, end : ndarray of float, shape (jobs,)
-        GPUs, first start and last end; start and end are infinite if there is none.
+    Start and end are infinite if there is none.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -239,7 +229,7 @@ class _Tasks:
 
 
 def _groups(path: str | Path, table: _JobTable) -> NDArray[np.int64]:
-    """Return the group of each job: the number of its tag, or one past those for its user."""
+    """Number the group of each job: its tag or, without a tag, its user, after all tags."""
     tags = Codes()
     names, which = np.unique(table.inst, return_inverse=True)
     tag = np.full(len(names), -1, dtype=np.int64)

@@ -36,7 +36,7 @@ def read_pai_sample(path: str | Path, *, seed: int = 0, **construction: Any) -> 
     path : path-like
         The file, such as ``pai_job_no_estimate_100K.csv``.
     seed : int
-        As for `ClusterConstruction.workload`.
+        Seed of the workload, also used to draw the models of groups.
     **construction
         The fields of `ClusterConstruction`.
 

@@ -55,7 +55,7 @@ def read_philly(path: str | Path, *, seed: int = 0, failed: bool = False, **cons
     path : path-like
         The file.
     seed : int
-        As for `ClusterConstruction.workload`.
+        Seed of the workload, also used to draw the models of groups.
     failed : bool
         As for `philly_jobs`.
     **construction
@@ -144,13 +144,7 @@ def _seconds(rows: list[_Row], name: str, path: str | Path) -> np.ndarray[Any, A
 
 
 def _row(line: int, entry: Any, path: str | Path) -> _Row:
-    """Check an entry, and extract the parts that are used.
-
-    Raises
-    ------
-    TraceProblemsError
-        If the entry is invalid.
-    """
+    """Extract the parts of an entry that are used, or raise an error with its problems."""
     problems = list(_problems(entry))
     if problems:
         raise TraceProblemsError([Problem(line, message) for message in problems], path)

@@ -48,9 +48,25 @@ def recurrent(
     ----------
     jobs : int
         Number of jobs, at least 1; those of the history are counted, too.
-    seed, groups, users, single_gpu_share, recurring_share, median_duration, tail, \
-mean_interarrival, arrivals
-        As for `recurrent_jobs`.
+    seed : int
+        The seed of all draws.
+    groups : int, optional
+        Number of recurring groups; one for each 25 of their jobs if not given.
+    users : int, optional
+        Number of users to draw from; one for each 50 jobs if not given.
+    single_gpu_share : float
+        Share of the jobs that have one GPU: 72 % in the trace.
+    recurring_share : float
+        Share of the jobs that belong to groups of at least five: 65 % in the trace.
+    median_duration : quantity
+        Median of the groups' median durations.
+    tail : float
+        Standard deviation of the logarithm of the groups' median durations. With 1.7, one in
+        eleven is more than ten times their median, and their mean is more than four times it.
+    mean_interarrival : quantity
+        Mean time between arrivals.
+    arrivals : {"poisson", "diurnal"}
+        Whether the arrival rate is constant or varies over the day.
     **construction
         The fields of `ClusterConstruction`.
 
@@ -81,7 +97,7 @@ def recurrent_jobs(
     mean_interarrival: Quantity = "30s",
     arrivals: str = "poisson",
 ) -> ClusterJobs:
-    """Draw the jobs of a recurrent workload.
+    """Draw the jobs of a recurrent workload; `recurrent` describes the parameters.
 
     - Groups: `recurring_share` of the jobs belong to recurring groups, which have five jobs each,
       plus a number drawn with Zipf's weights 1, 1/2, 1/3, ... The other jobs belong to groups of
@@ -98,39 +114,7 @@ def recurrent_jobs(
     - Arrivals: the jobs of all groups, in random order, arrive as a Poisson process. With
       ``"diurnal"``, its rate is a sine of the time of day, with an amplitude of 0.8 of the mean.
 
-    Parameters
-    ----------
-    jobs : int
-        Number of jobs, at least 1.
-    seed : int
-        The seed of all draws.
-    groups : int, optional
-        Number of recurring groups; one for each 25 of their jobs if not given.
-    users : int, optional
-        Number of users to draw from; one for each 50 jobs if not given.
-    single_gpu_share : float
-        Share of the jobs that have one GPU: 72 % in the trace.
-    recurring_share : float
-        Share of the jobs that belong to groups of at least five: 65 % in the trace.
-    median_duration : quantity
-        Median of the groups' median durations.
-    tail : float
-        Standard deviation of the logarithm of the groups' median durations. With 1.7, one in
-        eleven is more than ten times their median, and their mean is more than four times it.
-    mean_interarrival : quantity
-        Mean time between arrivals.
-    arrivals : {"poisson", "diurnal"}
-        Whether the arrival rate is constant or varies over the day.
-
-    Returns
-    -------
-    ClusterJobs
-        The jobs; groups and users are numbered in the order in which they are drawn.
-
-    Raises
-    ------
-    InputError
-        If an option is out of range.
+    Groups and users are numbered in the order in which they are drawn.
     """
     count = whole_option(jobs, "jobs", 1, 10**7)
     for name, share in (("single_gpu_share", single_gpu_share),

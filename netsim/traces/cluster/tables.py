@@ -32,7 +32,7 @@ _BLANKS = frozenset(("", "nan", "NaN", "NaT", "None", "null", "NULL", "\\N", "Un
 _CHUNK = 1 << 14
 _SHOWN = 10
 _LONGEST = 120
-#: What may stand at each place of a date such as 2020-06-09 18:41:01, and at its end.
+#: The characters allowed at each place of a date such as 2020-06-09 18:41:01, and its ends.
 _DIGIT = "0123456789"
 _DATE = (*[_DIGIT] * 4, "-", *[_DIGIT] * 2, "-", *[_DIGIT] * 2, " T",
          *[_DIGIT] * 2, ":", *[_DIGIT] * 2, ":", *[_DIGIT] * 2)
@@ -41,21 +41,11 @@ _OFFSET = re.compile(r"Z?|([+-])([01][0-9]):([0-5][0-9])")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive rows of a table.
+    """Consecutive rows of a table."""
 
-    Attributes
-    ----------
-    path : path-like
-        The file, for error messages.
-    lines : list of int
-        The line in the file on which each row ends, counted from 1.
-    cells : dict of str to sequence of str
-        The selected columns, by name.
-    """
-
-    path: str | Path
-    lines: list[int]
-    cells: dict[str, Sequence[str]]
+    path: str | Path  #: for error messages
+    lines: list[int]  #: the line in the file on which each row ends, counted from 1
+    cells: dict[str, Sequence[str]]  #: the selected columns, by name
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -65,22 +55,7 @@ class Chunk:
         return name in self.cells
 
     def numbers(self, name: str, rule: Rule, *, blank: bool = False) -> NDArray[np.float64]:
-        """Parse a column of numbers.
-
-        Parameters
-        ----------
-        name : str
-            Name of the column.
-        rule : Rule
-            The allowed numbers.
-        blank : bool
-            Whether to allow blank cells, which become NaN.
-
-        Raises
-        ------
-        TraceProblemsError
-            If cells are invalid, with the lines of the first few.
-        """
+        """Parse a column of numbers that `rule` allows; with `blank`, blank cells become NaN."""
         cells = self.cells[name]
         if blank:
             cells = ["nan" if cell in _BLANKS else cell for cell in cells]
@@ -99,11 +74,6 @@ class Chunk:
 
         Dates may end in an offset from UTC; without one, they are taken for UTC. Blank cells become
         NaN.
-
-        Raises
-        ------
-        TraceProblemsError
-            If cells are invalid, with the lines of the first few.
         """
         cells = self.cells[name]
         values, good = seconds_of(cells)
@@ -139,19 +109,10 @@ def _floats(cells: Sequence[str]) -> NDArray[np.float64]:
 
 
 def seconds_of(cells: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Parse dates into seconds since 1970.
+    """Parse dates into seconds since 1970; return these, and whether each cell is valid.
 
-    Parameters
-    ----------
-    cells : sequence of str
-        Dates such as ``2020-06-09 18:41:01`` or ``2020-06-09T18:41:01``, perhaps between spaces and
-        with an offset from UTC such as ``+08:00``; blank cells become NaN.
-
-    Returns
-    -------
-    values : ndarray of float, shape (cells,)
-    good : ndarray of bool, shape (cells,)
-        Whether each cell is a valid date, or blank.
+    Dates such as ``2020-06-09 18:41:01`` or ``2020-06-09T18:41:01``, perhaps between spaces and
+    with an offset from UTC such as ``+08:00``, are valid, and so are blank cells, which become NaN.
     """
     given = ["NaT" if cell in _BLANKS else cell for cell in map(str.strip, cells)]
     good = np.ones(len(cells), dtype=bool)
@@ -189,7 +150,7 @@ def _dates(cells: Sequence[str]) -> NDArray[np.datetime64]:
 
 
 def _ahead_s(offset: str) -> int:
-    """Return by how many seconds a time with an offset such as ``+08:00`` is ahead of UTC."""
+    """The seconds by which a time with an offset such as ``+08:00`` is ahead of UTC."""
     match = _OFFSET.fullmatch(offset)
     if match is None:
         raise ValueError("not an offset")
@@ -204,28 +165,10 @@ def read_table(
     header: Sequence[str] | None = None,
     chunk: int = _CHUNK,
 ) -> Iterator[Chunk]:
-    """Read a table chunk by chunk.
+    """Read a UTF-8 table chunk by chunk; commas, semicolons or tabs separate its columns.
 
-    Parameters
-    ----------
-    path : path-like
-        The file, in UTF-8; commas, semicolons or tabs separate its columns.
-    required : sequence of str
-        Columns that the table must have, in any order.
-    optional : sequence of str
-        Columns that are read if the table has them.
-    header : sequence of str, optional
-        Names of the columns, for a file without a header line. If the first line equals them, it
-        is skipped.
-    chunk : int
-        Number of rows of a chunk.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be read.
-    TraceProblemsError
-        If the file is empty, a column is missing, or a row is malformed; with the line.
+    It must have the `required` columns, in any order. If `header` is given, the file has no header
+    line, or one that equals it and is skipped.
     """
     with locating(path), open_text(require_file(path), newline="") as file:
         separated = delimiter_of(file.read(10_000))
@@ -259,15 +202,7 @@ def _lines(file: TextIO, path: str | Path) -> Iterator[str]:
 
 @contextmanager
 def locating(path: str | Path) -> Iterator[None]:
-    """Convert errors in reading a UTF-8 file to errors that name the file and the line.
-
-    Raises
-    ------
-    TraceError
-        Instead of `OSError`.
-    TraceProblemsError
-        Instead of `UnicodeDecodeError`, with the line.
-    """
+    """Convert errors in reading a UTF-8 file to errors that name the file and the line."""
     try:
         yield
     except OSError as error:
@@ -314,7 +249,7 @@ def _batches(reader: Any, path: str | Path, size: int
 
 def _column_positions(names: list[str], required: Sequence[str], optional: Sequence[str],
                       path: str | Path, line: int | None) -> dict[str, int]:
-    """Return the positions of the selected columns, by name."""
+    """Find the positions of the selected columns, by name."""
     wanted = (*required, *optional)
     found = f"the header has: {', '.join(map(repr, names))}"
     problems = [Problem(line, f"missing column {name!r}; {found}")

@@ -25,7 +25,7 @@ def read_tiresias_cluster(path: str | Path, *, seed: int = 0, **construction: An
     path : path-like
         The file.
     seed : int
-        As for `ClusterConstruction.workload`.
+        Seed of the workload, also used to draw the models of groups.
     **construction
         The fields of `ClusterConstruction`.
 

@@ -23,7 +23,7 @@ __all__ = ["AicbFile", "AicbRow", "read_aicb_file"]
 _COLUMNS = ("comm_type", "comm_group", "comm_group_size", "msg_size", "stage", "dst", "src",
             "additional", "_elapsed_time", "algbw", "busbw", "count")
 
-#: What rows are called, and what they are.
+#: Kinds of rows, by their names in the file.
 _KINDS = {"all_reduce": "all-reduce", "all_gather": "all-gather",
           "all_gather_into_tensor": "all-gather", "reduce_scatter": "reduce-scatter",
           "reduce_scatter_tensor": "reduce-scatter", "all_to_all": "all-to-all",
@@ -37,7 +37,7 @@ _ACROSS = {"pp_group": "pp", "embedding_group": "embedding"}
 #: Groups and messages that are not the same for all ranks.
 _OTHERS = (*_ACROSS, *_MESSAGES, "ep_tp_group")
 
-#: To which stage, from the own one, a message is sent, or from which one it is received.
+#: The stage, relative to the own one, that a message goes to or comes from.
 _PEERS = {"send": {"send_next": 1, "send_prev": -1}, "recv": {"recv_next": 1, "recv_prev": -1}}
 
 _RANKS = re.compile(r"\[rank0 ~ rank([0-9]{1,7})\]")
@@ -47,51 +47,27 @@ _MOST = 10 ** 18
 
 
 class AicbRow(NamedTuple):
-    """A collective, or another row.
+    """A collective, or another row."""
 
-    Attributes
-    ----------
-    kind : str
-        A collective of `netsim.operations.COMMUNICATIONS`, ``"send"``, ``"recv"``, ``"barrier"``,
-        ``"computation"`` or ``"epoch-end"``.
-    group : {"", "tp", "dp", "ep", "dp-ep", "pp", "embedding", "all"}
-    nbytes : int
-        The larger one of a rank's two buffers.
-    stage : str
-        The phase of training, such as ``"init"``.
-    peer : int
-        For a message: by how many pipeline stages the other end is ahead; otherwise 0.
-    line : int
-        Line in the file.
-    """
-
+    #: A collective of `netsim.operations.COMMUNICATIONS`, ``"send"``, ``"recv"``, ``"barrier"``,
+    #: ``"computation"`` or ``"epoch-end"``.
     kind: str
-    group: str
-    nbytes: int
-    stage: str
-    peer: int = 0
+    group: str  #: a value of `_GROUPS` or `_ACROSS`; ``""`` without communication
+    nbytes: int  #: the larger one of a rank's two buffers
+    stage: str  #: the phase of training, such as ``"init"``
+    peer: int = 0  #: of a message: by how many pipeline stages the other end is ahead
     line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class AicbFile:
-    """The contents of a workload file of AICB.
-
-    Attributes
-    ----------
-    path : Path
-    ranks : int
-        Number of ranks.
-    stages : tuple of tuple of AicbRow
-        The rows of each rank of each pipeline stage; with a single stage, the rows of all ranks.
-    sizes : dict of str to int
-        Number of ranks of each group that occurs.
-    """
+    """The contents of a workload file of AICB."""
 
     path: Path
     ranks: int
+    #: Of each pipeline stage: the rows of a rank; of all ranks, if there is one stage.
     stages: tuple[tuple[AicbRow, ...], ...]
-    sizes: dict[str, int]
+    sizes: dict[str, int]  #: number of ranks of each group that occurs
     __repr__ = brief
 
     def rows(self, stage: int = 0, *, skip_init: bool = False) -> tuple[AicbRow, ...]:
@@ -107,13 +83,7 @@ class AicbFile:
 
 
 def read_aicb_file(path: str | Path) -> AicbFile:
-    """Read a workload file of AICB.
-
-    Raises
-    ------
-    TraceProblemsError
-        If it cannot be read, or has rows for some ranks only, with the line.
-    """
+    """Read a workload file of AICB; rows for some ranks only are errors."""
     return _Reader(Path(path)).file()
 
 
@@ -126,7 +96,7 @@ class _Reader:
         self._rows = 0
 
     def file(self) -> AicbFile:
-        """Return the contents of the file."""
+        """Read the whole file."""
         lines = split_lines(read_text(self._path))
         begins = [at for at, line in enumerate(lines) if line.startswith("[")]
         if begins[:1] != [0]:
@@ -143,7 +113,7 @@ class _Reader:
                         {group: size for group, (size, _) in self._sizes.items()})
 
     def _alike(self, line: str) -> int:
-        """Return the number of ranks of a file in which all ranks do the same."""
+        """Read the number of ranks from the title of a file in which all ranks do the same."""
         title = _RANKS.fullmatch(line.strip())
         ranks = int(title[1]) + 1 if title else 0
         if not ranks:
@@ -153,7 +123,7 @@ class _Reader:
         return ranks
 
     def _stages(self, begins: Sequence[int], titles: Sequence[re.Match[str] | None]) -> int:
-        """Return the number of ranks of all pipeline stages."""
+        """Count the ranks of all pipeline stages, and check their titles."""
         ranks = each = 0
         for stage, (at, title) in enumerate(zip(begins, titles, strict=True)):
             found = [int(text) for text in re.findall("rank([0-9]+)", title[2])] if title else []
@@ -166,7 +136,7 @@ class _Reader:
 
     def _part(self, lines: Sequence[str], begin: int, ranks: int, *, staged: bool
               ) -> tuple[AicbRow, ...]:
-        """Return the rows below a title."""
+        """Read the rows below a title."""
         if len(lines) < 2 or tuple(lines[1].strip().split(",")) != _COLUMNS:
             raise self._refuse(begin + 2, f"must be the columns {','.join(_COLUMNS)}")
         rows: list[AicbRow] = []
@@ -184,7 +154,7 @@ class _Reader:
         return TraceProblemsError([Problem(line, problem)], self._path)
 
     def _row(self, number: int, line: str, ranks: int, staged: bool) -> tuple[AicbRow, int]:
-        """Return the row of a line, and its number of repetitions."""
+        """Read the row of a line, and its number of repetitions."""
         try:
             cells = next(csv.reader([line], strict=True))
         except csv.Error as error:
@@ -208,7 +178,7 @@ class _Reader:
         return AicbRow(kind, group, nbytes, cells[4]), count
 
     def _message(self, number: int, kind: str, cells: Sequence[str]) -> AicbRow:
-        """Return a message to or from the same position in another stage."""
+        """Read a message to or from the same position in another stage."""
         peers = _PEERS[kind]
         if cells[7] not in peers:
             raise self._refuse(number, not_one_of("additional: a message", cells[7], peers))

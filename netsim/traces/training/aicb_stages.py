@@ -21,18 +21,6 @@ def stage_traces(file: AicbFile, sizes: GroupSizes, *, skip_init: bool) -> Itera
     A message goes to the rank in the same position of the next or the previous stage. Adjacent
     messages begin together, as AICB issues them. Otherwise ranks that receive before they send
     would wait for each other.
-
-    Parameters
-    ----------
-    file : AicbFile
-    sizes : GroupSizes
-    skip_init : bool
-        Whether to leave out the initialization.
-
-    Raises
-    ------
-    TraceError
-        If there are more rows of all ranks than can be run.
     """
     layout = Layout(tp=sizes.tp, ep=sizes.ep, dp=sizes.dp, pp=sizes.pp)
     stages = [file.rows(stage, skip_init=skip_init) for stage in range(layout.pp)]
@@ -70,7 +58,7 @@ def _node(layout: Layout, rank: int, number: int, row: AicbRow, after: tuple[int
 
 
 def _members(layout: Layout, group: str, rank: int) -> tuple[int, ...]:
-    """Return the group of a rank, of a given kind."""
+    """List the ranks of the group of a given kind to which a rank belongs."""
     t, j, stage = layout.place(rank)
     if group == "all":
         return tuple(range(layout.ranks))

@@ -25,12 +25,8 @@ _KINDS = {"tp": "tp", "dp": "dp", "ep": "ep", "dp-ep": "edp"}
 class AlikeRanks:
     """Makes the operations of all ranks from those of one rank, step by step.
 
-    Parameters
-    ----------
-    sizes : GroupSizes
-    gpus_per_server : int
-        A collective of a group with p ranks on each of several servers consists of p rings, each of
-        which leaves a server from another rank.
+    A collective of a group with p ranks on each of several servers consists of p rings, each of
+    which leaves a server from another rank.
     """
 
     def __init__(self, sizes: GroupSizes, gpus_per_server: int) -> None:
@@ -57,26 +53,16 @@ class AlikeRanks:
             self._front = (self._computed,)
 
     def wait(self, name: str, seconds: float, group: str = "all", *, blocks: bool = True) -> None:
-        """Let the ranks of each group meet, and then wait for some time."""
+        """Make the ranks of each group meet, and then wait for some time."""
         _, of_rank = self._groups_of(group)
         self._go_on(self._add(name, group, None, seconds, -1, of_rank, self._front), blocks)
 
     def collective(self, name: str, kind: str, group: str, nbytes: int, *, factor: float = 1.0,
                    late_ns: int = 0, blocks: bool = True) -> None:
-        """Add a collective in each group.
+        """Add a collective in each group, with `nbytes` in the larger buffer.
 
-        Parameters
-        ----------
-        name, kind : str
-        group : {"tp", "dp", "ep", "dp-ep", "all"}
-        nbytes : int
-            The larger buffer.
-        factor : float
-            Factor of bytes on the wire.
-        late_ns : int
-            Delay of its end after its last byte.
-        blocks : bool
-            Whether ranks wait for its end; otherwise only the end of the iteration does.
+        The bytes on the wire are multiplied by `factor`. It ends `late_ns` after its last byte. If
+        it `blocks`, ranks wait for its end; otherwise only the end of the iteration does.
         """
         groups, of_rank = self._groups_of(group)
         if groups.shape[1] == 1 or not nbytes:
@@ -90,7 +76,7 @@ class AlikeRanks:
         self._go_on(row, blocks)
 
     def send(self, name: str, stages: int, nbytes: int) -> None:
-        """Let each rank send to the rank some stages ahead; only the end of an iteration waits."""
+        """Send from each rank to the rank some stages ahead; only the end of an iteration waits."""
         ranks, stages_of = self._ranks, len(self._grid.dense)
         other = (ranks + stages * (len(ranks) // stages_of)) % len(ranks)
         family = self._family(Family("send", np.stack((ranks, other), axis=1), nbytes,
@@ -145,7 +131,7 @@ class AlikeRanks:
         return self._rings[group]
 
     def _family(self, family: Family) -> int:
-        """Return the index of a group's sending; equal ones share it."""
+        """Return the index of a family, which equal ones share."""
         key = family.kind, family.group, family.payload, family.factor
         if key not in self._families:
             self._families[key] = len(self._made)
@@ -154,7 +140,7 @@ class AlikeRanks:
 
 
 def _rings(groups: Ints, gpus: int) -> int:
-    """Return the number of a group's ranks on each server; 1 if these numbers differ."""
+    """Count a group's ranks on each server; 1 if these numbers differ, or for a single server."""
     servers = groups // gpus
     own = int((servers[0] == servers[0, 0]).sum())
     if groups.shape[1] % own:

@@ -14,7 +14,7 @@ __all__ = ["read_busbw"]
 _GROUPS = {"TP": "tp", "DP": "dp", "EP": "ep", "PP": "pp"}
 _KINDS = {"allreduce": "all-reduce", "allgather": "all-gather", "reducescatter": "reduce-scatter",
           "alltoall": "all-to-all"}
-#: What a block of pipelines has; the tool takes no time for them from it.
+#: The line of a block of pipelines, which the tool does not use.
 _PIPELINE = "busbw"
 
 _GIB = 2 ** 30
@@ -26,11 +26,6 @@ def read_busbw(path: Path) -> dict[tuple[str, str], float]:
 
     After an optional line with a name, the file has blocks, such as ``TP:``, of lines such as
     ``allreduce,: 300``, in 2^30 bytes per second, or ``null`` for an unknown value.
-
-    Raises
-    ------
-    TraceError
-        If it cannot be read, with the line.
     """
     found: dict[tuple[str, str], float] = {}
     group = ""

@@ -38,8 +38,8 @@ __all__ = ["COLLECTIVES", "COMPUTE_S", "PAYLOAD", "SLOTS", "STREAM", "Group", "r
 COLLECTIVES = ("all-reduce", "reduce", "all-gather", "gather", "scatter", "broadcast", "all-to-all",
                "reduce-scatter", "reduce-scatter", "barrier")
 
-#: What netsim writes besides what the format has: seconds that are no whole microseconds, a stream
-#: other than the usual one, bytes that no whole input has, and that communications take no turns.
+#: Attributes that netsim adds to the format: exact seconds, a stream other than the usual one,
+#: bytes that are no multiple of a rank's input, and that communications take no turns.
 COMPUTE_S, STREAM, PAYLOAD, SLOTS = ("netsim_compute_s", "netsim_stream", "netsim_payload",
                                      "netsim_comm_slots")
 
@@ -50,14 +50,7 @@ _FILE = re.compile(r"(.*)\.(0|[1-9][0-9]{0,6})\.(et|json)", re.DOTALL)
 
 
 class Group(NamedTuple):
-    """A group of ranks.
-
-    Attributes
-    ----------
-    members : tuple of int
-    name, label : str
-        The unique name, and the label.
-    """
+    """A group of ranks, with its unique name and its label."""
 
     members: tuple[int, ...]
     name: str
@@ -193,7 +186,7 @@ class _Options:
 
 
 def _files(path: Path, scaling: Scaling | None) -> dict[int, Path]:
-    """Return the files of all ranks with a file, in order."""
+    """Find the files of all ranks that have one, in order of ranks."""
     own = _FILE.fullmatch(path.name)
     if own is None:
         return {0: path}
@@ -238,7 +231,7 @@ def _members(given: object, ranks: int, what: str, path: Path) -> tuple[int, ...
 
 
 def _groups_of(file: ChakraFile, rank: int, ranks: int) -> dict[str, Group]:
-    """Return the groups that the metadata nodes of a trace list, by name."""
+    """Collect the groups that the metadata nodes of a trace list, by name."""
     found = {}
     for node in file.nodes:
         if node.type != NODE_TYPES.index("METADATA"):
@@ -279,7 +272,7 @@ class _Rank:
         self._untyped = self._long = 0
 
     def trace(self) -> RankTrace:
-        """Return the trace of the rank."""
+        """Convert all nodes, and warn about what the trace lacks."""
         known = {node.id for node in self._file.nodes}
         lost = 0
         made = []
@@ -372,7 +365,7 @@ class _Rank:
                              f"{len(COLLECTIVES) - 1}")
         kind, group = COLLECTIVES[number], self._group(node)
         payload = self._natural(node, "comm_size") or 0
-        if kind in ("all-gather", "gather"):  # what the rank puts in
+        if kind in ("all-gather", "gather"):  # the size is that of the rank's input
             payload *= len(group.members)
         exact = self._natural(node, PAYLOAD)
         if kind != "barrier":

@@ -43,26 +43,14 @@ _OLDER = "written by an older Chakra schema; convert it to one of version 0.0.4"
 
 
 class Attribute(NamedTuple):
-    """The form and the value of an attribute of a node.
+    """The form and the value of an attribute of a node."""
 
-    Attributes
-    ----------
-    form : str
-        The type, such as ``"int64"``, ``"bool"`` or ``"string_list"``; ``""`` without a value.
-    value : object
-    """
-
-    form: str
+    form: str  #: such as ``"int64"``, ``"bool"`` or ``"string_list"``; ``""`` without a value
     value: Any
 
 
 class InputOutput(NamedTuple):
-    """Inputs or outputs of a node, as texts.
-
-    Attributes
-    ----------
-    values, shapes, types : str
-    """
+    """Inputs or outputs of a node, as texts."""
 
     values: str = ""
     shapes: str = ""
@@ -71,25 +59,12 @@ class InputOutput(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChakraNode:
-    """A node of an execution trace.
-
-    Attributes
-    ----------
-    id : int
-    name : str
-    type : int
-        An index into `NODE_TYPES`.
-    ctrl_deps, data_deps : tuple of int
-        Ids of the nodes that it depends on.
-    start_micros, duration_micros : int
-    inputs, outputs : InputOutput
-    attributes : mapping of str to Attribute
-    """
+    """A node of an execution trace."""
 
     id: int = 0
     name: str = ""
-    type: int = 0
-    ctrl_deps: tuple[int, ...] = ()
+    type: int = 0  #: an index into `NODE_TYPES`
+    ctrl_deps: tuple[int, ...] = ()  #: ids of nodes that it depends on
     data_deps: tuple[int, ...] = ()
     start_micros: int = 0
     duration_micros: int = 0
@@ -103,9 +78,9 @@ class ChakraNode:
 
     @property
     def kind(self) -> str:
-        """The kind of the node: ``"skip"``, ``"cpu"``, ``"comp"``, ``"mem"``, ``"coll"``, ...
+        """``"skip"``, ``"cpu"``, ``"comp"``, ``"mem"``, ``"coll"``, ``"send"`` or ``"recv"``.
 
-        Also ``"send"`` and ``"recv"``. The host's call of a collective is a ``"cpu"`` node.
+        The host's call of a collective is a ``"cpu"`` node.
         """
         given = self.attributes.get("is_cpu_op")
         if self.type < 2:
@@ -115,13 +90,7 @@ class ChakraNode:
         return {4: "comp", 5: "send", 6: "recv", 7: "coll"}.get(self.type, "mem")
 
     def whole(self, name: str) -> int | None:
-        """Return an attribute that is a whole number; None if there is none.
-
-        Raises
-        ------
-        TraceError
-            If it is something else.
-        """
+        """Return an attribute that must be a whole number; None if there is none."""
         given = self.attributes.get(name)
         if given is None:
             return None
@@ -132,23 +101,13 @@ class ChakraNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChakraFile:
-    """An execution trace of one rank.
-
-    Attributes
-    ----------
-    path : Path
-    version : str
-    attributes : mapping
-        Metadata: to `Attribute` in ``.et``, to any value in JSON.
-    nodes : tuple of ChakraNode
-        In the order of the file.
-    is_json : bool
-    """
+    """An execution trace of one rank."""
 
     path: Path
     version: str
+    #: Metadata; any values in JSON of a single object, else `Attribute`.
     attributes: Mapping[str, Any]
-    nodes: tuple[ChakraNode, ...]
+    nodes: tuple[ChakraNode, ...]  #: in the order of the file
     is_json: bool = False
     __repr__ = brief
 
@@ -301,7 +260,7 @@ def _value(data: bytes, given: Field, form: str) -> Any:
 
 
 def _number(bits: int, form: str) -> float | int | bool:
-    """Return the number encoded in the bits of a field."""
+    """Decode the number in the bits of a field."""
     if form == "bool":
         return bool(bits)
     if form in ("double", "float"):

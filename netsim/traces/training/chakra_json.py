@@ -23,15 +23,15 @@ from netsim.units import is_digits
 
 __all__ = ["read_chakra_json"]
 
-#: What entries of the one object are called, and the field of a node that they are.
+#: The fields of a node, by their keys in the single object.
 _GRAPH = {"Id": "id", "Name": "name", "NodeType": "type", "data_deps": "data_deps",
           "ctrlDeps": "ctrl_deps", "runtime": "duration_micros"}
-#: Those that are attributes.
+#: The forms of its attributes, by their keys there.
 _GRAPH_ATTRIBUTES = {"is_cpu_op": "bool", **dict.fromkeys(
     ("tensor_size", "comm_type", "comm_priority", "comm_size", "comm_src", "comm_dst", "comm_tag",
      "num_ops"), "int64"), "pg_name": "string"}
 
-#: Fields of a message, without underscores and in lower case, as there are two ways to write them.
+#: Fields of a message by their names without underscores and in lower case, as both cases occur.
 _MESSAGE = {name.replace("_", ""): name for name in (
     "id", "name", "type", "ctrl_deps", "data_deps", "start_time_micros", "duration_micros")}
 
@@ -39,13 +39,7 @@ _FORMS = {f"{form}{suffix}": form for form, _ in ATTRIBUTES.values() for suffix 
 
 
 def read_chakra_json(path: Path) -> ChakraFile:
-    """Read an execution trace of Chakra from JSON.
-
-    Raises
-    ------
-    TraceError
-        If it cannot be read, or is not such JSON.
-    """
+    """Read an execution trace of Chakra from JSON, in either of its two forms."""
     documents = list(_documents(read_text(path), path))
     first = documents[0]
     if "workload_graph" not in first and (known := kind_of_json(first)):
@@ -101,7 +95,7 @@ class _Entry:
         raise TraceError(f"{self._where}: {problem}", self._path)
 
     def _whole(self, value: object, what: str) -> int:
-        """Return a whole number, which may be written as text."""
+        """Read a whole number, which may be written as text."""
         if isinstance(value, str) and is_digits(value.removeprefix("-"), 20):
             value = int(value)
         if isinstance(value, float) and value.is_integer():
@@ -116,7 +110,7 @@ class _Entry:
         return value
 
     def _fields(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a node."""
+        """Convert the fields of a node."""
         made: dict[str, Any] = {}
         for name, value in given.items():
             if name == "name":
@@ -142,7 +136,7 @@ class _Entry:
         return NODE_TYPES.index(name.removesuffix("_NODE"))
 
     def of_graph(self) -> ChakraNode:
-        """Return the node of an entry in a single object."""
+        """Make the node of an entry in a single object."""
         for key in ("Id", "NodeType"):
             if key not in self._given:
                 self._refuse(f"{key} is missing")
@@ -154,7 +148,7 @@ class _Entry:
                                           if key in self._given}), attributes=attributes)
 
     def of_message(self) -> ChakraNode:
-        """Return the node of a message."""
+        """Make the node of a message."""
         plain = {_plain(key): value for key, value in self._given.items()}
         made = self._fields({name: plain[key] for key, name in _MESSAGE.items() if key in plain})
         for name in ("inputs", "outputs"):
@@ -164,7 +158,7 @@ class _Entry:
         return ChakraNode(**made, attributes=self.attributes())
 
     def attributes(self) -> dict[str, Attribute]:
-        """Return the attributes of a message."""
+        """Convert the attributes of a message."""
         found = {}
         for each in self._list(self._given.get("attr", []), "attr"):
             if not isinstance(each, Mapping):

@@ -123,7 +123,7 @@ class _Writing:
         return None if sends < 0 else self._made.sendings[sends].communication
 
     def _taking_part(self) -> list[tuple[int, ...]]:
-        """Return the ranks with a node of each operation."""
+        """Find the ranks with a node of each operation."""
         made, count = self._made, len(self._made)
         ranks: list[set[int]] = [set() for _ in range(count)]
         for k in range(count):
@@ -151,7 +151,7 @@ class _Writing:
     # --- nodes ----------------------------------------------------------------------------------
 
     def _id(self, iteration: int, k: int) -> int:
-        """Return the id of the first node of an operation; 0 is the node with the groups."""
+        """The id of the first node of an operation; 0 is the node with the groups."""
         return 1 + _PER_OPERATION * (iteration * len(self._made) + self._place[k])
 
     def _last_id(self, iteration: int, k: int) -> int:
@@ -250,11 +250,11 @@ class _Writing:
     # --- groups ---------------------------------------------------------------------------------
 
     def _group(self, label: str, members: tuple[int, ...]) -> str:
-        """Return the name of a group, a number from 1."""
+        """Name a group by a number from 1, the same for equal groups."""
         return self._groups.setdefault((label, members), str(len(self._groups) + 1))
 
     def _process_groups(self, rank: int) -> bytes:
-        """Return the node that lists the groups of a rank, as PyTorch's traces do."""
+        """Encode the node that lists the groups of a rank, as PyTorch's traces do."""
         listing = [{"pg_name": name, "pg_desc": label, "ranks": list(members)}
                    for (label, members), name in self._groups.items() if rank in members]
         values = f"['{json.dumps(listing)}']"

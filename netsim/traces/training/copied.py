@@ -1,4 +1,4 @@
-"""Jobs in which all ranks do what the trace of one rank says, together."""
+"""Jobs in which all ranks do together what the trace of one rank says."""
 
 from __future__ import annotations
 
@@ -13,12 +13,8 @@ __all__ = ["join_copies"]
 def join_copies(trace: RankTrace, ranks: int) -> Programs | None:
     """Make the programs of ranks that are copies of one; see `netsim.traces.training.join`.
 
-    Their operations are those that `join` makes, with equal ones of all ranks side by side.
-
-    Returns
-    -------
-    Programs, or None
-        None if a communication is not one of all ranks, so that copies are not alike.
+    Their operations are those that `join` makes, with equal ones of all ranks side by side. None if
+    there are no nodes, or if a communication is not one of all ranks, so that copies are not alike.
     """
     everyone = frozenset(range(ranks))
     for node in trace.nodes:
@@ -42,7 +38,7 @@ class _Copies:
         self._ends: dict[int, int] = {}
 
     def programs(self) -> Programs:
-        """Return all operations; an iteration ends when those of all ranks are done."""
+        """Make all operations; an iteration ends when those of all ranks are done."""
         groups: dict[tuple[str, tuple[int, ...]], list[RankNode]] = {}
         for node in self._nodes:
             if node.kind == "collective":

@@ -16,7 +16,7 @@ from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
 
 __all__ = ["join"]
 
-#: Lines in which a message says what a rank waits for on itself.
+#: The longest run of waits of one rank that a message lists in full.
 _MOST_LINES = 4
 
 
@@ -71,7 +71,7 @@ class _Joining:
         self._receives: dict[tuple[int, int, int], list[_Met]] = {}
 
     def operations(self) -> Operations:
-        """Return all operations."""
+        """Make the operations of all ranks."""
         if not any(trace.nodes for trace in self._traces):
             raise TraceError("there are no nodes", self._traces[0].path)
         for trace in self._traces:
@@ -196,7 +196,7 @@ class _Joining:
     # --- circles ------------------------------------------------------------------------------
 
     def _outside(self) -> tuple[list[int], list[int]]:
-        """Return the operations that wait for none, and those that none waits for."""
+        """Find the operations that wait for none, and those that none waits for."""
         waits = np.zeros(len(self._rows), bool)
         awaited = np.zeros(len(self._rows), bool)
         pairs = np.array(self._after, np.int64).reshape(-1, 2)
@@ -215,7 +215,7 @@ class _Joining:
             for other in others:
                 children.setdefault(other, []).append(k)
         ready = [k for k in range(len(self._rows)) if k not in left]
-        for k in ready:  # the list grows in the loop
+        for k in ready:  # the loop appends to the list
             for child in children.get(k, ()):
                 left[child].discard(k)
                 if not left[child]:

@@ -129,7 +129,7 @@ def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = 
 
 
 def _by_rank(traces: list[KinetoTrace]) -> list[KinetoTrace]:
-    """Return traces in order of their ranks, which must belong to one job."""
+    """Sort traces by rank, and check that they belong to one job."""
     listed = sorted(traces, key=lambda trace: trace.rank)
     for one, other in pairwise(listed):
         if one.rank == other.rank:
@@ -141,7 +141,7 @@ def _by_rank(traces: list[KinetoTrace]) -> list[KinetoTrace]:
 
 
 def _joined(made: list[RankTrace], ranks: int, copies: bool) -> Operations | Programs:
-    """Join the traces of all ranks; copies of one rank that do all together stay one program."""
+    """Join the traces of all ranks; copies of one rank stay one program where possible."""
     check_limit("ranks", ranks, made[0].path, where="world_size")
     alike = join_copies(made[0], ranks) if copies and len(made) == 1 else None
     return join(list(_complete(made, ranks, copies))) if alike is None else alike
@@ -181,7 +181,7 @@ class _Rank:
         self._unknown = 0
 
     def _of_step(self, step: int) -> list[KinetoEvent]:
-        """Return the events that were launched in a step of the profiler."""
+        """Select the events that were launched in a step of the profiler."""
         trace = self._trace
         found = [each for each in trace.steps if each.name == f"ProfilerStep#{step}"]
         if not found:
@@ -197,7 +197,7 @@ class _Rank:
         return events
 
     def trace(self) -> RankTrace:
-        """Return the trace of the rank."""
+        """Convert all events, and warn about those that are converted only in part."""
         graph, nccl = self._graph, NcclKernels(self._trace)
         nodes: list[RankNode] = []
         for k, event in enumerate(graph.events):
@@ -224,7 +224,7 @@ class _Rank:
         return 3 * len(self._graph.events) + 2 * sync
 
     def _host(self, base: int) -> tuple[int, ...]:
-        """Return the end of the synchronization that the host continues after, if there is one."""
+        """The end of the synchronization that the host continues after, if there is one."""
         return () if base < 0 else (self._sync_id(base) + 1,)
 
     def _before(self, k: int, after: list[int]) -> Iterator[RankNode]:

@@ -22,7 +22,7 @@ from netsim.traces.training.rank_trace import WEEK_S, too_long
 
 __all__ = ["KinetoEvent", "KinetoMeasures", "KinetoTrace", "Parts", "read_kineto_file"]
 
-#: What categories are called, in older files too.
+#: Kinds of events by their category, also in older files.
 _GPU = {"kernel": "kernel", "Kernel": "kernel", "gpu_memcpy": "memcpy", "Memcpy": "memcpy",
         "gpu_memset": "memset", "Memset": "memset"}
 _CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
@@ -35,36 +35,22 @@ _WEEK_NS = WEEK_S * 10**9
 #: How many bytes of a compressed file are unpacked at a time.
 _BLOCK = 1 << 16
 
-#: What a collective says of itself.
+#: The name of PyTorch's records of collectives.
 RECORD = "record_param_comms"
 
 
 class KinetoEvent(NamedTuple):
-    """A complete event.
+    """A complete event of a kind that is used."""
 
-    Attributes
-    ----------
-    place : int
-        Position in the file, from 0.
-    name : str
-    kind : {"kernel", "memcpy", "memset", "call", "record", "step"}
-        An event on the GPU, a call of CUDA, PyTorch's record of a collective, or a step of the
-        profiler.
-    start_ns, end_ns : int
-    lane : object
-        The stream of an event on the GPU; otherwise the process and the thread.
-    correlation : int or None
-        The number that a launch and the launched event share.
-    args : mapping
-    """
-
-    place: int
+    place: int  #: position in the file, from 0
     name: str
+    #: On the GPU: ``"kernel"``, ``"memcpy"`` or ``"memset"``. Others: ``"call"`` of CUDA,
+    #: ``"record"`` of a collective by PyTorch, ``"step"`` of the profiler.
     kind: str
     start_ns: int
     end_ns: int
-    lane: Any
-    correlation: int | None
+    lane: Any  #: the stream of an event on the GPU; otherwise the process and the thread
+    correlation: int | None  #: the number that a launch and the launched event share
     args: Mapping[str, Any]
 
     @property
@@ -110,35 +96,21 @@ class KinetoMeasures(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KinetoTrace:
-    """A profile of one rank.
-
-    Attributes
-    ----------
-    path : Path
-    rank : int
-    ranks : int
-        The size of the world; 1 if the file has none.
-    groups : mapping of str to list of int
-        The ranks of process groups, by name.
-    gpu, calls, records, steps : tuple of KinetoEvent
-        In order of the file.
-    events : int
-        Number of events of all kinds.
-    """
+    """A profile of one rank."""
 
     path: Path
     rank: int
-    ranks: int
-    groups: Mapping[str, list[int]]
+    ranks: int  #: the size of the world; 1 if the file has none
+    groups: Mapping[str, list[int]]  #: ranks of process groups, by name
     gpu: tuple[KinetoEvent, ...]
     calls: tuple[KinetoEvent, ...]
     records: tuple[KinetoEvent, ...]
     steps: tuple[KinetoEvent, ...]
-    events: int
+    events: int  #: number of events of all kinds, also of those not used
     __repr__ = brief
 
     def measures(self) -> KinetoMeasures:
-        """Return how long the GPU computed, communicated and waited."""
+        """Measure how long the GPU computed, communicated and waited."""
         compute = [(each.start_ns, each.end_ns) for each in self.gpu if not each.is_nccl]
         comm = [(each.start_ns, each.end_ns) for each in self.gpu if each.is_nccl]
         both = compute + comm
@@ -147,7 +119,7 @@ class KinetoTrace:
 
 
 def _covered(intervals: Iterable[tuple[int, int]]) -> int:
-    """Return the length of the union of intervals."""
+    """Compute the length of the union of intervals."""
     total, until = 0, -1
     for start, end in sorted(intervals):
         total += max(end - max(start, until), 0)
@@ -193,7 +165,7 @@ def read_kineto_file(path: str | Path, *, drop_long: bool = False) -> KinetoTrac
 
 
 def _document(path: Path) -> Any:
-    """Return the JSON of a file, in which decimals are exact."""
+    """Parse the JSON of a file, with exact decimals."""
     try:
         data = read_bytes(path)
     except OSError as error:
@@ -211,7 +183,7 @@ def _document(path: Path) -> Any:
 
 
 def _unpacked(data: bytes, path: Path) -> bytearray:
-    """Return decompressed gzip data, up to the limit."""
+    """Decompress gzip data, up to the limit."""
     unpacking, made = zlib.decompressobj(zlib.MAX_WBITS | 16), bytearray()
     limit = most("bytes")
     for at in range(0, len(data), _BLOCK):
@@ -228,7 +200,7 @@ def _unpacked(data: bytes, path: Path) -> bytearray:
 
 
 class Parts:
-    """The relevant events of a file, by kind."""
+    """The events of a file that are used, by kind."""
 
     def __init__(self, path: Path) -> None:
         self.of: dict[str, list[KinetoEvent]] = {"gpu": [], "calls": [], "records": [],
@@ -236,7 +208,7 @@ class Parts:
         self._path = path
 
     def add(self, index: int, event: object) -> None:
-        """Add an event if its kind is relevant."""
+        """Add an event if it is of a kind that is used."""
         if not isinstance(event, Mapping):
             raise TraceError(f"event {index} must be an object, not {event!r}", self._path)
         if event.get("ph") != "X":
@@ -284,7 +256,7 @@ class Parts:
                                     f"first of them {first}", self._path), stacklevel=5)
 
     def _middle(self) -> int:
-        """Return the median of the starts, which those of most events must be within a week of.
+        """The median of the starts, which must be within a week of those of most events.
 
         Otherwise nothing says which of them are damaged.
         """
@@ -303,7 +275,7 @@ class Parts:
         return middle.start_ns
 
     def _ns(self, event: Mapping[str, Any], key: str, index: int, name: str) -> int:
-        """Return a time, which is in microseconds with decimals, as nanoseconds."""
+        """Convert a time, which is in microseconds with decimals, to nanoseconds."""
         value = event.get(key)
         if (isinstance(value, int | Decimal) and not isinstance(value, bool)
                 and 0 <= value < _MOST_NS // 1000):
@@ -313,7 +285,7 @@ class Parts:
 
 
 def _world(info: object, path: Path) -> tuple[int, int, dict[str, list[int]]]:
-    """Return the rank, the number of ranks, and the groups."""
+    """Read the rank, the number of ranks, and the groups."""
     if not isinstance(info, Mapping):
         raise TraceError(f"distributedInfo must be an object, not {info!r}", path)
     rank, ranks = info.get("rank", 0), info.get("world_size", 1)

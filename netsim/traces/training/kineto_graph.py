@@ -12,80 +12,47 @@ from netsim.traces.training.kineto_events import KinetoEvent, KinetoTrace
 
 __all__ = ["KinetoGraph", "Synchronization", "graph_of"]
 
-#: How long after all that it is known to wait for an event may start, in ns, before something else
-#: is looked for that it has waited for.
+#: An event that starts later than this after all that it is known to wait for, in ns, has probably
+#: waited for something else, too.
 _EXPLAINED_NS = 10_000
 
 
 class Synchronization(NamedTuple):
-    """A call that blocked the host until an event on the GPU ended.
+    """A call that blocked the host until an event on the GPU ended."""
 
-    Attributes
-    ----------
-    base : int
-        The previous synchronization, from which time is counted; -1 for the begin.
-    begin_ns : int
-        Time of the call after the base.
-    event : int
-        The event that it waits for.
-    rest_ns : int
-        Time from the end of both to its own end.
-    end_ns : int
-        When it ended, in the profile.
-    """
-
-    base: int
-    begin_ns: int
-    event: int
-    rest_ns: int
-    end_ns: int
+    base: int  #: the previous synchronization, from which time is counted; -1 for the begin
+    begin_ns: int  #: from the base to the call
+    event: int  #: the event that it waits for
+    rest_ns: int  #: from the later of the call and the event's end to its own end
+    end_ns: int  #: its end in the profile
 
 
 @dataclass(slots=True)
 class KinetoGraph:
-    """The events on a GPU in order of their launches, with their dependencies.
-
-    Attributes
-    ----------
-    events : list of KinetoEvent
-    after : list of list of int
-        For each event, the events that it waits for.
-    launch : list of (int, int) or None
-        For each event, the synchronization after which the host launched it (-1 for the begin), and
-        the nanoseconds between; None if the launch is not known.
-    gap : list of int
-        Nanoseconds from the end of all these to the recorded start.
-    syncs : list of Synchronization
-    begin_ns : int
-        The first launch, or the first event on the GPU.
-    edges, dropped : Counter
-        Dependencies by kind: those in use, and those that the profile contradicts.
-    launch_bound : int
-        Number of events that waited longer for their launch than for other events.
-    alone : set of int
-        Events that run beside others of their stream.
-    """
+    """The events on a GPU in order of their launches, with their dependencies."""
 
     events: list[KinetoEvent]
-    begin_ns: int
+    begin_ns: int  #: the first launch, or the first event on the GPU
+    #: For each event, the events that it waits for.
     after: list[list[int]] = field(default_factory=list)
+    #: For each event, the synchronization after which the host launched it (-1 for the begin), and
+    #: the nanoseconds between; None if the launch is not known.
     launch: list[tuple[int, int] | None] = field(default_factory=list)
+    #: For each event, the nanoseconds from the end of all that it waits for to its recorded start.
     gap: list[int] = field(default_factory=list)
     syncs: list[Synchronization] = field(default_factory=list)
-    edges: Counter[str] = field(default_factory=Counter)
+    edges: Counter[str] = field(default_factory=Counter)  #: dependencies in use, by kind
+    #: Dependencies that the profile contradicts, by kind.
     dropped: Counter[str] = field(default_factory=Counter)
+    #: Number of events that waited longer for their launch than for other events.
     launch_bound: int = 0
-    alone: set[int] = field(default_factory=set)
+    alone: set[int] = field(default_factory=set)  #: events that run beside others of their stream
 
     def ends_ns(self, *, free: bool = False, nccl: bool = True) -> list[int]:
-        """Return when each event ends, in nanoseconds after the begin.
+        """Compute when each event ends, in nanoseconds after the begin.
 
-        Parameters
-        ----------
-        free : bool
-            Whether the host launches everything at once, without gaps.
-        nccl : bool
-            Whether kernels of NCCL take the recorded time; otherwise they take no time.
+        If `free`, the host launches everything at once, without gaps. Without `nccl`, kernels of
+        NCCL take no time; otherwise they take the recorded one.
         """
         ends: list[int] = []
         host = [0]  # the end of each synchronization; the last one is the begin
@@ -105,14 +72,7 @@ class KinetoGraph:
 
 
 def graph_of(trace: KinetoTrace, events: Sequence[KinetoEvent]) -> KinetoGraph:
-    """Find the dependencies of events on the GPU.
-
-    Parameters
-    ----------
-    trace : KinetoTrace
-    events : sequence of KinetoEvent
-        The events of the trace to use.
-    """
+    """Find the dependencies of the given events of a trace on the GPU."""
     calls = {call.correlation: call for call in trace.calls if call.correlation is not None}
     launched = {event.place: None if event.correlation is None else calls.get(event.correlation)
                 for event in events}
@@ -203,7 +163,7 @@ class _Making:
         return agrees
 
     def _ended_before(self, k: int) -> int:
-        """Return the last event of another stream that ended shortly before this one, or -1."""
+        """Find the last event of another stream that ended shortly before this one, or -1."""
         event, events = self.graph.events[k], self.graph.events
         for place in reversed(range(bisect_right(self._ended, (event.start_ns, k)))):
             end_ns, other = self._ended[place]

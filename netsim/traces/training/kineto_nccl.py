@@ -27,36 +27,19 @@ _LARGEST = 2**60
 
 
 class NcclKernel(NamedTuple):
-    """The transfer of a kernel of NCCL.
+    """The transfer of a kernel of NCCL."""
 
-    Attributes
-    ----------
-    kind : str
-        One of `netsim.operations.COMMUNICATIONS`, or ``"recv"`` or ``"barrier"``.
-    group, label : str
-        The name and the label of the process group.
-    members : tuple of int
-    dtype : str
-    input_bytes, payload : int
-        Sizes of the rank's input, and of the larger one of its buffers.
-    """
-
-    kind: str
-    group: str
+    kind: str  #: one of `netsim.operations.COMMUNICATIONS`, ``"recv"`` or ``"barrier"``
+    group: str  #: name of the process group
     label: str
     members: tuple[int, ...]
     dtype: str
     input_bytes: int
-    payload: int
+    payload: int  #: bytes of the larger one of the rank's two buffers
 
 
 class NcclKernels:
-    """Identifies the NCCL kernels of a profile.
-
-    Parameters
-    ----------
-    trace : KinetoTrace
-    """
+    """Identifies the NCCL kernels of a profile."""
 
     def __init__(self, trace: KinetoTrace) -> None:
         self._trace = trace
@@ -66,13 +49,7 @@ class NcclKernels:
             self._records.setdefault(record.lane, []).append(record)
 
     def of(self, event: KinetoEvent) -> NcclKernel | None:
-        """Return the transfer of a kernel; None if the profile does not define it.
-
-        Raises
-        ------
-        TraceError
-            If the profile is contradictory.
-        """
+        """Identify the transfer of a kernel; None if the profile does not say what it is."""
         args = event.args if _KEY in event.args else self._recorded(event)
         name = str(args.get(_KEY, "")).replace("_", "").lower()
         kind = next((kind for start, kind in _KINDS.items() if name.startswith(start)), None)
@@ -94,7 +71,7 @@ class NcclKernels:
         raise TraceError(f"rank {self._trace.rank}: {event}: {problem}", self._trace.path)
 
     def _recorded(self, event: KinetoEvent) -> Mapping[str, Any]:
-        """Return PyTorch's record of the collective around the launch of a kernel."""
+        """Find PyTorch's record of the collective around the launch of a kernel."""
         call = self._calls.get(event.correlation)
         records = [] if call is None else self._records.get(call.lane, [])
         place = 0 if call is None else bisect_right(
@@ -111,7 +88,7 @@ class NcclKernels:
         return int(value)
 
     def _members(self, args: Mapping[str, Any], event: KinetoEvent) -> tuple[int, ...]:
-        """Return the ranks of the group of a kernel."""
+        """Find the ranks of the group of a kernel."""
         listed, members = args.get("Process Group Ranks", "[]"), None
         if "..." in str(listed):  # cut, as there are many
             members = self._strided(args)

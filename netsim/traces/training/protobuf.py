@@ -21,14 +21,7 @@ _LONGEST = 10
 
 
 class BrokenMessage(ValueError):
-    """Bytes that the wire format does not allow.
-
-    Parameters
-    ----------
-    problem : str
-    at : int
-        The byte of the file, from 0.
-    """
+    """Bytes that the wire format does not allow; `at` is their position in the file."""
 
     def __init__(self, problem: str, at: int) -> None:
         super().__init__(problem)
@@ -36,36 +29,18 @@ class BrokenMessage(ValueError):
 
 
 class Field(NamedTuple):
-    """A field of a message.
-
-    Attributes
-    ----------
-    number, wire : int
-        The number of the field, and its wire type.
-    value : int
-        The 64 bits of a varint, or four or eight bytes as a number.
-    begin, end : int
-        Position in the file of a value with a length.
-    at : int
-        Position of its key.
-    """
+    """A field of a message; positions are bytes of the file, from 0."""
 
     number: int
     wire: int
-    value: int
-    begin: int
+    value: int  #: the bits of a varint, or four or eight bytes as a number
+    begin: int  #: of the value, after its length if it has one
     end: int
-    at: int
+    at: int  #: of the key
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return the varint at a byte, and the byte after it.
-
-    Raises
-    ------
-    BrokenMessage
-        If it is not complete at `end`, or is longer than 10 bytes.
-    """
+    """Decode the varint at a byte, at most up to `end`; return it, and the byte after it."""
     value = 0
     for k in range(_LONGEST):
         if at + k >= end:
@@ -78,13 +53,7 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def length_delimited(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each message of a file in which each message follows its length.
-
-    Raises
-    ------
-    BrokenMessage
-        If the file ends before a message does.
-    """
+    """Yield begin and end of each message of a file in which each message follows its length."""
     at = 0
     while at < len(data):
         length, begin = varint(data, at, len(data))
@@ -96,13 +65,7 @@ def length_delimited(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def fields_of(data: bytes, begin: int, end: int) -> Iterator[Field]:
-    """Yield the fields of a message between two bytes of a file.
-
-    Raises
-    ------
-    BrokenMessage
-        If it is not a message.
-    """
+    """Yield the fields of a message between two bytes of a file."""
     at = begin
     while at < end:
         key, after = varint(data, at, end)
@@ -130,15 +93,7 @@ def fields_of(data: bytes, begin: int, end: int) -> Iterator[Field]:
 
 
 def numbers_of(data: bytes, field: Field, wire: int) -> Iterator[int]:
-    """Yield the numbers of a repeated field, packed or not.
-
-    Parameters
-    ----------
-    data : bytes
-    field : Field
-    wire : int
-        The wire type of its numbers.
-    """
+    """Yield the numbers, of the given wire type, of a repeated field, packed or not."""
     if field.wire != LENGTH:
         yield field.value
         return
@@ -156,7 +111,7 @@ def numbers_of(data: bytes, field: Field, wire: int) -> Iterator[int]:
 
 
 def signed(value: int, bits: int) -> int:
-    """Return the number with these bits in two's complement."""
+    """Decode a number of `bits` bits in two's complement."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 

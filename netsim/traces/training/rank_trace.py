@@ -14,7 +14,7 @@ __all__ = ["WEEK_S", "RankNode", "RankTrace", "listed", "too_long"]
 #: The longest time of an operation. A longer one is from a damaged stamp.
 WEEK_S = 7 * 86400
 
-#: How many nodes or ranks a message names.
+#: Largest number of nodes or ranks that a message names.
 _MOST_NAMED = 10
 
 
@@ -89,19 +89,13 @@ class RankTrace:
 
     @classmethod
     def of(cls, rank: int, path: Path, nodes: Iterable[RankNode]) -> RankTrace:
-        """Make the trace of a rank from nodes in any order.
-
-        Raises
-        ------
-        TraceError
-            If an id occurs twice, or a node depends on a missing one, or on itself in a circle.
-        """
+        """Make the trace of a rank from nodes in any order; check their ids and dependencies."""
         made = cls(rank, path, tuple(sorted(nodes, key=lambda node: node.id)))
         made._check()
         return made
 
     def refuse(self, problem: str) -> TraceError:
-        """Return an error that names the file and the rank."""
+        """Make an error that names the file and the rank."""
         return TraceError(f"rank {self.rank}: {problem}", self.path)
 
     def _check(self) -> None:
@@ -120,14 +114,14 @@ class RankTrace:
 
 
 def _circle(nodes: dict[int, RankNode]) -> list[int]:
-    """Return the ids of a circle of nodes that depend on each other; empty if there is none."""
+    """Find a circle of nodes that depend on each other, by ids; empty if there is none."""
     left = {node.id: len(set(node.after)) for node in nodes.values()}
     children: dict[int, list[int]] = {}
     for node in nodes.values():
         for parent in set(node.after):
             children.setdefault(parent, []).append(node.id)
     ready = [each for each, count in left.items() if not count]
-    for each in ready:  # the list grows in the loop
+    for each in ready:  # the loop appends to the list
         for child in children.get(each, ()):
             left[child] -= 1
             if not left[child]:
@@ -143,7 +137,7 @@ def _circle(nodes: dict[int, RankNode]) -> list[int]:
 
 
 def too_long(what: object, seconds: float, way_out: str) -> str:
-    """Return the message about an operation that takes longer than a week."""
+    """Format the message about an operation that takes longer than a week."""
     return (f"{what}: takes {seconds / 86400:,.0f} days, which is more than a week, as by a "
             f"damaged stamp; {way_out}")
 

@@ -16,20 +16,14 @@ from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
 
 __all__ = ["Layout", "Scaling", "check_keep", "check_nodes", "grown_payload", "growth"]
 
-#: What groups keep when they grow: the larger buffer of a rank, or what it puts in.
+#: What a rank of a growing group keeps: the size of its larger buffer, or of its input.
 _KEPT = ("buffer", "input")
 
 _SIZES = ("tp", "cp", "ep", "dp", "pp")
 
 
 def growth(scale: Mapping[str, int] | None) -> dict[str, int]:
-    """Check the factors by which groups grow.
-
-    Raises
-    ------
-    InputError
-        If they are not factors, or belong to groups that cannot grow alone.
-    """
+    """Check the factors by which groups grow; only ``"dp"`` and ``"ep"`` can grow alone."""
     factors = _table({} if scale is None else scale, "scale")
     for group, factor in factors.items():
         if group in ("tp", "pp"):
@@ -43,23 +37,13 @@ def growth(scale: Mapping[str, int] | None) -> dict[str, int]:
 
 
 def check_nodes(nodes: int, ranks: int, path: Path) -> None:
-    """Raise an error if the nodes would need too much memory.
-
-    Raises
-    ------
-    TraceError
-    """
+    """Raise an error if the nodes of all ranks would need too much memory."""
     check_limit("operations", nodes, path, where=f"{ranks:,} ranks, which the format llm "
                 "describes by class")
 
 
 def check_keep(keep: object) -> None:
-    """Check what groups that grow may keep.
-
-    Raises
-    ------
-    UnknownNameError
-    """
+    """Check that `keep` is one of `_KEPT`."""
     if keep not in _KEPT:
         raise UnknownNameError("keep", keep, _KEPT)
 
@@ -72,21 +56,13 @@ def _table(given: object, what: str) -> dict[str, int]:
 
 
 def grown_payload(kind: str, payload: int, ranks: int, grown: int, keep: str) -> int:
-    """Return the larger buffer of a collective when its group has grown.
+    """Compute the larger buffer of a collective after its group has grown from `ranks` to `grown`.
 
-    Parameters
-    ----------
-    kind : str
-        See `netsim.operations.COMMUNICATIONS`.
-    payload : int
-        The larger buffer of a rank before.
-    ranks, grown : int
-        Number of ranks of the group before and after.
-    keep : {"buffer", "input"}
+    `payload` is the larger buffer before, and `keep` one of `_KEPT`.
     """
     if ranks == grown:
         return payload
-    if keep == "input":  # in others the larger buffer is what a rank puts in, or there is but one
+    if keep == "input":  # in others, the larger buffer is the input, or there is one only
         return -(-payload // ranks) * grown if kind in ("all-gather", "gather") else payload
     if kind in ("all-gather", "reduce-scatter"):  # all ranks have equal parts
         return -(-payload // grown) * grown
@@ -94,12 +70,10 @@ def grown_payload(kind: str, payload: int, ranks: int, grown: int, keep: str) ->
 
 
 class Layout(NamedTuple):
-    """The division of ranks into groups, numbered as in Megatron: t + tp (j + cp dp P).
+    """The division of ranks into groups, with sizes as for `netsim.llm.TrainingSetup`.
 
-    Attributes
-    ----------
-    tp, cp, ep, dp, pp : int
-        As for `netsim.llm.TrainingSetup`.
+    Ranks are numbered as in Megatron: t + tp (j + cp dp P), where t is the place in the tensor
+    group, j the replica and P the pipeline stage.
     """
 
     tp: int = 1
@@ -110,13 +84,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, sizes: Mapping[str, int]) -> Layout:
-        """Check the sizes of groups.
-
-        Raises
-        ------
-        InputError
-            If there are sizes of unknown groups, or sizes contradict each other.
-        """
+        """Make a layout after checking the names and sizes of its groups."""
         table = _table(sizes, "layout")
         for name, size in table.items():
             if name not in _SIZES:
@@ -131,12 +99,9 @@ class Layout(NamedTuple):
         return self
 
     def grown(self, factors: Mapping[str, int]) -> Layout:
-        """Return the layout with some sizes multiplied.
+        """Multiply some sizes; return the new layout.
 
-        Raises
-        ------
-        InputError
-            If a group of one rank would grow, because there is no trace of its communication.
+        A group of one rank cannot grow, because there is no trace of its communication.
         """
         made = self._replace(**{name: getattr(self, name) * factor
                                 for name, factor in factors.items()})._checked()
@@ -161,7 +126,7 @@ class Layout(NamedTuple):
             _SIZES, self, strict=True))
 
     def place(self, rank: int) -> tuple[int, int, int]:
-        """Return t, j, P of a rank: its place in its tensor group, its replica, its stage."""
+        """Return t, j and P of a rank."""
         rest, t = divmod(rank, self.tp)
         stage, j = divmod(rest, self.replicas)
         return t, j, stage
@@ -183,18 +148,10 @@ class Layout(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The ranks of a group.
+    """The ranks of a group, as they are in a layout of any size."""
 
-    Attributes
-    ----------
-    cells : tuple of (int, int)
-        The t and P of its ranks in each of its replicas.
-    kind : str
-        The kind of group; see `Layout.groups_of`.
-    """
-
-    cells: tuple[tuple[int, int], ...]
-    kind: str
+    cells: tuple[tuple[int, int], ...]  #: t and P of its ranks in each of its replicas
+    kind: str  #: see `Layout.groups_of`
 
 
 def _renamed(trace: RankTrace, shapes: Mapping[tuple[int, ...], _Shape]) -> RankTrace:
@@ -216,19 +173,8 @@ def _renamed(trace: RankTrace, shapes: Mapping[tuple[int, ...], _Shape]) -> Rank
 class Scaling:
     """Gives ranks without a trace the operations of ranks that differ from them only in their data.
 
-    Parameters
-    ----------
-    layout : mapping of str to int
-        Number of ranks of the groups of the traced job.
-    scale : mapping of str to int, optional
-        Factors by which data parallel (``"dp"``) and expert parallel groups (``"ep"``) grow.
-    keep : {"buffer", "input"}
-        The size that a rank of a growing group keeps.
-
-    Raises
-    ------
-    InputError
-        If an option is invalid.
+    `layout` has the group sizes of the traced job, and `scale` the factors by which its data
+    parallel (``"dp"``) and expert parallel groups (``"ep"``) grow.
     """
 
     def __init__(self, layout: Mapping[str, int], scale: Mapping[str, int] | None = None,
@@ -237,19 +183,13 @@ class Scaling:
         self.layout = Layout.of(layout)
         self.grown = self.layout.grown(growth(scale))
         self._keep = keep
-        #: After so many replicas there is one with the same part of experts and of a sequence.
+        #: Replicas this far apart have the same part of the experts and of a sequence.
         self._period = lcm(self.layout.cp, self.layout.ep)
 
     @classmethod
     def given(cls, layout: Mapping[str, int] | None, scale: Mapping[str, int] | None,
               keep: str) -> Scaling | None:
-        """Return the scaling of a reader's options; None if there is no layout.
-
-        Raises
-        ------
-        InputError
-            If an option is invalid, or needs a layout.
-        """
+        """Make the scaling of a reader's options; None without a layout, which `scale` needs."""
         if layout is not None:
             return cls(layout, scale, keep)
         if growth(scale):
@@ -259,7 +199,7 @@ class Scaling:
         return None
 
     def label(self, name: str, traced: int) -> str:
-        """Return the label of a workload with this number of traced ranks."""
+        """Label a workload with this number of traced ranks."""
         ranks = self.grown.ranks
         return name if traced == ranks else (f"{name}, {traced} of {ranks} ranks traced, the "
                                              "others copies")
@@ -267,16 +207,8 @@ class Scaling:
     def complete(self, traces: Sequence[RankTrace]) -> Iterator[RankTrace]:
         """Yield the trace of each rank of the grown job, from the traces of some ranks.
 
-        Parameters
-        ----------
-        traces : sequence of RankTrace
-            Traces in order of ranks, with at least one replica of all t and stages, and, with
-            experts, one of each expert rank.
-
-        Raises
-        ------
-        TraceError
-            If ranks are missing, or a group does not belong to the layout.
+        The traces are in order of ranks. They include at least one replica of all t and stages and,
+        with experts, one of each expert rank.
         """
         shapes = self._shapes(traces)
         traces = [_renamed(trace, shapes) for trace in traces]
@@ -317,7 +249,7 @@ class Scaling:
                            if alike[1:] else ""), first.path)
 
     def _shapes(self, traces: Sequence[RankTrace]) -> dict[tuple[int, ...], _Shape]:
-        """Return the shape of each group; messages have none."""
+        """Find the shape of each group; messages have none."""
         names: dict[tuple[int, ...], str] = {}
         for trace in traces:
             for node in trace.nodes:
@@ -342,7 +274,7 @@ class Scaling:
                                "to whom among more of them, the trace does not tell")
 
     def _shape(self, members: tuple[int, ...]) -> _Shape | None:
-        """Return the shape of a group; None if it cannot grow, or not in a unique way."""
+        """Find the shape of a group; None if it cannot grow, or not in a unique way."""
         places = [self.layout.place(rank) for rank in members]
         cells = sorted({(t, stage) for t, _, stage in places})
         replicas = sorted({j for _, j, _ in places})
@@ -366,7 +298,7 @@ class _Moved:
         self._one_of_each: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def node(self, node: RankNode, j: int) -> RankNode:
-        """Return a collective or a message as that of a rank of replica j."""
+        """Convert a collective or a message to that of a rank of replica j."""
         meets = node.kind == "collective"
         key = node.members, meets, j
         if key not in self._known:

@@ -44,7 +44,7 @@ from netsim.workload import JobSpec, Workload
 
 __all__ = ["read_simai", "simai_times"]
 
-#: SimAI's event-driven tools take a forward collective of fewer bytes for one of so many.
+#: SimAI's event-driven tools send at least this number of bytes in a forward collective.
 _LEAST = 4096
 
 _Step = TypeVar("_Step", SimaiStep, AicbRow)
@@ -213,7 +213,7 @@ def _as_problems(path: Path) -> Iterator[None]:
 
 
 def _tables(path: Path, efficiency: str | Path | None) -> Efficiencies | None:
-    """Return the tables in a folder, given relative to the workload's folder."""
+    """Read the tables in a folder, given relative to the workload's folder."""
     if efficiency is None:
         return None
     check_path(efficiency, "efficiency")
@@ -221,7 +221,7 @@ def _tables(path: Path, efficiency: str | Path | None) -> Efficiencies | None:
 
 
 def _known(path: Path, busbw: str | Path | None) -> dict[tuple[str, str], float]:
-    """Return the bandwidths in a file, given relative to the workload's folder."""
+    """Read the bandwidths in a file, given relative to the workload's folder."""
     if busbw is None:
         return {}
     check_path(busbw, "busbw")
@@ -248,7 +248,7 @@ def _warn(file: SimaiFile, strict: bool) -> None:
 
 
 def _sizes(file: SimaiFile, gpus: int | None, gpus_per_server: int) -> GroupSizes:
-    """Return the sizes of the groups."""
+    """Compute the sizes of the groups."""
     if gpus is not None:
         check_whole(gpus, "gpus", 1)
     header = file.header
@@ -263,7 +263,7 @@ def _sizes(file: SimaiFile, gpus: int | None, gpus_per_server: int) -> GroupSize
 
 
 def _scaled(sizes: GroupSizes, scale: Mapping[str, int] | None, path: Path) -> GroupSizes:
-    """Return the sizes of the groups, some of them multiplied."""
+    """Multiply the sizes of some groups."""
     for group, factor in growth(scale).items():
         sizes = sizes._replace(**{group: getattr(sizes, group) * factor})
     return GroupSizes.of(sizes.ranks, sizes.tp, sizes.ep, sizes.pp, path)
@@ -271,7 +271,7 @@ def _scaled(sizes: GroupSizes, scale: Mapping[str, int] | None, path: Path) -> G
 
 def _grown(file: SimaiFile, traced: GroupSizes, scale: Mapping[str, int] | None, keep: str
            ) -> tuple[SimaiFile, GroupSizes]:
-    """Return a file with grown groups, and the sizes of the groups."""
+    """Scale the groups of a file; return it with its buffers, and the sizes of the groups."""
     sizes = _scaled(traced, scale, file.path)
     layers = tuple(layer._replace(
         forward=_kept(layer.forward, traced, sizes, keep),
@@ -281,7 +281,7 @@ def _grown(file: SimaiFile, traced: GroupSizes, scale: Mapping[str, int] | None,
 
 
 def _kept(step: _Step, traced: GroupSizes, sizes: GroupSizes, keep: str) -> _Step:
-    """Return a collective with the buffer that it has after its group has grown."""
+    """Give a collective the buffer that it has after its group has grown."""
     if keep == "buffer" or not step.group:
         return step
     return step._replace(nbytes=grown_payload(
@@ -300,7 +300,7 @@ def _pipeline(given: str | None, simai: str) -> str:
 def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
               keep: str, gpus_per_server: int, skip_init: bool, strict: bool
               ) -> Programs | Operations:
-    """Return the operations of ranks in a file of AICB."""
+    """Make the operations of ranks in a file of AICB."""
     for row in (row for rows in file.stages if strict for row in rows):
         if row.group and row.kind != "barrier" and not row.nbytes:
             raise TraceError(f"msg_size of {row.kind} of {row.group} must be at least 1, not 0",
@@ -326,7 +326,7 @@ def _run_aicb(file: AicbFile, gpus: int | None, scale: Mapping[str, int] | None,
 
 
 def _aicb_sizes(file: AicbFile) -> GroupSizes:
-    """Return the sizes of the groups of a file of AICB."""
+    """Compute the sizes of the groups of a file of AICB."""
     tp, ep = (file.sizes.get(group, 1) for group in ("tp", "ep"))
     pp = len(file.stages)
     if pp == 1 and "dp" in file.sizes:  # one stage, like the others
@@ -345,7 +345,7 @@ def _aicb_sizes(file: AicbFile) -> GroupSizes:
 
 def _run_simai(file: SimaiFile, ranks: AlikeRanks, sizes: GroupSizes, machines: Machines | None,
                simai: str, pipeline: str) -> Programs:
-    """Return the operations of ranks in a file of SimAI."""
+    """Make the operations of ranks in a file of SimAI."""
     if simai == "analytical":
         assert machines is not None
         return _added_up(analytical_times(file, sizes, machines), ranks)
@@ -380,13 +380,13 @@ class _Iteration:
         check_limit("steps", self._batches, file.path, 1, where="ga x vpp")
 
     def programs(self, bubble: float | None) -> Programs:
-        """Return the operations of all ranks in an iteration.
+        """Make the operations of all ranks in an iteration.
 
         The bubble comes between their passes, so that it hides no gradients.
         """
         if self._file.policy == "MICRO":
             for number, layer in enumerate(self._file.layers):
-                step = layer.weights  # of all ranks, whatever the word says
+                step = layer.weights  # in the group of all ranks, whichever group the file names
                 step = step._replace(group="all" if step.kind else "")
                 self._step(f"{number}.{layer.name}", layer, step, True)
             return self._ranks.programs()

@@ -29,7 +29,7 @@ _KINDS = {"ALLREDUCE": "all-reduce", "ALLGATHER": "all-gather", "REDUCESCATTER":
           "ALLTOALL": "all-to-all"}
 _SUFFIXES = {"_EP": "ep", "_DP_EP": "dp-ep"}
 
-#: Keys of the first line, and the attributes that they are.
+#: Keys of the first line, and their names in `SimaiFile.header`.
 _KEYS = {"model_parallel_NPU_group": "tp", "ep": "ep", "pp": "pp", "vpp": "vpp", "ga": "ga",
          "all_gpus": "gpus", "pp_comm": "pp_bytes"}
 _LISTS = {"checkpoints": "checkpoints", "checkpoint_initiates": "initiates"}
@@ -39,42 +39,22 @@ _MOST = 10 ** 18
 
 
 class SimaiStep(NamedTuple):
-    """A computation and the collective after it.
-
-    Attributes
-    ----------
-    compute_ns : int
-    kind : str
-        See `netsim.operations.COMMUNICATIONS`; ``""`` for no collective.
-    group : {"", "tp", "dp", "ep", "dp-ep"}
-        The groups that communicate.
-    nbytes : int
-        The larger one of a rank's two buffers.
-    """
+    """A computation and the collective after it."""
 
     compute_ns: int
-    kind: str
-    group: str
-    nbytes: int
+    kind: str  #: see `netsim.operations.COMMUNICATIONS`; ``""`` for no collective
+    group: str  #: ``""``, ``"tp"``, ``"dp"``, ``"ep"`` or ``"dp-ep"``
+    nbytes: int  #: the larger one of a rank's two buffers
 
 
 class SimaiLayer(NamedTuple):
-    """A layer.
-
-    Attributes
-    ----------
-    name : str
-    forward, inputs, weights : SimaiStep
-        The forward pass, and the gradients of inputs and of weights.
-    update_ns : int
-        Delay of the end of each of its collectives.
-    """
+    """A layer: its forward pass, and the gradients of its inputs and of its weights."""
 
     name: str
     forward: SimaiStep
     inputs: SimaiStep
     weights: SimaiStep
-    update_ns: int
+    update_ns: int  #: delay of the end of each of its collectives
 
     @property
     def steps(self) -> tuple[SimaiStep, SimaiStep, SimaiStep]:
@@ -84,41 +64,22 @@ class SimaiLayer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SimaiFile:
-    """The contents of a workload file of SimAI.
-
-    Attributes
-    ----------
-    path : Path
-    policy : str
-        One of `POLICIES`.
-    layers : tuple of SimaiLayer
-    header : dict of str to int
-        The values in the first line, among tp, ep, pp, vpp, ga, gpus and pp_bytes.
-    checkpoints, initiates : tuple of int
-        The layers with checkpoints of their inputs, and the layers whose gradients require
-        recomputation first.
-    unknown : tuple of (int, str, str)
-        Words that are not collectives: number of the layer, column and word.
-    """
+    """The contents of a workload file of SimAI."""
 
     path: Path
-    policy: str
+    policy: str  #: one of `POLICIES`
     layers: tuple[SimaiLayer, ...]
+    #: Values of the first line, by their names in `_KEYS`.
     header: dict[str, int] = field(default_factory=dict)
-    checkpoints: tuple[int, ...] = ()
-    initiates: tuple[int, ...] = ()
+    checkpoints: tuple[int, ...] = ()  #: layers with checkpoints of their inputs
+    initiates: tuple[int, ...] = ()  #: layers before whose gradients others are recomputed
+    #: Words that are not collectives: number of the layer, column and word.
     unknown: tuple[tuple[int, str, str], ...] = ()
     __repr__ = brief
 
 
 def read_simai_file(path: str | Path) -> SimaiFile:
-    """Read a workload file of SimAI.
-
-    Raises
-    ------
-    TraceProblemsError
-        If it cannot be read or a word is invalid, with line, layer and column.
-    """
+    """Read a workload file of SimAI; errors name the line, the layer and the column."""
     return _Reader(Path(path)).file()
 
 
@@ -138,7 +99,7 @@ class _Reader:
         self._unknown: list[tuple[int, str, str]] = []
 
     def file(self) -> SimaiFile:
-        """Return the contents of the file."""
+        """Read the whole file."""
         first = self._lines[0].split()
         policy = first[0] if first else ""
         if policy not in POLICIES:
@@ -158,7 +119,7 @@ class _Reader:
         return TraceProblemsError([Problem(line, problem)], self._path)
 
     def _whole(self, word: _Word, what: str, *, least: int = 0) -> int:
-        """Return a word as a whole number; ``25165824.0`` is one."""
+        """Parse a word as a whole number; ``25165824.0`` is one."""
         digits, _, rest = word.text.partition(".")
         if not (is_digits(digits, 19) and not rest.strip("0")) or not least <= int(digits) <= _MOST:
             raise self._refuse(word.line, f"{what} must be a whole number from {least} to 1e18, "
@@ -166,14 +127,14 @@ class _Reader:
         return int(digits)
 
     def _time(self, word: _Word, what: str) -> int:
-        """Return a word as nanoseconds of at most a week."""
+        """Parse a word as nanoseconds of at most a week."""
         nanoseconds = self._whole(word, what)
         if nanoseconds > WEEK_S * 10**9:
             raise self._refuse(word.line, too_long(what, nanoseconds / 1e9, "mend the file"))
         return nanoseconds
 
     def _header(self, words: Sequence[_Word]) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
-        """Return the values of known keys of the first line; others are skipped."""
+        """Read the values of known keys of the first line; others are skipped."""
         header: dict[str, int] = {}
         lists: dict[str, tuple[int, ...]] = {}
         at = 0
@@ -223,7 +184,7 @@ class _Reader:
         return SimaiLayer(words[0].text, steps[0], steps[1], steps[2], update)
 
     def _collective(self, number: int, column: str, word: _Word) -> tuple[str, str]:
-        """Return the kind and the group of a collective; empty for none."""
+        """Parse the kind and the group of a collective; empty for none."""
         if word.text == "NONE":
             return "", ""
         for name, kind in _KINDS.items():

@@ -38,12 +38,7 @@ _OVERLAPS = ("tp", "dp", "ep", "pp")
 
 
 class GroupSizes(NamedTuple):
-    """Number of ranks in the groups of each kind.
-
-    Attributes
-    ----------
-    tp, ep, dp, pp : int
-    """
+    """Number of ranks in the groups of each kind."""
 
     tp: int
     ep: int
@@ -52,13 +47,7 @@ class GroupSizes(NamedTuple):
 
     @classmethod
     def of(cls, gpus: int, tp: int, ep: int, pp: int, path: Path) -> GroupSizes:
-        """Divide GPUs into groups.
-
-        Raises
-        ------
-        TraceError
-            If the GPUs cannot be divided in this way.
-        """
+        """Divide GPUs into groups, or raise `TraceError` if they cannot be divided in this way."""
         check_limit("ranks", gpus, path, where="all_gpus")
         dp, rest = divmod(gpus, tp * pp)
         if rest or not dp:
@@ -85,13 +74,7 @@ _TableRow = tuple[float, tuple[float, ...]]
 
 @dataclass(frozen=True)
 class Efficiencies:
-    """The fraction of its bandwidth that a collective reaches, by its size and number of servers.
-
-    Attributes
-    ----------
-    nic, nvlink, alltoall : tuple of (float, tuple of float)
-        Rows of tables: the size in bytes, and a value per column.
-    """
+    """The fraction of its bandwidth that a collective reaches, by size and number of servers."""
 
     nic: tuple[_TableRow, ...]
     nvlink: tuple[_TableRow, ...]
@@ -99,13 +82,7 @@ class Efficiencies:
 
     @classmethod
     def read(cls, folder: Path) -> Efficiencies:
-        """Read the tables of a folder: ``nic_ratio.csv``, ``nvlink_ratio.csv``, ``ata_ratio.csv``.
-
-        Raises
-        ------
-        TraceError
-            If one cannot be read, with the line.
-        """
+        """Read ``nic_ratio.csv``, ``nvlink_ratio.csv`` and ``ata_ratio.csv`` in a folder."""
         return cls(*(_table(folder / f"{name}_ratio.csv") for name in ("nic", "nvlink", "ata")))
 
 
@@ -131,41 +108,23 @@ def _table(path: Path) -> tuple[_TableRow, ...]:
 
 @dataclass(frozen=True)
 class Machines:
-    """The servers as SimAI's tool sees them.
+    """The servers as SimAI's tool sees them, with rates in bytes per second."""
 
-    Attributes
-    ----------
-    gpus, nics : int
-        GPUs and NICs of a server.
-    nvlink, nic : float
-        Rate of a GPU's NVLink and of a NIC, in bytes per second.
-    efficiencies : Efficiencies, optional
-        By default collectives reach all of their bandwidth.
-    overlap : dict of str to float
-        The hidden fraction of the communication of ``"tp"``, ``"dp"``, ``"ep"`` and ``"pp"``.
-    known : dict of (str, str) to float
-        Given bandwidths, by group and kind of collective, in bytes per second.
-    """
-
-    gpus: int
-    nics: int
-    nvlink: float
+    gpus: int  #: per server
+    nics: int  #: per server
+    nvlink: float  #: of a GPU
     nic: float
-    efficiencies: Efficiencies | None = None
+    efficiencies: Efficiencies | None = None  #: all 1 if None
+    #: Hidden fraction of the communication of each of `_OVERLAPS`.
     overlap: Mapping[str, float] = field(default_factory=dict)
+    #: Given bandwidths, by group and kind of collective.
     known: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, gpus: int, nics: int | None, nvlink: Quantity | None, nic: Quantity | None,
            efficiencies: Efficiencies | None, overlap: Mapping[str, float] | None,
            known: Mapping[tuple[str, str], float] | None = None) -> Machines:
-        """Check the parameters of servers.
-
-        Raises
-        ------
-        InputError
-            If a value is missing or invalid.
-        """
+        """Make the servers that options of `read_simai` describe, after checking these."""
         nics = gpus if nics is None else nics
         check_whole(nics, "nics_per_server", 1)
         if nvlink is None or nic is None:
@@ -184,7 +143,7 @@ class Machines:
                    dict(known or {}))
 
     def rate(self, step: SimaiStep, sizes: GroupSizes) -> tuple[float, float]:
-        """Return the bandwidth of a collective (bytes/s), and the fraction that it reaches."""
+        """Compute the bandwidth of a collective (bytes/s), and the fraction that it reaches."""
         if (step.group, step.kind) in self.known:
             return self.known[step.group, step.kind], 1.0
         servers, gpus, nics = self._spread(step.group, sizes)
@@ -206,7 +165,7 @@ class Machines:
         return rate, self._part(step, sizes, beside)
 
     def _spread(self, group: str, sizes: GroupSizes) -> tuple[int, int, int]:
-        """Return the number of servers of a group, and its GPUs and NICs on each."""
+        """Count the servers of a group, and its GPUs and NICs on each."""
         tp, ep = sizes.tp, sizes.ep
         inside, both = tp <= self.gpus, tp * ep <= self.gpus
         if group == "tp":
@@ -222,7 +181,7 @@ class Machines:
         return sizes.size(group), 1, self.nics // self.gpus
 
     def _part(self, step: SimaiStep, sizes: GroupSizes, beside: bool) -> float:
-        """Return the fraction of its bandwidth that a collective reaches."""
+        """Look up the fraction of its bandwidth that a collective reaches."""
         tables, every = self.efficiencies, step.kind == "all-to-all"
         rings = step.group == "tp" and step.kind in ("all-gather", "reduce-scatter")
         if tables is None or not step.nbytes or not (
@@ -256,12 +215,12 @@ def _interpolated(rows: tuple[_TableRow, ...], column: int, nbytes: int) -> floa
 
 
 def fixed_ns(step: SimaiStep, ranks: int) -> int | None:
-    """Return the nanoseconds of a collective that is small enough to take a fixed time."""
+    """Return the nanoseconds of a collective that is small enough to take a fixed time, or None."""
     return _FIXED_NS.get(ranks, 0) if 1 < step.nbytes < SMALL else None
 
 
 def time_ns(step: SimaiStep, sizes: GroupSizes, machines: Machines) -> int:
-    """Return the nanoseconds of a collective, as the tool computes them; 0 if there is none."""
+    """Compute the nanoseconds of a collective as the tool does; 0 if there is none."""
     if not step.kind:
         return 0
     ranks = sizes.size(step.group)
@@ -303,19 +262,10 @@ class SimaiTimes(NamedTuple):
 
 
 def analytical_times(file: SimaiFile, sizes: GroupSizes, machines: Machines) -> SimaiTimes:
-    """Return the times of an iteration of a file by SimAI's analytical tool.
+    """Compute the times of an iteration of a file as SimAI's analytical tool does.
 
-    Parameters
-    ----------
-    file : SimaiFile
-    sizes : GroupSizes
-    machines : Machines
-
-    Raises
-    ------
-    InputError
-        If the arithmetic has no answer, for example for a collective beyond the range of its
-        tables.
+    The arithmetic has no answer for some files, such as for a collective beyond the range of its
+    tables; then it raises `InputError`.
     """
     spent = dict.fromkeys(("ep", "tp", "dp-ep", "dp"), 0)
     compute = base = 0
@@ -338,13 +288,16 @@ def analytical_times(file: SimaiFile, sizes: GroupSizes, machines: Machines) -> 
 
 
 def _counted(group: str, weights: bool) -> str:
-    """Return the groups with collectives in the forward pass: the tool checks no other pass."""
+    """Return the kind of groups in whose sum the tool counts a collective.
+
+    Gradients of inputs count in that of the forward pass, whichever groups they have.
+    """
     if weights:
         return "dp-ep" if group == "dp-ep" else "dp"
     return "ep" if group == "ep" else "tp"
 
 
 def _exposed(ns: int, group: str, machines: Machines) -> int:
-    """Return the exposed nanoseconds of a collective, in single precision as in the tool."""
+    """Compute the exposed nanoseconds of a collective, in single precision as in the tool."""
     hidden = machines.overlap.get("dp" if group == "dp-ep" else group, 0.0)
     return int(np.float32(ns) * np.float32(1 - hidden))
