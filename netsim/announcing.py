@@ -1,4 +1,4 @@
-"""Tell that kernels are compiled, which takes long: its begin, how far it is, and its end."""
+"""Report on standard error that kernels are being compiled, which takes long."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from netsim.watching import is_quiet, watched
 
 __all__ = ["QUIET", "begun", "ended", "flush", "tell_once_by", "telling_for"]
 
-#: The environment variable with which nothing is told.
+#: The environment variable that silences these reports.
 QUIET = "NETSIM_QUIET"
 
-#: A pause of so many seconds ends what is told as one compilation.
+#: A pause of this many seconds ends what is reported as one compilation.
 _PAUSE = 1.0
 
-#: For what this process compiles, as messages say it.
+#: What this process compiles for, in messages.
 _FOR: ContextVar[str] = ContextVar("compiled_for", default="")
 
-#: The file by which several processes agree on the one that tells.
+#: The file by which several processes agree on the one that reports.
 _marker: Path | None = None
 
 
@@ -47,7 +47,7 @@ _now: _Compilation | None = None
 
 @contextmanager
 def telling_for(what: str) -> Iterator[None]:
-    """Say in messages for what kernels are compiled meanwhile, as in ``"allocator sebf"``."""
+    """Name in messages what kernels are compiled for meanwhile, as in ``"allocator sebf"``."""
     before = _FOR.set(what)  # what is compiled afterwards is not for it
     try:
         yield
@@ -56,13 +56,13 @@ def telling_for(what: str) -> Iterator[None]:
 
 
 def tell_once_by(path: Path) -> None:
-    """Let only one of several processes tell that it compiles: the one that creates `path`."""
+    """Make only one of several processes report compilations: the one that creates `path`."""
     global _marker
     _marker = path
 
 
 def begun() -> None:
-    """Tell that a kernel is compiled, if it is the first for a while."""
+    """Report that a kernel is compiled, if it is the first for a while."""
     global _now
     now = _now  # a timer may end it at any time
     if now is None:
@@ -76,7 +76,7 @@ def begun() -> None:
 
 
 def ended() -> None:
-    """Count a compiled kernel; its end is told when no other one follows."""
+    """Count a compiled kernel; the end is reported if no other one follows."""
     now = _now
     if now is None:
         return
@@ -92,7 +92,7 @@ def ended() -> None:
 
 
 def flush() -> None:
-    """Tell what was compiled, if that was not told yet."""
+    """Report what was compiled, unless that has been reported."""
     global _now
     done, _now = _now, None
     if done is not None and done.shown and done.count:

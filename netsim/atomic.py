@@ -16,21 +16,10 @@ __all__ = ["atomic_write"]
 @contextmanager
 def atomic_write(path: str | Path, *, folders: bool = False, named: str | Path | None = None
                  ) -> Iterator[Path]:
-    """Provide a temporary path whose file replaces `path` at the end, unless there is an error.
+    """Yield a temporary path whose file replaces `path` at the end, unless an error occurs.
 
-    Parameters
-    ----------
-    path : path-like
-        The file to write.
-    folders : bool
-        Whether to create missing folders; they are removed again if the file is not written.
-    named : path-like, optional
-        The path in error messages; `path` if not given.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written; no partial file is left.
+    With `folders`, missing folders are made, and removed again if the file is not written. An
+    `OutputError` names `named`, or else `path`; no partial file is left.
     """
     target = Path(path)
     # It has the suffix of the file, by which some writers choose the format.

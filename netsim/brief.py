@@ -15,7 +15,7 @@ __all__ = ["MOST_ROWS", "brief", "shown"]
 #: The longest text of a field, and the number of items of a list that are shown.
 _LETTERS, _EACH = 60, 3
 
-#: A table has at most so many rows and columns.
+#: The largest numbers of rows and columns of a table.
 MOST_ROWS, _MOST_COLUMNS = 12, 10
 
 
@@ -29,24 +29,22 @@ class _Short(reprlib.Repr):
         self.maxlevel = 3
 
     def repr_ndarray(self, array: Any, level: int) -> str:
-        """Return the values of a short array, and the shape of a longer one."""
+        """Show the values of a short array, and the shape of a longer one."""
         if array.size <= _EACH:
             return f"array({array.tolist()})"
         return f"<array of {' x '.join(f'{length:,}' for length in array.shape)}>"
 
     def repr_DataFrame(self, table: Any, level: int) -> str:
-        """Return the size of a table."""
+        """Show the size of a table."""
         return f"<table of {format_count(len(table), 'row')}>"
 
 
 def brief(thing: Any) -> str:
-    """Return a ``__repr__`` of a dataclass, as a call that makes it, with long fields abbreviated.
+    """Represent a dataclass as the call that makes it, with long fields abbreviated.
 
-    Examples
-    --------
-    >>> import netsim
-    >>> netsim.Stage("all", [(0, rank, 1e6) for rank in range(1, 100)]).flows
-    Flows(src=<array of 99>, dst=<array of 99>, nbytes=<array of 99>, ranks=100)
+    >>> from netsim.stage import Stage
+    >>> brief(Stage("all", [(0, rank, 1e6) for rank in range(1, 100)]).flows)
+    'Flows(src=<array of 99>, dst=<array of 99>, nbytes=<array of 99>, ranks=100)'
     """
     shown = ((each.name, getattr(thing, each.name)) for each in dataclasses.fields(thing)
              if each.repr)
@@ -55,21 +53,10 @@ def brief(thing: Any) -> str:
 
 
 def shown(text: str, columns: Any, total: int | None = None) -> str:
-    """Return HTML of a text and the first rows of a table; labels are shortened by `named`.
+    """Make HTML of a text, and the first rows of a table, with labels shortened by `named`.
 
-    Parameters
-    ----------
-    text : str
-        The object's ``repr``.
-    columns : mapping of str to sequence, or DataFrame
-        Columns without any value are left out.
-    total : int, optional
-        The total number of rows, if `columns` has only the first ones.
-
-    Examples
-    --------
-    >>> print(shown("<Thing>", {"a": [1]}, total=3).splitlines()[0])
-    <p><code>&lt;Thing&gt;</code></p>
+    Columns without any value are left out. `total` is the number of all rows, if `columns` has only
+    the first ones.
     """
     import pandas as pd  # takes as long to import as all of netsim
 

@@ -40,13 +40,7 @@ def is_whole(value: object) -> bool:
 
 
 def check_whole(value: Any, what: str, least: int = 0, most: int | None = None) -> None:
-    """Check that a value is a whole number from `least` to `most`.
-
-    Raises
-    ------
-    InputError
-        If it is not; the message begins with `what`.
-    """
+    """Check that a value is a whole number from `least` to `most`; messages begin with `what`."""
     if not is_whole(value) or value < least or (most is not None and value > most):
         allowed = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
         raise InputError(f"{what} must be a whole number {allowed}, not {reprlib.repr(value)}")
@@ -58,13 +52,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def check_name(value: Any, what: str) -> None:
-    """Check that a value is a string that can be written as UTF-8, as in tables of results.
-
-    Raises
-    ------
-    InputError
-        If it is not; the message begins with `what`.
-    """
+    """Check that a value is a string that can be written as UTF-8, as in tables of results."""
     if not isinstance(value, str):
         raise InputError(f"{what} must be a string, not {reprlib.repr(value)}")
     if not is_utf8(value):
@@ -73,13 +61,7 @@ def check_name(value: Any, what: str) -> None:
 
 
 def check_label(value: Any, what: str) -> None:
-    """Check that a value is a label: a name, a number from 0 to `MOST_ID`, or None.
-
-    Raises
-    ------
-    InputError
-        If it is not; the message begins with `what`.
-    """
+    """Check that a value is a label: a name, a number from 0 to `MOST_ID`, or None."""
     if isinstance(value, str):
         check_name(value, what)
     elif value is not None and not (is_whole(value) and 0 <= value <= MOST_ID):
@@ -88,13 +70,7 @@ def check_label(value: Any, what: str) -> None:
 
 
 def check_weight(value: Any, what: str) -> float:
-    """Return a weight as a float.
-
-    Raises
-    ------
-    InputError
-        If it is not finite and more than 0; the message begins with `what`.
-    """
+    """Convert a weight to a float, after checking that it is finite and positive."""
     weight = plain(value)
     if not (is_number(weight) and 0 < weight <= LARGEST):
         raise InputError(f"{what} must be finite and positive, not {reprlib.repr(weight)}")
@@ -111,55 +87,26 @@ def is_utf8(text: str) -> bool:
 
 
 def check_flag(value: Any, what: str) -> None:
-    """Check that a value is true or false.
-
-    Raises
-    ------
-    InputError
-        If it is not; the message begins with `what`.
-    """
+    """Check that a value is true or false."""
     if not isinstance(plain(value), bool):
         raise InputError(f"{what} must be true or false, not {said(value)}")
 
 
 def node_name(node: Any) -> Any:
-    """Return the name that networks give to a node that is a tuple; return others unchanged.
-
-    Examples
-    --------
-    >>> node_name(("rack", 3)), node_name("host-1"), node_name(7)
-    ("('rack', 3)", 'host-1', 7)
-    """
+    """Convert a node that is a tuple, ``("rack", 3)``, to the name that networks give to it."""
     return str(node) if isinstance(node, tuple) else node
 
 
 def check_path(value: Any, what: str) -> None:
-    """Check that a value is a string or a path.
-
-    Raises
-    ------
-    InputError
-        If it is not; the message begins with `what`.
-    """
+    """Check that a value is a string or a path."""
     if not isinstance(value, str | Path):
         raise InputError(f"{what} must be a name or a path, not {reprlib.repr(value)}")
 
 
 def refuse_set(values: Any, what: str, *, within: bool = False) -> None:
-    """Refuse a set where order means something: it differs from one run of Python to the next.
+    """Refuse a set where order matters: it differs from one run of Python to the next.
 
-    Parameters
-    ----------
-    values : object
-    what : str
-        What it is.
-    within : bool
-        Whether to refuse also the sets in a list, such as rows.
-
-    Raises
-    ------
-    InputError
-        If the value is a set; the message says what to give instead.
+    With `within`, sets in a list, such as rows, are refused as well.
     """
     if isinstance(values, set | frozenset):
         raise InputError(f"{what} must not be a set, {reprlib.repr(values)}: a set has no order; "
@@ -171,34 +118,20 @@ def refuse_set(values: Any, what: str, *, within: bool = False) -> None:
 
 
 def refuse_several(value: Any, name: str) -> None:
-    """Refuse a list for an argument of which a run has one value, and `netsim.sweep` takes lists.
-
-    Raises
-    ------
-    InputError
-        If the value is a list, a tuple or a range.
-    """
+    """Refuse a list for an argument of which a run has one value; `netsim.sweep` takes lists."""
     if isinstance(value, list | tuple | range):
         raise InputError(f"{name}: a run has one, not several, {reprlib.repr(value)}; "
                          f"netsim.sweep(..., {name}=[...]) runs each")
 
 
 def check_sequence(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:
-    """Check that a value is a list of items of one type, in order, and return it as a tuple.
-
-    NumPy's numbers are converted to Python's.
-
-    Raises
-    ------
-    InputError
-        If the value is not a list, is a set, or holds an item of another type.
-    """
+    """Convert a list of items of one type to a tuple of Python's own numbers; refuse sets."""
     refuse_set(values, what)
     return check_collection(values, kind, what, of)
 
 
 def check_collection(values: Any, kind: type | UnionType, what: str, of: str) -> tuple[Any, ...]:
-    """As `check_sequence`, but where order means nothing: sets are taken, and sorted."""
+    """Do as `check_sequence` does, where order means nothing: sets are allowed, and sorted."""
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InputError(f"{what} must be a list of {of}, not {reprlib.repr(values)}")
     try:
@@ -212,13 +145,7 @@ def check_collection(values: Any, kind: type | UnionType, what: str, of: str) ->
 
 
 def refuse_twice(ids: Iterable[Hashable], what: str) -> None:
-    """Check that ids are unique.
-
-    Raises
-    ------
-    InputError
-        If an id occurs twice; the message is `what` and the id.
-    """
+    """Check that ids are unique; the message is `what` and an id that occurs twice."""
     seen: set[Hashable] = set()
     for each in ids:
         if each in seen:
@@ -227,15 +154,7 @@ def refuse_twice(ids: Iterable[Hashable], what: str) -> None:
 
 
 def check_options(make: Callable[..., object], options: Iterable[str], owner: str) -> None:
-    """Check that a callable has all given options, and that all required ones are given.
-
-    Raises
-    ------
-    UnknownNameError
-        If the callable does not have an option; the choices are listed.
-    InputError
-        If required options are missing.
-    """
+    """Check that a callable has all given options, and that all required ones are given."""
     parameters = (_parameters_of(make) if isinstance(make, type)
                   else inspect.signature(make).parameters)
     for option in options:
@@ -255,27 +174,10 @@ def _parameters_of(kind: type) -> Mapping[str, inspect.Parameter]:
 
 def parents_first(names: Sequence[str], parents: Sequence[Sequence[str]], owner: str
                   ) -> list[int]:
-    """Sort stages topologically, in time linear in stages and dependencies.
+    """Sort stages topologically, in linear time; return their indices, each after all its parents.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The names of the stages.
-    parents : sequence of sequence of str
-        For each stage, the stages on which it depends.
-    owner : str
-        The owner of the stages, for error messages.
-
-    Returns
-    -------
-    list of int
-        The indices of the stages, each after all stages on which it depends.
-
-    Raises
-    ------
-    InputError
-        If two stages have the same name, a stage depends on one that does not exist, or there is
-        a cycle.
+    `parents` has, for each stage, the names of the stages on which it depends. Equal names, unknown
+    parents and cycles are errors, which name the `owner` of the stages.
     """
     graph = dict(zip(names, parents, strict=True))
     if len(graph) < len(names):

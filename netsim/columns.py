@@ -48,13 +48,7 @@ Floats = NDArray[np.float64]
 
 
 class RowError(InputError):
-    """An invalid value in a row of a table; the message names the row, counted from 0.
-
-    Parameters
-    ----------
-    message : str
-    row : int
-    """
+    """An invalid value in a row of a table; the message names the row, counted from 0."""
 
     def __init__(self, message: str, row: int) -> None:
         super().__init__(message)
@@ -169,14 +163,7 @@ class Flows:
 
 
 def frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
-    """Convert a list of numbers to a read-only array.
-
-    Raises
-    ------
-    InputError
-        If it is not a list of numbers, or holds fractions although `dtype` is int64; the message
-        begins with `name`.
-    """
+    """Convert a list of numbers to a read-only array; fractions are an error for `dtype` int64."""
     if (row := _masked(values)) is not None:
         raise InputError(f"{name} must be a list of numbers, but {name}[{row}] is masked")
     try:
@@ -196,42 +183,25 @@ def frozen(values: ArrayLike, dtype: type, name: str) -> NDArray[Any]:
 
 
 def _masked(values: Any) -> int | None:
-    """Return the place of the first masked value of an array or a list; None without one."""
+    """The index of the first masked value of an array or a list; None if there is none."""
     if isinstance(values, list | tuple) and type(np.ma.masked) in set(map(type, values)):
         return next(row for row, each in enumerate(values) if each is np.ma.masked)
     return int(np.argmax(np.ma.getmaskarray(values))) if np.ma.is_masked(values) else None
 
 
 class Columns(NamedTuple):
-    """Jobs of one coflow each, in order of (arrival, id).
+    """Jobs of one coflow each, in order of (arrival, id); flows are listed job after job."""
 
-    Attributes
-    ----------
-    src, dst, nbytes : ndarray, shape (flows,)
-        Hosts and sizes of the flows, job after job.
-    counts : ndarray of int, shape (jobs,)
-        Number of flows of each job, at least 1.
-    id, arrival_s : ndarray, shape (jobs,)
-    coflow_id : ndarray of int, shape (jobs,)
-        The given ids of coflows; -1 for coflows without one.
-    weight : ndarray of float, shape (jobs,)
-    names : tuple of str
-        The names of the jobs; empty if they have none.
-    hosts : tuple of str or int
-        If some hosts are given by name: the hosts to which `src` and `dst` are indices. Otherwise
-        empty, and `src` and `dst` are host numbers.
-    """
-
-    src: Ints
+    src: Ints  #: host numbers, or indices into `hosts` if that is not empty
     dst: Ints
     nbytes: Floats
-    counts: Ints
+    counts: Ints  #: number of flows of each job, at least 1
     id: Ints
     arrival_s: Floats
-    coflow_id: Ints
+    coflow_id: Ints  #: the given ids; -1 for coflows without one
     weight: Floats
-    names: tuple[str, ...] = ()
-    hosts: tuple[str | int, ...] = ()
+    names: tuple[str, ...] = ()  #: of jobs; empty if they have none
+    hosts: tuple[str | int, ...] = ()  #: names and numbers of hosts, if some are given by name
 
     def in_order(self) -> Columns:
         """Sort by (arrival, id)."""
@@ -257,23 +227,10 @@ def flow_columns(named: Sequence[tuple[str, ArrayLike]], owner: str, *, names: b
                  ) -> tuple[tuple[Ints, Ints, Floats, Floats], tuple[str | int, ...]]:
     """Check the sources, destinations, sizes and starts of flows, and convert them to arrays.
 
-    If some hosts are given by name, the sources and destinations returned are indices into a list
-    of hosts, which is returned as well; see `Columns.hosts`.
-
-    Parameters
-    ----------
-    named : sequence of (str, array_like)
-        The sources, destinations, sizes and starts, in this order, each with its name for error
-        messages. A single value, possibly with a unit, applies to all flows.
-    owner : str
-        The owner of the flows, for errors.
-    names : bool
-        Whether hosts may be given by name. If not, sources and destinations are ranks.
-
-    Raises
-    ------
-    InputError
-        If a value is invalid, with its row; or if lengths differ.
+    `named` has the four in this order, each with its name for messages; a single value, possibly
+    with a unit, applies to all flows. If some hosts are given by name, the arrays have indices into
+    the list of hosts that is returned with them. Without `names`, sources and destinations are
+    ranks.
     """
     (src, sources), (dst, destinations), (nbytes, sizes), (start, starts) = named
     whats = f"{owner}: {src}", f"{owner}: {dst}"
@@ -308,7 +265,7 @@ def _holds_names(hosts: Any) -> bool:
 
 
 def _places(given: Any, known: dict[str | int, int], what: str) -> Any:
-    """Replace hosts, by name or number, by their indices in the list of known ones; extend it."""
+    """Replace hosts, by name or number, by their indices in `known`, which new ones extend."""
     one = _is_one(given)
     if getattr(given, "ndim", 1) > 1:  # a table would give the names of its columns
         raise InputError(f"{what} must be a list of names or numbers, not {said(given)}")
@@ -352,13 +309,7 @@ def _quantities(values: ArrayLike, what: str, parse: Any, most: float, unit: str
 
 
 def weights_of(values: ArrayLike, count: int, what: str) -> Floats:
-    """Check the weights of jobs, or one for all, and convert them to an array.
-
-    Raises
-    ------
-    InputError
-        If one is invalid, with its row; or if there are not `count` of them.
-    """
+    """Convert the weights of `count` flows, or one for all, to an array."""
     if _is_one(values):
         return np.full(count, check_weight(values, what))
     given = _numbers(values, what, "weights")
@@ -415,7 +366,7 @@ def _refuse_first(given: NDArray[Any], good: NDArray[np.bool_], what: str, allow
 
 
 def with_index(df: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose index has no names: levels with a name become columns."""
+    """Convert the named levels of a table's index to columns."""
     levels = [name for name in getattr(getattr(df, "index", None), "names", ())
               if name is not None and name not in df.columns]
     if twice := [name for name in levels if levels.count(name) > 1]:
@@ -444,22 +395,10 @@ _FOUND = {"nbytes": ("nbytes", "bytes"), "start": ("start_s",), "coflow": ("cofl
 
 
 def likely_columns(columns: Iterable[Hashable], wanted: Mapping[str, str | None]) -> dict[str, str]:
-    """Find columns that by their names are those that a table of flows lacks.
+    """Find columns whose names suggest that they are those that a table of flows lacks.
 
-    Parameters
-    ----------
-    columns : iterable of hashable
-        The columns of the table.
-    wanted : mapping of str to str or None
-        The arguments of `netsim.Workload.from_frame` that name columns.
+    `wanted` and the result map arguments of `netsim.Workload.from_frame` to names of columns:
 
-    Returns
-    -------
-    dict of str to str
-        Further values for such arguments.
-
-    Examples
-    --------
     >>> likely_columns(["Source", "Dest-Host", "bytes"], {"src": "src", "dst": "dst"})
     {'src': 'Source', 'dst': 'Dest-Host'}
     """
@@ -481,15 +420,9 @@ def likely_columns(columns: Iterable[Hashable], wanted: Mapping[str, str | None]
 
 def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
                  ) -> dict[str, str | None]:
-    """Check that a table has the wanted columns; infer the columns of bytes, coflows and jobs.
+    """Check that a table has the wanted columns; infer those of bytes, coflows and jobs if None.
 
-    These are inferred only if `wanted` gives None for them. A table without the column ``start_s``
-    has no starts, unless another column looks like them.
-
-    Raises
-    ------
-    InputError
-        If a column is missing; the message lists the existing ones.
+    A table without the column ``start_s`` has no starts, unless another column looks like them.
     """
     names = dict(wanted)
     if not (hasattr(df, "columns") and hasattr(df, "iloc")):
@@ -518,45 +451,23 @@ def column_names(df: pd.DataFrame, wanted: Mapping[str, str | None], owner: str
 
 
 def _hint(df: pd.DataFrame, wanted: Mapping[str, str | None]) -> str:
-    """Return the arguments with which a table that lacks columns can be read, for a message."""
+    """Suggest the arguments with which a table that lacks columns can be read, for a message."""
     listed = ", ".join(f"{option}={name!r}"
                        for option, name in likely_columns(df.columns, wanted).items())
     return f" (did you mean {listed}?)" if listed else ""
 
 
 class GroupedFlows(NamedTuple):
-    """The flows of a table, grouped into coflows, and the coflows, grouped into jobs.
+    """The flows of a table by coflow, and the coflows by job, both in order of their first rows."""
 
-    Coflows and jobs are in order of their first rows.
-
-    Attributes
-    ----------
-    rows : ndarray of int, shape (flows,)
-        The rows, coflow after coflow.
-    counts : ndarray of int, shape (coflows,)
-        Number of flows of each coflow.
-    start_s : ndarray of float, shape (coflows,)
-    coflow_id : ndarray of int, shape (coflows,)
-        The coflows' labels if they are numbers; else -1.
-    labels : ndarray
-        The coflows' labels; the row numbers if the table has no column of coflows.
-    job : ndarray of int, shape (coflows,)
-        Index of each coflow's job.
-    id : ndarray of int, shape (jobs,)
-        The jobs' labels if they are numbers, else their indices.
-    names : tuple of str
-        The jobs' labels if they are not numbers; else empty.
-    weight : ndarray of float, shape (jobs,)
-    """
-
-    rows: Ints
-    counts: Ints
+    rows: Ints  #: rows of the flows, coflow after coflow
+    counts: Ints  #: number of flows of each coflow
     start_s: Floats
-    coflow_id: Ints
-    labels: NDArray[Any]
-    job: Ints
-    id: Ints
-    names: tuple[str, ...]
+    coflow_id: Ints  #: the labels of coflows if they are numbers; else -1
+    labels: NDArray[Any]  #: of coflows; the row numbers if no column has them
+    job: Ints  #: index of each coflow's job
+    id: Ints  #: the labels of jobs if they are numbers; else their indices
+    names: tuple[str, ...]  #: the labels of jobs if they are not numbers; else empty
     weight: Floats
 
 
@@ -564,14 +475,8 @@ def grouped(df: pd.DataFrame, names: Mapping[str, str | None], start_s: Floats, 
             owner: str) -> GroupedFlows:
     """Group the rows of a table by its columns of coflows and jobs.
 
-    Without a column of coflows, each row is a coflow. Without a column of jobs, each coflow is a
-    job. Starts and weights are those of rows.
-
-    Raises
-    ------
-    InputError
-        If a label is missing, or the rows of a coflow have several starts or jobs, or those of a
-        job several weights.
+    Without a column of coflows, each row is a coflow; without one of jobs, each coflow is a job.
+    Starts and weights are given by row, and must be equal within a coflow and a job, respectively.
     """
     coflow, coflows = _labels(df, names["coflow"], owner)
     rows = np.argsort(coflow, kind="stable")

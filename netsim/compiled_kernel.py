@@ -109,7 +109,7 @@ class _Library(JITCodeLibrary):
     """Code that is optimised once, when all of it is together."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
-        """Leave that to `_optimize_final_module`."""
+        """Set the data layout alone: `_optimize_final_module` optimises all functions together."""
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
@@ -122,15 +122,15 @@ class _PartLibrary(_Library):
     """The code of a part, neither optimised nor machine code."""
 
     def _optimize_final_module(self) -> None:
-        """Leave that to the libraries that this one becomes a part of."""
+        """Do nothing: the libraries that include this one optimise it."""
 
     def _finalize_final_module(self) -> None:
-        """Do not make machine code."""
+        """Finish without machine code."""
         self._verify_declare_only_symbols()
         self._finalized = True
 
     def serialize_using_object_code(self) -> tuple[str, str, bytes]:
-        """Return what is cached."""
+        """The bitcode, which is cached."""
         return self.name, "part", self._final_module.as_bitcode()
 
 
@@ -159,10 +159,7 @@ class PartCompiler(Compiler):
 
 
 def _with_entry(part: Any) -> Any:
-    """Return the result of compiling a part with what Numba tells it from others by.
-
-    That is the function that Python calls. This one must not be called.
-    """
+    """Give a compiled part an entry point, by which Numba tells it from others; never call that."""
     part.library._ensure_finalized()
     return part._replace(entry_point=_dynfunc.make_function(
         part.fndesc.lookup_module(), part.fndesc.qualname, "", 0, part.environment,
@@ -170,18 +167,18 @@ def _with_entry(part: Any) -> Any:
 
 
 class _PartCacheImpl(InOwnFolder):
-    """Stores parts, in files of their own."""
+    """Stores parts in separate files."""
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        """Return how the names of files begin."""
+        """Begin the names of files with ``part-``."""
         return "part-" + str(super().get_filename_base(fullname, abiflags))
 
     def check_cachable(self, _part: Any) -> bool:
-        """Return True: what may not be cached is found in the machine code."""
+        """Accept every part; what must not be cached is found in the machine code."""
         return True
 
     def rebuild(self, target_context: Any, payload: Any) -> Any:
-        """Return the part that was stored; see Numba's `CompileResult._rebuild`."""
+        """Rebuild a stored part; see Numba's `CompileResult._rebuild`."""
         ((name, _, bitcode), fndesc, environment, signature, objectmode, lifted, annotation,
          reload_init, referenced_envs) = payload
         library = _PartLibrary(target_context.codegen(), name)
@@ -200,7 +197,7 @@ class _PartCache(KernelCache):
 
 
 class _WholeCache(KernelCache):
-    """The cache of what Python calls."""
+    """The cache of the kernels that Python calls."""
 
     _impl_class = InOwnFolder  # type: ignore[assignment]
 
@@ -214,7 +211,7 @@ class _Part(CPUDispatcher):
                                          {name: _widest(kind) for name, kind in kws.items()})
 
     def enable_caching(self) -> None:
-        """Cache it."""
+        """Cache the part."""
         self._cache = _PartCache(self.py_func)
 
 
@@ -224,13 +221,7 @@ def _widest(kind: Any) -> Any:
 
 
 class CompiledKernel(CPUDispatcher):
-    """A kernel that Python calls, or other kernels.
-
-    Parameters
-    ----------
-    py_func, locals, targetoptions, pipeline_class
-        See Numba's `Dispatcher`.
-    """
+    """A kernel that Python or other kernels call, with the arguments of Numba's `Dispatcher`."""
 
     def __init__(self, py_func: Callable[..., Any], locals: Any = None, targetoptions: Any = None,
                  pipeline_class: Any = PartCompiler) -> None:
@@ -246,7 +237,7 @@ class CompiledKernel(CPUDispatcher):
         return types.Dispatcher(self.part)
 
     def enable_caching(self) -> None:
-        """Cache what Python calls, and what other kernels call."""
+        """Cache both the kernel that Python calls and the part that other kernels call."""
         self._cache = _WholeCache(self.py_func)
         self.part.enable_caching()
 

@@ -15,15 +15,7 @@ __all__ = ["Direct", "Kernel", "addressed", "compiled", "in_place", "inlined", "
 class Kernel:
     """A function that Numba compiles at its first call, in Python or in another kernel.
 
-    To Numba it looks like what its own decorators return.
-
-    Parameters
-    ----------
-    function : callable
-    make : callable
-        Makes Numba's dispatcher of the function.
-    inline : str
-        As for Numba.
+    It looks to Numba like the result of its own decorators; `make` makes its dispatcher.
     """
 
     def __init__(self, function: Callable[..., Any], make: Callable[[Callable[..., Any]], Any],
@@ -56,7 +48,7 @@ def compiled(kernel: Callable[..., Any]) -> Any:
 
     Division by zero follows NumPy: x/0 is inf, and no exception is raised.
     """
-    # Said, as a kernel without would hand that down to those that it calls.
+    # Explicit, as a caller that does not count references would otherwise hand that down.
     return Kernel(kernel, partial(_compiled, _nrt=True))
 
 
@@ -104,12 +96,7 @@ def _inlined(kernel: Callable[..., Any]) -> Any:
 class Direct:
     """Calls a compiled kernel without Numba's check of the types of all arguments.
 
-    For named tuples of arrays, this check would take longer than many kernels.
-
-    Parameters
-    ----------
-    kernel : callable
-        A compiled kernel.
+    For named tuples of arrays, this check takes longer than many kernels.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -117,15 +104,10 @@ class Direct:
         self._entries: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, kind: Any, *args: Any) -> Any:
-        """Call the kernel.
+        """Call the kernel with `args`, whose types the hashable label `kind` determines.
 
-        Parameters
-        ----------
-        kind : hashable
-            A label of the argument types. Calls with equal labels must have arguments of exactly
-            the same types, whether float or int, and only contiguous arrays.
-        *args
-            The arguments of the kernel.
+        All calls of a kind must have exactly the same types, whether float or int, and only
+        contiguous arrays: nothing checks it.
         """
         entry = self._entries.get(kind)
         if entry is not None:

@@ -78,12 +78,8 @@ class UnitError(InputError):
 
 
 def did_you_mean(name: object, choices: Sequence[str], most: int = 3) -> str:
-    """Return a hint at similar names, for a message about a name that does not exist.
+    """A hint at up to `most` similar names, for the end of a message; empty if there are none.
 
-    The hint lists at most `most` of `choices`; it is empty if none of them is similar.
-
-    Examples
-    --------
     >>> did_you_mean("hots-1", ["host-0", "host-1", "leaf-0"], 2)
     " (did you mean 'host-1' or 'host-0'?)"
     """
@@ -92,26 +88,14 @@ def did_you_mean(name: object, choices: Sequence[str], most: int = 3) -> str:
 
 
 def not_one_of(what: str, value: object, choices: Iterable[str]) -> str:
-    """Return the message about a value that is none of the choices, with the nearest of them.
-
-    Examples
-    --------
-    >>> not_one_of("kind", "fial", ["degrade", "fail"])
-    "kind must be one of degrade, fail, not 'fial' (did you mean 'fail'?)"
-    """
+    """The message about a value that is none of the choices, with the nearest of them."""
     known = list(choices)
     return f"{what} must be one of {', '.join(known)}, not {said(value)}" + did_you_mean(
         value, known, 1)
 
 
 def unknown_name(kind: str, name: object, choices: Iterable[str]) -> str:
-    """Return the message about a name that does not exist; as `not_one_of`, for names.
-
-    Examples
-    --------
-    >>> unknown_name("type", "snd", ["recv", "send"])
-    "unknown type 'snd' (did you mean 'send'?); choose from: recv, send"
-    """
+    """The message about a name that does not exist, with the nearest one and all choices."""
     known = list(choices)
     return (f"unknown {kind} {said(name)}{did_you_mean(name, known, 1)}; "
             f"choose from: {', '.join(known) or 'none'}")
@@ -139,17 +123,7 @@ class UnknownNameError(InputError, LookupError):
 
 
 class _Located(_Printable):
-    """Base of exceptions whose message may begin with a file and a line.
-
-    Parameters
-    ----------
-    message : str
-        Description of the problem, with the invalid value.
-    path : path-like, optional
-        The file.
-    line : int, optional
-        The line, counted from 1.
-    """
+    """Base of exceptions whose message may begin with a file and a line, counted from 1."""
 
     def __init__(
         self, message: str, path: str | Path | None = None, line: int | None = None
@@ -284,18 +258,18 @@ def causes_of(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def at_place(error: NetsimError, place: str) -> NetsimError:
-    """Return a copy of an error whose message begins with a place, such as ``"events[2]"``."""
+    """Copy an error, with a place at the beginning of its message, such as ``"events[2]"``."""
     return _restore(type(error), f"{place}: {error}", error.__dict__)
 
 
 def closed_by(what: str, error: BaseException, at_s: float, way_out: str) -> str:
-    """Make the message of what cannot go on after an error in the middle of an instant."""
+    """The message of what cannot go on after an error in the middle of an instant."""
     return (f"the {what} is closed: it was left in the middle of an instant, at {at_s:g} s, by "
             f"{described(error)}\n{way_out}")
 
 
 def described(error: BaseException) -> str:
-    """Return the class and the message of an error, even if its `str` fails."""
+    """The class and the message of an error, even if its `str` fails."""
     lines = traceback.format_exception_only(error)
     return "".join(lines).strip().removeprefix("netsim.errors.")
 

@@ -1,4 +1,4 @@
-"""Objects that copies of a run share, because they no longer change."""
+"""Objects that copies of a run share, because they do not change any more."""
 
 from __future__ import annotations
 

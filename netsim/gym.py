@@ -34,20 +34,20 @@ __all__ = ["COLUMNS", "CoflowEnv"]
 COLUMNS = ("sent", "remaining", "gamma", "width", "weight", "valid_s", "job_attained",
            "job_completed")
 
-#: Of these, what an agent does not know that is blind to sizes.
+#: Those of them that an agent without information on sizes does not observe.
 _SIZES = {"remaining", "gamma"}
 
 _ACTIONS = ("order", "shares")
 _INFORMATION = ("agnostic", "clairvoyant")
 
-#: In place of infinity, which spaces had better not have: no size, time or key is as large.
+#: Replaces infinity, which does not suit spaces; no size, time or key is as large.
 _MOST = 1e18
 
 Floats = NDArray[np.float64]
 
 
 class _Agent(Allocator):
-    """Gives the agent's decision as its answer, once; otherwise the run waits for the agent."""
+    """Answers once with the agent's decision; otherwise, the run waits for the agent."""
 
     wakes_on: ClassVar[Event] = Event.COFLOW
     #: The run is held at each decision, so none may be made ahead of the clock.

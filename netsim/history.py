@@ -69,13 +69,7 @@ class History:
 
 
 def group_number(group: int | str | None) -> int:
-    """Return the number by which predictors know a group; a name has one that it always has.
-
-    Examples
-    --------
-    >>> group_number(7), group_number(None), group_number("resnet") == group_number("resnet")
-    (7, -1, True)
-    """
+    """The number by which predictors know a group: a hash of a name, `UNKNOWN` for None."""
     if isinstance(group, str):
         return int.from_bytes(blake2b(group.encode(), digest_size=6).digest())
     return UNKNOWN if group is None else group

@@ -287,19 +287,9 @@ def _interned(hosts: tuple[int | str, ...]) -> tuple[int | str, ...]:
 
 
 class JobColumns(Sequence[JobSpec]):
-    """Jobs of one coflow each, as columns; a `JobSpec` is made when it is accessed.
+    """Jobs of one coflow each, as columns in order of (arrival, id), made into `JobSpec` on access.
 
     Rank r of each job runs on host r or, if hosts are given by name, on ``columns.hosts[r]``.
-
-    Parameters
-    ----------
-    columns : Columns
-        The jobs, in order of (arrival, id).
-
-    Attributes
-    ----------
-    hosts : int
-        Number of hosts that the jobs need: the largest host number plus 1, or the number of names.
     """
 
     #: The name of the stage of each job.
@@ -309,7 +299,7 @@ class JobColumns(Sequence[JobSpec]):
         self.columns = columns
         for array in columns[:-2]:
             array.setflags(write=False)
-        self.hosts = int(max(columns.src.max(), columns.dst.max())) + 1
+        self.hosts = int(max(columns.src.max(), columns.dst.max())) + 1  #: hosts that the jobs need
         self._first = np.cumsum(columns.counts) - columns.counts
         self._made: dict[int, JobSpec] = {}
 
@@ -336,7 +326,7 @@ class JobColumns(Sequence[JobSpec]):
         return type(self), (self.columns,)
 
     def _job(self, k: int) -> JobSpec:
-        """Return a job; the same object at each call."""
+        """Make a job at the first call, and return the same object afterwards."""
         if k not in self._made:
             columns, name = self.columns, self.columns.names[k] if self.columns.names else ""
             sent = slice(self._first[k], self._first[k] + columns.counts[k])
@@ -350,7 +340,7 @@ class JobColumns(Sequence[JobSpec]):
         return self._made[k]
 
     def column(self, name: str) -> Sequence[Any]:
-        """Return an attribute of all jobs: the id, arrival, name, ranks, iterations or weight."""
+        """An attribute of all jobs: the id, arrival, name, ranks, iterations or weight."""
         columns = self.columns
         known: dict[str, Callable[[], Any]] = {
             "id": lambda: columns.id, "arrival_s": lambda: columns.arrival_s,
@@ -368,13 +358,9 @@ def first_hosts(count: int) -> tuple[int | str, ...]:
 
 
 def column(jobs: Sequence[Any], name: str) -> Sequence[Any]:
-    """Return an attribute of all jobs, without making objects of jobs stored as columns.
+    """An attribute of all jobs, without making objects of jobs stored as columns.
 
-    Parameters
-    ----------
-    jobs : sequence of JobSpec or EdgeJob
-    name : {"id", "arrival_s", "name", "ranks", "iterations", "weight"}
-        The attribute. Jobs that are stored as objects allow any other attribute as well.
+    These have only the attributes of `JobColumns.column`.
     """
     if isinstance(jobs, JobColumns):
         return jobs.column(name)

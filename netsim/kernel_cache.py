@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: a damaged file is compiled again, and written anew."""
+"""Compiled kernels on disk; a damaged file is compiled and written again."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class KernelCache(FunctionCache):
                     "NUMBA_CACHE_DIR names another folder"), stacklevel=2)
 
 
-#: Folders and reasons of which has been told: on a full disk, they are those of many kernels.
+#: Folders and reasons that have been reported: on a full disk, many kernels share them.
 _told: set[tuple[str, str | None]] = set()
 
 

@@ -1,4 +1,4 @@
-"""The folder in which compiled kernels are kept: another one for each version of them."""
+"""The folder of compiled kernels, whose name depends on the code of all of them."""
 
 from __future__ import annotations
 

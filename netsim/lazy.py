@@ -26,14 +26,10 @@ class _Package(ModuleType):
 
 
 def loading(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for a package that loads its modules when needed.
+    """Make a ``__getattr__`` that imports the modules of a package when they are needed.
 
-    Parameters
-    ----------
-    package : str
-        The ``__name__`` of the package.
-    homes : mapping of str to str, optional
-        For each class or function that the package offers, the module that defines it.
+    `package` is its ``__name__``; `homes` maps the classes and functions that it offers to the
+    modules that define them.
     """
     homes = homes or {}
     sys.modules[package].__class__ = _Package
@@ -51,15 +47,7 @@ def loading(package: str, homes: Mapping[str, str] | None = None) -> Callable[[s
 
 
 def listing(package: str, modules: Iterable[str] | None = None) -> Callable[[], list[str]]:
-    """Return a ``__dir__`` for a package: its public names, its modules and special names.
-
-    Parameters
-    ----------
-    package : str
-        The ``__name__`` of the package.
-    modules : iterable of str, optional
-        The modules that are public; by default all.
-    """
+    """Make a ``__dir__``: a package's public and special names, and `modules`, by default all."""
     def names() -> list[str]:
         module = sys.modules[package]
         usual = [name for name in vars(module) if name.startswith("__")]

@@ -22,15 +22,7 @@ __all__ = ["LIMITS", "Limit", "check_limit", "limited", "most", "raised_by"]
 
 
 class Limit(NamedTuple):
-    """A limit.
-
-    Attributes
-    ----------
-    most : int
-        The largest number that is allowed by default.
-    what : str
-        What is counted.
-    """
+    """The largest number that is allowed by default, and what it counts."""
 
     most: int
     what: str
@@ -56,20 +48,7 @@ _limits: ContextVar[Mapping[str, int] | None] = ContextVar("_limits", default=No
 
 @contextmanager
 def limited(changes: Any = None) -> Iterator[None]:
-    """Read within limits, some of which may be changed.
-
-    Parameters
-    ----------
-    changes : mapping of str to int, optional
-        New limits, by name; those around this context remain for the others.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such limit.
-    InputError
-        If a new limit is not a whole number of at least 1.
-    """
+    """Apply limits to what is read in this context; `changes` has new ones by name."""
     if not isinstance(changes, Mapping | None):
         raise InputError("limits must be a table of numbers by name, such as {hosts = 2000000}, "
                          f"not {reprlib.repr(changes)}")
@@ -100,23 +79,10 @@ def raised_by(name: str) -> str:
 
 def check_limit(name: str, count: int, path: str | Path | None = None, line: int | None = None, *,
                 where: str = "", otherwise: int | None = None) -> None:
-    """Check that a count in a file is within a limit.
+    """Check that a count in a file is within a limit; the message may begin with its place.
 
-    Parameters
-    ----------
-    name : str
-    count : int
-    path, line : optional
-        The place in a file.
-    where : str
-        Where the count is from, such as ``"Nodes"``.
-    otherwise : int, optional
-        The limit outside of `limited`, by default the same.
-
-    Raises
-    ------
-    TraceError
-        If it is above the limit and there is a path; without one, an `InputError`.
+    `where` is its origin, such as ``"Nodes"``; `otherwise` is the limit outside of `limited`, by
+    default the same. The error is a `TraceError` if there is a path, else an `InputError`.
     """
     limit = most(name, otherwise)
     if count <= limit:

@@ -33,31 +33,17 @@ COMMUNICATIONS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "b
 
 
 class Communication(NamedTuple):
-    """A collective of a group of ranks, or a message.
+    """A collective of a group of ranks, or a message."""
 
-    Attributes
-    ----------
-    kind : str
-        One of `COMMUNICATIONS`.
-    members : tuple of int
-        The group's ranks in order, with the root first if there is one; for a send, the sender and
-        the receiver.
-    payload : int
-        Bytes of the larger of a rank's two buffers: for an all-gather, its output; for a
-        reduce-scatter, its input.
-    group : str
-        Label of the group: its kind of parallelism, such as ``"tp"``, or its name in a trace.
-    rings : int
-        For an all-reduce, an all-gather or a reduce-scatter: the number of rings, each with a part
-        of the payload. `members` consists of runs of this length, such as the ranks on a server.
-        Within each run, ring k starts at the member after the k-th, wraps around, and ends at the
-        k-th.
-    """
-
-    kind: str
+    kind: str  #: one of `COMMUNICATIONS`
+    #: Ranks in order, the root first if there is one; of a send, sender and receiver.
     members: tuple[int, ...]
+    #: Bytes of the larger of a rank's two buffers, such as the output of an all-gather.
     payload: int
-    group: str = ""
+    group: str = ""  #: kind of parallelism, such as ``"tp"``, or name in a trace
+    #: Rings of an all-reduce, an all-gather or a reduce-scatter, each with a part of the payload.
+    #: The members consist of runs of this length, such as the ranks on a server. Within each run,
+    #: ring k starts at the member after the k-th, wraps around, and ends at the k-th.
     rings: int = 1
 
 
@@ -87,26 +73,11 @@ class Sending(NamedTuple):
     @classmethod
     def of(cls, kind: str, members: Sequence[int], payload: int, group: str = "",
            rings: int = 1) -> Sending:
-        """Return the coflow of a collective or a message, with the bytes of all of its steps.
+        """Make the coflow of a `Communication`, with the bytes of all of its steps.
 
         All-reduce, all-gather and reduce-scatter use a ring; broadcast and reduce use a chain from
         or to the root; all other kinds send directly from rank to rank.
 
-        Parameters
-        ----------
-        kind, members, payload, group, rings
-            See `Communication`.
-
-        Raises
-        ------
-        UnknownNameError
-            If there is no such kind.
-        InputError
-            If there are several rings for a kind that uses no ring, or the number of members is not
-            a multiple of `rings`.
-
-        Examples
-        --------
         >>> list(Sending.of("all-reduce", [4, 6], 100).flows)
         [Flow(src=4, dst=6, nbytes=100.0), Flow(src=6, dst=4, nbytes=100.0)]
         """
@@ -128,19 +99,14 @@ class Sending(NamedTuple):
                              communication=made)
 
 
-#: What goes round a ring.
+#: Collectives that use rings.
 _RINGS = ("all-reduce", "all-gather", "reduce-scatter")
 
 
 def transfer(kind: str, at: Ints, rings: int = 1) -> tuple[Ints, Ints, int, int]:
-    """Return who sends to whom, how many parts of the payload each flow has, and how many steps.
+    """Compute the sources and destinations of flows, the parts that each sends, and the steps.
 
     The payload consists of ``ranks * rings`` equal parts.
-
-    Raises
-    ------
-    InputError
-        If the number of rings is invalid for the kind or the number of ranks.
     """
     others = len(at) - 1
     if rings != 1 and (kind not in _RINGS or rings < 1 or len(at) % rings):

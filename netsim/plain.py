@@ -33,12 +33,6 @@ def plain(value: Any) -> Any:
 
     Numbers in lists, tuples and dictionaries are converted as well. Arrays and all other objects
     are returned unchanged, including NumPy's durations.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> plain([np.int8(100), {"factor": np.float32(0.5)}, "10ms"])
-    [100, {'factor': 0.5}, '10ms']
     """
     kind = type(value)
     if kind in _AS_THEY_ARE:
@@ -70,19 +64,7 @@ def _may_hold(kind: type) -> bool:
 
 
 def plain_numbers(made: Made) -> Made:
-    """Decorate a function, or a class, so that its arguments are converted by `plain`.
-
-    Names of arguments are checked as by `known_names`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> @plain_numbers
-    ... def cube(k):
-    ...     return k ** 3
-    >>> cube(np.uint8(20))
-    8000
-    """
+    """Decorate a function or a class with `known_names`, and convert its arguments by `plain`."""
     if isinstance(made, type):
         made.__init__ = _plain_arguments(made.__init__)  # type: ignore[misc]
         return made
@@ -90,19 +72,9 @@ def plain_numbers(made: Made) -> Made:
 
 
 def known_names(made: Made) -> Made:
-    """Decorate a function, or a class, so that arguments with unknown names are a netsim error.
+    """Decorate a function or a class so that arguments with unknown names are a netsim error.
 
     Python's own error does not say which names there are, nor that an argument needs its name.
-
-    Examples
-    --------
-    >>> @known_names
-    ... def send(nbytes):
-    ...     return nbytes
-    >>> send(bytes=5)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    netsim.errors.UnknownNameError: unknown argument of send 'bytes' (did you mean 'nbytes'?); ...
     """
     if not isinstance(made, type):
         return _with_known_names(made)
@@ -125,7 +97,7 @@ def _with_known_names(function: Any) -> Any:
 
 
 def _argument_check(function: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
-    """Return a function that checks the names of arguments, and that those by name have one."""
+    """Make a function that checks the names of arguments, and that keyword-only ones have one."""
     parameters = inspect.signature(function).parameters.values()
     names = [each.name for each in parameters if each.kind in (
         each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and each.name not in ("self", "cls", "_cls")]

@@ -50,25 +50,15 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 class Installed(NamedTuple):
-    """A plug-in of an installed package.
+    """A plug-in of an installed package."""
 
-    Attributes
-    ----------
-    place : str
-        Its ``"module:attribute"``; empty if several packages have a plug-in of this name.
-    package : str
-        Name and version of the package; of all, if there are several.
-    """
-
-    place: str
-    package: str
+    place: str  #: ``"module:attribute"``; empty if several packages have this name
+    package: str  #: name and version; of all packages, if there are several
 
 
 def parse_named(text: str) -> dict[str, Any]:
     """Parse a name with options on one line into ``{"name": ..., option: ...}``.
 
-    Examples
-    --------
     >>> parse_named("parrot:work_conservation=none:theta_max=0.6")
     {'name': 'parrot', 'work_conservation': 'none', 'theta_max': 0.6}
     >>> parse_named("package.module:Class")
@@ -81,13 +71,7 @@ def parse_named(text: str) -> dict[str, Any]:
 
 
 def parse_policy(given: str | Mapping[str, Any], what: str) -> tuple[str, dict[str, Any]]:
-    """Split a policy, given as a name or as a mapping with a name, into name and options.
-
-    Raises
-    ------
-    InputError
-        If the policy is neither.
-    """
+    """Split a policy, given as a name or as a mapping with a name, into name and options."""
     table = parse_named(given) if isinstance(given, str) else given
     if not (isinstance(table, Mapping) and isinstance(table.get("name"), str)):
         raise InputError(f"{what} must be a name, or a mapping with a 'name' and options, "
@@ -96,13 +80,7 @@ def parse_policy(given: str | Mapping[str, Any], what: str) -> tuple[str, dict[s
 
 
 def labelled(table: Mapping[str, Any]) -> str:
-    """Format a name and its options as a label.
-
-    Examples
-    --------
-    >>> labelled({"name": "ff", "order": "by_size"})
-    'ff (order=by_size)'
-    """
+    """Format a name and its options as a label, such as ``ff (order=by_size)``."""
     options = ", ".join(f"{name}={value}" for name, value in table.items() if name != "name")
     return f"{table['name']} ({options})" if options else str(table["name"])
 
@@ -118,15 +96,7 @@ def without_code() -> Iterator[None]:
 
 
 def refuse_code(kind: str, name: str) -> None:
-    """Raise an error for a name that would load code, within `without_code`.
-
-    To be called for names that are resolved later, outside of that context.
-
-    Raises
-    ------
-    InputError
-        If the name has the form ``"module:attribute"`` within `without_code`.
-    """
+    """Refuse ``"module:attribute"`` within `without_code`, for a name that is resolved later."""
     if ":" in name and _refuses():
         raise InputError(f"{kind} {name!r} names code to load, which is not allowed without "
                          "plug-ins")
@@ -137,7 +107,7 @@ def _refuses() -> bool:
 
 
 def modules_of_plugin(name: str) -> frozenset[str]:
-    """Return the modules of the plug-ins of packages of this name that have been loaded."""
+    """The modules of the plug-ins of packages of this name that have been loaded."""
     return frozenset().union(*(found for (_, known), found in _loaded.items() if known == name))
 
 
@@ -175,7 +145,7 @@ def _installed(group: str, taken: tuple[str, ...], path: tuple[str, ...]
 
 
 def _misnamed(name: str, taken: tuple[str, ...]) -> str | None:
-    """Return what is wrong with the name of a plug-in; None if nothing is."""
+    """Say what is wrong with the name of a plug-in; None if nothing is."""
     if name in taken:
         return "netsim has one of this name; \"module:Class\" still selects it"
     if not _NAME.fullmatch(name):
@@ -186,31 +156,15 @@ def _misnamed(name: str, taken: tuple[str, ...]) -> str | None:
 class Registry:
     """A registry of the plug-ins of one kind, which makes objects from names and options.
 
-    Iterating yields the registered names, without aliases and presets. All methods that take a
-    name also accept ``"module:attribute"`` of a user-defined class or function, and the names of
-    `installed` plug-ins.
+    Iterating yields the registered names, without aliases and presets. All methods that take a name
+    also accept ``"module:attribute"`` of a user-defined class or function, and the names of
+    `installed` plug-ins, which are those of the entry points ``netsim.<group>``.
 
-    Parameters
-    ----------
-    kind : str
-        The kind of plug-in, in messages about names.
-    places : mapping of str to str
-        The ``"module:attribute"`` of each name, which is imported when it is first needed, or the
-        callable itself. The first line of the callable's docstring is the one-line help.
-    aliases : mapping of str to str, optional
-        Alternative names of registered plug-ins.
-    presets : mapping of str to mapping, optional
-        Names of presets, which are mappings with the ``name`` of a plug-in and options.
-    noun : str, optional
-        The kind of plug-in in messages about options; `kind` if not given.
-    accepts : type or callable, optional
-        The base class that a plug-in must have, or a function that returns whether an object is
-        valid. By default, every object is accepted.
-    refusal : str
-        End of the error message for an object that is not accepted, after the object's name.
-    group : str, optional
-        The group of entry points by which other packages add plug-ins, without ``netsim.``; by
-        default they cannot.
+    `places` has the ``"module:attribute"`` of each name, imported when it is first needed, or the
+    callable itself, whose docstring begins with the one-line help. `presets` are mappings with the
+    ``name`` of a plug-in and options. `kind` is for messages about names, and `noun` for those
+    about options. `accepts` is the base class of plug-ins, or a function that tells whether an
+    object is valid; `refusal` ends the message about one that is not.
     """
 
     def __init__(self, kind: str, places: Mapping[str, Any], *,
@@ -251,15 +205,7 @@ class Registry:
             f"netsim.{self.group}", self.names, tuple(sys.path))
 
     def resolve(self, name: str) -> Any:
-        """Look up the class or function behind a name, or import ``"module:attribute"``.
-
-        Raises
-        ------
-        UnknownNameError
-            If the name is neither known nor of this form; the choices are listed.
-        InputError
-            If the plug-in cannot be loaded.
-        """
+        """Look up the class or function behind a name, or import ``"module:attribute"``."""
         if not isinstance(name, str):
             raise UnknownNameError(self.kind, name, self.names)
         known = self.presets.get(name, {}).get("name", name)
@@ -278,7 +224,7 @@ class Registry:
 
     @property
     def _own(self) -> str:
-        """How to name code of one's own, for a message; empty where there is none."""
+        """How users name their own code, for a message; empty where they cannot."""
         if self.group is None or _refuses():
             return ""
         return f"your own is named 'module:{'function' if self.group == 'formats' else 'Class'}'"
@@ -316,24 +262,11 @@ class Registry:
         return loaded
 
     def instantiate(self, given: Any, **offers: Any) -> Any:
-        """Make a plug-in from a user's argument.
+        """Make a plug-in from a user's argument; `offers` are defaults for the options that it has.
 
-        Parameters
-        ----------
-        given : str, mapping, class or object
-            A name, with options as in ``"aalo:queues=3"``; ``{"name": ..., option: ...}``, whose
-            options override those of a preset; a class; or an instance, which is copied, so that
-            runs do not share its state.
-        **offers
-            Defaults for options. Each is used if the plug-in has this option and `given` does not
-            set it.
-
-        Raises
-        ------
-        UnknownNameError
-            If the name or an option does not exist; the choices are listed.
-        InputError
-            If the result is not of this kind, or an option has an invalid value.
+        `given` is a name, with options as in ``"aalo:queues=3"``; ``{"name": ..., option: ...}``,
+        whose options override those of a preset; a class; or an instance, which is copied, so that
+        runs do not share its state.
         """
         if isinstance(given, str | Mapping):
             return self.make(*parse_policy(given, self.noun), **offers)
@@ -400,15 +333,7 @@ class Registry:
 
 @plain_numbers
 def instantiate(make: Callable[..., Any], options: Mapping[str, Any], owner: str) -> Any:
-    """Call ``make(**options)``, and convert exceptions to `InputError`.
-
-    Raises
-    ------
-    UnknownNameError
-        If `make` does not have an option.
-    InputError
-        If an option has an invalid value, or `make` fails.
-    """
+    """Call ``make(**options)``, and convert exceptions to `InputError`."""
     try:
         check_options(make, options, owner)
         return make(**options)
@@ -422,14 +347,7 @@ def instantiate(make: Callable[..., Any], options: Mapping[str, Any], owner: str
 
 
 def copied(policy: Any, what: str) -> Any:
-    """Return a deep copy of a policy, so that runs do not share its state.
-
-    Raises
-    ------
-    InputError
-        If the policy cannot be copied, for example because it holds a lock or an open file; the
-        message begins with `what`.
-    """
+    """Copy a policy deeply, so that runs do not share its state; messages begin with `what`."""
     try:
         return copy.deepcopy(policy)
     except Exception as error:  # a user's __deepcopy__ may raise anything

@@ -30,22 +30,13 @@ _MANY, _EACH = 5_000_000, 850
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Equal coflows of several groups of ranks, one coflow per group.
-
-    Attributes
-    ----------
-    kind, payload, group, rings
-        See `netsim.operations.Communication`.
-    members : ndarray of int, shape (groups, ranks of a group)
-    factor : float
-        Factor by which all bytes are multiplied; 1 unless the job has been scaled.
-    """
+    """Equal coflows of several groups of ranks, one per group; see `operations.Communication`."""
 
     kind: str
-    members: Ints
+    members: Ints  #: shape (groups, ranks of a group)
     payload: int
     group: str
-    factor: float = 1.0
+    factor: float = 1.0  #: of all bytes; 1 unless the job has been scaled
     rings: int = 1
 
     @property
@@ -73,51 +64,24 @@ class Row(NamedTuple):
     """A step in the program of a class of identical ranks.
 
     A computation is one operation per rank of the class, a communication one per group of ranks.
-
-    Attributes
-    ----------
-    name, stream : str
-    ranks : ndarray of int or None
-        The ranks that compute; None for a communication.
-    seconds : float
-        Duration of a computation, or of a delay on no rank.
-    family : int
-        Index in `Programs.families` of the coflows that are sent; -1 if nothing is sent.
-    size : int
-        Number of operations of this step.
-    of_rank : ndarray of int, shape (ranks of the class,)
-        For each rank, the index of its operation among those of this step.
     """
 
     name: str
     stream: str
-    ranks: Ints | None
-    seconds: float
-    family: int
-    size: int
-    of_rank: Ints
+    ranks: Ints | None  #: the ranks that compute; None for a communication
+    seconds: float  #: of a computation, or of a delay on no rank
+    family: int  #: index in `Programs.families` of the coflows that are sent; -1 for none
+    size: int  #: number of operations of this step
+    of_rank: Ints  #: for each rank of the class, its operation among those of this step
 
 
 @dataclass(frozen=True, eq=False)
 class Programs:
-    """The operations of an iteration of a job, by class of identical ranks.
+    """The operations of an iteration of a job, by class of identical ranks, all of the same size.
 
-    All classes have equally many ranks.
-
-    Attributes
-    ----------
-    rows : tuple of Row
-    after, after_previous : tuple of (int, int)
-        Pairs of indices: a row, and a row that it waits for, in the same iteration and in the
-        previous one. The operation of the k-th rank in the first row's class waits for that of the
-        k-th rank in the second row's class.
-    families : tuple of Family
-    ranks : int
-        Number of all ranks.
-    until : tuple of int, optional
-        For each row, the row at whose end the streams of its computations are free again.
-    turns : {"ready", "number"}
-        See `netsim.operations.Operations`, also for `until`.
+    Each pair of `after` and `after_previous` is a row, and a row that it waits for in the same or
+    the previous iteration: the operation of the k-th rank in the first row's class waits for that
+    of the k-th rank in the second row's. `until` (of rows) and `turns` are as in `Operations`.
     """
 
     rows: tuple[Row, ...] = field(repr=False)
@@ -161,13 +125,7 @@ class Programs:
 
     @cached_property
     def whole(self) -> Operations:
-        """The operations of all ranks.
-
-        Warns
-        -----
-        NetsimWarning
-            If there are so many that they need gigabytes.
-        """
+        """The operations of all ranks; a warning says if they need gigabytes."""
         if len(self) > _MANY:
             warnings.warn(NetsimWarning(
                 f"all {self.ranks:,} ranks of a job are simulated, with {len(self):,} operations "
@@ -185,14 +143,14 @@ class Programs:
                                 sendings, self._until_of_all())
 
     def _of_all(self, pairs: Sequence[tuple[int, int]]) -> Relation:
-        """Return the relation of operations that follows from one of rows."""
+        """Derive the relation of operations from pairs of rows."""
         operation, other = (np.concatenate([np.empty(0, np.int64), *(
             self.first[pair[side]] + self.rows[pair[side]].of_rank for pair in pairs)])
             for side in (0, 1))
         return Relation.of(operation, other, len(self))
 
     def _until_of_all(self) -> Ints | None:
-        """Return the `until` of operations that follows from that of rows."""
+        """Derive the `until` of operations from that of rows."""
         if self.until is None:
             return None
         found = np.arange(len(self))
@@ -228,7 +186,7 @@ class Programs:
 
 
 def _numbered(texts: Iterator[str]) -> tuple[tuple[str, ...], list[int]]:
-    """Return the different texts, and the number of each."""
+    """Number distinct texts; return them, and the number of each text."""
     known: dict[str, int] = {}
     numbers = [known.setdefault(text, len(known)) for text in texts]
     return tuple(known), numbers

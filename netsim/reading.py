@@ -36,14 +36,8 @@ _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: 
 def confined(*folders: str | Path, files: Iterable[str | Path] = ()) -> Iterator[None]:
     """Allow only files in some folders, and those that are part of netsim, to be opened.
 
-    Symbolic links are resolved first. Confinements can be nested; all of them apply.
-
-    Parameters
-    ----------
-    *folders : path-like
-        Folders whose files may be opened.
-    files : iterable of path-like
-        Further files that may be opened.
+    Further `files` may be opened as well. Symbolic links are resolved first. Confinements can be
+    nested; all of them apply.
     """
     own = (tuple(Path(os.path.realpath(folder)) for folder in folders),
            frozenset(Path(os.path.realpath(file)) for file in files))
@@ -55,7 +49,7 @@ def confined(*folders: str | Path, files: Iterable[str | Path] = ()) -> Iterator
 
 
 def refusal(path: str | Path) -> str | None:
-    """Return the reason for which `confined` does not allow a path; None if it is allowed."""
+    """The reason for which `confined` does not allow a path; None if it is allowed."""
     if not _confinements.get():
         return None
     try:
@@ -71,13 +65,7 @@ def refusal(path: str | Path) -> str | None:
 
 
 def _allowed(path: str | Path) -> str | Path:
-    """Check that a path may be opened, and return it.
-
-    Raises
-    ------
-    OSError
-        If it may not be opened, or does not exist.
-    """
+    """Return a path that may be opened; raise an `OSError` if it may not, or does not exist."""
     if (reason := refusal(path)) is not None:
         raise PermissionError(errno.EACCES, reason, os.fspath(path))
     try:
@@ -90,54 +78,22 @@ def _allowed(path: str | Path) -> str | Path:
 
 
 def open_text(path: str | Path, newline: str | None = None) -> TextIO:
-    """Open a UTF-8 file for reading, skipping a byte-order mark.
-
-    Parameters
-    ----------
-    path : path-like
-    newline : str, optional
-        As for `open`: by default, all line ends become newlines; with ``""``, they are unchanged.
-
-    Raises
-    ------
-    OSError
-        If the file cannot or may not be opened.
-    """
+    """Open a UTF-8 file for reading, skipping a byte-order mark; `newline` is as for `open`."""
     return open(_allowed(path), encoding="utf-8-sig", newline=newline)
 
 
 def open_bytes(path: str | Path) -> BinaryIO:
-    """Open a file for reading bytes.
-
-    Raises
-    ------
-    OSError
-        As `open_text` does.
-    """
+    """Open a file for reading bytes."""
     return open(_allowed(path), "rb")
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Read the bytes of a file.
-
-    Raises
-    ------
-    OSError
-        As `open_text` does.
-    """
+    """Read the bytes of a file."""
     with open_bytes(path) as file:
         return file.read()
 
 
 def read_text(path: str | Path) -> str:
-    r"""Read the text of a UTF-8 file, without a byte-order mark, and with ``\n`` as line ends.
-
-    Raises
-    ------
-    OSError
-        As `open_text` does.
-    UnicodeDecodeError
-        If the file is not UTF-8.
-    """
+    r"""Read the text of a UTF-8 file, without a byte-order mark, and with ``\n`` as line ends."""
     text = read_bytes(path).removeprefix(codecs.BOM_UTF8).decode("utf-8")
     return text.replace("\r\n", "\n").replace("\r", "\n")

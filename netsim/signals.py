@@ -6,9 +6,8 @@ __all__ = ["check_signals"]
 
 
 def check_signals() -> None:
-    """Let Python handle signals that have arrived; if that raises, leave all kernels.
+    """Let Python handle signals that have arrived; if that raises, leave all kernels unfinished.
 
     Python itself does so only between two of its own instructions. For loops of kernels that may
-    take long; a check takes as long as a few additions. A kernel that is left has not finished its
-    work.
+    take long; a check takes as long as a few additions.
     """

@@ -10,31 +10,16 @@ __all__ = ["seed_of", "stream"]
 
 
 def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
-    """Return the random generator for one purpose under one seed.
+    """Make the random generator for one purpose, such as ``"placement"``, under one seed.
 
-    The stream depends only on the seed, the purpose and the key, so that an additional purpose or
-    job does not change the draws of others.
-
-    Parameters
-    ----------
-    seed : int
-        The seed of the run or of the workload.
-    purpose : str
-        The purpose of the draws, such as ``"placement"``.
-    *key : int
-        Numbers that select a sub-stream, such as a job's id.
+    It depends only on the seed, the purpose and the key, such as a job's id, so that an additional
+    purpose or job does not change the draws of others.
     """
     return np.random.default_rng(_root(seed, purpose, *key))
 
 
 def seed_of(seed: int, purpose: str, *key: int) -> int:
-    """Return a seed below 2^32 for a component that makes its own random generators; see `stream`.
-
-    Parameters
-    ----------
-    seed, purpose, *key
-        As for `stream`.
-    """
+    """A seed below 2^32 for a component that makes its own random generators; see `stream`."""
     return int(_root(seed, purpose, *key).generate_state(1)[0])
 
 

@@ -29,22 +29,10 @@ _MOST, _END = 2000, 400
 
 
 def visible(text: object, *, lines: bool = False) -> str:
-    r"""Escape the characters of a text that are not printable, as ``repr`` does.
+    """Escape the characters of a text that are not printable; with `lines`, all but line ends.
 
     Otherwise, a name could contain commands to the terminal, such as to change its title, to
     overwrite other text, or to change the direction of writing.
-
-    Parameters
-    ----------
-    text : object
-        The text, or an object that is converted to a string.
-    lines : bool
-        Whether to keep line ends.
-
-    Examples
-    --------
-    >>> print(visible("\x1b]0;title\x07 of Zoë\n"))
-    \x1b]0;title\x07 of Zoë\n
     """
     shown = str(text)
     if shown.isprintable():
@@ -54,27 +42,17 @@ def visible(text: object, *, lines: bool = False) -> str:
 
 
 def named(label: str) -> str:
-    """Return a label without ``__main__:``, the module of classes of a script or a notebook.
+    """Remove ``__main__:``, the module of classes of a script or a notebook, from a label.
 
     Matplotlib would leave a label that begins with an underscore out of a legend.
-
-    Examples
-    --------
-    >>> named("fifo, __main__:Mine")
-    'fifo, Mine'
     """
     return label.replace("__main__:", "")
 
 
 def bare_names(labels: Iterable[str]) -> dict[str, str]:
-    """Map labels of policies to what figures and tables show: classes without their modules.
+    """Map labels of policies to those of figures and tables, in which classes have no module.
 
     A module stays where two labels would be the same without.
-
-    Examples
-    --------
-    >>> bare_names(["mine:Smallest (order=least)", "mine:Own", "yours:Own"]).values()
-    dict_values(['Smallest (order=least)', 'mine:Own', 'yours:Own'])
     """
     bare = {label: _MODULE.sub("", label) for label in labels}
     counts = Counter(bare.values())
@@ -82,13 +60,7 @@ def bare_names(labels: Iterable[str]) -> dict[str, str]:
 
 
 def shortened(text: str) -> str:
-    """Shorten a text to at most 2,000 characters, keeping its beginning and its end.
-
-    Examples
-    --------
-    >>> shortened("a" * 10_000)[1565:1615]
-    'aaaaaa [... 8,029 characters ...] aaaaaaaaaaaaaaaa'
-    """
+    """Shorten a text to at most 2,000 characters, keeping its beginning and its end."""
     if len(text) <= _MOST:
         return text
     # Computed with the longest possible note; the real number of characters may be shorter.
@@ -98,16 +70,8 @@ def shortened(text: str) -> str:
 
 
 def toml_problem(error: Exception, text: str) -> str:
-    r"""Return what is wrong with a text that is not TOML, and what to write if quotes are missing.
+    r"""Say what is wrong with a text that is not TOML, and what to write if quotes are missing.
 
-    Parameters
-    ----------
-    error : Exception
-        The parser's error.
-    text : str
-
-    Examples
-    --------
     >>> toml_problem(ValueError("Invalid value (at line 2, column 13)"), "a = 1\nallocator = fifo")
     'is not TOML: Invalid value (at line 2, column 13); quote strings: allocator = "fifo"'
     """
@@ -135,13 +99,6 @@ def _as_toml(key: str, value: str) -> str:
 
 
 def said(value: object) -> str:
-    """Return the ``repr`` of a value; its type if that has several lines, as of a table.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> said("fifo"), said(pd.DataFrame({"job": [1]}))
-    ("'fifo'", 'a DataFrame')
-    """
+    """The ``repr`` of a value, or its type if that has several lines, as of a table."""
     text = repr(value)
     return f"a {type(value).__name__}" if "\n" in text else text

@@ -25,44 +25,18 @@ ROUNDING = 1e-12
 def equal(a: Any, b: Any) -> bool:
     """Whether two numbers are equal within 1e-9 of the smaller magnitude.
 
-    Parameters
-    ----------
-    a, b : float or Fraction
-        The numbers. Zero and the infinities are equal to themselves only.
-
-    Examples
-    --------
-    >>> equal(0.1 + 0.2, 0.3), equal(0.3, 0.31)
-    (True, False)
+    Zero and the infinities are equal to themselves only. Fractions may be compared as well.
     """
     return bool(a == b or abs(a - b) <= EQUAL * min(abs(a), abs(b)) < np.inf)
 
 
 def below(a: Any, b: Any) -> bool:
-    """Whether `a` is less than `b`, and not `equal` to it.
-
-    Examples
-    --------
-    >>> below(0.3, 0.31), below(0.3, 0.1 + 0.2)
-    (True, False)
-    """
+    """Whether `a` is less than `b`, and not `equal` to it."""
     return bool(a < b and not equal(a, b))
 
 
 def is_now(instants: Any, now: float) -> Any:
-    """Whether instants are one with `now`, up to the rounding of the clock.
-
-    Parameters
-    ----------
-    instants : float or ndarray of float
-        Instants in seconds; inf and NaN are never now.
-    now : float
-
-    Examples
-    --------
-    >>> is_now(0.7 + 0.1, 0.8), is_now(0.8 + 1e-9, 0.8)
-    (True, False)
-    """
+    """Whether instants are one with `now`, up to the rounding of the clock; inf and NaN are not."""
     return abs(instants - now) <= ROUNDING * now
 
 
@@ -74,17 +48,6 @@ def rank(keys: ArrayLike) -> NDArray[np.int64]:
     (arrival, id). A run may be wider than 1e-9, so that the result is a total order, unlike sorting
     by `below`.
 
-    Parameters
-    ----------
-    keys : array_like of float, shape (N,)
-
-    Returns
-    -------
-    ndarray of int, shape (N,)
-        Indices into `keys`.
-
-    Examples
-    --------
     >>> rank([0.3, 0.1 + 0.2, 0.2]).tolist(), rank([0.1 + 0.2, 0.3, 0.2]).tolist()
     ([2, 0, 1], [2, 0, 1])
     """
@@ -98,19 +61,6 @@ def merge_equal(keys: ArrayLike) -> NDArray[np.float64]:
     """Replace each key by the least key of its run of equal keys, as `rank` defines runs.
 
     Keys that do not change can be merged once, and then be compared exactly.
-
-    Parameters
-    ----------
-    keys : array_like of float, shape (N,)
-
-    Returns
-    -------
-    ndarray of float, shape (N,)
-
-    Examples
-    --------
-    >>> merge_equal([0.1 + 0.2, 0.5, 0.3]).tolist()
-    [0.3, 0.5, 0.3]
     """
     values = np.asarray(keys, dtype=np.float64)
     return _merge(values, np.argsort(values, kind="stable"))
@@ -131,20 +81,8 @@ def _merge(values: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.
 
 
 def reached(amount: float, thresholds: Sequence[float], slack: float = 0.0) -> int:
-    """Count the thresholds that an amount has reached: those less than it, or `equal` to it.
+    """Count the thresholds, in ascending order, that are less than an amount, or `equal` to it.
 
-    Parameters
-    ----------
-    amount : float
-        The amount, at least 0.
-    thresholds : sequence of float
-        Thresholds in ascending order.
-    slack : float
-        Additional absolute tolerance, for amounts with errors beyond rounding.
-
-    Examples
-    --------
-    >>> reached(0.3, [0.1, 0.1 + 0.2, 0.31]), reached(0.3, [0.1, 0.1 + 0.2, 0.31], slack=0.02)
-    (2, 3)
+    `slack` is an additional absolute tolerance, for amounts with errors beyond rounding.
     """
     return bisect_right(thresholds, amount * (1 + EQUAL) + slack)

@@ -43,10 +43,10 @@ SMALL_RATE, SMALL_SIZE, LONG_INTERVAL, LONG_LATENCY = 1000.0, 1000.0, 1.0, 1e-3
 _questioned: ContextVar[dict[str, dict[float, str]] | None] = ContextVar("_questioned",
                                                                          default=None)
 
-#: Base units that this process has warned of.
+#: Base units of which this process has warned.
 _told: set[str] = set()
 
-#: How a base unit is said, and another one is written.
+#: The name of each base unit in messages, and an example with another unit.
 _SAID = {"B/s": ("bytes/s", "40Gbps"), "B": ("bytes", "40MB"), "s": ("s", "10ms")}
 
 _NUMBER = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([^\d\s].*)?")
@@ -76,7 +76,7 @@ _NEAR, _LONGEST_UNIT = 0.7, 20
 
 
 class WithUnit(float):
-    """A number of which it is known that it is in base units, so that it is not questioned."""
+    """A number that is known to be in base units, so that it is not questioned."""
 
 
 def _parse(value: Quantity, units: Mapping[str, float], what: str, example: str, least: float,
@@ -148,36 +148,16 @@ def _nearest(unit: str, units: Mapping[str, float]) -> list[str]:
 
 
 def _similarity(one: str, other: str) -> float:
-    """Return the similarity of two strings, from 0 to 1."""
+    """The similarity of two strings, from 0 to 1."""
     return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def parse_seconds(value: Quantity, what: str = "time", *, least: float = 0.0,
                   strict: bool = False, usual: float = math.inf) -> float:
-    """Parse a duration or an instant into seconds.
+    """Parse a duration or an instant, such as ``"10ms"``, into seconds.
 
-    Parameters
-    ----------
-    value : str or number
-        ``"10ms"``, ``"1.5h"``, or a number of seconds.
-    what : str
-        The name of the quantity in error messages.
-    least : float
-        The smallest value allowed.
-    strict : bool
-        Whether `least` itself is not allowed either.
-    usual : float
-        A number without a unit is questioned from here on; see `question_units`.
-
-    Raises
-    ------
-    UnitError
-        If the value cannot be parsed, is not finite, is below `least`, or is above 1e100.
-
-    Examples
-    --------
-    >>> parse_seconds("10ms")
-    0.01
+    It must be at least `least`, or greater if `strict`, and at most 1e100. A number without a unit
+    is questioned from `usual` on; see `question_units`.
     """
     seconds = _parse(value, _SECONDS, what, "10ms", least, strict)
     if seconds >= usual:
@@ -190,11 +170,6 @@ def parse_bytes(value: Quantity, what: str = "size", *, least: float = 0.0,
     """Parse a size into bytes, where ``MB`` is 1e6 bytes and ``MiB`` 2**20; see `parse_seconds`.
 
     Here, a number without a unit is questioned below `usual`.
-
-    Examples
-    --------
-    >>> parse_bytes("40MB")
-    40000000.0
     """
     nbytes = _parse(value, _BYTES, what, "40MB", least, strict)
     if 0 < nbytes < usual:
@@ -207,11 +182,6 @@ def parse_rate(value: Quantity, what: str = "rate", *, least: float = 0.0,
     """Parse a rate into bytes per second, where ``bps`` counts bits; see `parse_seconds`.
 
     A rate must be 0 or at least 1e-18, as times at lower rates could overflow.
-
-    Examples
-    --------
-    >>> parse_rate("10Gbps"), parse_rate("300GB/s")
-    (1250000000.0, 300000000000.0)
     """
     rate = _parse(value, _RATE, what, "10Gbps", least, strict)
     if 0 < rate < _SLOWEST:
@@ -243,21 +213,10 @@ def _as_python(value: Quantity) -> Quantity:
 def question_units(ask: bool = True, again: bool = False) -> Iterator[None]:
     """Warn of numbers without a unit that are parsed in this context and may be meant in another.
 
-    These are rates below 1 kB/s, and times and sizes for which a parser says what is usual. A
-    process warns once of each kind.
-
-    Parameters
-    ----------
-    ask : bool
-        False to switch the warnings off, if the unit is known from elsewhere or the numbers are
-        given in code.
-    again : bool
-        Whether to warn also of kinds that this process has warned of.
-
-    Warns
-    -----
-    NetsimWarning
-        At the end of the context, unless it ends by an exception.
+    These are rates below 1 kB/s, and times and sizes for which a parser says what is usual. The
+    warnings come at the end of the context, unless it ends by an exception; a process warns once of
+    each kind, or with `again` every time. Without `ask`, there are none: for numbers whose unit is
+    known from elsewhere, or that are given in code.
     """
     token = _questioned.set({} if ask else None)
     try:
@@ -272,7 +231,7 @@ def question_units(ask: bool = True, again: bool = False) -> Iterator[None]:
 
 
 def _asked(unit: str, numbers: Mapping[float, str]) -> str:
-    """Return the question about numbers of a kind."""
+    """Word the question about numbers without a unit that are in one base unit."""
     (number, first), *others = numbers.items()
     said, example = _SAID[unit]
     listed = ", ".join(name for _, name in others[:3]) + (", ..." if others[3:] else "")
@@ -285,11 +244,6 @@ def decimal(text: str) -> float:
     """Parse a number; NaN if it is none, or has underscores or digits other than 0 to 9.
 
     Python accepts these, but in a file they are mistakes.
-
-    Examples
-    --------
-    >>> decimal("1.5e3"), decimal("1_000")
-    (1500.0, nan)
     """
     try:
         return float(text) if text.isascii() and "_" not in text else math.nan
@@ -298,24 +252,12 @@ def decimal(text: str) -> float:
 
 
 def is_digits(text: str, most: int = 18) -> bool:
-    """Whether a text is a whole number of at most `most` digits, all of them from 0 to 9.
-
-    Examples
-    --------
-    >>> is_digits("07"), is_digits("1_0"), is_digits("")
-    (True, False, False)
-    """
+    """Whether a text is a whole number of at most `most` digits, all of them from 0 to 9."""
     return text.isascii() and text.isdecimal() and len(text) <= most
 
 
 def parse_value(text: str) -> Any:
-    """Parse a TOML value; return `text` itself if it is not one.
-
-    Examples
-    --------
-    >>> parse_value("0.6"), parse_value("10Gbps")
-    (0.6, '10Gbps')
-    """
+    """Parse a TOML value; return a text that is not one, such as ``10Gbps``, stripped."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):  # such as numbers of 5,000 digits, or 5,000 brackets
@@ -330,18 +272,8 @@ def _scaled(number: float, unit: str, digits: int = 4) -> str:
 
 
 def format_quantity(value: float, unit: str, digits: int = 4) -> str:
-    """Format a number with its unit, as netsim parses it.
+    """Format a number in "s", "B" or "B/s" as netsim parses it, with rates in bits per second.
 
-    Parameters
-    ----------
-    value : float
-    unit : {"s", "B", "B/s"}
-        Unit of the number. Rates are written in bits per second.
-    digits : int
-        Significant digits.
-
-    Examples
-    --------
     >>> format_quantity(0.01234567, "s"), format_quantity(1103906250, "B/s", 6)
     ('12.35 ms', '8.83125 Gbps')
     """
@@ -358,24 +290,12 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_number(value: float) -> str:
-    """Format a number for people: four significant digits, or all integer digits if there are more.
-
-    Examples
-    --------
-    >>> format_number(0.0123456), format_number(88.9548), format_number(23628.94)
-    ('0.01235', '88.95', '23,629')
-    """
+    """Format a number for people: four significant digits, or all integer digits if more."""
     return f"{value:,.0f}" if 999.95 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def decimals_for(values: Iterable[float], digits: int = 3) -> int:
-    """Return the number of decimals that show `digits` digits of the smallest positive value.
-
-    Examples
-    --------
-    >>> decimals_for([1.3491, 0.98]), decimals_for([23628.94])
-    (3, 0)
-    """
+    """Compute how many decimals show `digits` digits of the smallest positive value."""
     known = [value for value in values if value > 0 and math.isfinite(value)]
     return max(0, digits - 1 - math.floor(math.log10(min(known)))) if known else 0
 
@@ -386,12 +306,8 @@ def format_aligned(values: Iterable[float]) -> list[str]:
     A column of whole numbers has no decimals. Others have four significant digits of the largest
     number and three of the smallest, unless these two are too far apart.
 
-    Examples
-    --------
-    >>> format_aligned([1.3491, 0.98, 1.0, math.nan]), format_aligned([3.0, 1500.0])
-    (['1.349', '0.980', '1.000', ''], ['3', '1,500'])
-    >>> format_aligned([2e-9, 1.5])
-    ['2e-09', '1.5']
+    >>> format_aligned([1.3491, 0.98, 1.0, math.nan]), format_aligned([2e-9, 1.5])
+    (['1.349', '0.980', '1.000', ''], ['2e-09', '1.5'])
     """
     every = list(values)
     known = [value for value in every if math.isfinite(value)]
@@ -407,13 +323,7 @@ def format_bytes(nbytes: float) -> str:
 
 
 def format_size(nbytes: float) -> str:
-    """Format a size as people give it: in binary units if it is a whole number of them.
-
-    Examples
-    --------
-    >>> format_size(2**19), format_size(1e9), format_size(1500)
-    ('512 KiB', '1 GB', '1.5 kB')
-    """
+    """Format a size as people give it: in binary units if it is a whole number of them."""
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if nbytes % 1024**power == 0 and 1 <= nbytes / 1024**power < 1024:
             return f"{nbytes / 1024**power:,.0f} {unit}"

@@ -261,13 +261,7 @@ class Workload:
         return self.jobs[which]
 
     def __add__(self, other: Workload) -> Self:
-        """Return a workload of the jobs of both workloads, with the seed of the first one.
-
-        Raises
-        ------
-        InputError
-            If both contain a job with the same id; see `renumber`.
-        """
+        """Combine the jobs of two workloads, which share no ids, with the seed of the first one."""
         if not isinstance(other, Workload):
             return NotImplemented
         ids = set(column(self.jobs, "id"))
@@ -508,17 +502,7 @@ def _jobs_of(flows: Sequence[NDArray[Any]], groups: GroupedFlows, hosts: tuple[s
 
 
 def history_of(jobs: Collection[JobSpec]) -> History:
-    """Make a history of jobs: groups, users, iterations, and GPU-seconds if all have estimates.
-
-    Parameters
-    ----------
-    jobs : collection of JobSpec
-        Jobs in any order, which is kept. Jobs without a group or user get `UNKNOWN`.
-
-    Returns
-    -------
-    History
-    """
+    """Make a history of jobs in the given order, with GPU-seconds if all of them have estimates."""
     count = len(jobs)
     known = all(job.estimate_s is not None for job in jobs)
     return History(

@@ -24,17 +24,7 @@ _MOST_DEPTH = 1000
 
 @dataclass
 class Element:
-    """An element: its name, attributes, children and position.
-
-    Attributes
-    ----------
-    name : str
-    attributes : dict of str to str
-    path : Path
-    line : int
-        Counted from 1.
-    children : list of Element
-    """
+    """An element of an XML file, with its position; lines are counted from 1."""
 
     name: str
     attributes: dict[str, str]
@@ -43,12 +33,7 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def refuse(self, message: str) -> NoReturn:
-        """Raise an error with the position of this element.
-
-        Raises
-        ------
-        TraceError
-        """
+        """Raise a `TraceError` with the position of this element."""
         raise TraceError(message, self.path, self.line)
 
     def named(self, *names: str) -> Iterator[Element]:
@@ -79,13 +64,7 @@ def read_xml(path: str | Path) -> Element:
 
 
 def xml_bytes(path: str | Path) -> bytes:
-    """Return the bytes of a file.
-
-    Raises
-    ------
-    TraceError
-        If it cannot be read.
-    """
+    """Read the bytes of a file; raise a `TraceError` if that fails."""
     try:
         return read_bytes(path)
     except (OSError, ValueError) as error:
@@ -94,24 +73,9 @@ def xml_bytes(path: str | Path) -> bytes:
 
 
 def parse_xml(data: bytes, path: Path) -> Element:
-    """Parse XML.
+    """Parse XML, and return its root; `path` is for errors.
 
-    Parameters
-    ----------
-    data : bytes
-    path : Path
-        The file, for errors.
-
-    Returns
-    -------
-    Element
-        The root.
-
-    Raises
-    ------
-    TraceError
-        If it is not XML, has a document type or entities, or elements are nested more than 1,000
-        deep; the message gives the line.
+    Document types, entities and elements nested more than 1,000 deep are a `TraceError`.
     """
     parser = expat.ParserCreate()
     roots: list[Element] = []
