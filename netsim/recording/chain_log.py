@@ -18,10 +18,6 @@ class ChainLog:
     """The stages of chains in the order in which they send, and the operations of graphs.
 
     A single coflow counts as a chain.
-
-    Parameters
-    ----------
-    numbers : CoflowNumbers
     """
 
     def __init__(self, numbers: CoflowNumbers) -> None:
@@ -42,18 +38,10 @@ class ChainLog:
 
     def begin(self, job: int, stages: Sequence[Stage], places: Sequence[int],
               names: Sequence[int]) -> None:
-        """Record a job.
+        """Record the stages of a job in the order in which they send.
 
-        Parameters
-        ----------
-        job : int
-            Index of the job in order of (arrival, id).
-        stages : sequence of Stage
-            Stages in the order in which they send.
-        places : sequence of int
-            Index of each stage in the job's list.
-        names : sequence of int
-            Number of each stage's name.
+        `job` is an index in order of (arrival, id), `places` are the indices of the stages in the
+        job's list, and `names` the numbers of their names.
         """
         first = self._first[job]
         for k, (stage, place, name) in enumerate(zip(stages, places, names, strict=True), first):
@@ -69,15 +57,12 @@ class ChainLog:
 
     def begin_all(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
                   names: NDArray[np.int64]) -> None:
-        """Record jobs of one stage each; see `begin`.
-
-        Coflow ids that the stages specify are in `own`, -1 for none.
-        """
+        """Record jobs of one stage each; `own` are the ids that stages give to coflows, or -1."""
         first = self._first[jobs]
         self._name[first], self._own[first] = names, own
 
     def describe(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
-        """Return the identifying columns of some COFLOW rows: coflow, job, iteration and stage."""
+        """Make the identifying columns of some COFLOW rows: coflow, job, iteration and stage."""
         job, numbers = rows["job"], self._numbers
         iteration, position = np.divmod(rows["order"], numbers.stages[job])
         stage = self._first[job] + position

@@ -22,28 +22,19 @@ Ints = int | NDArray[np.int64]
 class CoflowNumbers:
     """Numbers coflows by job, iteration and stage; ids that stages specify are not reused.
 
-    Parameters
-    ----------
-    workload : Workload
-    emitted : bool
-        Whether jobs emit coflows at all. If not, they count as jobs without stages.
-
-    Attributes
-    ----------
-    total : int
-        Number of coflows of the whole workload, stages without flows included.
-    job_ids, stages, coflows : ndarray of int, shape (jobs,)
-        Id of each job, its number of stages per iteration, and its total number of coflows.
+    If jobs emit no coflows, they count as jobs without stages.
     """
 
     def __init__(self, workload: Workload, emitted: bool = True) -> None:
         self._jobs = jobs = workload.jobs
         self.job_ids = np.array(column(jobs, "id"), np.int64)
+        #: Stages of each job per iteration.
         self.stages = (np.array(_stage_counts(jobs), np.int64) if emitted else
                        np.zeros(len(jobs), np.int64))
+        #: Coflows of each job in all iterations.
         self.coflows = self.stages * np.array(column(jobs, "iterations"), np.int64)
         self._first = np.cumsum(self.coflows) - self.coflows
-        self.total = int(self.coflows.sum())
+        self.total = int(self.coflows.sum())  #: including stages without flows
         taken = _own_ids(jobs)
         # Number of free ids below each id that is taken.
         self._free_below = np.array(taken, np.int64) - np.arange(len(taken))
@@ -54,23 +45,9 @@ class CoflowNumbers:
         return int(self._numbered(np.int64(count - 1))) if count else -1
 
     def number(self, job: int, iteration: int, stages: Sequence[Stage], stage: int) -> int:
-        """Return the id of a coflow.
+        """The id of the coflow of a stage, among all stages of an iteration.
 
-        Parameters
-        ----------
-        job : int
-            Index of the job in order of (arrival, id).
-        iteration : int
-            Counted from 0.
-        stages : sequence of Stage
-            All stages of the iteration.
-        stage : int
-            Index of the coflow's stage.
-
-        Raises
-        ------
-        InputError
-            If the number of stages differs from that of earlier iterations.
+        `job` is an index in order of (arrival, id).
         """
         own = stages[stage].coflow_id
         if own is not None:
@@ -82,20 +59,14 @@ class CoflowNumbers:
         return int(self.free(job, iteration, stage))
 
     def check_stages(self, job: int, iteration: int, stages: int) -> None:
-        """Check that an iteration has the same number of stages as the ones before.
-
-        Raises
-        ------
-        InputError
-            If the number differs.
-        """
+        """Check that an iteration has as many stages as the ones before."""
         if stages != (count := int(self.stages[job])):
             raise InputError(f"job {self._jobs[job].id}: its pattern draws {stages} stages in "
                              f"iteration {iteration}, where it drew {count} before; their number "
                              "must depend on the ranks alone")
 
     def free(self, job: Ints, iteration: Ints, stage: Ints) -> NDArray[np.int64]:
-        """Return the ids of coflows whose stages specify none; see `number`."""
+        """The ids of coflows whose stages specify none; see `number`."""
         return self._numbered(np.asarray(
             self._first[job] + iteration * self.stages[job] + stage, np.int64))
 
@@ -113,7 +84,7 @@ def _own_ids(jobs: Sequence[JobSpec]) -> list[int]:
 
 
 def _stage_counts(jobs: Sequence[JobSpec]) -> Sequence[int]:
-    """Return the number of stages of each job, drawing once per pattern and number of ranks."""
+    """Count the stages of each job, drawing once per pattern and number of ranks."""
     if isinstance(jobs, JobColumns):
         return [1] * len(jobs)
     known: dict[Any, int] = {}
@@ -127,7 +98,7 @@ def _count(job: JobSpec, known: dict[Any, int]) -> int:
 
 
 def _drawn_count(job: JobSpec, known: dict[Any, int]) -> int:
-    """Return the number of stages of a job that has a model or a pattern."""
+    """Count the stages of a job that has a model or a pattern."""
     if job.model is not None:
         return len(model_stages(job.model))
     pattern: Any = job.pattern

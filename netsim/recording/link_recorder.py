@@ -32,22 +32,9 @@ MOST_NOTED, _MOST_DECISIONS = 1 << 17, 1 << 13
 class LinkRecorder:
     """Records links and decisions, if asked to; an `Observer` of the fabric.
 
-    Parameters
-    ----------
-    record : sequence of str
-        Names from `RECORDS`.
-    network : Topology
-        The network; links of the fabric that are not on it are not recorded.
-    beside : sequence of str
-        Further names from `RECORDS`; see `Recorder`.
-    on_wire : bool
-        Whether coflows and flows have the columns for bytes and times on the wire even if links
-        have no latency, packets or overhead.
-
-    Raises
-    ------
-    UnknownNameError
-        If a name is not in `RECORDS`.
+    `record` and `beside` are names from `RECORDS`; see `Recorder`. Links of the fabric that are not
+    on the network are not recorded. With `on_wire`, coflows and flows have the columns for bytes
+    and times on the wire even if links have no latency, packets or overhead.
     """
 
     def __init__(self, record: Sequence[str], network: Topology,
@@ -157,12 +144,12 @@ class LinkRecorder:
 
     def _conversions(self, name: str, link_names: Sequence[str]
                      ) -> dict[str, Callable[[NDArray[Any]], Any]]:
-        """Return the functions that convert the columns of a table for users."""
+        """The functions that convert the columns of a table for users, by column."""
         return {"link": partial(categories, link_names)} if name == "links" else {}
 
 
 def named_ends(host_names: Sequence[str]) -> dict[str, Callable[[Columns], Any]]:
-    """Return functions that add the names of hosts to a table of flows, if hosts have names."""
+    """Make functions that add the names of hosts to a table of flows, if hosts have names."""
     return {f"{end}_name": partial(_named, end, host_names)
             for end in ("src", "dst") if host_names}
 
@@ -172,13 +159,13 @@ def _named(end: str, host_names: Sequence[str], columns: Columns) -> Any:
 
 
 def _line_rate(efficiency: NDArray[np.float64], columns: Columns) -> NDArray[np.float64]:
-    """Return the line rates of links, given the capacity that flows can use."""
+    """Compute the line rates of links from the capacity that flows can use."""
     rate: NDArray[np.float64] = columns["capacity"] / efficiency[columns["link"]]
     return rate
 
 
 def categories(names: Sequence[str], codes: NDArray[Any]) -> Any:
-    """Return a categorical pandas column from codes and names."""
+    """Make a categorical pandas column from codes and names."""
     import pandas as pd
 
     return pd.Categorical.from_codes(codes.astype(np.int64), pd.Index(names))

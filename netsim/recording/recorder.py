@@ -34,7 +34,7 @@ _OF_COFLOW = 32
 
 
 class Listener(Protocol):
-    """Is told at once of what a `Recorder` records."""
+    """Receives at once what a `Recorder` records."""
 
     def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
         """See `Recorder.coflow_begun`."""
@@ -53,42 +53,12 @@ class Listener(Protocol):
 class Recorder(LinkRecorder):
     """Records jobs and, if asked to, coflows, flows, links and decisions.
 
-    Parameters
-    ----------
-    record : sequence of str
-        Names from `RECORDS`.
-    jobs : int
-        Number of jobs.
-    numbers : CoflowNumbers
-        Gives coflows their ids.
-    network : Topology
-    beside : sequence of str
-        Further names from `RECORDS`, whose recording must not affect the run. For links that are
-        only named here, a row has the mean rate from one event to the next, even if flows end in
-        between. Decisions that are only named here are left out while an allocation is persistent.
-    on_wire : bool
-        See `LinkRecorder`.
-    clock : HasClock, optional
-        The run's clock. Coflows of chains are complete when their last bytes arrive; without a
-        clock, when these are sent.
+    Recording what only `beside` names must not affect the run. For links, a row then has the mean
+    rate from one event to the next, even if flows end in between; decisions are left out while an
+    allocation is persistent. Coflows of chains are complete when their last bytes arrive; without a
+    clock, when these are sent.
 
-    Attributes
-    ----------
-    coflows_done, jobs_done : int
-        Numbers of completed coflows and jobs.
-    bytes_of_job, wire_bytes_of_job, coflows_of_job, finish_s : ndarray, shape (jobs,)
-        For each job, the bytes, the bytes on the wire and the number of its completed coflows, and
-        its end in seconds (NaN if it has not ended). Up to date after `pack`.
-    start_s : ndarray, shape (jobs,)
-        For each job that has no process, and has completed a coflow: when it sent its first byte,
-        in seconds. NaN for others. Up to date after `pack`.
-    told : Listener or None
-        Is told of completed coflows and jobs at once.
-
-    Raises
-    ------
-    UnknownNameError
-        If a name is not in `RECORDS`.
+    Arrays by job are up to date after `pack`, and count completed coflows.
     """
 
     def __init__(self, record: Sequence[str], jobs: int, numbers: CoflowNumbers,
@@ -104,8 +74,9 @@ class Recorder(LinkRecorder):
         self.bytes_of_job = np.zeros(jobs)
         self.wire_bytes_of_job = np.zeros(jobs)
         self.coflows_of_job = np.zeros(jobs, np.int64)
+        #: When jobs without a process have sent their first byte, in seconds; NaN for others.
         self.start_s = np.full(jobs, np.nan)
-        self.finish_s = np.full(jobs, np.nan)
+        self.finish_s = np.full(jobs, np.nan)  #: NaN of a job that has not ended
         self._keeps_flows = "flows" in self._rows
         self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
         self._numbers = numbers
@@ -119,16 +90,12 @@ class Recorder(LinkRecorder):
         self._of_chains: list[tuple[NDArray[Any], list[bytes]]] = []
         self._noted = 0
         self._others: list[tuple[Any, ...]] = []
-        self.told: Listener | None = None
+        self.told: Listener | None = None  #: gets completed coflows and jobs at once
 
     def add_job(self, job: int, numbers: CoflowNumbers) -> None:
         """Insert a job that has not arrived; the numbers of later jobs grow by one.
 
-        Parameters
-        ----------
-        job : int
-        numbers : CoflowNumbers
-            The numbers of all jobs, including this one.
+        The given `numbers` include the job.
         """
         self._pack_coflows()
         self._numbers = numbers
@@ -157,7 +124,7 @@ class Recorder(LinkRecorder):
         return self._now
 
     def coflows_of(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
-        """Return id, job, iteration and stage number of COFLOW rows of chains; see `ChainLog`."""
+        """Identify COFLOW rows of chains by id, job, iteration and stage number; see `ChainLog`."""
         return self._chains.describe(rows)
 
     @property
@@ -203,7 +170,7 @@ class Recorder(LinkRecorder):
                                  transfer.valid_s, transfer.start_s, end, nbytes, why))
 
     def other_coflows(self) -> pd.DataFrame | None:
-        """Return the coflows that have no rows of their own; None if coflows are not recorded."""
+        """Make the table of coflows without rows of their own; None if coflows are not recorded."""
         if "coflows" not in self._rows:
             return None
         import pandas as pd
@@ -226,7 +193,7 @@ class Recorder(LinkRecorder):
             self._note(1)
 
     def number(self, job: JobProcess, iteration: int, stage: int) -> int:
-        """Return the id of the coflow of a stage in an iteration of a running job."""
+        """The id of the coflow of a stage in an iteration of a running job."""
         return self._numbers.number(job.index, iteration, job.graph.stages, stage)
 
     @property
@@ -251,22 +218,7 @@ class Recorder(LinkRecorder):
             self.told.job_done(job)
 
     def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
-        """Record the start of a chain, which the fabric runs without a job process.
-
-        Parameters
-        ----------
-        job : int
-            Index of the job in order of (arrival, id).
-        stages : sequence of Stage
-            Stages in the order in which they send.
-        places : sequence of int
-            Index of each stage in the job's list.
-
-        Raises
-        ------
-        InputError
-            If the number of stages differs from that of earlier iterations; see `CoflowNumbers`.
-        """
+        """Record the start of a chain, which has no job process; see `ChainLog.begin`."""
         self._numbers.check_stages(job, 0, len(stages))
         self._chains.begin(job, stages, places, [self._name(stage) for stage in stages])
 
@@ -305,35 +257,20 @@ class Recorder(LinkRecorder):
 
     def singles_begun(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
                       stages: Sequence[str]) -> None:
-        """Record the start of chains of one stage each.
-
-        Parameters
-        ----------
-        jobs : ndarray of int
-            Indices of the jobs in order of (arrival, id).
-        own : ndarray of int
-            Ids of coflows that stages specify; -1 for none.
-        stages : sequence of str
-            Names of the stages.
-        """
+        """Record the start of chains of one stage each; see `ChainLog.begin_all`."""
         number, known = {}, self._stages
         for name in dict.fromkeys(stages):
             number[name] = known.setdefault(name, len(known))
         self._chains.begin_all(jobs, own, np.array([number[name] for name in stages], np.int64))
 
     def _name(self, stage: Stage) -> int:
-        """Return the number of a stage's name."""
+        """The number of a stage's name."""
         return self._stages.setdefault(stage.name, len(self._stages))
 
     def chains_finished(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
-        """Record completed coflows of chains.
+        """Record completed coflows of chains, given COFLOW rows and FLOW rows that include theirs.
 
-        Parameters
-        ----------
-        done : ndarray of COFLOW
-            Rows of the coflows; the array is kept.
-        flows : ndarray of FLOW
-            Rows of flows, among them those of the coflows.
+        The array `done` is kept.
         """
         sent: list[bytes] = []
         if self._keeps_flows:
@@ -354,7 +291,7 @@ class Recorder(LinkRecorder):
         self._note(_OF_COFLOW * len(done) + sum(map(len, sent)) // FLOW.itemsize)
 
     def _are_last(self, done: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return a mask of coflows that are the last of their jobs; only chains know that."""
+        """Mark the coflows that are the last of their jobs; only chains know that."""
         last: NDArray[np.bool_] = done["order"] + 1 == self._numbers.coflows[done["job"]]
         return last & ~self._is_graph[done["job"]]
 

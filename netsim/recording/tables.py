@@ -49,12 +49,7 @@ Ended = tuple[int, int, Sequence[Stage], int, int, CoflowEvent, float, int]
 
 @dataclass(frozen=True, slots=True)
 class Coflows:
-    """Completed coflows.
-
-    Attributes
-    ----------
-    rows : ndarray of WITH_WIRE["coflows"]
-    """
+    """Completed coflows, as rows of ``WITH_WIRE["coflows"]``."""
 
     rows: NDArray[Any]
 
@@ -95,7 +90,7 @@ class Coflows:
         return cls(rows)
 
     def flow_rows(self, sent: Sequence[bytes]) -> NDArray[Any]:
-        """Return rows of the coflows' flows, given the FLOW rows of each."""
+        """Make rows of the coflows' flows, given the FLOW rows of each."""
         counts = np.array([len(each) for each in sent]) // FLOW.itemsize
         flows = np.frombuffer(b"".join(sent), FLOW)
         rows = np.empty(len(flows), WITH_WIRE["flows"])
@@ -111,7 +106,7 @@ class Coflows:
 
 
 def packed(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return rows with only the columns of another structured dtype."""
+    """Copy only the columns of another structured dtype."""
     if rows.dtype == dtype:
         return rows
     found = np.empty(len(rows), dtype)
@@ -138,14 +133,9 @@ def describe(demands: Sequence[RoutedCoflow], rows: NDArray[Any]) -> None:
 
 def link_rows(moves: Sequence[tuple[float, float, NDArray[np.float64]]],
               capacity: NDArray[np.float64]) -> NDArray[Any]:
-    """Return rows of links that carried bytes or could carry none.
+    """Make rows of links that carried bytes, or could carry none as they have failed (capacity 0).
 
-    Parameters
-    ----------
-    moves : sequence of (float, float, ndarray of float)
-        Start and end of each interval, and the bytes that each link carried.
-    capacity : ndarray of float
-        Capacities of links, of which those that have failed have 0.
+    Each of `moves` has the start and the end of an interval, and the bytes that each link carried.
     """
     start, end, parts = zip(*moves, strict=True)
     carried = np.array(parts)

@@ -18,13 +18,7 @@ __all__ = ["read_csv", "write_csv"]
 
 
 def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
-    """Read a table, with options of pandas.
-
-    Raises
-    ------
-    OSError, ValueError
-        If the file cannot be read, or is not a table.
-    """
+    """Read a table, with options of `pandas.read_csv`."""
     with open_text(path, newline="") as file:
         table: pd.DataFrame = pd.read_csv(file, **options)
     return table
@@ -45,7 +39,7 @@ def write_csv(chunks: Iterable[pd.DataFrame], path: Path) -> None:
 
 
 def _texts(column: pd.Series) -> list[str] | None:
-    """Return the texts of a column's values; None if pandas has to write them.
+    """Format the values of a column; None if pandas has to write them.
 
     Values recur, such as instants, capacities and sizes of flows, so each is formatted once.
     """
@@ -64,8 +58,8 @@ def _texts(column: pd.Series) -> list[str] | None:
 
 
 def _written(values: NDArray[Any], bits: np.dtype[Any], text: Callable[[Any], str]) -> list[str]:
-    # Compared by their bits: 0.0 and -0.0 are equal, but are written differently.
     """Format values, formatting equal ones only once if that pays."""
+    # Compared by their bits: 0.0 and -0.0 are equal, but are written differently.
     known, place = np.unique(np.ascontiguousarray(values).view(bits), return_inverse=True)
     if 2 * len(known) > len(values):
         return list(map(text, values.tolist()))

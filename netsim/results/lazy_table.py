@@ -25,18 +25,10 @@ _CHUNK = 1 << 14
 class LazyTable:
     """Rows of a table, with the order and columns that its data frame will have.
 
-    Parameters
-    ----------
-    rows : SpillingTable
-        The rows, to which no more may be added.
-    sort_by : sequence of str
-        Columns to sort by, the most important first. Rows with equal values keep their order.
-    converted : mapping of str to callable
-        For columns whose data differ from those of the rows, the function that converts them.
-    beside : mapping of str to ndarray
-        Further columns, for tables that are not sorted.
-    derived : mapping of str to callable
-        Further columns, which come last. Each is made by a function of all columns of the rows.
+    No rows may be added any more. `sort_by` has the columns to sort by, the most important first;
+    equal rows keep their order. `converted` has a function for each column whose data differ from
+    those of the rows; `beside`, further columns of tables that are not sorted; and `derived`,
+    functions of all columns of the rows that make the last columns.
     """
 
     def __init__(self, rows: SpillingTable, sort_by: Sequence[str] = (),
@@ -76,11 +68,11 @@ class LazyTable:
                 | self._made_of(rows))
 
     def _made_of(self, columns: Columns) -> dict[str, Any]:
-        """Return the derived columns."""
+        """Make the derived columns."""
         return {name: made(columns) for name, made in self._derived.items()}
 
     def _places(self, first: int) -> slice | NDArray[np.int64]:
-        """Return the rows of a chunk, in the order of the table."""
+        """The rows of a chunk, in the order of the table."""
         if not self._sort_by:
             return slice(first, first + _CHUNK)
         if self._order is None:

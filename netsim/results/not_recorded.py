@@ -29,15 +29,7 @@ def shares_links(run: Mapping[str, Any]) -> bool:
 
 
 def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
-    """Return the error for a table that a result does not have.
-
-    Parameters
-    ----------
-    run : mapping
-        The identity of the run; see `netsim.Result`.
-    name : str
-        Name of the table.
-    """
+    """Make the error for a table that a result lacks, given the identity of the run."""
     execution = run.get("execution") or {}
     model = execution.get("name", "fabric")
     if name == "gpus":
@@ -56,19 +48,19 @@ def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
 
 
 def _unrecorded(name: str, record: list[str]) -> NotRecordedError:
-    """Return the error for a table that can be recorded."""
+    """Make the error for a table that can be recorded."""
     return _error(f"{name} {'was' if name in _SINGULAR else 'were'} not recorded",
                   {"record": record})
 
 
 def _of_others(name: str, target: str) -> NotRecordedError:
-    """Return the error for a table of another kind of run."""
+    """Make the error for a table of another kind of run."""
     return NotRecordedError(f"there {'is' if name in _SINGULAR else 'are'} no {name}",
                             *[f"only runs on a {target} have them"] * 2)
 
 
 def _on_edge(run: Mapping[str, Any], name: str) -> NotRecordedError:
-    """Return the error for a table of a run on an edge-cloud."""
+    """Make the error for a table of a run on an edge-cloud."""
     if name in ("coflows", "flows"):
         return NotRecordedError(f"there are no {name} of a run on an edge-cloud",
                                 *["`training` says what trained where, from when to when"] * 2)
@@ -84,7 +76,7 @@ def _on_edge(run: Mapping[str, Any], name: str) -> NotRecordedError:
 
 
 def _error(problem: str, settings: Mapping[str, Any]) -> NotRecordedError:
-    """Return the error with the settings to simulate with, in Python and on the command line."""
+    """Make the error with the settings to simulate with, in Python and on the command line."""
     keywords = ", ".join(f"{key}={value!r}" for key, value in settings.items())
     options = " ".join(f"--set {key}={value}" if isinstance(value, str)
                        else f"--set '{key}={json.dumps(value)}'" for key, value in settings.items())

@@ -19,13 +19,7 @@ __all__ = ["arrow_table", "check_pyarrow", "read_parquet", "write_parquet"]
 
 
 def check_pyarrow() -> None:
-    """Check that pyarrow is there.
-
-    Raises
-    ------
-    MissingExtraError
-        If it is not installed.
-    """
+    """Check that pyarrow is installed."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -33,21 +27,10 @@ def check_pyarrow() -> None:
 
 
 def arrow_table(frame: pd.DataFrame, schema: pyarrow.Schema | None = None) -> pyarrow.Table:
-    """Return a data frame as a table of Arrow, in which missing values are nulls.
+    """Convert a data frame to a table of Arrow, in which missing values are nulls.
 
-    Columns of numbers are shared with the data frame, where Arrow can; texts are copied.
-
-    Parameters
-    ----------
-    frame : DataFrame
-    schema : pyarrow.Schema, optional
-        Names and types of the columns; by default those that the columns have, and string for all
-        texts.
-
-    Raises
-    ------
-    MissingExtraError
-        If pyarrow is not installed.
+    Columns of numbers are shared with the data frame, where Arrow can; texts are copied. Without a
+    `schema`, columns keep their types, and all texts are strings.
     """
     check_pyarrow()
     import pyarrow
@@ -59,20 +42,10 @@ def arrow_table(frame: pd.DataFrame, schema: pyarrow.Schema | None = None) -> py
 
 
 def read_parquet(path: str | Path, *, limit: bool = False) -> pd.DataFrame:
-    """Read a table.
+    """Read a table; errors are an `OSError` or a `ValueError`.
 
-    Parameters
-    ----------
-    path : path-like
-    limit : bool
-        Whether to check the number of cells, which may stand in a few bytes; see `netsim.limits`.
-
-    Raises
-    ------
-    MissingExtraError
-        If pyarrow is not installed.
-    OSError, ValueError
-        If the file cannot be read, is not a table, or has too many cells.
+    With `limit`, the number of cells is checked first, as a few bytes may stand for many; see
+    `netsim.limits`.
     """
     check_pyarrow()
     import pyarrow
@@ -90,15 +63,7 @@ def read_parquet(path: str | Path, *, limit: bool = False) -> pd.DataFrame:
 
 
 def write_parquet(chunks: Iterable[pd.DataFrame], path: Path) -> None:
-    """Write a table given in chunks with the same columns; missing values become nulls.
-
-    Raises
-    ------
-    MissingExtraError
-        If pyarrow is not installed.
-    OSError
-        If the file cannot be written.
-    """
+    """Write a table given in chunks with the same columns; missing values become nulls."""
     check_pyarrow()
     from pyarrow import parquet
 
@@ -111,7 +76,7 @@ def write_parquet(chunks: Iterable[pd.DataFrame], path: Path) -> None:
 
 
 def _schema(chunk: pd.DataFrame) -> pyarrow.Schema:
-    """Return the types of columns; texts are strings also where there is none."""
+    """The types of columns; texts are strings even where there is none."""
     import pyarrow
 
     def of(column: pd.Series) -> Any:

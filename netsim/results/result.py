@@ -346,18 +346,7 @@ for _name in _TABLES:
 def policies_of(run: Mapping[str, Any]) -> str:
     """Name the policies of a run: its scheduler, if any, and the allocator if links were shared.
 
-    Classes of one's own are named without their modules, as in figures.
-
-    Parameters
-    ----------
-    run : mapping
-        The identity of the run; see `Result`.
-
-    Examples
-    --------
-    >>> policies_of({"scheduler": {"name": "sjf-bco"}, "allocator": {"name": "rar-contention"},
-    ...              "execution": {"name": "rar-contention"}})
-    'sjf-bco'
+    Classes of users are named without their modules, as in figures.
     """
     policies = [run.get("scheduler"), run["allocator"] if shares_links(run) else None]
     names = [each["name"] if isinstance(each, Mapping) else each for each in policies if each]

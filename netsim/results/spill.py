@@ -44,15 +44,10 @@ class SpillingTable:
 
     Older rows are in files without a name, which disappear with the last table that needs them. A
     copy of a table shares the files written before it was made.
-
-    Parameters
-    ----------
-    dtype : dtype
-        Structured dtype of rows, without padding.
     """
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
-        self.dtype = dtype
+        self.dtype = dtype  #: structured, without padding
         self._recent: list[NDArray[Any]] = []
         self._recent_bytes = 0
         self._written: list[tuple[_File, int]] = []  # with the number of rows that are this one's
@@ -76,13 +71,7 @@ class SpillingTable:
         return self._on_disk + sum(map(len, self._recent))
 
     def extend(self, rows: NDArray[Any]) -> None:
-        """Append rows, which must not be changed afterwards.
-
-        Raises
-        ------
-        OutputError
-            If there is no room for them on disk.
-        """
+        """Append rows, which must not be changed afterwards."""
         self._recent.append(rows)
         self._recent_bytes += rows.nbytes
         if self._recent_bytes > MOST_BYTES:
@@ -121,7 +110,7 @@ class SpillingTable:
         return rows
 
     def _joined(self) -> NDArray[Any]:
-        """Return all rows in memory as one array."""
+        """Join all rows in memory into one array."""
         # np.concatenate would be slow, as it promotes the structured dtypes of all arrays.
         joined = np.empty(sum(map(len, self._recent)), self.dtype)
         first = 0

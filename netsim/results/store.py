@@ -33,7 +33,7 @@ __all__ = ["LARGE", "MARKS", "TABLES", "TRACE", "WRITERS", "Records", "check_for
 TABLES = ("jobs", "coflows", "flows", "links", "decisions", "computations", "gpus", "other_coflows",
           "chunks", "training", "held", "workers", "servers", "ps")
 
-#: What writes the tables of runs, by the suffix of their files.
+#: Functions that write the tables of runs, by the suffix of the files.
 WRITERS = {"csv": write_csv, "parquet": write_parquet}
 
 #: Tables that may be large, and that need not be read back.
@@ -48,39 +48,22 @@ TRACE = "trace.json"
 #: Longest name of a folder in bytes; file systems allow at most 255.
 _LONGEST_NAME = 200
 
-#: Files that a folder of results may hold: those of netsim, of 0.1.0 too, and plots.
+#: Files that a folder of results may hold: those of netsim, also of version 0.1.0, and plots.
 _OURS = re.compile(r"spec\.toml|(summary|trace)\.json|report\.html|"
                    rf"(comparison|ratios|improvement)\.csv|({'|'.join(TABLES)})\.({'|'.join(WRITERS)})|.*\.(png|pdf|svg)")
 
 
 class Records(NamedTuple):
-    """The stored parts of a run.
+    """The stored parts of a run."""
 
-    Attributes
-    ----------
-    tables : mapping of str to DataFrame, LazyTable or None
-        Tables by name; None for one that is not stored.
-    run : mapping
-        Identity of the run; see `netsim.Result`.
-    spec : mapping or None
-        The experiment of the run, if any.
-    """
-
+    #: By name; None for one that is not stored.
     tables: Mapping[str, pd.DataFrame | LazyTable | None]
-    run: Mapping[str, Any]
-    spec: Mapping[str, Any] | None
+    run: Mapping[str, Any]  #: the identity of the run; see `netsim.Result`
+    spec: Mapping[str, Any] | None  #: the experiment of the run, if any
 
 
 def check_format(format: str) -> None:
-    """Check before a long run that tables can be written in a format.
-
-    Raises
-    ------
-    UnknownNameError
-        If the format is not one of `WRITERS`.
-    MissingExtraError
-        If the format is ``"parquet"``, and pyarrow is not installed.
-    """
+    """Check before a long run that tables can be written in a format, one of `WRITERS`."""
     if format not in WRITERS:
         raise UnknownNameError("format of tables", format, WRITERS)
     if format == "parquet":
@@ -88,27 +71,9 @@ def check_format(format: str) -> None:
 
 
 def save_records(records: Records, folder: str | Path, format: str = "csv") -> Path:
-    """Write a run to a folder, replacing an earlier result.
+    """Write a run to a folder that is new, empty or an earlier result, which it replaces.
 
-    Parameters
-    ----------
-    records : Records
-    folder : path-like
-        A folder that is new, empty, or holds an earlier result.
-    format : {"csv", "parquet"}
-        Format of the files of tables.
-
-    Returns
-    -------
-    Path
-        The folder.
-
-    Raises
-    ------
-    OutputError
-        If the folder cannot be written, or holds other files. Nothing is left behind then.
-    UnknownNameError, MissingExtraError
-        As for `check_format`.
+    Nothing is left behind if the folder cannot be written, or holds other files.
     """
     check_format(format)
     with whole_folder(folder) as temporary:
@@ -121,22 +86,8 @@ def save_comparison(tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Recor
                     ) -> Path:
     """Write several runs to one folder; see `netsim.Comparison.save`.
 
-    Parameters
-    ----------
-    tables : mapping of str to DataFrame
-        Tables of the comparison by name, each written to a ``.csv`` file; among them
-        ``comparison``.
-    runs : mapping of str to Records
-        Runs by label; each is written to a folder named after its label.
-    spec : mapping or None
-        The experiment that the runs are of, if any.
-    folder, format
-        As for `save_records`; `format` applies to the tables of runs.
-
-    Raises
-    ------
-    OutputError, UnknownNameError, MissingExtraError
-        As for `save_records`.
+    Each of `tables`, among them ``comparison``, becomes a ``.csv`` file, and each run a folder
+    named after its label, with tables in `format`.
     """
     check_format(format)
     with whole_folder(folder) as temporary:
@@ -152,10 +103,8 @@ def save_comparison(tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Recor
 
 
 def folder_names(labels: Iterable[str]) -> list[str]:
-    """Return distinct names of folders for the runs of a comparison, given their labels.
+    """Make distinct names of folders for the runs of a comparison from their labels.
 
-    Examples
-    --------
     >>> folder_names(["parrot", "lccf (work_conservation=none)", "lccf: work_conservation=none"])
     ['parrot', 'lccf-work_conservation=none', 'lccf-work_conservation=none-2']
     """
@@ -206,7 +155,7 @@ def _write_table(table: pd.DataFrame | LazyTable, path: Path) -> None:
 
 
 def _kind(column: pd.Series) -> str | list[str]:
-    """Return the type of a column for `load_result`: the name of a dtype, or the categories."""
+    """The type of a column for `load_result`: the name of a dtype, or the categories."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return list(column.cat.categories)
     return str(column.dtype) if column.dtype.kind in "iufb" else "str"
@@ -226,14 +175,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_writable(folder: str | Path) -> None:
-    """Check before a long run that results can be written to a folder.
-
-    Raises
-    ------
-    OutputError
-        If the path is neither new, an empty folder nor an earlier result, or if a folder cannot be
-        made there.
-    """
+    """Check before a long run that a folder can be written: new, empty, or an earlier result."""
     target = Path(os.path.realpath(folder))
     with naming(folder):
         if target.exists() and not target.is_dir():
@@ -254,11 +196,6 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
     """Yield a temporary folder that replaces `folder` at the end, unless an error occurs.
 
     An earlier result is moved aside until the new one is in its place.
-
-    Raises
-    ------
-    OutputError
-        As for `check_writable`, or if a file cannot be written.
     """
     check_writable(folder)
     target = Path(os.path.realpath(folder))
@@ -292,7 +229,7 @@ def _replace(target: Path, new: Path, aside: Path) -> None:
 
 
 def _foreign_file(folder: Path) -> str:
-    """Return the name of an entry that is not part of a result and would be lost; "" if none."""
+    """The name of an entry that is not part of a result and would be lost; "" if there is none."""
     names = sorted(path.name for path in folder.iterdir())
     if names and not any(mark in names for mark in MARKS):
         return names[0]
@@ -304,7 +241,7 @@ def _foreign_file(folder: Path) -> str:
 
 @contextmanager
 def naming(folder: str | Path) -> Iterator[None]:
-    """In this context, turn errors of writing into an `OutputError` that names the folder."""
+    """Turn errors of writing in this context into an `OutputError` that names the folder."""
     try:
         yield
     except NetsimError:

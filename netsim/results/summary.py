@@ -27,28 +27,25 @@ _OF_JOBS_ON_GPUS = ("preemptions", "useful_gpu_s", "lost_gpu_s", "overhead_gpu_s
 #: Keys of `Result.run` that a summary repeats.
 OF_RUN = ("stopped_at_s", "decisions", "simpy_events", "wall_s")
 
-#: Relative lateness that is taken for rounding: a coflow that gets just the rate that it needs ends
-#: at its deadline up to rounding.
+#: Relative lateness that counts as rounding, as of a coflow that gets just the rate that it needs.
 _IN_TIME = 1e-9
 
 
 def times(values: pd.Series, name: str) -> dict[str, float]:
-    """Return total, mean and percentiles of completion times, with keys that end in ``_s``.
+    """Compute the total, mean and percentiles of seconds, with keys such as ``jct_mean_s``.
 
-    Parameters
-    ----------
-    values : Series of float
-        Times in seconds. NaN, for what did not complete, is left out; if nothing is left, the mean
-        and percentiles are NaN.
-    name : str
-        Prefix of the keys, such as ``"jct"``.
+    NaN, for what did not complete, is left out; if nothing is left, the mean and percentiles are
+    NaN.
     """
     return {f"{name}_total_s": float(values.dropna().to_numpy().sum())} | {
         f"{name}_{key}_s": value for key, value in spread(values).items()}
 
 
 def spread(values: pd.Series) -> dict[str, float]:
-    """Return ``mean``, ``p50``, ``p95`` and ``p99`` of values that are not NaN; NaN if none are."""
+    """Compute the ``mean``, ``p50``, ``p95`` and ``p99`` of values without NaN.
+
+    They are NaN if nothing is left.
+    """
     known = values.dropna().to_numpy()
     if not len(known):
         return dict.fromkeys(("mean", *(f"p{percent}" for percent in PERCENTILES)), float("nan"))
@@ -57,19 +54,10 @@ def spread(values: pd.Series) -> dict[str, float]:
 
 
 def deadlines(coflows: pd.DataFrame, overdue: int = 0) -> dict[str, float]:
-    """Return the number of deadlines, and the share of them that was met.
+    """Count deadlines, and the share of them that completed coflows met; empty if there are none.
 
-    Parameters
-    ----------
-    coflows : DataFrame
-        Completed coflows, with the columns finish_s and deadline_s (NaN without a deadline).
-    overdue : int
-        Number of coflows past their deadline that had not completed when the run was stopped.
-
-    Returns
-    -------
-    dict
-        Keys ``deadlines`` and ``deadlines_met``; empty if there were no deadlines.
+    `overdue` is the number of coflows past their deadline that had not completed when the run was
+    stopped.
     """
     given = coflows[coflows["deadline_s"].notna()]
     count = len(given) + overdue
@@ -81,26 +69,21 @@ def deadlines(coflows: pd.DataFrame, overdue: int = 0) -> dict[str, float]:
 
 def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
               gpus: pd.DataFrame | None, run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary of a run from its tables; see `netsim.Result.summary`.
+    """Compute the summary of a run from its tables; see `netsim.Result.summary`.
 
-    ``makespan_s`` is the time from the first arrival to the last completion. If coflows were
-    recorded, there are statistics of CCTs. If any coflow had a deadline, there are ``deadlines``
-    (the number of deadlines of coflows that completed or were overdue at the end) and
-    ``deadlines_met`` (the share of these that was met). ``lower_bound_total_s`` is the sum of the
-    lower bounds of completed jobs, NaN if one is unknown. ``stopped_at_s`` is the instant at which
-    the run was stopped, or None if all jobs completed. The allocator's counts come last.
+    ``makespan_s`` is from the first arrival to the last completion. ``deadlines`` counts those of
+    coflows that completed or were overdue at the end, and ``deadlines_met`` is the share of them
+    that was met. ``lower_bound_total_s`` sums completed jobs, and is NaN if the bound of one is
+    unknown. ``stopped_at_s`` is None if all jobs completed. The allocator's counts come last.
 
-    On a cluster or an edge-cloud, there are also ``queue_mean_s`` and percentiles of the time from
-    arrival to start. On a cluster, ``makespan_bound_s`` is a lower bound on the makespan, from the
-    longest job and from the total work of all GPUs. ``gpu_utilisation`` is the share of the GPUs'
-    time in which a job held them, from the first arrival to the last completion or the end of a
-    stopped run. ``idle_while_waiting`` is the share of this time in which GPUs were idle although a
-    job waited, which is the cost of fragmentation and of queueing in order. GPUs of lost servers
-    count as idle; waits after a restart do not count.
+    On a cluster or an edge-cloud, ``queue_mean_s`` and percentiles are of the time from arrival to
+    start. On a cluster, ``gpu_utilisation`` is the share of the GPUs' time in which a job held
+    them, from the first arrival to the last completion or the end of a stopped run, and
+    ``idle_while_waiting`` the share in which GPUs were idle although a job waited. GPUs of lost
+    servers count as idle; waits after a restart do not count.
 
-    If hosts may be lost, there are also ``restarts``, ``lost_s`` and ``lost_bytes``, summed over
-    all jobs. If jobs of a cluster run on the fabric, ``lost_bytes`` is also there if any job was
-    preempted.
+    ``restarts``, ``lost_s`` and ``lost_bytes`` are sums over all jobs, if hosts may be lost; there
+    is also ``lost_bytes`` if jobs of a cluster run on the fabric and any was preempted.
     """
     done = jobs[jobs["finish_s"].notna()]
     found: dict[str, Any] = {"jobs": len(jobs), "jobs_finished": len(done)}
@@ -129,7 +112,7 @@ def summarise(jobs: pd.DataFrame, coflows: pd.DataFrame | LazyTable | None,
 
 
 def _least_makespan(jobs: pd.DataFrame, total: int) -> float:
-    """Return a lower bound on the makespan: of the last job alone, or of all work shared evenly."""
+    """Bound the makespan below: by the last job alone, and by all work shared evenly."""
     first = jobs["arrival_s"].min()
     alone = (jobs["arrival_s"] + jobs["lower_bound_s"]).max() - first
     return float(max(alone, (jobs["lower_bound_s"] * jobs["ranks"]).sum() / total))
@@ -137,7 +120,7 @@ def _least_makespan(jobs: pd.DataFrame, total: int) -> float:
 
 def _of_gpus(jobs: pd.DataFrame, gpus: pd.DataFrame, total: int, end: float
              ) -> dict[str, float]:
-    """Return the shares of time for which GPUs were held and useful, and idle while jobs waited."""
+    """Compute the shares of time in which GPUs were held and useful, and idle while jobs waited."""
     arrival = jobs["arrival_s"].to_numpy()
     offered = total * (end - arrival.min())
     found = {name: float(jobs[name].sum()) for name in _OF_JOBS_ON_GPUS if name in jobs}
@@ -162,7 +145,7 @@ def _of_gpus(jobs: pd.DataFrame, gpus: pd.DataFrame, total: int, end: float
 
 def _number_at(instants: NDArray[np.float64], start: NDArray[np.float64],
                end: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the number of intervals that contain each instant, ends excluded."""
+    """Count the intervals that contain each instant, ends excluded."""
     begun = np.searchsorted(np.sort(start), instants, "right")
     gone = np.searchsorted(np.sort(end), instants, "right")
     return begun - gone
