@@ -164,7 +164,7 @@ class _Published:
         return ParallelModel(_stages(self.facts, gpus, stages, kind), name=name, **options)
 
     def least_stages(self, gpu: Gpu) -> int | None:
-        """Return the least number of stages of which the largest fits into a GPU; None if none."""
+        """The least number of stages of which the largest fits into a GPU; None if none does."""
         layers = self.facts["layers"]
         fit = int(gpu.memory // (state_bytes(self.facts["parameters"]) / layers))
         return -(-layers // fit) if fit else None
@@ -192,17 +192,17 @@ def _stages(facts: dict[str, Any], gpus: int, count: int, gpu: Gpu) -> list[Mode
 
 
 def forward_flops(facts: Mapping[str, Any]) -> float:
-    """Return the forward operations of a sample."""
+    """The forward operations of a sample."""
     return float(facts.get("forward_flops") or 2 * facts["parameters"] * facts["tokens"])
 
 
 def numbers_between(facts: Mapping[str, Any]) -> float:
-    """Return the numbers of a sample between two layers."""
+    """How many numbers of a sample pass between two layers."""
     return float(facts.get("numbers") or facts["tokens"] * facts["width"])
 
 
 def state_bytes(parameters: float) -> float:
-    """Return the bytes that parameters need while they are trained."""
+    """The bytes that parameters need while they are trained."""
     return float(parameters * _read()["state_per_parameter"])
 
 

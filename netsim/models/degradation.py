@@ -88,18 +88,8 @@ DEGRADATIONS = Registry("degradation", {
 class Slowdown:
     """f for whole numbers of contenders, tabulated: n of them have k = max(k_min, xi1 n).
 
-    Parameters
-    ----------
-    alpha, xi1, k_min : float
-        As for `netsim.cluster.Contention`.
-    degradation : str, mapping or callable
-        As for `netsim.cluster.Contention`.
-
-    Raises
-    ------
-    InputError
-        If a value is invalid, or f is not 1 at k = 1, does not increase, or is not positive for
-        one job.
+    The arguments are those of `netsim.cluster.Contention`. f must be 1 at k = 1, increase, and be
+    positive for one job.
     """
 
     def __init__(self, alpha: float, xi1: float, k_min: float, degradation: Degradation) -> None:
@@ -113,7 +103,7 @@ class Slowdown:
         self._table = self._tabulated(_CONTENDERS)
 
     def __call__(self, contenders: ArrayLike) -> NDArray[np.float64]:
-        """Return f for arrays of whole numbers of contenders, each at least 1."""
+        """Look up f for arrays of whole numbers of contenders, each at least 1."""
         wanted = np.asarray(contenders, np.int64)
         most = int(wanted.max(initial=0))
         if most >= len(self._table):
@@ -121,7 +111,7 @@ class Slowdown:
         return self._table[wanted]
 
     def _tabulated(self, most: int) -> NDArray[np.float64]:
-        """Return f for 0 (NaN, as nobody asks) to `most` contenders, after checking it."""
+        """Tabulate f for 0 (NaN, as nobody asks) to `most` contenders, after checking it."""
         k = [float(max(self._k_min, self._xi1 * n)) for n in range(1, most + 1)]
         found = {each: self._at(each) for each in sorted({1.0, *k})}
         if abs(found[1.0] - 1) > _ROUNDING:
@@ -137,7 +127,7 @@ class Slowdown:
         return np.array([math.nan, *(found[each] for each in k)])
 
     def _at(self, k: float) -> float:
-        """Return f at a contention, which must be a finite number."""
+        """Compute f at a contention; it must be a finite number."""
         try:
             value = float(self._f(k))
         except NetsimError:
@@ -151,7 +141,7 @@ class Slowdown:
 
 
 def _function_of(given: Degradation, alpha: float) -> tuple[str, Callable[[float], float]]:
-    """Return the name of a degradation, and its function of k alone."""
+    """The name of a degradation, and its function of k alone."""
     options: dict[str, Any] = {}
     taken: Mapping[str, inspect.Parameter]
     if isinstance(given, str | Mapping):

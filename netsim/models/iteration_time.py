@@ -29,35 +29,20 @@ class StageTerms(NamedTuple):
 
     Terms named "far" hold if all peers are on other servers, those named "near" if all are on the
     same server. Times are in seconds.
-
-    Attributes
-    ----------
-    gpus, slices : ndarray
-        Number of GPUs of the stage, and of slices of each of its replicas.
-    compute_s : ndarray
-        Forward and backward computation (Eq. 4).
-    slices_s : ndarray
-        All-reduce among the slices of a replica.
-    far_in_s, near_in_s, far_out_s, near_out_s : ndarray
-        Exchange with the replicas of the previous stage, and of the next stage (Eq. 5).
-    far_experts_s, near_experts_s : ndarray
-        Exchange with other groups of experts.
-    far_reduce_s, near_reduce_s : ndarray
-        All-reduce if only one of the stage's GPUs is on the server, and if all are (Eq. 6).
     """
 
-    gpus: Floats
-    slices: Floats
-    compute_s: Floats
-    slices_s: Floats
-    far_in_s: Floats
+    gpus: Floats  #: of the stage
+    slices: Floats  #: of each of its replicas
+    compute_s: Floats  #: forward and backward computation (Eq. 4)
+    slices_s: Floats  #: all-reduce among the slices of a replica
+    far_in_s: Floats  #: exchange with the previous stage (Eq. 5)
     near_in_s: Floats
-    far_out_s: Floats
+    far_out_s: Floats  #: exchange with the next stage
     near_out_s: Floats
-    far_experts_s: Floats
+    far_experts_s: Floats  #: exchange with other groups of experts
     near_experts_s: Floats
-    far_reduce_s: Floats
-    near_reduce_s: Floats
+    far_reduce_s: Floats  #: all-reduce with one of the stage's GPUs on the server
+    near_reduce_s: Floats  #: with all of them (Eq. 6)
 
 
 def stage_terms(model: ParallelModel, server: ServerKind) -> StageTerms:
@@ -65,11 +50,6 @@ def stage_terms(model: ParallelModel, server: ServerKind) -> StageTerms:
 
     Each of the t slices of a replica sends, receives and stores 1/t of the replica's bytes. The
     input of the first stage and the output of the last one count as 0.
-
-    Raises
-    ------
-    InputError
-        If a replica has more slices than a server has GPUs.
     """
     most = max(stage.slices for stage in model.stages)
     if most > server.gpus:
@@ -89,13 +69,7 @@ def stage_terms(model: ParallelModel, server: ServerKind) -> StageTerms:
 
 
 class IterationParts(NamedTuple):
-    """The parts of the iteration time; 0 where a server has no GPU of a stage.
-
-    Attributes
-    ----------
-    compute_s, communication_s, allreduce_s : ndarray of float, shape (servers, stages)
-        In seconds.
-    """
+    """Parts of the iteration time by server and stage; 0 where a server has no GPU of the stage."""
 
     compute_s: Floats
     communication_s: Floats
@@ -236,14 +210,10 @@ def _alpha_of_stages(model: ParallelModel, before: Floats, reduce: Floats) -> fl
 
 
 def check_placement(model: ParallelModel, placement: ArrayLike, server: ServerKind) -> Ints:
-    """Check a placement of a model, and return it as an array of int64.
+    """Check a placement, an array of shape (servers, stages), and convert it to int64.
 
-    Raises
-    ------
-    InputError
-        If it is not an array of whole numbers of shape (servers, stages), a server has too many
-        GPUs, a stage has a wrong number of GPUs, or the slices of a replica are not all on one
-        server.
+    It has whole numbers that add up to the GPUs of each stage, no more GPUs of a server than that
+    has, and all slices of a replica on one server.
     """
     given: Any = np.asarray(placement)
     stages = model.stages

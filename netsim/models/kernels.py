@@ -23,18 +23,10 @@ EQUAL = 1e-9
 
 @in_place
 def per_iteration_of(x, terms, micro_batches, slowest):
-    """Compute the time of an iteration, in seconds (Eq. 7).
+    """Compute the time of an iteration in seconds (Eq. 7) on the placement `x`.
 
-    Parameters
-    ----------
-    x : ndarray of int, shape (servers, stages)
-        The placement.
-    terms : ndarray of float, shape (12, stages)
-        The rows of `StageTerms`.
-    micro_batches : int
-        Number of micro-batches; 0 for an asynchronous pipeline.
-    slowest : ndarray of float, shape (stages,)
-        Work array.
+    `terms` has the rows of `StageTerms`; `micro_batches` is 0 for an asynchronous pipeline;
+    `slowest` is a work array of shape (stages,).
     """
     worst = 0.0
     reduce = 0.0
@@ -69,24 +61,11 @@ def per_iteration_of(x, terms, micro_batches, slowest):
 def heavy_edge_of(weight, size, kinds, counts, priority):
     """Map blocks, which are replicas with all their slices, to servers by Heavy-Edge.
 
-    Parameters
-    ----------
-    weight : ndarray of float, shape (blocks, blocks)
-        Bytes exchanged between blocks; symmetric, 0 on the diagonal.
-    size : ndarray of int, shape (blocks,)
-        GPUs of each block.
-    kinds : ndarray of int
-        The distinct sizes, ascending. Each divides the next larger one.
-    counts : ndarray of int, shape (servers,)
-        GPUs that each server provides, largest first. They add up to the GPUs of all blocks, and
-        can hold them.
-    priority : ndarray of int, shape (blocks,)
-        The order in which blocks are taken if no edge decides.
-
-    Returns
-    -------
-    ndarray of int, shape (blocks,)
-        The server of each block.
+    `weight` has the bytes exchanged between blocks (symmetric, 0 on the diagonal), `size` the GPUs
+    of each block, and `kinds` the distinct sizes, ascending, each a divisor of the next. `counts`
+    are the GPUs that each server provides, largest first; they add up to those of all blocks, and
+    can hold them. `priority` is the order in which blocks are taken if no edge decides. Returns the
+    server of each block.
     """
     blocks = len(size)
     server_of = np.full(blocks, -1, np.int64)
@@ -146,7 +125,7 @@ def _fits(room, kinds, later, need, one, other):
 
 @in_place
 def _first_blocks(weight, size, kinds, server_of, priority, room, later, need):
-    """Return both ends of the heaviest edge that fits; if none fits, one block and -1.
+    """Find both ends of the heaviest edge that fits; if none fits, one block and -1.
 
     The block is the one whose edges to unplaced blocks have the least sum.
     """
@@ -184,7 +163,7 @@ def _first_blocks(weight, size, kinds, server_of, priority, room, later, need):
 
 @in_place
 def _next_block(link, size, kinds, server_of, priority, room, later, need):
-    """Return the block with the heaviest edge to the blocks of the server; -1 if none fits."""
+    """Find the block with the heaviest edge to the blocks of the server; -1 if none fits."""
     heaviest = 0.0
     for v in range(len(size)):
         if (server_of[v] < 0 and link[v] > heaviest
@@ -203,17 +182,13 @@ def fill_plans(costs, best, begin, replicas):
     """Find the plans whose slowest stage takes least, by dynamic programming.
 
     The slowest of s stages of the first `end` layers on g GPUs, of which the last stage has the
-    layers from `start` on and k replicas, takes ``max(best[s - 1, start, g - k],
-    costs[start, end, k - 1])``.
+    layers from `start` on and k replicas, takes::
 
-    Parameters
-    ----------
-    costs : ndarray of float, shape (layers + 1, layers + 1, replicas)
-        See `netsim.models.planner.stage_costs`.
-    best : ndarray of float, shape (stages + 1, layers + 1, GPUs + 1)
-        Output; all inf before.
-    begin, replicas : ndarray of int, the same shape
-        Output: `start` and k of the last stage.
+        max(best[s - 1, start, g - k], costs[start, end, k - 1])
+
+    with the costs of `netsim.models.planner.stage_costs`. The arrays to fill have the shape (stages
+    + 1, layers + 1, GPUs + 1): `best`, all inf before, and `begin` and `replicas`, which get
+    `start` and k of the last stage.
     """
     best[0, 0, 0] = 0.0
     for s in range(1, best.shape[0]):

@@ -192,23 +192,11 @@ class ParallelModel:
 
 
 def allreduce_edges(members: int, allreduce: str) -> Iterator[tuple[int, int, float]]:
-    """Yield the edges of an all-reduce, with the bytes on each per byte that is reduced.
+    """Yield the edges of an all-reduce: two members, the lower first, and bytes per byte reduced.
 
     In a ring of k members, each sends ``2(k-1)/k`` to the next; two members have a single edge. In
     a double binary tree, each of two trees reduces half of the bytes, with ``(k-1)/k`` on each of
     its edges, both directions together. A pair of members may be an edge of both trees.
-
-    Parameters
-    ----------
-    members : int
-        k, the number of members.
-    allreduce : {"ring", "tree"}
-        The algorithm.
-
-    Yields
-    ------
-    (int, int, float)
-        Two members, the lower one first, and the bytes per byte reduced.
     """
     k = members
     if k == 1:
@@ -227,7 +215,7 @@ def allreduce_edges(members: int, allreduce: str) -> Iterator[tuple[int, int, fl
 
 
 def _parent(child: int, members: int) -> int:
-    """Return the parent in the first tree: root 0, with an in-order binary tree of the others."""
+    """Find the parent in the first tree: root 0, with an in-order binary tree of the others."""
     lowest = child & -child
     above = (child ^ lowest) | (2 * lowest)
     return above if above < members else child ^ lowest

@@ -199,12 +199,10 @@ def plan_layers(layers: Layers, samples: float, gpus: int, gpu: Gpu, server: Ser
 
 def stage_costs(layers: Layers, samples: float, gpus: int, gpu: Gpu, server: ServerKind,
                 apart: bool) -> Floats:
-    """Return the seconds of each possible stage; see `plan_layers`.
+    """Compute the seconds of each possible stage; inf if it is not possible. See `plan_layers`.
 
-    Returns
-    -------
-    ndarray of float, shape (layers + 1, layers + 1, replicas)
-        For layers from a up to b, exclusive, on k + 1 GPUs; inf if it is not possible.
+    The shape is (layers + 1, layers + 1, replicas), for layers from a up to b, exclusive, on k + 1
+    GPUs.
     """
     k = np.arange(1, max(1, min(gpus, int(samples))) + 1)
     parameters, flops = _from_to(layers.parameters), _from_to(layers.flops)
@@ -221,14 +219,14 @@ def stage_costs(layers: Layers, samples: float, gpus: int, gpu: Gpu, server: Ser
 
 
 def _from_to(values: Floats) -> Floats:
-    """Return the sums of values from a up to b, exclusive, for all a and b."""
+    """Sum values from a up to b, exclusive, for all a and b."""
     sums = np.concatenate(([0.0], np.cumsum(values)))
     return sums - sums[:, None]
 
 
 def _traced(stages: int, begin: NDArray[np.int32], replicas: NDArray[np.int32]
             ) -> tuple[tuple[int, ...], list[int]]:
-    """Return the ends and the replicas of the stages of a plan, from the choices for each."""
+    """Trace the ends and the replicas of the stages of a plan from the choices for each."""
     _, layer, left = (size - 1 for size in begin.shape)
     ends, numbers = [], []
     for stage in range(stages, 0, -1):

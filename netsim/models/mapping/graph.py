@@ -90,12 +90,8 @@ def _add(graph: nx.Graph, u: int, v: int, weight: float) -> None:
 def block_weights(model: ParallelModel) -> tuple[Floats, NDArray[np.int64]]:
     """Build `job_graph` as an array, with the slices of each replica merged into one block.
 
-    Returns
-    -------
-    weight : ndarray of float, shape (replicas of all stages,) * 2
-        Bytes between blocks; symmetric, 0 where there is no edge.
-    size : ndarray of int, shape (replicas of all stages,)
-        GPUs of each block.
+    Returns the bytes between blocks (symmetric, 0 where there is no edge), and the GPUs of each
+    block.
     """
     replicas = [stage.replicas for stage in model.stages]
     first = np.concatenate(([0], np.cumsum(replicas))).tolist()

@@ -79,13 +79,7 @@ class Mapper:
         self._extremes: dict[ParallelModel, tuple[float, float]] = {}
 
     def __call__(self, model: ParallelModel, counts: Sequence[int]) -> Mapped:
-        """Map a model to servers that provide `counts` GPUs.
-
-        Raises
-        ------
-        InputError
-            As `check_counts` does.
-        """
+        """Map a model to servers that provide `counts` GPUs."""
         try:
             falling = tuple(sorted(counts, reverse=True))
             found = self._found.get((model, falling))
@@ -187,26 +181,10 @@ def heavy_edge_servers(model: ParallelModel, counts: Sequence[int], server: Serv
 
 
 def heavy_edge_ranks(traffic: Floats, counts: Sequence[int]) -> Ints:
-    """Map the ranks of a job by Heavy-Edge, by the bytes between them; see `Mapper`.
+    """Map the ranks of a job by Heavy-Edge, given the bytes that each two of them exchange.
 
-    Parameters
-    ----------
-    traffic : ndarray of float, shape (ranks, ranks)
-        Bytes that two ranks exchange; symmetric, 0 on the diagonal.
-    counts : sequence of int
-        GPUs that each server provides, a rank for each.
-
-    Returns
-    -------
-    ndarray of int, shape (ranks,)
-        The server of each rank, as an index into `counts`.
-
-    Examples
-    --------
-    Rank 0 exchanges most with rank 2.
-
-    >>> heavy_edge_ranks(np.array([[0, 1, 9], [1, 0, 0], [9, 0, 0]]), [1, 2])
-    array([1, 0, 1])
+    `traffic` is symmetric, and 0 on the diagonal. Returns the server of each rank, as an index into
+    `counts`; see `Mapper`.
     """
     ranks, order = len(traffic), _descending(counts)
     one_each = np.ones(ranks, np.int64)
@@ -216,18 +194,10 @@ def heavy_edge_ranks(traffic: Floats, counts: Sequence[int]) -> Ints:
 
 
 def consolidated_counts(model: ParallelModel, server: ServerKind) -> tuple[int, ...]:
-    """Return the counts of as few servers as can hold a job: all but the last one are full.
+    """The counts of as few servers as can hold a job: all but the last one are full.
 
     If these cannot hold its slices, replicas are assigned first-fit instead, those with the most
     slices first.
-
-    Examples
-    --------
-    >>> from netsim import ModelStage, ParallelModel
-    >>> consolidated_counts(ParallelModel([ModelStage(10)]), ServerKind(4))
-    (4, 4, 2)
-    >>> consolidated_counts(ParallelModel([ModelStage(2, slices=3)]), ServerKind(4))
-    (3, 3)
     """
     full, rest = divmod(model.gpus, server.gpus)
     counts = [server.gpus] * full + [rest] * (rest > 0)
@@ -242,5 +212,5 @@ def consolidated_counts(model: ParallelModel, server: ServerKind) -> tuple[int, 
 
 
 def _descending(counts: Sequence[int]) -> Ints:
-    """Return the indices of servers in descending order of counts, with ties in order."""
+    """Sort servers in descending order of counts, with ties in order; return their indices."""
     return np.argsort(-np.asarray(counts, dtype=np.int64), kind="stable")

@@ -52,11 +52,8 @@ def check_counts(model: ParallelModel, counts: Sequence[int], server: ServerKind
                  ) -> tuple[int, ...]:
     """Check the numbers of GPUs that servers provide for a job, and return them as a tuple.
 
-    Raises
-    ------
-    InputError
-        If they do not add up to the GPUs of the model, one is not between 1 and the GPUs of a
-        server, or the slices of some replica do not fit on one server.
+    They add up to the GPUs of the model, are from 1 to the GPUs of a server, and can hold all
+    replicas (`can_hold`).
     """
     given = check_sequence(counts, int | np.integer, "counts", "whole numbers")
     for count in given:

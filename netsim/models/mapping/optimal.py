@@ -177,7 +177,7 @@ class _Programme:
                 self._add({each: 1.0, slowest: -1.0}, -np.inf, 0)
 
     def _before(self, number: int, place: int) -> dict[int, float]:
-        """Return the coefficients of the computation and communication of a stage on a server."""
+        """The coefficients of the computation and communication of a stage on a server."""
         terms = self.terms
         row: dict[int, float] = {}
         slack = 0.0
@@ -234,20 +234,7 @@ class _Programme:
 
 
 def exhaustive_mapping(model: ParallelModel, counts: Sequence[int], server: ServerKind) -> Mapped:
-    """Find an optimal mapping by trying all; for tests, and feasible for small jobs only.
-
-    Parameters
-    ----------
-    model : ParallelModel
-    counts : sequence of int
-        GPUs that each server provides.
-    server : ServerKind
-
-    Raises
-    ------
-    InputError
-        As `check_counts` does.
-    """
+    """Find an optimal mapping by trying all; for tests, and feasible for small jobs only."""
     given = check_counts(model, counts, server)
     found = min((np.array(columns).T for columns in _placements(model, 0, given)),
                 key=lambda placement: per_iteration(model, placement, server))

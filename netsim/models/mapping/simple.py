@@ -93,13 +93,7 @@ def _map_in_turn(model: ParallelModel, counts: Sequence[int], server: ServerKind
 
 
 def mapped_as(model: ParallelModel, placement: np.ndarray, server: ServerKind) -> Mapped:
-    """Make a `Mapped` of a placement by computing its iteration time and bound.
-
-    Raises
-    ------
-    InputError
-        If the placement is not one of the model.
-    """
+    """Make a `Mapped` of a placement by computing its iteration time and bound."""
     alpha = per_iteration(model, placement, server)
     placement.setflags(write=False)
     return Mapped(placement, alpha, min(alpha, alpha_min_bound(model, server)))
