@@ -1,8 +1,7 @@
-"""Reference implementation of A_online as in the paper, one chunk and one event at a time.
+"""Readable version of A_online as in the paper, one chunk and one event at a time.
 
-It is slow; tests compare the compiled version in `netsim.edge.kernels` with it. Numbers may be
-fractions: all arithmetic is then exact, except for tolerances within which values or instants count
-as equal.
+Tests compare the compiled version in `netsim.edge.kernels` with it. Numbers may be fractions: all
+arithmetic is then exact, except for tolerances within which values or instants count as equal.
 """
 
 from __future__ import annotations
@@ -25,32 +24,17 @@ _FOREVER = float("inf")
 
 @dataclass(eq=False)
 class Piece:
-    """A chunk.
+    """A chunk."""
 
-    Attributes
-    ----------
-    task : int
-        Index of its job.
-    weight, share : number
-        D p0, and 1 / D.
-    left, ready : number
-        Remaining training time, and the instant at which its data is there.
-    worker : int or None
-        The worker; None in the cloud.
-    alpha, t_star : number
-        Q when the worker was chosen, and the start planned then.
-    spans : list of list of number
-        Maximal intervals [start, end] of its training.
-    """
-
-    task: int
-    weight: Number
-    share: Number
-    left: Number
-    ready: Number
-    worker: int | None = None
-    alpha: Number = 0
-    t_star: Number = 0
+    task: int  #: index of its job
+    weight: Number  #: D p0
+    share: Number  #: 1 / D
+    left: Number  #: training time that remains
+    ready: Number  #: instant at which its data is there
+    worker: int | None = None  #: None in the cloud
+    alpha: Number = 0  #: Q when the worker was chosen
+    t_star: Number = 0  #: the start planned then
+    #: Maximal intervals [start, end] of its training.
     spans: list[list[Number]] = field(default_factory=list)
 
 
@@ -98,7 +82,7 @@ def train(queue: Sequence[Piece], now: Number, until: Number) -> None:
 
 def calculate_q(queue: Sequence[Piece], now: Number, delay: Number, p: Number, chunks: int,
                 weight: Number) -> tuple[Number, Number]:
-    """Return Q of Eq. 5 and the planned start t* of a new chunk on one worker."""
+    """Compute Q of Eq. 5 and the planned start t* of a new chunk on one worker."""
     later = [copy(piece) for piece in queue]
     for piece in later:
         piece.spans = []
@@ -112,16 +96,8 @@ def a_online(tasks: Sequence[Task], workers: int, cloud: bool,
              number: Callable[[int], Number] = float) -> list[Piece]:
     """Run A_online; return the chunks of all jobs in order of dispatch, after their training.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-        Jobs in order of arrival.
-    workers : int
-        Number of edge workers.
-    cloud : bool
-        Whether there is a cloud.
-    number : callable
-        Type of numbers: `fractions.Fraction` for exact results, or float.
+    Tasks are in order of arrival. `number` is the type of numbers: `fractions.Fraction` for exact
+    results, or float.
     """
     weights = _weights(tasks)
     queues: list[list[Piece]] = [[] for _ in range(workers)]
@@ -158,7 +134,7 @@ def a_online(tasks: Sequence[Task], workers: int, cloud: bool,
 
 
 def _weights(tasks: Sequence[Task]) -> list[float]:
-    """Return D p0 of each job, with equal values merged among jobs with the same workers."""
+    """Compute D p0 of each job, with equal values merged among jobs with the same workers."""
     weights = [0.0] * len(tasks)
     for workers in {tuple(task.delays): None for task in tasks}:
         alike = [place for place, task in enumerate(tasks) if tuple(task.delays) == workers]

@@ -27,35 +27,16 @@ _DUST = 1e-9
 #: A policy: returns the rate of each unfinished flow, given the sending jobs and their flows.
 Policy = Callable[["list[ChainJob]", Problem], Iterable[float]]
 
-#: In how many seconds to ask a policy again, given also the rates that it has returned.
+#: The seconds after which to ask a policy again, given also the rates that it has returned.
 Again = Callable[["list[ChainJob]", Problem, Floats], float]
 
 Path = Sequence[int] | NDArray[np.int64]
 
 
 class ChainJob:
-    """A job whose coflows follow each other.
+    """A job whose coflows follow each other, each after a computation.
 
-    Parameters
-    ----------
-    arrival : float
-        Arrival in seconds.
-    coflows : iterable of sequence of (path, nbytes)
-        Flows of each coflow, as the links that they cross and their bytes.
-    compute : sequence of float
-        Seconds of computation before each coflow.
-
-    Attributes
-    ----------
-    completed : int
-        Number of completed coflows (Z_m).
-    finish : float
-        Finish time of the last completed coflow, in seconds.
-    left, ends : list of float or None
-        Remaining bytes and predicted end of each flow of the active coflow; None without one.
-    sent : int
-        Bytes that the job has sent, over all its coflows, rounded to an integer (S_m), as of the
-        last `count`.
+    Each coflow is given by the links that its flows cross, and by their bytes.
     """
 
     def __init__(self, arrival: float, coflows: Iterable[Sequence[tuple[Path, float]]],
@@ -64,8 +45,11 @@ class ChainJob:
                         for flows in coflows]
         self.compute = compute
         self.unseen_empty: list[float] = []  # ends of empty coflows, not observed yet
+        #: Completed coflows (Z_m), their bytes, and the end of the last of them, in seconds.
         self.completed, self.attained, self.finish = 0, 0.0, arrival
+        #: Bytes sent by all its coflows, rounded to an integer (S_m), as of the last `count`.
         self.sent = 0
+        #: Remaining bytes and predicted end of each flow of the active coflow; None without one.
         self.left: list[float] | None = None
         self.ends: list[float] | None = None
         self._wait(arrival)
@@ -125,7 +109,7 @@ class ChainJob:
         self._wait(now)
 
     def next_end(self, of_flows: bool) -> float:
-        """Return the predicted end of the next flow, or of the coflow; inf if all have ended."""
+        """The predicted end of the next flow, or of the coflow; inf if all have ended."""
         assert self.left is not None
         assert self.ends is not None
         ends = [end for end, left in zip(self.ends, self.left, strict=True) if left > 0]
@@ -145,28 +129,15 @@ def finish_times(jobs: Sequence[ChainJob], capacity: Floats, policy: Policy,
                  in_step: bool = False) -> list[float]:
     """Simulate jobs; return the finish time of each, in seconds.
 
-    Parameters
-    ----------
-    jobs : sequence of ChainJob
-    capacity : ndarray of float, shape (links,)
-        Capacity of each link, in bytes per second.
-    policy : callable
-        ``policy(active, problem)`` returns the rate of each unfinished flow. It is called
-        whenever a coflow becomes valid or completes, and when the capacity of a link that an
-        unfinished flow crosses has changed. Unless the link has failed or been repaired, the bytes
-        that jobs have sent are then said to be those of the last call, so that their order stands.
-    observe_interval : float
-        Observe interval in seconds.
-    wakes_on_flows : bool
-        Whether the policy is also called when a flow ends.
-    again : callable, optional
-        ``again(active, problem, rates)`` returns in how many seconds the policy is to be called
-        though nothing else happens.
-    changes : sequence of (at, link, capacity)
-        Capacities that links have from an instant on, in order of time. Until the policy is
-        called, rates can only fall, by `throttle`.
-    in_step : bool
-        Whether all flows of a coflow then slow down by the same factor.
+    The policy is called whenever a coflow becomes valid or completes; with `wakes_on_flows`, also
+    when a flow ends; after the seconds that `again` returns, though nothing else happens; and when
+    the capacity of a link that an unfinished flow crosses has changed. Unless that link has failed
+    or been repaired, the bytes that jobs have sent are then said to be those of the last call, so
+    that their order stands.
+
+    `changes` are capacities ``(at, link, capacity)``, in bytes per second, that links have from an
+    instant on, in order of time. Until the policy is called, rates can only fall, by `throttle`;
+    with `in_step`, all flows of a coflow then slow down by the same factor.
     """
     run = _Run(jobs, capacity.copy(), policy, observe_interval, wakes_on_flows, again, in_step)
     ahead = list(changes)
@@ -183,8 +154,9 @@ def finish_times(jobs: Sequence[ChainJob], capacity: Floats, policy: Policy,
 class _Run:
     """A simulation at the time `now`.
 
-    The policy is called at the times `due`, for which order stands, and `anew` at the latest.
-    Flows that have ended unnoticed, as a capacity changed, are noticed at `look`.
+    The policy is called at `due`, when the order of jobs stands, and at `anew`, when the bytes that
+    they have sent are counted again. Flows that have ended unnoticed, as a capacity changed, are
+    noticed at `look`.
     """
 
     jobs: Sequence[ChainJob]
@@ -202,7 +174,7 @@ class _Run:
     rates: dict[ChainJob, list[float]] = field(default_factory=dict)
 
     def next_instant(self) -> float:
-        """Return when something is observed next."""
+        """The next instant at which something is observed."""
         coming = [job.valid for job in self.jobs if not job.done and job.left is None]
         coming += [at for job in self.jobs for at in job.unseen_empty]
         coming += [job.next_end(self.wakes_on_flows) for job in self.active]
@@ -268,7 +240,7 @@ class _Run:
 
 
 def _observed(at: float, interval: float) -> float:
-    """Return the instant at which an event is observed."""
+    """The instant at which an event is observed."""
     return math.ceil(at / interval - _LATE) * interval if interval and at < math.inf else at
 
 
@@ -284,7 +256,7 @@ def _admit(job: ChainJob, now: float, interval: float) -> bool:
 
 
 def _problem_of(active: Sequence[ChainJob], capacity: Floats) -> Problem:
-    """Return the unfinished flows as a `Problem`, in which coflow c is that of ``active[c]``."""
+    """Make a `Problem` of the unfinished flows, in which coflow c is that of ``active[c]``."""
     flows = [(c, left, path) for c, job in enumerate(active)
              for left, (path, _) in zip(job.left or (), job.flows, strict=True) if left > 0]
     return Problem(np.array([left for _, left, _ in flows]), np.array([c for c, _, _ in flows]),

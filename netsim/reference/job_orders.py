@@ -37,28 +37,22 @@ def _merged(amounts: dict[ClusterJob, Number], scale: Number | None = None
 
 @dataclass
 class JobOrder:
-    """A scheduler that has an order of all jobs that wait, restore or run.
-
-    Parameters
-    ----------
-    backfill : bool
-        Whether jobs may start that come after one that does not fit.
-    """
+    """A scheduler that has an order of all jobs that wait, restore or run."""
 
     name: ClassVar[str]
     preempts: ClassVar[bool] = True
-    backfill: bool = True
+    backfill: bool = True  #: whether jobs may start that come after one that does not fit
 
     def order(self, run: Run) -> list[ClusterJob]:
-        """Return all jobs that wait, restore or run, the first one first."""
+        """Put all jobs that wait, restore or run in order, the first one first."""
         raise NotImplementedError
 
     def wake_at(self, run: Run) -> Number:
-        """Return the instant at which to ask again; called when a decision has been carried out."""
+        """The instant at which to ask again; called when a decision has been carried out."""
         return _FOREVER
 
     def decide(self, run: Run) -> tuple[list[ClusterJob], Starts]:
-        """Return the jobs to preempt, and those to start with their GPUs."""
+        """Choose the jobs to preempt, and those to start with their GPUs."""
         stay, come = self._walk(run)
         preempt = [job for job in run.are("holding") if job not in stay]
         saved = [*run.are("saving"), *(job for job in preempt if run.saves(job))]
@@ -106,12 +100,12 @@ class JobOrder:
 
 
 def _gpus(jobs: Iterable[ClusterJob]) -> set[int]:
-    """Return the GPUs that jobs hold, or held last."""
+    """The GPUs that jobs hold, or held last."""
     return {gpu for job in jobs for gpu in job.segments[-1].gpus}
 
 
 def _there(run: Run) -> list[ClusterJob]:
-    """Return all jobs that wait, restore or run, in order of (arrival, id)."""
+    """All jobs that wait, restore or run, in order of (arrival, id)."""
     return run.are("waiting", "holding")
 
 
@@ -173,18 +167,13 @@ class SrsfOrder(JobOrder):
 
 @dataclass
 class ServiceOrder(JobOrder):
-    """Base of orders by attained service.
+    """Base of orders by attained service."""
 
-    Parameters
-    ----------
-    service : {"held", "run"}
-        Whether time counts for which a job holds GPUs, or only that for which it runs.
-    """
-
+    #: Counts the time for which a job holds GPUs, or with ``"run"`` only that for which it runs.
     service: str = "held"
 
     def attained(self, run: Run, job: ClusterJob) -> Number:
-        """Return the service of a job so far, in GPU-seconds."""
+        """The service of a job so far, in GPU-seconds."""
         return job.gpus * (job.held_s(run.now) if self.service == "held" else job.run_s(run.now))
 
 
@@ -196,55 +185,47 @@ class LasOrder(ServiceOrder):
     quantum_s: Number = 60
 
     def order(self, run: Run) -> list[ClusterJob]:
-        """Return jobs by attained service."""
+        """Sort jobs by attained service."""
         attained = _merged({job: self.attained(run, job) for job in _there(run)})
         return sorted(_there(run), key=lambda job: (attained[job], job.state != "holding"))
 
     def wake_at(self, run: Run) -> Number:
-        """Return the end of the quantum."""
+        """The end of the quantum."""
         return run.now + self.quantum_s if _left(run) else _FOREVER
 
 
 @dataclass
 class TiresiasOrder(ServiceOrder):
-    """Queues by attained service, each first in, first out: Tiresias' discretised 2D-LAS.
-
-    Parameters
-    ----------
-    thresholds : sequence of number
-        Service from which a job is in the next queue, in GPU-seconds, ascending.
-    promote_knob : number, optional
-        A job that has waited for this many times the seconds of its service is promoted.
-    fifo_by : {"start", "arrival"}
-        What comes first in a queue: the job that started first, or the one that arrived first.
-    """
+    """Queues by attained service, each first in, first out: Tiresias' discretised 2D-LAS."""
 
     name = "tiresias"
+    #: GPU-seconds from which a job is in the next queue, ascending.
     thresholds: Sequence[Number] = (3250, 7200)
+    #: A job that has waited for this many times the seconds of its service is promoted.
     promote_knob: Number | None = None
-    fifo_by: str = "start"
+    fifo_by: str = "start"  #: or ``"arrival"``: which job comes first in a queue
 
     def __post_init__(self) -> None:
         if self.promote_knob is not None and self.promote_knob <= 0:
             raise InputError(f"promote_knob must be positive, not {self.promote_knob}")
 
     def served(self, run: Run, job: ClusterJob) -> Number:
-        """Return the GPU-seconds of a job since its last promotion."""
+        """The GPU-seconds of a job since its last promotion."""
         return self.attained(run, job) - job.promoted_at
 
     def queue(self, run: Run, job: ClusterJob) -> int:
-        """Return how many thresholds a job has reached since its last promotion."""
+        """Count the thresholds that a job has reached since its last promotion."""
         served = self.served(run, job)
         return sum(not below(served, threshold) for threshold in self.thresholds)
 
     def patience_s(self, run: Run, job: ClusterJob) -> Number:
-        """Return how long a job waits until it is promoted; infinite if it is not."""
+        """How long a job waits until it is promoted; infinite if it is not."""
         if self.promote_knob is None or self.queue(run, job) == 0:
             return _FOREVER
         return self.promote_knob * (self.served(run, job) / job.gpus)
 
     def crossing(self, run: Run, job: ClusterJob) -> Number:
-        """Return the instant at which a job that holds GPUs reaches its next threshold."""
+        """The instant at which a job that holds GPUs reaches its next threshold."""
         queue = self.queue(run, job)
         if queue == len(self.thresholds):
             return _FOREVER
@@ -260,18 +241,18 @@ class TiresiasOrder(ServiceOrder):
                 job.promotions += 1
 
     def rank(self, run: Run, job: ClusterJob) -> Number:
-        """Return the first sort key of a job within its queue."""
+        """The first sort key of a job within its queue."""
         return 0
 
     def order(self, run: Run) -> list[ClusterJob]:
-        """Return jobs by queue; first started, first served."""
+        """Sort jobs by queue; first started, first served."""
         self.promote(run)
         rank = _merged({job: self.rank(run, job) for job in _there(run)})
         return sorted(_there(run), key=lambda job: (
             self.queue(run, job), rank[job], job.start if self.fifo_by == "start" else 0))
 
     def wake_at(self, run: Run) -> Number:
-        """Return the next crossing or promotion."""
+        """The next crossing or promotion."""
         if not _left(run):
             return _FOREVER
         return min([_FOREVER, *(self.crossing(run, job) for job in run.are("holding")),
@@ -281,18 +262,11 @@ class TiresiasOrder(ServiceOrder):
 
 @dataclass
 class GittinsOrder(TiresiasOrder):
-    """Tiresias with the Gittins index within a queue: its discretised 2D-Gittins.
-
-    Parameters
-    ----------
-    history : sequence of number
-        GPU-seconds of past jobs.
-    delta : number, optional
-        GPU-seconds that the index looks ahead; to the end of the queue by default.
-    """
+    """Tiresias with the Gittins index within a queue: its discretised 2D-Gittins."""
 
     name = "tiresias-g"
-    history: Sequence[Number] = ()
+    history: Sequence[Number] = ()  #: GPU-seconds of past jobs
+    #: GPU-seconds that the index looks ahead; to the end of the queue if None.
     delta: Number | None = None
 
     def __post_init__(self) -> None:
@@ -301,7 +275,7 @@ class GittinsOrder(TiresiasOrder):
             raise InputError("tiresias-g needs a history: the GPU-seconds of at least one job")
 
     def rank(self, run: Run, job: ClusterJob) -> Number:
-        """Return the negative of the index."""
+        """The negative of the index."""
         served, queue = self.served(run, job), self.queue(run, job)
         delta = self.delta
         if delta is None:
@@ -313,23 +287,18 @@ class GittinsOrder(TiresiasOrder):
 
 @dataclass
 class RingOrder(JobOrder):
-    """A ring of jobs that take turns: round robin in time slices.
-
-    Attributes
-    ----------
-    ring : list of ClusterJob
-    """
+    """A ring of jobs that take turns: round robin in time slices."""
 
     name = "gandiva-rr"
     quantum_s: Number = 60
     ring: list[ClusterJob] = field(default_factory=list)
 
     def used_s(self, run: Run, job: ClusterJob) -> Number:
-        """Return the seconds that a job has run in its present slice."""
+        """The seconds that a job has run in its present slice."""
         return job.run_s(run.now) - job.sliced_at
 
     def order(self, run: Run) -> list[ClusterJob]:
-        """Return the ring, after jobs whose slices are over have gone to its end."""
+        """Turn the ring: jobs whose slices are over go to its end."""
         there = run.are("waiting", "holding", "saving")
         self.ring = [job for job in self.ring if job in there]
         self.ring += [job for job in there if job not in self.ring]
@@ -341,7 +310,7 @@ class RingOrder(JobOrder):
         return [job for job in self.ring if job.state != "saving"]
 
     def wake_at(self, run: Run) -> Number:
-        """Return the next end of a slice."""
+        """The next end of a slice."""
         if not _left(run):
             return _FOREVER
         return min([_FOREVER, *(

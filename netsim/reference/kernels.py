@@ -1,8 +1,8 @@
-"""Reference implementations of the compiled building blocks, with which tests compare these.
+"""Readable versions of the compiled building blocks, with which tests compare these.
 
-They are readable rather than fast, and the simulator does not use them. Problems are plain arrays,
-and each rule is stated as in its paper. A coflow sends at *LP rates*, remaining/gamma, if all its
-flows end together as early as full capacities allow (MADD); a *share* is a multiple of these rates.
+Problems are plain arrays, and each rule is stated as in its paper. A coflow sends at *LP rates*,
+remaining/gamma, if all its flows end together as early as full capacities allow (MADD); a *share*
+is a multiple of these rates. Shapes: F flows, C coflows, L links.
 """
 
 from __future__ import annotations
@@ -24,29 +24,16 @@ DUST = 1e-9
 
 
 class Problem(NamedTuple):
-    """Unfinished flows of coflows on links.
+    """Unfinished flows of coflows on links."""
 
-    Attributes
-    ----------
-    remaining : ndarray of float, shape (F,)
-        Remaining bytes of each flow.
-    coflow : ndarray of int, shape (F,)
-        The coflow of each flow. Coflows are 0 .. C-1, each with at least one flow.
-    ptr : ndarray of int, shape (F + 1,)
-    links : ndarray of int, shape (ptr[-1],)
-        Flow f crosses ``links[ptr[f]:ptr[f + 1]]``.
-    capacity : ndarray of float, shape (L,)
-        Capacity of each link, in bytes per second.
-    """
-
-    remaining: Floats
-    coflow: Ints
+    remaining: Floats  #: bytes of each flow
+    coflow: Ints  #: of each flow; coflows are 0 .. C-1, each with at least one flow
     ptr: Ints
-    links: Ints
-    capacity: Floats
+    links: Ints  #: flow f crosses ``links[ptr[f]:ptr[f + 1]]``
+    capacity: Floats  #: of each link, in bytes per second
 
     def path(self, flow: int) -> Ints:
-        """Return the links that a flow crosses."""
+        """The links that a flow crosses."""
         return self.links[self.ptr[flow]:self.ptr[flow + 1]]
 
     def link_load(self, values: ArrayLike) -> Floats:
@@ -59,10 +46,10 @@ class Problem(NamedTuple):
 
 
 def gamma(problem: Problem) -> Floats:
-    """Return each coflow's effective bottleneck, in seconds. Shape (C,).
+    """Compute each coflow's effective bottleneck, in seconds. Shape (C,).
 
-    By Eq. 26, Gamma is the largest (bytes of the coflow on the link)/capacity over all links. It
-    is inf if the coflow needs a link without capacity.
+    By Eq. 26, Gamma is the largest (bytes of the coflow on the link)/capacity over all links. It is
+    inf if the coflow needs a link without capacity.
     """
     load = problem.link_load(problem.remaining)
     seconds = np.full(load.shape, np.inf)
@@ -71,14 +58,14 @@ def gamma(problem: Problem) -> Floats:
 
 
 def lp_rates(problem: Problem, shares: ArrayLike = 1.0) -> Floats:
-    """Return the rate of each flow at its coflow's share: b_f = share * V_f/Gamma (Eq. 27)."""
+    """Compute the rate of each flow at its coflow's share: b_f = share * V_f/Gamma (Eq. 27)."""
     alone = gamma(problem)
     return np.broadcast_to(shares, alone.shape)[problem.coflow] * (
         problem.remaining / alone[problem.coflow])
 
 
 def common_factor(problem: Problem, shares: Floats, base: Floats) -> float:
-    """Return the largest x for which ``base + x * shares`` fits every link (step 10).
+    """Compute the largest x for which ``base + x * shares`` fits every link (step 10).
 
     It is the smallest (capacity - load of base)/(load of shares) over the links that the shares
     load; inf if there is no such link, 0 if the result is below 1e-9.
@@ -92,7 +79,7 @@ def common_factor(problem: Problem, shares: Floats, base: Floats) -> float:
 
 
 def greedy(problem: Problem, order: Sequence[int], limit: Floats, base: Floats) -> Floats:
-    """Return shares: in order, each coflow adds to `base` the largest share that still fits.
+    """Add to each coflow's share in `base`, in order, the largest share that still fits.
 
     That is the largest x <= limit for which x * (its LP load) <= remaining capacity on every link;
     less than 1e-9 counts as zero.
@@ -111,16 +98,12 @@ def greedy(problem: Problem, order: Sequence[int], limit: Floats, base: Floats) 
 
 def share_out(problem: Problem, order: Sequence[int], shares: Floats, most: Floats,
               by_place: bool, stretch: str) -> Floats:
-    """Return the shares of coflows by the answer of a compiled rule; see `netsim.compiled`.
+    """Compute the shares of coflows from the answer of a compiled rule; see `netsim.compiled`.
 
-    Parameters
-    ----------
-    shares, most : ndarray of float, shape (C,)
-        What each coflow gets first, and the most that it gets after that, in order.
-    by_place : bool
-        Whether entry k is for the k-th coflow in order, rather than for coflow k.
-    stretch : {"none", "all", "others"}
-        Which shares grow, by the same factor, as far as links allow, but to 1 at most.
+    Each coflow first gets its share, and then, in order, up to `most` more. With `by_place`, entry
+    k of both is for the k-th coflow in order, rather than for coflow k. `stretch` says which shares
+    grow first, by the same factor, as far as links allow, but to 1 at most: ``"none"``, ``"all"``,
+    or ``"others"``, which are those of 0.
     """
     if by_place:
         shares, most = shares[np.argsort(order)], most[np.argsort(order)]
@@ -136,7 +119,7 @@ def share_out(problem: Problem, order: Sequence[int], shares: Floats, most: Floa
 
 
 def link_shares(problem: Problem, shares: Floats) -> Floats:
-    """Return the sum of the shares of the coflows that cross each link. Shape (L,)."""
+    """Sum the shares of the coflows that cross each link. Shape (L,)."""
     return shares @ (problem.link_load(problem.remaining) > 0)
 
 
@@ -169,7 +152,7 @@ def throttle(problem: Problem, rates: Floats, in_step: bool = False) -> Floats:
 
 
 def crossing_in(problem: Problem, rates: Floats, ahead: Floats, near: Floats) -> Floats:
-    """Return the seconds until each coflow has sent `ahead` more bytes; inf if never. Shape (C,).
+    """Compute the seconds until each coflow has sent `ahead` more bytes; inf if never. Shape (C,).
 
     The rate of a coflow is constant between the ends of its flows. If it stops with at most `near`
     bytes missing, these count as sent.
@@ -193,7 +176,7 @@ def crossing_in(problem: Problem, rates: Floats, ahead: Floats, near: Floats) ->
 
 
 def maxmin(problem: Problem, weights: Floats) -> Floats:
-    """Return the weighted max-min fair rate of each flow, by progressive filling.
+    """Compute the weighted max-min fair rate of each flow, by progressive filling.
 
     The rates of all flows grow in proportion to their weights. The link that fills first, with the
     least (remaining capacity)/(weight of growing flows), fixes the rates of its flows; this is

@@ -15,14 +15,10 @@ __all__ = ["heavy_edge_reference", "packs"]
 
 
 def heavy_edge_reference(model: ParallelModel, counts: Sequence[int]) -> list[int]:
-    """Return the server of each vertex of `job_graph`; ties go to the lowest vertex.
+    """Map the vertices of `job_graph` to servers; ties go to the lowest vertex.
 
-    Parameters
-    ----------
-    model : ParallelModel
-    counts : sequence of int
-        GPUs that each server gives. They must add up to those of the model and be able to hold its
-        slices.
+    The GPUs that servers give, `counts`, must add up to those of the model, and be able to hold its
+    slices.
     """
     graph = job_graph(model)
     whole = [[] for _ in range(sum(stage.replicas for stage in model.stages))]  # type: ignore[var-annotated]
@@ -43,7 +39,7 @@ def heavy_edge_reference(model: ParallelModel, counts: Sequence[int]) -> list[in
 
 
 def _merged(graph: nx.Graph, whole: Sequence[Sequence[int]]) -> nx.Graph:
-    """Return the graph with the slices of each replica merged into one vertex."""
+    """Merge the slices of each replica into one vertex of the graph."""
     block_of = {vertex: block for block, mine in enumerate(whole) for vertex in mine}
     merged = nx.Graph()
     for block, mine in enumerate(whole):
@@ -87,7 +83,7 @@ def _of_server(blocks: nx.Graph, left: set[int], count: int, later: Sequence[int
 
 
 def _heaviest(weights: Iterable[tuple[tuple[int, ...], float]]) -> tuple[int, ...]:
-    """Return the lowest entry among those with the largest weight, up to rounding."""
+    """Find the lowest entry among those with the largest weight, up to rounding."""
     known = list(weights)
     most = max((weight for _, weight in known), default=0.0)
     return min((tuple(sorted(which)) for which, weight in known

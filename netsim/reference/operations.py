@@ -11,7 +11,7 @@ __all__ = ["ends_of"]
 
 def ends_of(operations: Operations, seconds: Sequence[float], iterations: int
             ) -> list[list[float]]:
-    """Return the end of each operation of each iteration; see `netsim.jobs.longest_path`."""
+    """Compute the end of each operation of each iteration; see `netsim.jobs.longest_path`."""
     after, after_previous = operations.after.lists(), operations.after_previous.lists()
     ends: list[list[float]] = [[0.0] * len(operations)]
     for _ in range(iterations):

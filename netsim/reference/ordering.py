@@ -10,47 +10,27 @@ __all__ = ["bssi", "ports"]
 
 
 def ports(coflow: Ints, src: Ints, dst: Ints) -> Ints:
-    """Return each coflow's width in ports: min(number of senders, number of receivers).
+    """Compute each coflow's width in ports: min(number of senders, number of receivers).
 
-    Parameters
-    ----------
-    coflow, src, dst : ndarray of int, shape (F,)
-        The coflow, the sending and the receiving host of each flow that counts. Coflows are
-        0 .. C-1, each with at least one flow.
-
-    Returns
-    -------
-    ndarray of int, shape (C,)
+    Arrays have an entry for each flow that counts; coflows are 0 .. C-1, each with at least one.
     """
     return np.array([min(len(set(src[coflow == c])), len(set(dst[coflow == c])))
                      for c in range(int(coflow.max()) + 1)])
 
 
 def bssi(problem: Problem, weight: Floats) -> tuple[list[int], float]:
-    """Return Sincronia's order, bottleneck-select-scale-iterate, and its dual bound.
+    """Compute Sincronia's order, bottleneck-select-scale-iterate, and its dual bound.
 
-    d_jb is the time that link b takes for what coflow j has left to send over it, in seconds.
-    From the last place to the first:
+    d_jb is the time that link b takes for what coflow j has left to send over it, in seconds. From
+    the last place to the first:
 
     1. b is the link of which the coflows without a place need most: the largest sum of d_jb.
     2. k = argmin w_j/d_jb over these coflows, where d_jb > 0, gets the last free place.
     3. With theta = w_k/d_kb, each other's w_j falls by theta d_jb.
 
-    Ties, within 1e-9 relative, go to the lowest link and to the latest coflow. The dual is the sum
-    over the places of theta ((sum of d_jb)^2 + sum of d_jb^2)/2. What is to cross a link without
-    capacity does not count.
-
-    Parameters
-    ----------
-    problem : Problem
-    weight : ndarray of float, shape (C,)
-
-    Returns
-    -------
-    order : list of int
-        The coflows, the first to be served first.
-    dual : float
-        Lower bound on the sum of weighted completion times from now on, in weighted seconds.
+    Ties, within 1e-9 relative, go to the lowest link and to the latest coflow. The dual, a lower
+    bound on the sum of weighted completion times from now on, is the sum over the places of theta
+    ((sum of d_jb)^2 + sum of d_jb^2)/2. What is to cross a link without capacity does not count.
     """
     load = problem.link_load(problem.remaining)
     seconds = np.divide(load, problem.capacity, out=np.zeros(load.shape),

@@ -1,9 +1,8 @@
 """Reference implementation of preemption on a cluster, one instant and one job at a time.
 
-It is slow and simulates by formula: an iteration of a job takes the same time on all GPUs. Tests
-compare the engine with it. Numbers may be fractions: all arithmetic is then exact, except for
-tolerances within which values or instants count as equal. The schedulers are in
-`netsim.reference.job_orders`.
+It simulates by formula: an iteration of a job takes the same time on all GPUs. Tests compare the
+engine with it. Numbers may be fractions: all arithmetic is then exact, except for tolerances within
+which values or instants count as equal. The schedulers are in `netsim.reference.job_orders`.
 """
 
 from __future__ import annotations
@@ -35,65 +34,37 @@ def has_come(instant: Number, now: Number) -> bool:
 
 @dataclass(eq=False)
 class Segment:
-    """A stretch of time during which a job holds the same GPUs.
-
-    Attributes
-    ----------
-    gpus : list of int
-    got, run, stop, free : number
-        Instants at which it gets GPUs, begins and ends to progress, and gives GPUs back.
-    kept : number
-        Iterations that survive whatever happens: those at `got`, from `stop` on those at `stop`.
-    kept_before : number
-        Those at `got`.
-    reason : str or None
-        ``"finish"``, ``"preempt"`` or ``"fault"``.
-    """
+    """A stretch of time during which a job holds the same GPUs."""
 
     gpus: list[int]
-    got: Number
-    run: Number
+    got: Number  #: instant at which it gets the GPUs
+    run: Number  #: instant from which it progresses
+    #: Iterations that survive whatever happens: those at `got`, from `stop` on those at `stop`.
     kept: Number
-    kept_before: Number
-    stop: Number = _FOREVER
-    free: Number = _FOREVER
-    reason: str | None = None
+    kept_before: Number  #: those at `got`
+    stop: Number = _FOREVER  #: instant until which it progresses
+    free: Number = _FOREVER  #: instant at which it gives the GPUs back
+    reason: str | None = None  #: ``"finish"``, ``"preempt"`` or ``"fault"``
 
 
 @dataclass(eq=False)
 class ClusterJob:
-    """A job, and what has happened to it.
-
-    Attributes
-    ----------
-    id : int
-    arrival, iteration_s : number
-    gpus, iterations : int
-    state_bytes : number, optional
-        Those of the run by default.
-    state : str
-        ``"coming"``, ``"waiting"``, ``"holding"`` (restores or runs), ``"saving"`` or ``"done"``.
-    segments : list of Segment
-    preemptions, restarts, promotions : int
-    promoted_at : number
-        Attained service at its last promotion, in GPU-seconds.
-    sliced_at : number
-        Seconds that it had run when its present slice began.
-    """
+    """A job, and what has happened to it."""
 
     id: int
     arrival: Number
     gpus: int
     iterations: int
     iteration_s: Number
-    state_bytes: Number | None = None
+    state_bytes: Number | None = None  #: None for those of the run
+    #: ``"coming"``, ``"waiting"``, ``"holding"`` (restores or runs), ``"saving"`` or ``"done"``.
     state: str = "coming"
     segments: list[Segment] = field(default_factory=list)
     preemptions: int = 0
     restarts: int = 0
     promotions: int = 0
-    promoted_at: Number = 0
-    sliced_at: Number = 0
+    promoted_at: Number = 0  #: GPU-seconds attained at its last promotion
+    sliced_at: Number = 0  #: seconds that it had run when its present slice began
 
     @property
     def start(self) -> Number:
@@ -121,21 +92,21 @@ class ClusterJob:
         return self.segments[-1].run + (self.iterations - self.kept) * self.iteration_s
 
     def progress(self, now: Number) -> Number:
-        """Return the number of iterations done, with the fraction of the current one."""
+        """The number of iterations done, with the fraction of the current one."""
         if self.state != "holding" or has_come(now, self.segments[-1].run):
             return self.kept
         return self.kept + (now - self.segments[-1].run) / self.iteration_s
 
     def remaining_s(self, now: Number) -> Number:
-        """Return the seconds of iterations that are left."""
+        """The seconds of iterations that are left."""
         return (self.iterations - self.progress(now)) * self.iteration_s
 
     def held_s(self, now: Number) -> Number:
-        """Return the seconds for which it has held GPUs."""
+        """The seconds for which it has held GPUs."""
         return sum(min(now, each.free) - each.got for each in self.segments)
 
     def run_s(self, now: Number) -> Number:
-        """Return the seconds for which it has run, those of lost progress included."""
+        """The seconds for which it has run, those of lost progress included."""
         return sum(max(min(now, each.stop) - each.run, 0) for each in self.segments)
 
     @property
@@ -172,27 +143,14 @@ Starts = list[tuple[ClusterJob, list[int]]]
 
 @dataclass(frozen=True)
 class Costs:
-    """What a preemption keeps and costs: the options of a run.
+    """What a preemption keeps and costs: the options of a run."""
 
-    Parameters
-    ----------
-    keep : {"iterations", "fraction"}
-        Whether the part of an iteration is lost or kept.
-    checkpoint_s : number
-        Seconds for which a job holds its GPUs longer if there is something to save.
-    restore_s : number
-        Seconds for which a job holds GPUs before it runs, if it has kept iterations.
-    state_bytes, move_bytes_per_s : number
-        Bytes moved before that if a server is not among the job's last ones, and their rate.
-    on_fault : {"iterations", "checkpoint"}
-        Whether a job that loses a server keeps finished iterations, or what it got GPUs with.
-    """
-
-    keep: str = "iterations"
-    checkpoint_s: Number = 0
-    restore_s: Number = 0
-    state_bytes: Number = 0
+    keep: str = "iterations"  #: or ``"fraction"``: keep the part of an iteration, too
+    checkpoint_s: Number = 0  #: held longer if there is something to save
+    restore_s: Number = 0  #: held before it runs, if it has kept iterations
+    state_bytes: Number = 0  #: moved before that if a server is not among the job's last ones
     move_bytes_per_s: Number = _FOREVER
+    #: Or ``"checkpoint"``: a job that loses a server keeps only what it got GPUs with.
     on_fault: str = "iterations"
 
 
@@ -242,53 +200,37 @@ class _Scheduler(Protocol):
 
 @dataclass
 class Run:
-    """The state of a run at an instant.
+    """The state of a run at an instant."""
 
-    Attributes
-    ----------
-    servers : list of range
-        GPUs of each server.
-    jobs : list of ClusterJob
-        In order of (arrival, id).
-    costs : Costs
-    placement : str
-    faults : list of ServerFault
-        Those still to come.
-    lost : set of int
-        Servers that are lost.
-    now, wake_at : number
-        The instant, and the one at which the scheduler will be woken.
-    """
-
-    servers: list[range]
-    jobs: list[ClusterJob]
+    servers: list[range]  #: the GPUs of each server
+    jobs: list[ClusterJob]  #: in order of (arrival, id)
     costs: Costs
     placement: str
-    faults: list[ServerFault]
-    lost: set[int] = field(default_factory=set)
+    faults: list[ServerFault]  #: those still to come
+    lost: set[int] = field(default_factory=set)  #: servers
     now: Number = 0
-    wake_at: Number = _FOREVER
+    wake_at: Number = _FOREVER  #: when the scheduler will be woken
 
     def are(self, *states: str) -> list[ClusterJob]:
-        """Return the jobs in one of some states, in order of (arrival, id)."""
+        """The jobs in one of some states, in order of (arrival, id)."""
         return [job for job in self.jobs if job.state in states]
 
     def live(self) -> set[int]:
-        """Return the GPUs of servers that are not lost."""
+        """The GPUs of servers that are not lost."""
         return {gpu for server, gpus in enumerate(self.servers) if server not in self.lost
                 for gpu in gpus}
 
     def place(self, job: ClusterJob, usable: set[int]) -> list[int] | None:
-        """Choose GPUs of a job by the placement of the run; None if these do not do."""
+        """Choose GPUs of a job by the placement of the run; None if no usable ones suit it."""
         return _PLACEMENTS[self.placement](self.servers, job.gpus, usable)
 
     def servers_of(self, gpus: Iterable[int]) -> set[int]:
-        """Return the servers of some GPUs."""
+        """The servers of some GPUs."""
         return {number for gpu in gpus for number, server in enumerate(self.servers)
                 if gpu in server}
 
     def kept_if_stopped(self, job: ClusterJob, keep: str) -> Number:
-        """Return the iterations that survive if a job stops now."""
+        """The iterations that survive if a job stops now."""
         progress = job.progress(self.now)
         return progress if keep == "fraction" else max(_whole(progress), job.kept)
 
@@ -298,7 +240,7 @@ class Run:
                     and self.kept_if_stopped(job, self.costs.keep) > job.kept)
 
     def next_instant(self) -> Number:
-        """Return the next instant at which something happens by itself."""
+        """The next instant at which something happens by itself."""
         return min([self.wake_at, *(fault.at for fault in self.faults),
                     *(job.arrival for job in self.are("coming")),
                     *(job.end for job in self.are("holding")),
@@ -408,24 +350,10 @@ def run_jobs(servers: Sequence[int], jobs: Iterable[ClusterJob], scheduler: _Sch
              faults: Iterable[ServerFault] = ()) -> list[ClusterJob]:
     """Run jobs on a cluster until all are done; return them in order of (arrival, id).
 
-    Parameters
-    ----------
-    servers : sequence of int
-        Number of GPUs of each server; GPUs are numbered through, server by server.
-    jobs : iterable of ClusterJob
-        Their attributes are changed.
-    scheduler : Script or netsim.reference.job_orders.JobOrder
-    costs : Costs, optional
-    placement : {"first-fit", "consolidated"}
-    faults : iterable of ServerFault
-
-    Raises
-    ------
-    AllocationError
-        If a decision is not legal.
-    StalledError
-        If jobs wait and nothing will happen any more, or a job is preempted 1,000 times in a row
-        with nothing kept.
+    `servers` has the number of GPUs of each server; GPUs are numbered consecutively, server by
+    server. The jobs given are changed. A decision that is not legal is an `AllocationError`. It is
+    a `StalledError` if jobs wait and nothing will happen any more, or if a job is preempted 1,000
+    times in a row with nothing kept.
     """
     ends = [sum(servers[:number + 1]) for number in range(len(servers))]
     run = Run([range(end - count, end) for count, end in zip(servers, ends, strict=True)],
@@ -454,16 +382,10 @@ class GivenDecision:
 
 @dataclass
 class Script:
-    """A scheduler that decides as written down; at other instants it changes nothing.
-
-    Attributes
-    ----------
-    decisions : list of GivenDecision
-        Those still to come.
-    """
+    """A scheduler that decides as written down; at other instants it changes nothing."""
 
     name: ClassVar[str] = "script"
-    decisions: list[GivenDecision]
+    decisions: list[GivenDecision]  #: those still to come
     _wake_at: Number | None = None
 
     def decide(self, run: Run) -> tuple[list[ClusterJob], Starts]:
@@ -478,7 +400,7 @@ class Script:
                                                        for job, gpus in given.start]
 
     def wake_at(self, run: Run) -> Number:
-        """Return what the decision says, or the instant of the next one."""
+        """The instant that the decision says, or that of the next one."""
         if self._wake_at is not None:
             return self._wake_at
         return self.decisions[0].at if self.decisions else _FOREVER

@@ -19,16 +19,11 @@ Rows = list[dict[str, Any]]
 def bind(src: Sequence[int], dst: Sequence[int], nbytes: Sequence[float],
          paths: Sequence[Sequence[int]], capacity: Sequence[float], stops: Sequence[int],
          payload: Sequence[float], latency: Sequence[float]) -> tuple[Rows, Rows, Rows, Rows]:
-    """Return the COFLOW, FLOW, HOP and LOAD rows of coflows that have sent nothing.
+    """Make the COFLOW, FLOW, HOP and LOAD rows of coflows that have sent nothing.
 
-    A flow that crosses no link is left out. So is one without bytes: it arrives after its latency.
-
-    Parameters
-    ----------
-    paths : sequence of sequence of int
-        The links that each flow crosses.
-    stops : sequence of int
-        The index after the last flow of each coflow.
+    `paths` has the links that each flow crosses, and `stops` the index after the last flow of each
+    coflow. A flow that crosses no link is left out. So is one without bytes: it arrives after its
+    latency.
     """
     coflows: Rows = []
     flows: Rows = []
@@ -66,29 +61,18 @@ def bind(src: Sequence[int], dst: Sequence[int], nbytes: Sequence[float],
 
 
 def arrival(arrives: float, last: float, ends: Sequence[float], latency: Sequence[float]) -> float:
-    """Return when the last byte of a completed coflow arrives, in seconds.
+    """Compute when the last byte of a completed coflow arrives, in seconds.
 
-    Parameters
-    ----------
-    arrives : float
-        When the last of its messages without bytes does; -inf if it has none.
-    last : float
-        When the last flow ended.
-    ends, latency : sequence of float
-        When the last byte of each flow was sent, and the latency of its path.
+    `arrives` is when the last of its messages without bytes does (-inf if it has none), and `last`
+    when its last flow ended. `ends` and `latency` are those of its flows.
     """
     return max([arrives, last, *(end + late for end, late in zip(ends, latency, strict=True))])
 
 
 def sent_over(path: Sequence[int], levels: Sequence[Sequence[float]],
               seconds: Sequence[float]) -> float:
-    """Return the bytes that a flow sends over a path, at the lowest level of its links.
+    """Sum the bytes that a flow sends over a path, at the lowest level of its links.
 
-    Parameters
-    ----------
-    levels : sequence of sequence of float
-        The level of each link at each instant, in bytes per second.
-    seconds : sequence of float
-        How long each instant lasts.
+    `levels` has, for each link, the bytes per second at each instant, which lasts `seconds`.
     """
     return sum(time * min(levels[link][at] for link in path) for at, time in enumerate(seconds))

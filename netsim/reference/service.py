@@ -2,7 +2,7 @@
 
 `serve` is what `netsim.fabric.service.PriorityService` describes, and the other functions are its
 parts. Each of them gives away bytes per second that links have left, and returns the rates of all
-flows with what is left then.
+flows, of shape (F,), with what is left then, of shape (L,).
 """
 
 from __future__ import annotations
@@ -21,30 +21,13 @@ __all__ = ["fill", "greedy_flows", "madd", "serve"]
 def serve(problem: Problem, order: Sequence[int], primary: str = "none", backfill: str = "none",
           queue: ArrayLike = 0, queue_shares: Sequence[float] = (1.0,), *, by_size: bool = False
           ) -> Floats:
-    """Return the rate of each flow when coflows are served in order, until a flow ends.
+    """Compute the rate of each flow when coflows are served in order, until a flow ends.
 
-    Parameters
-    ----------
-    problem : Problem
-    order : sequence of int
-        The coflows, the first to be served first.
-    primary : {"none", "madd", "queues"}
-        The first pass: nothing; `madd`; or `fill`, queue by queue, within each queue's part of the
-        links. What the queues leave is pooled; queues without coflows have no part.
-    backfill : {"none", "maxmin", "greedy"}
-        Who gets the rest: nobody; `fill`; or `greedy_flows`.
-    queue : array_like of int, shape (C,)
-        The queue of each coflow.
-    queue_shares : sequence of float
-        The part of each queue.
-    by_size : bool
-        Whether flows are backfilled by the bytes that they have left, those within 1e-9 of each
-        other in the order of their coflows.
-
-    Returns
-    -------
-    ndarray of float, shape (F,)
-        In bytes per second.
+    The first pass, `primary`, is nothing, `madd`, or with ``"queues"``, `fill`, queue by queue,
+    within each queue's part of the links. What the queues leave is pooled; queues without coflows
+    have no part. Then the rest goes to nobody or, by `backfill`, through `fill` (``"maxmin"``) or
+    `greedy_flows` (``"greedy"``); with `by_size`, this takes flows by the bytes that they have
+    left, those within 1e-9 of each other in the order of their coflows.
     """
     rates, left = np.zeros(len(problem.remaining)), problem.capacity.copy()
     if primary == "madd":
@@ -67,16 +50,11 @@ def serve(problem: Problem, order: Sequence[int], primary: str = "none", backfil
 
 
 def madd(problem: Problem, order: Sequence[int], left: Floats) -> tuple[Floats, Floats]:
-    """Let each coflow in turn end all its flows together, as early as the links left allow.
+    """Serve coflows in turn: each ends all its flows together, as early as links with a rest allow.
 
     Its flows get v_f/Gamma', where v_f is what they have left to send, and Gamma' is the largest
     (bytes of the coflow on the link)/(bytes per second left) over its links. It gets nothing if one
     of these is full.
-
-    Returns
-    -------
-    rates : ndarray of float, shape (F,)
-    left : ndarray of float, shape (L,)
     """
     rates, per_link = np.zeros(len(problem.remaining)), problem.link_load(problem.remaining)
     for coflow in order:
@@ -90,13 +68,7 @@ def madd(problem: Problem, order: Sequence[int], left: Floats) -> tuple[Floats, 
 
 
 def fill(problem: Problem, order: Sequence[int], left: Floats) -> tuple[Floats, Floats]:
-    """Let the flows of each coflow in turn share what is left max-min fairly.
-
-    Returns
-    -------
-    rates : ndarray of float, shape (F,)
-    left : ndarray of float, shape (L,)
-    """
+    """Share what is left max-min fairly between the flows of each coflow in turn."""
     rates = np.zeros(len(problem.remaining))
     for coflow in order:
         room = _has_room(problem, left)
@@ -108,13 +80,7 @@ def fill(problem: Problem, order: Sequence[int], left: Floats) -> tuple[Floats, 
 
 
 def greedy_flows(problem: Problem, order: Sequence[int], left: Floats) -> tuple[Floats, Floats]:
-    """Let each flow in turn take all that its links have left.
-
-    Returns
-    -------
-    rates : ndarray of float, shape (F,)
-    left : ndarray of float, shape (L,)
-    """
+    """Give each flow in turn all that its links have left."""
     rates, left = np.zeros(len(problem.remaining)), left.copy()
     for flow in order:
         path = problem.path(flow)
@@ -125,5 +91,5 @@ def greedy_flows(problem: Problem, order: Sequence[int], left: Floats) -> tuple[
 
 
 def _has_room(problem: Problem, left: Floats) -> NDArray[np.bool_]:
-    """Return, for each link, whether more than dust is left."""
+    """Mark the links on which more than dust is left."""
     return left > DUST * problem.capacity

@@ -1,6 +1,6 @@
-"""Reference implementation of whole jobs at the edge under SRTF and Tiresias-L.
+"""Readable version of whole jobs at the edge under SRTF and Tiresias-L.
 
-One loop over events, in which everything is worked out from the beginning: tests compare
+One loop over events, in which everything is computed from the beginning: tests compare
 `netsim.edge.whole_jobs` with it. Numbers may be fractions, with which all arithmetic is exact.
 """
 
@@ -31,30 +31,16 @@ class Task:
 
 @dataclass(eq=False)
 class Gang:
-    """The state of a job.
+    """The state of a job."""
 
-    Attributes
-    ----------
-    left, service : number
-        Seconds of training that are left, and worker-seconds for which it has held workers.
-    workers : list of int
-        Workers that it holds.
-    ready : number
-        When it trains on these.
-    there : dict of int to number
-        When its data is on each server that it has used.
-    preemptions : int
-    spans : list of (number, number, list of int)
-        When it trained on which workers.
-    finish : number or None
-    """
-
-    left: Number
-    service: Number = 0
-    workers: list[int] = field(default_factory=list)
-    ready: Number = 0
+    left: Number  #: seconds of training
+    service: Number = 0  #: worker-seconds for which it has held workers
+    workers: list[int] = field(default_factory=list)  #: those that it holds
+    ready: Number = 0  #: when it trains on these
+    #: When its data is on each server that it has used.
     there: dict[int, Number] = field(default_factory=dict)
     preemptions: int = 0
+    #: Start and end of training, and the workers.
     spans: list[tuple[Number, Number, list[int]]] = field(default_factory=list)
     finish: Number | None = None
 
@@ -63,14 +49,8 @@ def whole_jobs(tasks: Sequence[Task], server_of: Sequence[int],
                thresholds: Sequence[Number] | None = None) -> list[Gang]:
     """Run jobs in order of their training left, or of the thresholds that they have reached.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-        Jobs in order of arrival.
-    server_of : sequence of int
-        The server of each worker.
-    thresholds : sequence of number, optional
-        Ascending worker-seconds, under Tiresias-L; under SRTF there are none.
+    Tasks are in order of arrival, and `server_of` has the server of each worker. `thresholds` are
+    ascending worker-seconds, under Tiresias-L; under SRTF there are none.
     """
     gangs = [Gang(task.seconds) for task in tasks]
     now: Number = min(task.arrival for task in tasks) - 1
