@@ -104,7 +104,7 @@ def _draw_ps(counts: Sequence[int], likely: NDArray[np.float64], servers: int, s
 
 
 def _frequencies(given: object, what: str, things: str) -> tuple[list[int], NDArray[np.float64]]:
-    """Return the numbers of things of a server, and their cumulative probabilities."""
+    """List the numbers of things of a server, with their cumulative probabilities."""
     if not isinstance(given, Mapping) or not given:
         raise InputError(f"{what} must be a table of numbers of {things} to probabilities, not "
                          f"{given!r}")
@@ -218,19 +218,7 @@ def draw_edge_jobs(jobs: int = 300, *, servers: int = 100, types: int | Sequence
 
 
 class JobRanges:
-    """Ranges from which the fields of jobs are drawn, other than arrivals and sizes.
-
-    Parameters
-    ----------
-    servers, types, epochs, compute, update, gradients, bandwidth, upload, cloud_upload, slot, \
-chunk, seed
-        As for `draw_edge_jobs`.
-
-    Raises
-    ------
-    InputError
-        If a value is not allowed.
-    """
+    """The ranges of `draw_edge_jobs`, from which fields other than arrivals and sizes are drawn."""
 
     def __init__(self, *, servers: int, types: int | Sequence[Kind], epochs: Sequence[int],
                  compute: Sequence[Quantity], update: Sequence[Quantity],

@@ -89,32 +89,9 @@ def make_edge_cloud(*, name: str | None = None, file: str | Path | None = None,
                     kind: str | None = None, seed: int = 0, **options: Any) -> EdgeCloud:
     """Make an edge-cloud: a ready-made one, one from a file, or one of a kind with options.
 
-    Parameters
-    ----------
-    name : str, optional
-        Name of a ready-made edge-cloud, see `ready_made_edge_clouds`. If `file` or `kind` is
-        given, it is only a label.
-    file : path-like, optional
-        A TOML file with a ``kind`` and its options.
-    kind : str, optional
-        A name of `EDGE_KINDS`: ``"edge-servers"``, with the options of `draw_edge_cloud`, or
-        ``"edge-listed"``, with those of `EdgeCloud`.
-    seed : int
-        Seed of the random draws.
-    **options
-        Options of the kind, which override those of a file.
-
-    Raises
-    ------
-    InputError
-        If the name, kind or file does not exist, or an option has an invalid value.
-    TraceError
-        If a file cannot be read.
-
-    Examples
-    --------
-    >>> make_edge_cloud(kind="edge-listed", workers=[["gpu"], ["gpu", "tpu"]])
-    <EdgeCloud 'edge-cloud': 2 servers, 3 workers of 2 types, with a cloud>
+    The `name` is that of a ready-made edge-cloud, unless a `file` (TOML, with a ``kind`` and its
+    options) or a `kind` of `EDGE_KINDS` is given: then it is only a label. Options override those
+    of the file.
     """
     given = {"name": name, "file": file, "kind": kind, **options}
     with _naming_file(given):
@@ -128,13 +105,8 @@ def make_edge_cloud(*, name: str | None = None, file: str | Path | None = None,
 def full_edge_cloud(table: Mapping[str, Any], defaults: bool = False) -> Table:
     """Resolve the arguments of `make_edge_cloud` to a table with its kind and all given options.
 
-    The options of a ready-made edge-cloud or of a file are merged in. With `defaults`, options
-    that are not given get their default values.
-
-    Raises
-    ------
-    InputError, TraceError
-        As `make_edge_cloud` does.
+    The options of a ready-made edge-cloud or of a file are merged in. With `defaults`, options that
+    are not given get their default values.
     """
     full = _resolve_source(table, "kind", "edge-cloud", EDGE_KINDS, "topologies")
     return full if not defaults else _defaults(EDGE_KINDS, full["kind"]) | full
@@ -170,26 +142,9 @@ def make_edge_jobs(system: EdgeCloud | None = None, *, name: str | None = None,
                    **options: Any) -> EdgeWorkload:
     """Make jobs of an edge-cloud: ready-made ones, from a file, or of a format with options.
 
-    Parameters
-    ----------
-    system : EdgeCloud, optional
-        The edge-cloud that the jobs will run on. Random jobs then have an upload delay for each
-        of its servers and need a type that its workers have, unless `servers` or `types` is given.
-    name, file, seed, **options
-        As for `make_edge_cloud`; names are those of `ready_made_edge_jobs`.
-    format : str, optional
-        A name of `EDGE_FORMATS`: ``"edge-jobs"``, with the options of `draw_edge_jobs`;
-        ``"edge-trace"``, with the ``file`` of a trace of a GPU cluster, whose format is ``trace``,
-        and the options of `netsim.edge.from_trace.trace_edge_jobs`; or ``"edge-listed"``, with a
-        list of ``jobs``, each a table of the fields of `EdgeJob`.
-
-    Raises
-    ------
-    InputError
-        If the name, format or file does not exist, an option has an invalid value, or the system
-        cannot train the jobs.
-    TraceError
-        If a file cannot be read.
+    Arguments are as for `make_edge_cloud`, with a `format` of `EDGE_FORMATS` in place of a kind.
+    Given the `system` that they will run on, random jobs have an upload delay for each of its
+    servers and need a type that its workers have, unless `servers` or `types` is given.
     """
     return edge_jobs_of({"name": name, "file": file, "format": format, **options}, system,
                         seed=seed)
@@ -198,22 +153,10 @@ def make_edge_jobs(system: EdgeCloud | None = None, *, name: str | None = None,
 def edge_jobs_of(given: Mapping[str, Any], system: EdgeCloud | None = None,
                  check: Callable[[EdgeWorkload], None] = lambda jobs: None, *, seed: int = 0
                  ) -> EdgeWorkload:
-    """Make jobs from a mapping of the arguments of `make_edge_jobs`.
+    """Make jobs from a mapping of the arguments of `make_edge_jobs`, without the seed.
 
-    Parameters
-    ----------
-    given : mapping
-        The name, file or format, and options; not the seed.
-    system, seed
-        As for `make_edge_jobs`.
-    check : callable
-        A further check, which raises InputError for jobs that cannot run. If `given` has only a
-        file, the messages of all errors begin with the path of the file.
-
-    Raises
-    ------
-    InputError, TraceError
-        As `make_edge_jobs` does.
+    `check` may raise InputError for jobs that cannot run. If `given` has only a file, the messages
+    of all errors begin with the path of the file.
     """
     with _naming_file(given):
         table = full_edge_jobs(given)
@@ -231,13 +174,8 @@ def edge_jobs_of(given: Mapping[str, Any], system: EdgeCloud | None = None,
 def full_edge_jobs(table: Mapping[str, Any], defaults: bool = False) -> Table:
     """Resolve the arguments of `make_edge_jobs` to a table with its format and all given options.
 
-    The options of ready-made jobs or of a file are merged in. With `defaults`, options that are
-    not given get their default values, except for those that depend on the system.
-
-    Raises
-    ------
-    InputError, TraceError
-        As `make_edge_jobs` does.
+    The options of ready-made jobs or of a file are merged in. With `defaults`, options that are not
+    given get their default values, except for those that depend on the system.
     """
     full = _resolve_source(table, "format", "workload", EDGE_FORMATS, "workloads")
     return full if not defaults else _defaults(EDGE_FORMATS, full["format"]) | full
@@ -279,7 +217,7 @@ def ready_made_edge_jobs() -> dict[str, str]:
 
 
 def _kinds_of(system: EdgeCloud) -> Sequence[Kind]:
-    """Return the types of workers, sorted, so that the order does not depend on the servers."""
+    """List the types of workers, sorted, so that the order does not depend on the servers."""
     return sorted(system.types, key=lambda kind: (isinstance(kind, str), kind)) or [0]
 
 
@@ -344,7 +282,7 @@ def _source_arguments(source: str | Path) -> Table:
 
 
 def _folder(name: str) -> Path:
-    """Return a folder of ready-made files: in the package, or beside it in a checkout."""
+    """The folder of ready-made files: in the package, or beside it in a checkout."""
     package = Path(__file__).parent.parent
     inside = package / name
     return inside if inside.is_dir() else package.parent / name
@@ -369,7 +307,7 @@ def _read(path: Path) -> Table:
 
 
 def _defaults(known: Registry, name: str) -> Table:
-    """Return the defaults of the options, except for those that depend on the system."""
+    """The default values of the options, except for those that depend on the system."""
     decided = ("servers", "types") if name in _DRAWN else ()
     return {option: default for option, default in known.options(name).items()
             if default not in (None, inspect.Parameter.empty) and option not in decided}

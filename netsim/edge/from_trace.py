@@ -118,7 +118,7 @@ def trace_edge_jobs(file: str | os.PathLike[str],
 
 def _sizes(chunks: Sequence[int] | None, chunks_per_gpu: int, duration_scale: float
            ) -> tuple[int, ...]:
-    """Return the values from which D is drawn; none if the trace determines it."""
+    """Check the values from which D is drawn; there are none if the trace determines it."""
     check_whole(chunks_per_gpu, "chunks_per_gpu", 1)
     _check_factor(duration_scale, "duration_scale", 1e-15)
     if chunks is None:
@@ -145,7 +145,7 @@ def _read(file: str | os.PathLike[str], trace: str | Mapping[str, Any]) -> Clust
 
 def _kept(read: ClusterJobs, limit: int | None, sample: int | None, max_gpus: int | None,
           seed: int) -> NDArray[np.int64]:
-    """Return the places of the jobs to keep, in order of arrival."""
+    """Find the positions of the jobs to keep, in order of arrival."""
     for what, count in (("limit", limit), ("sample", sample), ("max_gpus", max_gpus)):
         if count is not None:
             check_whole(count, what, 1)
@@ -163,7 +163,7 @@ def _kept(read: ClusterJobs, limit: int | None, sample: int | None, max_gpus: in
 
 def _arrivals(submit_s: NDArray[np.float64], scale: float, span: Quantity | None
               ) -> NDArray[np.float64]:
-    """Return the arrivals of jobs that were submitted at some times, in seconds."""
+    """Scale submission times to arrival times, both in seconds."""
     _check_factor(scale, "arrival_scale", 0.0)
     if span is None:
         return submit_s * scale
@@ -176,7 +176,7 @@ def _arrivals(submit_s: NDArray[np.float64], scale: float, span: Quantity | None
 
 def _mini_batches(trained_s: float, compute_s: float, update_s: float, **others: Any
                   ) -> dict[str, Any]:
-    """Return the number of mini-batches of a chunk, and their times scaled to its training time."""
+    """Choose the number of mini-batches of a chunk, and scale their times to its training time."""
     drawn_s = compute_s + update_s
     if not drawn_s > 0:
         raise InputError("compute and update: a mini-batch must take some time, and one was drawn "

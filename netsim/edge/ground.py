@@ -1,4 +1,4 @@
-"""What whole jobs on an edge-cloud run on: the clock, their data and their training."""
+"""The back ends on which whole jobs of an edge-cloud run: their clock, data and training."""
 
 from __future__ import annotations
 
@@ -21,24 +21,12 @@ __all__ = ["ConstantGround", "EdgeExecution", "Ground"]
 
 
 class EdgeExecution(TimedExecution):
-    """Jobs that train once their data is on all their servers; see `Execution`.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-    typed : TypedJobs
-    data : JobData
-
-    Attributes
-    ----------
-    begun : ndarray of float, shape (jobs,)
-        When each job began its current or last period of training, in seconds; NaN before the
-        first.
-    """
+    """The execution of jobs that train once their data is on all their servers; see `Execution`."""
 
     def __init__(self, env: Any, typed: TypedJobs, data: JobData) -> None:
         super().__init__(env, typed.specs)
         self._typed, self._data = typed, data
+        # `begun` is the start, in seconds, of a job's current or last period of training.
         self.begun, self._stopped = np.full((2, len(typed.specs)), np.nan)
         self._workers = np.zeros(len(typed.specs), np.int64)
 
@@ -50,15 +38,15 @@ class EdgeExecution(TimedExecution):
         self._workers = np.insert(self._workers, job, 0)
 
     def seconds(self, job: int, gpus: Ints) -> float:
-        """Return how long a job trains on the given workers, or in the cloud if there are none."""
+        """Training time of a job on the given workers, or in the cloud if there are none."""
         return self._typed.seconds(job, len(gpus))
 
     def sizes(self, job: int) -> range:
-        """Return the numbers of workers with which a job can train; see `Execution`."""
+        """The numbers of workers with which a job can train; see `Execution`."""
         return self._typed.sizes(job)
 
     def data_on(self, job: int, gpus: Ints) -> float:
-        """Return when a job's data should arrive on the servers of its workers; see `Execution`."""
+        """When a job's data should arrive on the servers of its workers; see `Execution`."""
         return self._data.on(self._typed.numbers[job], self._typed.workers[gpus])
 
     def fetch(self, job: int, gpus: Ints, there: Callable[[], None]) -> bool:
@@ -79,14 +67,14 @@ class EdgeExecution(TimedExecution):
         self._train(job, gpus, kept)
 
     def finished(self, job: int) -> float:
-        """Return the fraction of a job's training that consists of whole mini-batches."""
+        """The fraction of a job's training that consists of whole mini-batches."""
         if (ended := super().finished(job)) >= self._jobs[job].iterations:
             return ended
         batches = self._typed.batches(job, self._workers[job])
         return whole(float(self.progress(job)) * batches) / batches
 
     def add_ring_bytes(self, found: Floats) -> None:
-        """Put what jobs with rings send in exchanges, in bytes, at their places in the setting."""
+        """Store the bytes that jobs with rings send in exchanges in `found`, by job."""
         typed = self._typed
         for job, number in enumerate(typed.numbers):
             if typed.setting.ring[number]:
@@ -107,46 +95,33 @@ class EdgeExecution(TimedExecution):
 
 
 class Ground(Protocol):
-    """The back end on which whole jobs run.
-
-    Attributes
-    ----------
-    env : Clock
-    data : JobData
-    steps : int
-        Number of SimPy events processed so far.
-    """
+    """The back end on which whole jobs run."""
 
     env: Clock
     data: JobData
-    steps: int
+    steps: int  #: number of SimPy events processed so far
 
     def execution(self, typed: TypedJobs) -> EdgeExecution:
-        """Return the execution of the jobs of one type of workers."""
+        """Make the execution of the jobs of one type of workers."""
 
     def exchange(self) -> Floats:
-        """Return the seconds in which the chunks of each job exchange gradients, once it ends."""
+        """Seconds in which the chunks of each ended job have exchanged gradients."""
 
     def ring_bytes(self) -> Floats:
-        """Return the bytes that each job with a ring has sent in exchanges, once it ends."""
+        """Bytes that each ended job with a ring has sent in exchanges."""
 
     def held(self) -> PSAssignments | None:
-        """Return the PSs that jobs have used so far; None if training does not depend on PSs."""
+        """The PSs that jobs have used so far; None if training does not depend on PSs."""
 
     def make_room(self, place: int) -> None:
         """Make room for a job that has been inserted in the setting; it has not arrived."""
 
     def stalled(self) -> StalledError | None:
-        """Return the error for jobs that wait without any event left."""
+        """Make the error for jobs that wait although no event is left."""
 
 
 class ConstantGround:
-    """The `Ground` on which uploads and exchanges take the times that jobs declare.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-    """
+    """The `Ground` on which uploads and exchanges take the times that jobs declare."""
 
     def __init__(self, setting: EdgeSetting) -> None:
         self._setting = setting

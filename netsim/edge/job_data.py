@@ -1,4 +1,4 @@
-"""The data of whole jobs: on which edge servers it is, and which workers are near it."""
+"""The data of whole jobs: the edge servers that store it, and a placement near it."""
 
 from __future__ import annotations
 
@@ -24,35 +24,20 @@ class JobData:
     """The data of jobs on the servers that they have used, where it stays until they end.
 
     A job whose chunks are trained by k workers has chunk i on the server of worker i modulo k. Data
-    is sent when a job first uses a server. Sending continues if the job is suspended. Jobs are
-    numbered as in the setting.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-    setting : EdgeSetting
-
-    Attributes
-    ----------
-    limited : bool
-        Whether any server has limited storage.
-    uploads : ndarray of float, shape (jobs,)
-        Seconds of uploads of all chunks that have been sent.
-    migrations : int
-        How often a job that had data on some servers needed it on another server.
-    most : ndarray of float, shape (servers,)
-        The most bytes that each server has stored.
+    is sent when a job first uses a server, and continues to be sent if the job is suspended. Jobs
+    are numbered as in the setting.
     """
 
     def __init__(self, env: Any, setting: EdgeSetting) -> None:
         self._env, self._setting = env, setting
         self.limited = bool(np.isfinite(setting.system.capacity).any())
-        self.uploads = np.zeros(len(setting.jobs))
+        self.uploads = np.zeros(len(setting.jobs))  #: seconds of uploads of all chunks sent, by job
+        #: How often a job that had data on some servers needed it on another server.
         self.migrations = 0
-        self.most = np.zeros(setting.system.servers)
-        self._there: dict[int, dict[int, float]] = {}  # when it should be: by job, by server
-        self._stored: dict[int, dict[int, int]] = {}  # chunks of jobs that go on, by server
-        self._sums = np.zeros((2, setting.system.servers))  # bytes on each, and their rounding
+        self.most = np.zeros(setting.system.servers)  #: the most bytes stored, by server
+        self._there: dict[int, dict[int, float]] = {}  # arrival: by job, by server
+        self._stored: dict[int, dict[int, int]] = {}  # chunks of unfinished jobs, likewise
+        self._sums = np.zeros((2, setting.system.servers))  # bytes on each, and rounding errors
 
     def make_room(self, number: int) -> None:
         """Make room for a job that has been inserted in the setting; it has not arrived."""
@@ -61,25 +46,25 @@ class JobData:
     # --- when it is there -----------------------------------------------------------------
 
     def servers(self, number: int) -> list[int]:
-        """Return the servers that a job has used."""
+        """List the servers that a job has used."""
         return list(self._there.get(number, ()))
 
     def on(self, number: int, workers: Ints) -> float:
-        """Return when a job's data should be on all servers, if it got workers now; seconds."""
+        """When a job's data should be on all servers if it got these workers now; seconds."""
         now, there = self._env.now, self._there.get(number, {})
         servers = list(self._chunks_on(number, workers))
         return max(now, *map(there.get, servers,
                              (now + self._delays(number, servers)).tolist()))
 
     def _delays(self, number: int, servers: Sequence[int]) -> Floats:
-        """Return the seconds that a job's uploads to some servers take; or to the cloud."""
+        """Seconds that a job's uploads to some servers, or to the cloud, take."""
         setting = self._setting
         if servers == [CLOUD]:
             return setting.cloud_delay[number:number + 1]
         return setting.delays[number, servers]
 
     def _chunks_on(self, number: int, workers: Ints) -> dict[int, int]:
-        """Return how many chunks are trained on each server of some workers; or in the cloud."""
+        """Count the chunks trained on each server of some workers, or in the cloud without any."""
         chunks = int(self._setting.chunks[number])
         if not len(workers):
             return {CLOUD: chunks}
@@ -91,15 +76,8 @@ class JobData:
     def fetch(self, number: int, workers: Ints, there: Callable[[], None]) -> bool:
         """Begin to send a job's data to the servers of the workers that it gets now.
 
-        Returns
-        -------
-        bool
-            Whether the arrival of the data is unknown; `there` is then called when it has arrived.
-
-        Raises
-        ------
-        AllocationError
-            If a server has no room for the data.
+        Returns whether the arrival of the data is unknown; `there` is then called when it has
+        arrived.
         """
         known, now = self._there.setdefault(number, {}), self._env.now
         chunks = self._chunks_on(number, workers)
@@ -117,7 +95,7 @@ class JobData:
             self.uploads[number] += count * delay
 
     def _wait(self, number: int, servers: Iterable[int], there: Callable[[], None]) -> bool:
-        """Whether data that a job needs is on its way to servers, without a known arrival."""
+        """Whether data that a job needs is in transit to servers, with an unknown arrival."""
         return False
 
     def stay(self, number: int) -> None:
@@ -154,23 +132,21 @@ class JobData:
         self._sums[:, servers] = total, lost + ((bytes_ - (total - added)) + (more - added))
 
     def _used(self) -> Floats:
-        """Return the bytes that are stored on each server."""
+        """The bytes stored on each server."""
         return self._sums[0] + self._sums[1]
 
     def _held(self, number: int) -> Ints:
-        """Return how many chunks of a job each server stores."""
+        """The number of chunks of a job that each server stores."""
         held, stored = np.zeros(self._setting.system.servers, np.int64), self._stored.get(number)
         if stored:
             held[list(stored)] = list(stored.values())
         return held
 
     def room(self, number: int, taken: Floats | float = 0.0) -> Floats:
-        """Return how many chunks of a job each server can store, including those stored already.
+        """The number of chunks of a job that each server can store, including those stored already.
 
-        Parameters
-        ----------
-        taken : ndarray of float, shape (servers,)
-            Bytes that are promised to other jobs, but not stored yet.
+        `taken` is the number of bytes, by server, that are promised to other jobs but not stored
+        yet.
         """
         system, size = self._setting.system, self._setting.jobs[number].chunk_bytes
         if not (self.limited and size):
@@ -179,7 +155,7 @@ class JobData:
         return np.floor(np.maximum(free, 0.0) / size) + self._held(number)
 
     def added(self, number: int, workers: Ints) -> Floats:
-        """Return the bytes that each server would store in addition if a job got these workers."""
+        """The bytes that each server would store in addition if a job got these workers."""
         held, found = self._held(number), np.zeros(self._setting.system.servers)
         for server, count in self._chunks_on(number, workers).items():
             found[server] = max(count - int(held[server]), 0)
@@ -193,7 +169,7 @@ class JobData:
 
 
 def shares(chunks: int, workers: int) -> Ints:
-    """Return the number of chunks of each worker, as equal as possible, larger numbers first."""
+    """The number of chunks of each worker, as equal as possible, larger numbers first."""
     return (chunks - np.arange(workers) + workers - 1) // workers
 
 
@@ -203,16 +179,10 @@ class NearData:
     Workers on servers that have the job's data come first, then those with the least upload delay,
     then those with the lowest number. A worker is only taken if its server has room for the chunks
     that it would train. If too few workers qualify, the job waits.
-
-    Parameters
-    ----------
-    typed : TypedJobs
-    data : JobData
-    taken : ndarray of float, shape (servers,), optional
-        Bytes of storage that are promised to jobs that have not started yet.
     """
 
     def __init__(self, typed: TypedJobs, data: JobData, taken: Floats | None = None) -> None:
+        # `taken`: bytes of storage, by server, promised to jobs that have not started yet.
         self._typed, self._data, self._taken = typed, data, taken
 
     @property
@@ -221,13 +191,13 @@ class NearData:
         return self._data.limited
 
     def trial(self) -> NearData:
-        """Return a placement of several jobs, which share the storage that is left."""
+        """Make a placement for several jobs, which share the storage that is left."""
         servers = self._typed.setting.system.servers
         return (NearData(self._typed, self._data, np.zeros(servers)) if self._data.limited
                 else self)
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
-        """Return all GPUs in order of preference; see `Placement`."""
+        """All GPUs in order of preference; see `Placement`."""
         typed, number = self._typed, self._typed.numbers[self._typed.place_of(job)]
         server = typed.setting.system.server_of[typed.workers]
         fetched = ~np.isin(server, self._data.servers(number))
@@ -236,11 +206,11 @@ class NearData:
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return the first candidates with storage for their chunks; see `Placement`."""
+        """Take the first candidates with storage for their chunks; see `Placement`."""
         return self.some(job, candidates, job.ranks)
 
     def some(self, job: JobSpec, candidates: Ints, count: int) -> Ints | None:
-        """Return `count` candidates with storage for their chunks; None if there are none.
+        """Take the first `count` candidates with storage for their chunks; None if too few have it.
 
         Those that will train more chunks than others come first.
         """

@@ -21,7 +21,7 @@ _equal = in_place(ties.equal)
 
 @in_place
 def _earliest_ready(row, count, left, ready):
-    """Return the earliest instant at which an unfinished chunk becomes ready; inf if none."""
+    """The earliest instant at which an unfinished chunk becomes ready; inf if there is none."""
     least = float("inf")
     for k in range(count):
         if left[k] > 0 and ready[row[k]] < least:
@@ -135,9 +135,10 @@ def calculate_q(row, count, left, ready, weight, share, now, delay, p, chunks, o
 
 @in_place
 def _least_q(q, workers, server_of, room, cloud):
-    """Return the first worker with the least Q among those whose server has room, or -1.
+    """Find the first worker with the least Q among those whose server has room.
 
-    -1 stands for the cloud, which loses ties; `cloud` is its Q, or inf if there is no cloud.
+    The result is an index into `workers`, or -1 for the cloud, which loses ties; `cloud` is the Q
+    of the cloud, or inf if there is none.
     """
     least = cloud
     for k in range(len(workers)):
@@ -155,21 +156,11 @@ def greedy(workers, server_of, room, delays, queue, count, left, ready, weight, 
            chunks, own, cloud_delay, cloud_p, has_cloud, q, start, later, where, alpha, t_star):
     """Dispatch the chunks of a job by A_greedy; return the number of chunks placed.
 
-    Parameters
-    ----------
-    workers : array of int
-        The candidate workers, in order.
-    room : array of int, shape (servers,)
-        Number of the job's chunks that each server can still store; decremented in place.
-    delays : array of float, shape (servers,)
-        Upload delay to each server.
-    now, p, cloud_delay, cloud_p : float
-        Arrival of the job; training time of a chunk with zeta = 0; upload delay to the cloud, and
-        training time with zeta = 1.
-    q, start, later : arrays
-        Work arrays: the first two have the length of `workers`, `later` of the longest queue.
-    where, alpha, t_star : arrays, shape (chunks,)
-        Output: worker (-1 for the cloud), Q and planned start t* of each chunk.
+    `room` is the number of the job's chunks that each server can still store, and decreases in
+    place. Training times are `p` (zeta = 0) and, in the cloud, `cloud_p` (zeta = 1); `own` is D p0
+    of the job. `q`, `start` and `later` are work arrays: the first two have the length of
+    `workers`, `later` that of the longest queue. Outputs, by chunk: `where`, the worker (-1 for the
+    cloud); `alpha`, its Q; and `t_star`, the planned start.
     """
     for k in range(len(workers)):
         worker = workers[k]

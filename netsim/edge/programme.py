@@ -36,62 +36,35 @@ _SOLVED, _STOPPED, _INFEASIBLE = 0, 1, 2
 
 
 class Place(NamedTuple):
-    """A place where a job can train: the workers of its type on one server, or the cloud.
+    """A place where a job can train: the workers of its type on one server, or the cloud."""
 
-    Attributes
-    ----------
-    group : int
-        The server, or `CLOUD`, which has a worker for each chunk of the job.
-    workers : int
-        Number of workers; not used for the cloud.
-    ready : float
-        When the data of the job is at this place, in slots.
-    """
-
-    group: int
-    workers: int
-    ready: float
+    group: int  #: the server, or `CLOUD`, which has a worker for each chunk of the job
+    workers: int  #: not used for the cloud
+    ready: float  #: when the job's data is at this place, in slots
 
 
 @dataclass(frozen=True)
 class Work:
-    """A job in the linear programme.
-
-    Attributes
-    ----------
-    arrival : float
-        Arrival time, in slots.
-    chunks : int
-        Number of chunks; as many workers, at most, can train the job at once.
-    chunk_time : float
-        Training time of a chunk, in slots: `EdgeJob.p1_s` divided by the length of a slot.
-    places : tuple of Place
-        The places where the job can train; at least one.
-    """
+    """A job in the linear programme; times are in slots."""
 
     arrival: float
-    chunks: int
-    chunk_time: float
+    chunks: int  #: the most workers that can train the job at once
+    chunk_time: float  #: training time of a chunk: `EdgeJob.p1_s` in slots
     places: tuple[Place, ...]
 
     @property
     def cloud(self) -> float:
-        """When the job's data is in the cloud, in slots; infinite if there is no cloud."""
+        """When the job's data is in the cloud, in slots; inf if there is no cloud."""
         return min((each.ready for each in self.places if each.group == CLOUD), default=math.inf)
 
 
 def sufficient_horizon(jobs: Sequence[Work]) -> int:
-    """Return a number of slots that suffices for an optimum without a cloud.
+    """Bound the number of slots of an optimum, for jobs that use the same servers and no cloud.
 
     In an optimum, no work of a job can be moved to an earlier slot. Consider the slots after all
     data has arrived at all places, until a job ends. In each of them, either all workers of the
     job's type are busy, or all its chunks are in training. The first case lasts at most as long as
     all work on all workers takes, the second at most as long as one chunk.
-
-    Parameters
-    ----------
-    jobs : sequence of Work
-        Jobs that can train in the same groups of workers (servers), and not in a cloud.
     """
     ready = max(place.ready for job in jobs for place in job.places)
     work = math.fsum(job.chunks * job.chunk_time for job in jobs)
@@ -102,35 +75,16 @@ def sufficient_horizon(jobs: Sequence[Work]) -> int:
 
 def least_cost(jobs: Sequence[Work], horizon: int | None = None,
                until: float | None = None) -> float:
-    """Minimise the sum over jobs of the mean time from arrival to training.
+    """Minimise the sum over jobs of the mean time from arrival to training; return it in slots.
 
-    There is a variable for each job, group of workers and slot: the share of the job's work that
-    the group does in the slot. Its cost is the time from the job's arrival to the begin of the
-    slot, or to the instant in the slot at which the job's data is ready. Constraints limit each
-    group to its number of workers, and each job to one worker per chunk.
+    All jobs are of one worker type. There is a variable for each job, group of workers and slot:
+    the share of the job's work that the group does in the slot. Its cost is the time from the job's
+    arrival to the beginning of the slot, or to the instant in the slot at which the job's data is
+    ready. Constraints limit each group to its number of workers, and each job to one worker per
+    chunk.
 
-    Parameters
-    ----------
-    jobs : sequence of Work
-        Jobs of one worker type, so that all of them can use the same groups.
-    horizon : int, optional
-        Number of slots, for jobs without a cloud. If it is too small, it excludes the optimum.
-    until : float, optional
-        When to stop the solver, in seconds of `time.monotonic`.
-
-    Returns
-    -------
-    float
-        The optimum, in slots.
-
-    Raises
-    ------
-    MissingExtraError
-        If SciPy is not installed.
-    InputError
-        If the work does not fit into the horizon, or there are too many variables.
-    NetsimError
-        If the time limit is reached, or the solver fails.
+    `horizon` is the number of slots for jobs without a cloud; if it is too small, it excludes the
+    optimum. The solver stops at `until`, in seconds of `time.monotonic`.
     """
     if find_spec("scipy") is None:
         raise MissingExtraError("scipy", "ilp")
@@ -173,7 +127,7 @@ def _columns(jobs: Sequence[Work], horizon: int) -> _Columns:
 
 
 def _slots(job: Work, place: Place, horizon: int) -> tuple[int, int]:
-    """Return the range of slots (first, end) in which a job may train at a place.
+    """The range of slots (first, end) in which a job may train at a place.
 
     Slots at the edge that begin after the data is in the cloud are left out, as the work costs no
     more in the cloud, which has room for all chunks.

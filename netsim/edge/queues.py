@@ -15,37 +15,23 @@ class Queues:
 
     Times are the estimates that schedulers use; with constant delays and rates, they are exact. A
     transport keeps them up to date.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-
-    Attributes
-    ----------
-    queue : ndarray of int, shape (workers, longest)
-        The chunks of each worker, in the order of HAPRF: by D p0 of their jobs (`weight`), then in
-        order of dispatch.
-    count : ndarray of int, shape (workers,)
-        Number of chunks of each worker; entries of `queue` beyond it are unused.
-    clock : ndarray of float, shape (workers,)
-        The instant up to which each worker has been simulated, in seconds.
-    left, ready : ndarray of float, shape (chunks,)
-        Seconds of training that a chunk has left, and the instant at which its data arrives.
-    weight, share : ndarray of float, shape (chunks,)
-        D p0, and 1 / D, of the chunk's job; D is the number of its chunks, and p0 the training time
-        of a chunk, see `EdgeJob`.
     """
 
     def __init__(self, setting: EdgeSetting) -> None:
         workers = setting.system.total
+        #: The chunks of each worker in the order of HAPRF: by `weight`, then in order of dispatch.
+        #: Entries beyond `count` are unused.
         self.queue: Ints = np.zeros((workers, 16), np.int64)
         self.count: Ints = np.zeros(workers, np.int64)
+        #: The instant up to which each worker has been simulated, in seconds.
         self.clock: Floats = np.zeros(workers)
+        #: Seconds of training that each chunk has left, and the instant at which its data arrives.
         self.left: Floats = np.zeros(setting.total)
         self.ready: Floats = np.full(setting.total, np.inf)
         self._weigh(setting)
 
     def _weigh(self, setting: EdgeSetting) -> None:
+        #: D p0 and 1 / D of each chunk's job; see `EdgeJob`.
         self.weight: Floats = np.repeat(setting.weight_s, setting.chunks)
         self.share: Floats = np.repeat(1 / setting.chunks, setting.chunks)
 

@@ -23,20 +23,6 @@ TRANSPORTS = Registry(
 
 
 def make_transport(given: Any) -> TransportKind:
-    """Instantiate a kind of transport, which makes the transport of each run.
-
-    Parameters
-    ----------
-    given : str, mapping or object
-        A name of `TRANSPORTS`, or ``"module:Class"``, with options as in ``"fabric:mode=exact"``;
-        ``{"name": ..., option: ...}``; or a `TransportKind`.
-
-    Raises
-    ------
-    UnknownNameError
-        If the name or an option does not exist.
-    InputError
-        If the object is not a transport, or an option has an invalid value.
-    """
+    """Make a kind of transport from a name with options, such as ``"fabric:mode=exact"``."""
     made: TransportKind = TRANSPORTS.instantiate(given)
     return made

@@ -23,96 +23,52 @@ __all__ = ["ChunkPlacement", "Chunks", "Holdings", "PSAssignments", "Schedule", 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The maximal intervals in which a chunk, or a worker of a gang, trained without a break.
-
-    Attributes
-    ----------
-    job, chunk, worker : ndarray of int, shape (intervals,)
-        Index of the job; number of the chunk in its job, or -1 for the worker of a gang; and the
-        worker, or `CLOUD`.
-    start, end : ndarray of float, shape (intervals,)
-        Bounds of the interval, in seconds.
-    """
+    """The maximal intervals in which a chunk, or a worker of a gang, trained without a break."""
 
     job: Ints
-    chunk: Ints
-    worker: Ints
-    start: Floats
+    chunk: Ints  #: number of the chunk in its job, or -1 for the worker of a gang
+    worker: Ints  #: the edge worker, or `CLOUD`
+    start: Floats  #: in seconds
     end: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Chunks:
-    """Results per chunk that was dispatched, numbered over all jobs; arrays of shape (chunks,).
+    """Results per chunk that was dispatched, numbered over all jobs; arrays of shape (chunks,)."""
 
-    Attributes
-    ----------
-    worker : ndarray of int
-        The edge worker, or `CLOUD`.
-    ready, start, finish : ndarray of float
-        When the chunk's data arrived, when its training began, and when it ended; seconds.
-    preemptions : ndarray of int
-        Number of times that the chunk was displaced while it trained.
-    alpha, t_star : ndarray of float
-        Q of A_online when the worker was selected, and the start that was planned then; seconds.
-    """
-
-    worker: Ints
-    ready: Floats
+    worker: Ints  #: the edge worker, or `CLOUD`
+    ready: Floats  #: when the chunk's data arrived, in seconds
     start: Floats
     finish: Floats
-    preemptions: Ints
-    alpha: Floats
-    t_star: Floats
+    preemptions: Ints  #: number of times that the chunk was displaced while it trained
+    alpha: Floats  #: Q of A_online when the worker was selected
+    t_star: Floats  #: the start that was planned then
 
 
 @dataclass(frozen=True, eq=False)
 class Holdings:
-    """The time for which a whole job held each worker; arrays of shape (all holdings,).
-
-    Attributes
-    ----------
-    job, worker : ndarray of int
-        Index of the job, and the worker. `CLOUD` appears once, for all chunks there.
-    got, there, run, stop, free : ndarray of float
-        When the job got the worker, when its data was there, when its training began and ended, and
-        when it gave the worker back; in seconds, NaN for events that had not happened.
-    reason : ndarray of object
-        ``"finish"``, ``"preempt"``, or None while it holds the worker.
-    """
+    """The time for which a whole job held each worker; NaN for events that had not happened."""
 
     job: Ints
-    worker: Ints
-    got: Floats
-    there: Floats
-    run: Floats
+    worker: Ints  #: `CLOUD` appears once, for all chunks there
+    got: Floats  #: when the job got the worker, in seconds
+    there: Floats  #: when its data was there
+    run: Floats  #: when its training began
     stop: Floats
-    free: Floats
-    reason: NDArray[np.object_]
+    free: Floats  #: when it gave the worker back
+    reason: NDArray[np.object_]  #: ``"finish"``, ``"preempt"``, or None while it holds the worker
 
 
 @dataclass(frozen=True, eq=False)
 class PSAssignments:
-    """The PS that each job used in each interval of training.
-
-    Attributes
-    ----------
-    job : ndarray of int, shape (spans,)
-        Index of the job.
-    start, end : ndarray of float, shape (spans,)
-        The maximal intervals in which a job trained without a break, in order of (start, job).
-    server, ps : ndarray of int, shape (spans,)
-        The server, and the number of the PS on it; both are `CLOUD` for a PS in the cloud.
-    shortages : int
-        Number of times that a job got a PS in the cloud because no suitable PS at the edge was
-        free.
-    """
+    """The PS that each job used in each maximal interval of training, in order of (start, job)."""
 
     job: Ints
     start: Floats
     end: Floats
-    server: Ints
-    ps: Ints
+    server: Ints  #: this and `ps` are `CLOUD` for a PS in the cloud
+    ps: Ints  #: number of the PS on its server
+    #: How often a job got a PS in the cloud because no suitable one at the edge was free.
     shortages: int
 
 
@@ -135,35 +91,19 @@ class ChunkPlacement(NamedTuple):
 
 
 class TransportLog(NamedTuple):
-    """The events of a run, as a transport logs them.
+    """The events of a run, as a transport logs them; intervals are in no particular order."""
 
-    Attributes
-    ----------
-    chunk : ndarray of int, shape (intervals,)
-        The chunk that trained in each maximal interval of training; in no particular order.
-    start, end : ndarray of float, shape (intervals,)
-        Bounds of the interval, in seconds.
-    ready, finish : ndarray of float, shape (chunks,)
-        When a chunk's data arrived, and when its training ended; seconds.
-    preemptions : ndarray of int, shape (chunks,)
-        Number of times that a chunk was displaced while it trained.
-    held : PSAssignments, optional
-        The PSs that jobs used, if the transport depends on them.
-    exchange : ndarray of float, shape (chunks,), optional
-        Seconds in which chunks that have finished trained, but did not compute; None if these are
-        the times that jobs declare.
-    ring_bytes : ndarray of float, shape (chunks,), optional
-        Bytes that chunks have sent in exchanges over rings; None if rings have all chunks of a job.
-    """
-
-    chunk: Ints
+    chunk: Ints  #: the chunk of each maximal interval of training
     start: Floats
     end: Floats
-    ready: Floats
+    ready: Floats  #: when each chunk's data arrived; this and all below are by chunk
     finish: Floats
     preemptions: Ints
-    held: PSAssignments | None = None
+    held: PSAssignments | None = None  #: None if the transport does not depend on PSs
+    #: Seconds in which chunks that have finished trained, but did not compute; None if these are
+    #: the times that jobs declare.
     exchange: Floats | None = None
+    #: Bytes that chunks have sent in rings; None if rings have all chunks of a job.
     ring_bytes: Floats | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TransportLog:
@@ -223,18 +163,10 @@ class Schedule:
 
 def of_chunks(setting: EdgeSetting, given: ChunkPlacement, log: TransportLog, jobs: int,
               until: float) -> Schedule:
-    """Make the results of a run, up to an instant at which the first jobs have been dispatched.
+    """Make the results of a run up to `until`, when the first `jobs` jobs have been dispatched.
 
-    Parameters
-    ----------
-    setting : EdgeSetting
-    given : ChunkPlacement
-        Where the chunks of the dispatched jobs went; chunks are numbered consecutively.
-    log : TransportLog
-    jobs : int
-        The number of jobs that have been dispatched.
-    until : float
-        The instant, in seconds. Later events in the log are ignored.
+    `given` is the placement of all chunks of these jobs, numbered consecutively. Later events in
+    the log are ignored.
     """
     count = int(setting.first[jobs])
     chunks, bounds = setting.chunks[:jobs], setting.first[:jobs]
@@ -277,12 +209,12 @@ def _of_finished(values: Floats, finish: Floats, bounds: Ints) -> Floats:
 
 
 def so_far(instants: Floats, until: float) -> Floats:
-    """Return times, with NaN for those later than `until`."""
+    """Replace times later than `until` by NaN."""
     return np.where(instants <= until, instants, np.nan)
 
 
 def begun_by(training: Training, until: float) -> Training:
-    """Return the intervals that begin by an instant; unfinished ones end at infinity."""
+    """Select the intervals that begin by an instant; unfinished ones end at infinity."""
     begun = training.start <= until
     end = training.end[begun]
     return Training(training.job[begun], training.chunk[begun], training.worker[begun],
@@ -291,7 +223,7 @@ def begun_by(training: Training, until: float) -> Training:
 
 def _training(given: ChunkPlacement, log: TransportLog, until: float, job_of: Ints, first: Ints
               ) -> Training:
-    """Return the intervals of training, in order of (chunk, start)."""
+    """Make the table of intervals of training, in order of (chunk, start)."""
     order = np.lexsort((log.start, log.chunk))
     chunk = log.chunk[order]
     job = job_of[chunk]
@@ -300,5 +232,5 @@ def _training(given: ChunkPlacement, log: TransportLog, until: float, job_of: In
 
 
 def _and(values: NDArray[Any], more: int, value: float) -> NDArray[Any]:
-    """Return an array with more entries of one value."""
+    """Append `more` entries of one value to an array."""
     return np.concatenate((values, np.full(more, value, values.dtype)))

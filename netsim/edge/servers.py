@@ -22,10 +22,7 @@ __all__ = ["HeldServers", "ParameterServers", "hold_servers", "spans"]
 def spans(training: Training) -> tuple[Ints, Floats, Floats]:
     """Merge the intervals in which chunks of the same job trained, if they overlap or touch.
 
-    Returns
-    -------
-    job, start, end : ndarray, shape (spans,)
-        The merged intervals, in order of (start, job); starts are equal within 1e-9.
+    The result (job, start, end) is in order of (start, job); starts are equal within 1e-9.
     """
     order = np.lexsort((training.start, training.job))
     job, start, end = training.job[order], training.start[order], training.end[order]
@@ -40,26 +37,15 @@ def spans(training: Training) -> tuple[Ints, Floats, Floats]:
 
 
 class ParameterServers:
-    """The PSs of the edge: keeps track of free ones, and assigns them at random.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-
-    Attributes
-    ----------
-    server, number : ndarray of int, shape (PSs,)
-        The server of each PS, and its number on the server.
-    shortages : int
-        Number of times that no PS was available for a job.
-    """
+    """The PSs of the edge: keeps track of free ones, and assigns them at random."""
 
     def __init__(self, setting: EdgeSetting) -> None:
         kinds = [kind for each in setting.system.ps_types for kind in each]
         counts = [len(each) for each in setting.system.ps_types]
-        self.server = np.repeat(np.arange(len(counts)), counts)
+        self.server = np.repeat(np.arange(len(counts)), counts)  #: of each PS
+        #: The number of each PS on its server.
         self.number = np.concatenate([np.array([], np.int64), *map(np.arange, counts)])
-        self.shortages = 0
+        self.shortages = 0  #: number of times that no PS was available for a job
         self._setting = setting
         self._kinds = kinds
         self._usable: dict[Kind | None, NDArray[np.bool_]] = {}
@@ -90,7 +76,7 @@ class ParameterServers:
             self._free[held] = True
 
     def held(self, job: Ints, start: Floats, end: Floats, held: Ints) -> PSAssignments:
-        """Return the assignments as a table; `held` has the PS of each interval, or `CLOUD`."""
+        """Make the table of assignments; `held` has the PS of each interval, or `CLOUD`."""
         edge = held != CLOUD
         server, number = np.full(len(held), CLOUD), np.full(len(held), CLOUD)
         server[edge], number[edge] = self.server[held[edge]], self.number[held[edge]]
@@ -98,16 +84,11 @@ class ParameterServers:
 
 
 class HeldServers:
-    """The PSs that jobs hold while they train, in a run whose training depends on them.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-    """
+    """The PSs that jobs hold while they train, in a run whose training depends on them."""
 
     def __init__(self, setting: EdgeSetting) -> None:
         self._setting, self._servers = setting, ParameterServers(setting)
-        self._of: dict[int, tuple[float, int]] = {}  # since when each job holds which
+        self._of: dict[int, tuple[float, int]] = {}  # by job: since when it holds which PS
         self._rows: list[tuple[int, float, float, int]] = Rows()
 
     @property
@@ -123,14 +104,9 @@ class HeldServers:
                      ) -> None:
         """Take PSs from jobs that have stopped, then give PSs to those that start and have none.
 
-        Parameters
-        ----------
-        now : float
-        stopped : mapping of int to float
-            When jobs stopped training. A job that starts again at once keeps its PS.
-        starting : mapping of int to bool
-            Whether each job that starts is entirely in the cloud; its PS is then there, too. Those
-            that exchange in rings get none.
+        `stopped` has the times at which jobs stopped training; a job that starts again at once
+        keeps its PS. `starting` says of each job that starts whether it is entirely in the cloud;
+        its PS is then there, too. Jobs that exchange in rings get no PS.
         """
         for job in self.jobs:
             if job in stopped and job not in starting:
@@ -142,12 +118,12 @@ class HeldServers:
                 self._of[job] = now, CLOUD if starting[job] else self._servers.take(job)
 
     def server(self, job: int) -> int:
-        """Return the server of the PS that a job holds; `CLOUD` also if it uses a ring."""
+        """The server of the PS that a job holds; `CLOUD` also if the job uses a ring."""
         held = CLOUD if self._setting.ring[job] else self._of[job][1]
         return CLOUD if held == CLOUD else int(self._servers.server[held])
 
     def assigned(self, stopped: Mapping[int, float]) -> PSAssignments:
-        """Return the PSs that jobs have used so far; `stopped` as in `change_hands`."""
+        """The PSs that jobs have used so far; `stopped` as in `change_hands`."""
         rows = self._rows + [(job, since, stopped.get(job, np.inf), held)
                              for job, (since, held) in self._of.items()]
         rows.sort(key=lambda row: (row[1], row[0]))

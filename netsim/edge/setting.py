@@ -211,12 +211,12 @@ class EdgeSetting:
 
 
 def with_room(values: NDArray[Any], where: slice, value: float) -> NDArray[Any]:
-    """Return a copy of an array with new entries of one value at a slice."""
+    """Copy an array, with new entries of one value at a slice."""
     return np.insert(values, [where.start] * (where.stop - where.start), value)
 
 
 def _weights(jobs: Sequence[EdgeJob]) -> Floats:
-    """Return D p0 of each job; weights that differ only by rounding errors are made equal."""
+    """Compute D p0 of each job; weights that differ only by rounding errors are made equal."""
     weights = np.array([job.weight_s for job in jobs])
     by_type: dict[Kind, list[int]] = {}
     for place, job in enumerate(jobs):

@@ -79,14 +79,7 @@ class SteppedRun:
 
 
 class AtOnce(SteppedRun):
-    """The run of a scheduler that returns the schedule of all jobs at the beginning.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    title : str
-        The name of the scheduler in messages.
-    """
+    """The run of a scheduler that makes the schedule of all jobs at the beginning."""
 
     def __init__(self, schedule: Schedule, title: str) -> None:
         self._schedule, self._title = schedule, title

@@ -20,29 +20,17 @@ _LISTED = 6  # most names in a message
 
 
 class Storage:
-    """The storage of edge servers, which a chunk occupies from dispatch to the end of its job.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-
-    Attributes
-    ----------
-    limited : bool
-        Whether any server has limited storage.
-    used : ndarray of float, shape (servers,)
-        Bytes occupied.
-    """
+    """The storage of edge servers, which a chunk occupies from dispatch to the end of its job."""
 
     def __init__(self, setting: EdgeSetting) -> None:
         self._setting = setting
         self._capacity = setting.system.capacity
         self.limited = bool(np.isfinite(self._capacity).any())
-        self.used: Floats = np.zeros(setting.system.servers)
+        self.used: Floats = np.zeros(setting.system.servers)  #: bytes
         self._held: dict[int, Ints] = {}
 
     def room(self, job: int) -> Ints:
-        """Return how many chunks of a job each server can store now, up to its number of chunks."""
+        """The number of chunks of a job that each server can store now, at most all of them."""
         size, most = self._setting.jobs[job].chunk_bytes, int(self._setting.chunks[job])
         if not self.limited or size == 0:
             return np.full(len(self.used), most)
@@ -72,13 +60,7 @@ class Storage:
 
 
 def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
-    """Compute the peak use of each server's storage.
-
-    Returns
-    -------
-    ndarray of float, shape (servers,)
-        Bytes; NaN if whole jobs ran, and nothing is known of their data.
-    """
+    """Compute the most bytes that each server stored; NaN if this is unknown, for whole jobs."""
     servers = setting.system.servers
     if schedule.most_bytes is not None:
         return schedule.most_bytes
@@ -103,12 +85,7 @@ def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
 
 
 def why_only_cloud(setting: EdgeSetting) -> str:
-    """Explain why no job can train at the edge under any scheduler; "" if some job can.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-    """
+    """Explain why no job can train at the edge under any scheduler; "" if some job can."""
     system, chunk = setting.system, np.array([job.chunk_bytes for job in setting.jobs])
     room = np.array([system.capacity[system.server_of[workers]].max(initial=-1.0)
                      for workers in setting.workers_of])

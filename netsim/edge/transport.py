@@ -28,27 +28,14 @@ __all__ = ["Constant", "ConstantTransport", "LinkSettings", "Transport", "Transp
 
 
 class LinkSettings(NamedTuple):
-    """The options of a run that concern links; only some transports have links.
+    """The options of a run that concern links; only some transports have links."""
 
-    Attributes
-    ----------
-    allocator : str, mapping, Allocator or class
-        See `netsim.allocators.make_allocator`.
-    observe_interval : float
-        In seconds; see `netsim.fabric.fabric_process.FabricProcess`.
-    events : sequence of (float, int, float)
-        Changes of capacities: instant (s), link, and capacity from then on (bytes/s).
-    check : bool
-        Whether to check that each allocation is feasible.
-    observer : Observer, optional
-        See `netsim.fabric.protocols.Observer`. The observer also sees links that are not part of
-        the network; they follow those of the network.
-    """
-
-    allocator: Any = "maxmin"
-    observe_interval: float = 0.0
+    allocator: Any = "maxmin"  #: see `netsim.allocators.make_allocator`
+    observe_interval: float = 0.0  #: in seconds
+    #: Changes of capacities: instant (s), link, and capacity from then on (bytes/s).
     events: Sequence[tuple[float, int, float]] = ()
-    check: bool = True
+    check: bool = True  #: whether to check that each allocation is feasible
+    #: An `Observer`, which also sees links that are not part of the network; they follow its own.
     observer: Any = None
 
 
@@ -115,20 +102,14 @@ class Transport(Protocol):
 class TransportKind(Protocol):
     """A kind of transport with its options, which makes the transport of each run.
 
-    A kind that also supports schedulers of whole jobs declares `why_not_whole`, and has
-    ``ground(setting, sharing)``, which returns the `netsim.edge.ground.Ground` of a run.
-
-    Attributes
-    ----------
-    shares_links : bool
-        Whether the transport simulates links, which need an allocator. The transport of a run then
-        has the attributes `fabric` (with the count `decisions`), `env` (the `Clock` of the fabric)
-        and `steps` (the number of SimPy events).
-    why_not_whole : str or None, optional
-        Why whole jobs cannot run with these options; None if they can. A kind without this
-        attribute only supports schedulers of chunks.
+    A kind that also supports schedulers of whole jobs has ``ground(setting, sharing)``, which makes
+    the `netsim.edge.ground.Ground` of a run, and ``why_not_whole``, which says why whole jobs
+    cannot run with these options; None if they can.
     """
 
+    #: Whether the transport simulates links, which need an allocator. The transport of a run then
+    #: has the attributes `fabric` (with the count `decisions`), `env` (the `Clock` of the fabric)
+    #: and `steps` (the number of SimPy events).
     shares_links: ClassVar[bool]
 
     def begin(self, setting: EdgeSetting, sharing: LinkSettings) -> Transport:
@@ -157,10 +138,6 @@ class Constant:
     """The transport of `ConstantTransport` in one run.
 
     Workers are independent of each other, so each is simulated only when `advance` asks for it.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
     """
 
     def __init__(self, setting: EdgeSetting) -> None:
@@ -244,7 +221,7 @@ class Constant:
         return self._ahead()[0]
 
     def _ahead(self) -> tuple[TransportLog, Floats, Floats]:
-        """Return the log and the times of jobs in case no more chunks are dispatched."""
+        """The log and the times of jobs if no more chunks are dispatched."""
         if self._outlook is None:
             ahead, jobs = copy.deepcopy(self), len(self._setting.jobs)
             ahead.advance(math.inf, np.arange(len(self._current)))

@@ -17,35 +17,21 @@ __all__ = ["EdgeContext", "TypedJobs"]
 
 
 class TypedJobs:
-    """The jobs of a run that need workers of one type.
+    """The jobs of a run that need workers of one type, which are the GPUs of a `Cluster`.
 
-    The workers are the GPUs of a `Cluster`. Each job is a job of this cluster, with one iteration,
-    and one rank per worker that it wants or, if there are fewer workers, one rank per worker. A
-    type without workers also gets a cluster, but its GPUs may not be used.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-    kind : str or int
-        The type.
-
-    Attributes
-    ----------
-    cluster : Cluster
-        The servers that have workers of the type.
-    workers, servers : ndarray of int
-        The worker for each GPU of the cluster, and the edge server for each of its servers.
-    numbers : list of int
-        The position of each job in the setting, in order.
-    specs : tuple of JobSpec
+    Each job is a job of this cluster, with one iteration, and one rank per worker that it wants or,
+    if there are fewer workers, one rank per worker. A type without workers also gets a cluster, but
+    its GPUs may not be used.
     """
 
     def __init__(self, setting: EdgeSetting, kind: Kind) -> None:
         system = setting.system
         self.setting = setting
-        self.workers = system.of_type(kind)
+        self.workers = system.of_type(kind)  #: the worker that each GPU of the cluster stands for
+        #: The edge server that each server of the cluster stands for.
         self.servers, counts = np.unique(system.server_of[self.workers], return_counts=True)
         self.cluster = Cluster(gpus=counts.tolist() or [1], name=system.name)
+        #: The index of each job in the setting, in order.
         self.numbers = [k for k, job in enumerate(setting.jobs) if job.worker_type == kind]
         self.specs = tuple(map(self._spec, self.numbers))
         self._place = {spec.id: k for k, spec in enumerate(self.specs)}
@@ -65,7 +51,7 @@ class TypedJobs:
                    ) / (1 + self.setting.epsilon)
 
     def _rings(self, number: int, workers: int) -> list[tuple[int, int]]:
-        """Return how many chunks each worker of a ring trains, and how many workers it has then.
+        """The phases of a ring: how many chunks each worker trains, and the number of workers.
 
         Each of k workers trains floor(D / k) chunks, one after the other. Then the ring has as many
         workers as there are chunks left, and the others wait.
@@ -75,12 +61,12 @@ class TypedJobs:
                 if count and members]
 
     def seconds(self, job: int, workers: int) -> float:
-        """Return how many seconds a job trains on `workers` workers, or in the cloud if 0."""
+        """Training time of a job on `workers` workers, or in the cloud if 0."""
         number = self.numbers[job]
         return self._seconds(number, workers) if workers else float(self.setting.p1[number])
 
     def batches(self, job: int, workers: int) -> int:
-        """Return the largest number of mini-batches that a worker trains one after the other.
+        """The largest number of mini-batches that a worker trains one after the other.
 
         In the cloud (`workers` is 0), all chunks train at once.
         """
@@ -89,19 +75,19 @@ class TypedJobs:
         return (-(-chunks // int(workers)) if workers else 1) * self.setting.jobs[number].batches
 
     def ring_bytes(self, job: int, workers: int) -> float:
-        """Return the bytes that all workers of a ring send while the job trains; 0 in the cloud."""
+        """Bytes that all workers of a ring send while the job trains; 0 in the cloud."""
         number = self.numbers[job]
         spec = self.setting.jobs[number]
         return sum(count * spec.batches * members * spec.exchange_bytes(members)
                    for count, members in (self._rings(number, workers) if workers else ()))
 
     def sizes(self, job: int) -> range:
-        """Return the numbers of workers with which a job can train; 0 stands for the cloud."""
+        """The numbers of workers with which a job can train; 0 stands for the cloud."""
         least = 0 if self.setting.system.cloud else 1
         return range(least, int(self.setting.chunks[self.numbers[job]]) + 1)
 
     def place_of(self, spec: JobSpec) -> int:
-        """Return the position of a job among these jobs, given its `JobSpec`."""
+        """The position of a job among these jobs, given its `JobSpec`."""
         return self._place[spec.id]
 
     def make_room(self, number: int) -> None:
@@ -119,12 +105,7 @@ class TypedJobs:
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeContext(RunContext):
-    """Information about a run of the whole jobs of an edge-cloud that need one type of workers.
+    """Information about a run of the whole jobs of an edge-cloud that need one type of workers."""
 
-    Attributes
-    ----------
-    typed : TypedJobs
-        The jobs and workers behind `jobs` and `cluster`; updated during the run.
-    """
-
+    #: The jobs and workers behind `jobs` and `cluster`; updated during the run.
     typed: TypedJobs

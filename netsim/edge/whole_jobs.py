@@ -29,7 +29,7 @@ __all__ = ["WholeJobs", "check_room", "contexts_of"]
 
 
 def contexts_of(setting: EdgeSetting) -> Iterator[EdgeContext]:
-    """Return what schedulers know of the jobs: a context for each type of workers they need."""
+    """Make the contexts that schedulers see: one for each type of workers that jobs need."""
     kinds = dict.fromkeys(job.worker_type for job in setting.jobs)
     every = [TypedJobs(setting, kind) for kind in kinds]
     return (_context(typed, every) for typed in every)
@@ -42,13 +42,7 @@ def _context(typed: TypedJobs, every: Iterable[TypedJobs]) -> EdgeContext:
 
 
 def check_room(setting: EdgeSetting) -> None:
-    """Check that each job's data fits on empty servers, if it gets as many workers as it wants.
-
-    Raises
-    ------
-    InputError
-        If they do not; the message names the first such job.
-    """
+    """Check that each job's data fits on empty servers, if it gets as many workers as it wants."""
     data = JobData(Clock(0.0), setting)
     if not data.limited:
         return
@@ -80,28 +74,10 @@ class WholeJobs(SteppedRun):
     """A run of whole jobs under a scheduler of clusters, such as SRTF.
 
     Each job gets all its workers at once, and trains when its data is on all their servers.
-    `preemption` defines what a job keeps when it is preempted, and what that costs. Jobs of
-    different types share no workers, so each type of workers is a cluster with its own engine. All
-    engines have the same clock.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-        A setting that has what the scheduler needs.
-    scheduler : Scheduler
-        Each type of workers gets a copy.
-    name : str
-        Name of the scheduler in errors.
-    ground : Ground
-        What the jobs run on.
-    preemption : Preemption, optional
-        What preempted jobs keep, and what it costs. By default, they keep the part of an iteration,
-        at no cost.
-
-    Raises
-    ------
-    AllocationError
-        In a step, if the scheduler makes a mistake.
+    `preemption` defines what a job keeps when it is preempted, and what that costs; by default, it
+    keeps the part of an iteration, at no cost. Jobs of different types share no workers, so each
+    type of workers is a cluster with its own engine and its own copy of the scheduler. All engines
+    have the same clock.
     """
 
     def __init__(self, setting: EdgeSetting, scheduler: Any, name: str, ground: Ground,
@@ -188,7 +164,7 @@ class WholeJobs(SteppedRun):
             accounts=self._accounts(until))
 
     def _accounts(self, until: float) -> dict[str, Any]:
-        """Return the columns of what jobs held up to an instant; see `Result.jobs`."""
+        """Make the columns on held workers up to an instant; see `Result.jobs`."""
         now = until if np.isfinite(until) else float(self._env.now)
         jobs = len(self._setting.jobs)
         promotions, waited = np.zeros(jobs, np.int64), np.zeros(jobs)
@@ -206,7 +182,7 @@ class WholeJobs(SteppedRun):
                 "useful_gpu_s": ran - lost, "lost_gpu_s": lost, "overhead_gpu_s": held - ran}
 
     def _training(self) -> Training:
-        """Return the intervals in which jobs have trained; unfinished ones end at infinity."""
+        """Make the table of intervals in which jobs trained; unfinished ones end at infinity."""
         rows = [_rows(lane.typed, segment) for lane in self._lanes.values() for segment in
                 (*lane.engine.ledger.segments, *lane.engine.ledger.open.values())]
         counts = [len(workers) for *_, workers in rows]
@@ -219,7 +195,7 @@ class WholeJobs(SteppedRun):
                         end[order])
 
     def _holdings(self, until: float) -> Holdings:
-        """Return the workers that jobs have held up to an instant."""
+        """Make the table of workers that jobs have held up to an instant."""
         rows = sorted(
             ((lane.typed, segment) for lane in self._lanes.values() for segment in
              (*lane.engine.ledger.segments, *lane.engine.ledger.open.values())),
@@ -276,7 +252,7 @@ class WholeJobs(SteppedRun):
 
 
 def _seconds_of(segment: Segment, now: float) -> Floats:
-    """Return for how long a job held its workers, made progress, and made progress that it lost."""
+    """Seconds in which a job held its workers, made progress, and made progress that it lost."""
     free = now if np.isnan(segment.free) else segment.free
     stop = now if np.isnan(segment.stop) else segment.stop
     ran = 0.0 if np.isnan(segment.run) else stop - segment.run
@@ -284,7 +260,7 @@ def _seconds_of(segment: Segment, now: float) -> Floats:
 
 
 def _rows(typed: TypedJobs, segment: Segment) -> tuple[int, float, float, Ints]:
-    """Return the job, begin, end and workers of training in a segment."""
+    """The job, beginning, end and workers of the training in a segment."""
     run, stop = segment.run, segment.stop
     # A job that was preempted as it began has not trained.
     if np.isnan(run) or (stop - run <= stop * ROUNDING and segment.reason != "finish"):

@@ -74,7 +74,7 @@ class Fluid:
         self._rings.go()
 
     def left(self, chunk: int) -> float:
-        """Return the number of mini-batches that a chunk in training has left."""
+        """The number of mini-batches that a chunk in training has left."""
         traffic = self._traffic
         if traffic.ring[chunk]:
             return self._rings.left(chunk)
@@ -97,7 +97,7 @@ class Fluid:
         return True
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
-        """Return the rates that flows use, given the allocated rates; see `RateCappedAllocator`."""
+        """The rates that flows use, given the allocated rates; see `RateCappedAllocator`."""
         traffic = self._traffic
         chunk, which = traffic.decoded(limit)
         exchange = which > 0
@@ -119,24 +119,14 @@ class Fluid:
 
 @dataclass(slots=True, eq=False)
 class _Ring:
-    """The chunks of a job in training.
+    """The chunks of a job in training."""
 
-    Attributes
-    ----------
-    hosts : dict of int to int
-        The host of each chunk.
-    members : list of int
-        The chunks that the current flows are for; empty if there are none yet.
-    least : float
-        Mini-batches after which the first of them ends, counted from `since`, in seconds.
-    transfer, timer : CoflowEvent or None, Event or None
-        What ends then: the flows, or a timer if there is nothing to send.
-    """
-
-    hosts: dict[int, int] = field(default_factory=dict)
+    hosts: dict[int, int] = field(default_factory=dict)  #: of each chunk
+    #: The chunks that the current flows are for; empty if there are none yet.
     members: list[int] = field(default_factory=list)
-    least: float = 0.0
+    least: float = 0.0  #: mini-batches, counted from `since`, after which the first of them ends
     since: float = 0.0
+    #: Either the flows or, if there is nothing to send, a timer ends then.
     transfer: CoflowEvent | None = None
     timer: Timer | None = None
 
@@ -147,10 +137,6 @@ class _Rings:
     All chunks of a job in training advance at the same pace. Each has a flow to the next one, and
     these flows are one coflow, which lasts until the first chunk ends. Then, or when a chunk joins
     or stops, another coflow takes its place, after all events of the instant.
-
-    Parameters
-    ----------
-    traffic : EdgeTraffic
     """
 
     def __init__(self, traffic: EdgeTraffic) -> None:
@@ -159,26 +145,26 @@ class _Rings:
         self._changed: set[int] = set()
 
     def begin(self, chunk: int, host: int) -> None:
-        """Let a chunk join the ring of its job."""
+        """Add a chunk to the ring of its job."""
         job = int(self._traffic.job_of[chunk])
         self._rings.setdefault(job, _Ring()).hosts[chunk] = host
         self._changed.add(job)
 
     def stop(self, chunk: int) -> None:
-        """Let a chunk leave its ring."""
+        """Remove a chunk from its ring."""
         job = int(self._traffic.job_of[chunk])
         self._halt(self._rings[job])
         del self._rings[job].hosts[chunk]
         self._changed.add(job)
 
     def left(self, chunk: int) -> float:
-        """Return the number of mini-batches that a chunk has left."""
+        """The number of mini-batches that a chunk has left."""
         ring = self._rings.get(int(self._traffic.job_of[chunk]))
         made = self._made(ring) if ring is not None and chunk in ring.members else 0.0
         return float(self._traffic.batches[chunk]) - made
 
     def _made(self, ring: _Ring) -> float:
-        """Return the mini-batches that each member has trained on since the ring was started."""
+        """The number of mini-batches that each member has done since the ring was started."""
         traffic = self._traffic
         if ring.transfer is not None:
             message = traffic.message[ring.members[0]]

@@ -28,22 +28,11 @@ _ROUNDING = 1e-9
 
 
 class FabricGround(EdgeLinks):
-    """The `Ground` of `FabricTransport` in one run.
+    """The `Ground` of `FabricTransport` in one run; `mode` is as there.
 
     Each of the k workers of a job trains its chunks one after the other: worker i trains chunks i,
     i + k, i + 2k and so on. The fabric sees a worker as one chunk with the mini-batches of all its
     chunks. The job holds all its workers until the last one has ended.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-    sharing : LinkSettings
-    mode : str
-        As for `FabricTransport`: ``"fluid"``, ``"exact"`` or ``"sync"``.
-
-    Attributes
-    ----------
-    data : JobData
     """
 
     def __init__(self, setting: EdgeSetting, sharing: LinkSettings, mode: str) -> None:
@@ -108,7 +97,7 @@ class FabricGround(EdgeLinks):
         return gang is not None and (bool(gang.training) or self._starting.get(job) is gang)
 
     def progress(self, job: int) -> float:
-        """Return the fraction of a job's training that its slowest worker has done."""
+        """The fraction of a job's training that its slowest worker has done."""
         gang = self._gangs[job]
         return 1 - max(map(self._training.left, gang.workers.tolist())) / gang.batches
 
@@ -199,41 +188,20 @@ def _nothing() -> None:
 
 @dataclass(slots=True, eq=False)
 class _Gang:
-    """The workers of a job that trains at the edge.
+    """The workers of a job that trains at the edge."""
 
-    Attributes
-    ----------
-    workers : ndarray of int
-        The number of each as a chunk.
-    batches : float
-        Most mini-batches that a worker has to train in all.
-    servers : ndarray of int
-        The server of each worker.
-    ended : callable
-        Called when all have ended.
-    training : set of int
-        Workers in training.
-    since, before : float, ndarray of float
-        When they began, and the mini-batches that each had left then.
-    """
-
-    workers: Ints
-    batches: float
-    servers: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    ended: Callable[[], None] = _nothing
+    workers: Ints  #: the number of each as a chunk
+    batches: float  #: the most mini-batches that a worker has to train in all
+    servers: Ints = field(default_factory=lambda: np.empty(0, np.int64))  #: of each worker
+    ended: Callable[[], None] = _nothing  #: called when all workers have ended
     training: set[int] = field(default_factory=set)
     since: float = 0.0
+    #: Mini-batches that each worker had left at `since`, when the training began.
     before: Floats = field(default_factory=lambda: np.empty(0))
 
 
 class _SentData(JobData):
-    """Data of jobs that is sent over links; predictions use the delays that jobs declare.
-
-    Parameters
-    ----------
-    ground : FabricGround
-    setting : EdgeSetting
-    """
+    """Data of jobs that is sent over links; predictions use the delays that jobs declare."""
 
     def __init__(self, ground: FabricGround, setting: EdgeSetting) -> None:
         super().__init__(ground.env, setting)
@@ -304,13 +272,7 @@ class _Coming:
 
 
 class _Execution(EdgeExecution):
-    """Whole jobs that train over links; in the cloud they exchange nothing. See `Execution`.
-
-    Parameters
-    ----------
-    ground : FabricGround
-    typed : TypedJobs
-    """
+    """Whole jobs that train over links; in the cloud they exchange nothing. See `Execution`."""
 
     def __init__(self, ground: FabricGround, typed: TypedJobs) -> None:
         super().__init__(ground.env, typed, ground.data)
@@ -339,7 +301,7 @@ class _Execution(EdgeExecution):
         super()._over(job)
 
     def progress(self, jobs: Any) -> Any:
-        """Return the fraction of their training that jobs have done; see `Execution`."""
+        """The fraction of their training that jobs have done; see `Execution`."""
         numbers = [self._typed.numbers[job] for job in np.atleast_1d(jobs).tolist()]
         made = np.array(super().progress(jobs)).reshape(-1)
         for place, number in enumerate(numbers):

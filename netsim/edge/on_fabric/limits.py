@@ -19,18 +19,10 @@ __all__ = ["RateCappedAllocator"]
 class RateCappedAllocator(Allocator):
     """Calls another allocator at every event, including ends of flows, and reduces its rates.
 
-    Parameters
-    ----------
-    inner : Allocator
-        The allocator that decides.
-    use : callable
-        ``use(limit, rates)`` takes the number of the limit of each flow (see `PerFlowCapNetwork`)
-        and its allocated rate, both of shape (flows,). It returns the rate that each flow uses,
-        which is not higher.
-    first : int
-        Number of the link that is limit 0.
-    check : bool
-        Whether to report allocated rates that are infeasible, even if the rates used are feasible.
+    ``use(limit, rates)`` takes the number of the limit of each flow (see `PerFlowCapNetwork`) and
+    its allocated rate, and returns the rate that each flow uses, which is not higher; `first` is
+    the number of the link that is limit 0. With `check`, allocated rates that are infeasible are
+    reported even if the rates used are feasible.
     """
 
     def __init__(self, inner: Allocator, use: Callable[[Ints, Floats], Floats], first: int,

@@ -24,26 +24,6 @@ class EdgeLinks:
     """Base of runs in which uploads and exchanges of chunks are flows.
 
     A subclass reacts to events: `_arrived`, `_ended`, `_stopped` and `_choose`.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-    sharing : LinkSettings
-        The allocator, and changes of capacities.
-    mode, preemption : str, str or None
-        As for `netsim.edge.on_fabric.training.make_training`.
-
-    Attributes
-    ----------
-    env : Clock
-    fabric : FabricProcess
-    steps : int
-        Number of SimPy events processed so far.
-
-    Raises
-    ------
-    InputError
-        If the site of a job does not exist, or the allocator cannot be used here.
     """
 
     def __init__(self, setting: EdgeSetting, sharing: LinkSettings, mode: str,
@@ -59,7 +39,7 @@ class EdgeLinks:
         self._uploads = Uploads(setting, self._traffic, self._arrived)
         self.fabric = self._make_fabric(sharing, network)
         self._choosing = False
-        self.steps = 0
+        self.steps = 0  #: number of SimPy events processed so far
 
     def _capped(self, allocator: Allocator) -> RateCappedAllocator:
         return RateCappedAllocator(allocator, self._use, self._network.first, self._sharing.check)
@@ -83,7 +63,7 @@ class EdgeLinks:
     # --- events ------------------------------------------------------------------------
 
     def _use(self, limit: Ints, rates: Floats) -> Floats:
-        """Report uploads that have ended; return the rates that flows use."""
+        """Report uploads that have ended, and compute the rates that flows use."""
         self._uploads.see(limit)
         return self._training.use(limit, rates)
 

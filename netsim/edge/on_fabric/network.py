@@ -19,25 +19,14 @@ class PerFlowCapNetwork(Topology):
     These links are called limits. A flow with the key k crosses limit k after the links of its
     path, so that any allocator respects the limit. A flow from a host to itself crosses only its
     limit.
-
-    Parameters
-    ----------
-    network : Topology
-    limits : int
-        Number of limits.
-
-    Attributes
-    ----------
-    first : int
-        Number of the link that is limit 0; lower numbers are the links of the network.
-    codes : ndarray of int, shape (limits,)
-        The chunk and the purpose of each limit as one number, which is also the ECMP key of its
-        flow. Never changed in place.
     """
 
     def __init__(self, network: Topology, limits: int) -> None:
+        # `first` is the number of the link that is limit 0.
         self._network, self.first = network, network.links
         super().__init__(network.name, network.hosts, network.usable, network.link_names)
+        #: The chunk and the purpose of each limit as one number, which is also the ECMP key of its
+        #: flow. Never changed in place.
         self.codes = np.empty(0, np.int64)
         self.add_limits(np.arange(limits))
 
@@ -67,6 +56,6 @@ class PerFlowCapNetwork(Topology):
 
     def routes(self, src: NDArray[np.int64], dst: NDArray[np.int64], key: NDArray[np.int64]
                ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the paths of flows, each followed by its limit; see `Topology.routes`."""
+        """Compute the paths of flows, each followed by its limit; see `Topology.routes`."""
         ptr, links = self._network.routes(src, dst, self.codes[key])
         return ptr + np.arange(len(ptr)), np.insert(links, ptr[1:], self.first + key)

@@ -25,42 +25,20 @@ _ROUNDING = 1e-9
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """Chunks that go through the phases of mini-batches together, in rounds.
-
-    Attributes
-    ----------
-    members, joining, leaving : list of int
-        Chunks of the current round; chunks that join at the next round; and members that leave at
-        the end of the current round.
-    hosts : dict of int to int
-        The host on which each chunk trains.
-    ps : int
-        The host of their parameter server.
-    phase : int
-        The current phase; `_PHASES` between two rounds.
-    since : float
-        When the phase began, in seconds.
-    done : float
-        The fraction of a computation or an update that had been done when the phase began, after a
-        pause.
-    transfer : CoflowEvent or None
-        The coflow that is sent in the phase.
-    timer : Event or None
-        The timer that ends the phase.
-    whole : dict of bool to RoutedCoflow
-        Cached coflows that these members push (key False) and pull (key True).
-    """
+    """Chunks that go through the phases of mini-batches together, in rounds."""
 
     members: list[int] = field(default_factory=list)
-    joining: list[int] = field(default_factory=list)
-    leaving: list[int] = field(default_factory=list)
-    hosts: dict[int, int] = field(default_factory=dict)
-    ps: int = 0
-    phase: int = _PHASES
-    since: float = 0.0
+    joining: list[int] = field(default_factory=list)  #: at the next round
+    leaving: list[int] = field(default_factory=list)  #: at the end of the current round
+    hosts: dict[int, int] = field(default_factory=dict)  #: of each chunk
+    ps: int = 0  #: the host of their parameter server
+    phase: int = _PHASES  #: `_PHASES` between two rounds
+    since: float = 0.0  #: when the phase began
+    #: The part of a computation or an update that was done when the phase began, after a pause.
     done: float = 0.0
     transfer: CoflowEvent | None = None
     timer: Timer | None = None
+    #: Cached coflows that these members push (key False) and pull (key True).
     whole: dict[bool, RoutedCoflow] = field(default_factory=dict)
 
     def change(self, members: list[int]) -> None:
@@ -70,27 +48,21 @@ class _Group:
 
 
 class Rounds:
-    """The modes ``"exact"`` and ``"sync"``.
+    """The modes ``"exact"`` and ``"sync"``; see `netsim.edge.on_fabric.training.Training`.
 
-    In mode ``"exact"``, chunks are independent. In mode ``"sync"``, all chunks of a job that are in
-    training push in one coflow, the PS updates when all gradients have arrived, and all these
-    chunks pull in one coflow. A chunk that starts in the meantime waits for the next round. See
-    `netsim.edge.on_fabric.training.Training`.
+    In mode ``"exact"``, chunks are independent. In mode ``"sync"`` (`together`), all chunks of a
+    job that are in training push in one coflow, the PS updates when all gradients have arrived, and
+    all these chunks pull in one coflow. A chunk that starts in the meantime waits for the next
+    round.
 
     In both modes, the chunks of a job that exchange in a ring train in such rounds. When all have
     computed, each sends all bytes of the all-reduce to the next one, in one coflow, and then makes
     the update.
 
-    Parameters
-    ----------
-    traffic : EdgeTraffic
-    together : bool
-        Whether the mode is ``"sync"``.
-    preemption : {"finish", "drop", "pause"}
-        What a chunk that has to stop does with its current mini-batch: finish it first; stop at
-        once, and repeat it later; or stop at once, and resume it later. In mode ``"sync"``,
-        ``"drop"`` is not possible, and ``"pause"`` only for all chunks of a job at once. This also
-        holds for rings.
+    `preemption` says what a chunk that has to stop does with its current mini-batch: ``"finish"``
+    it first, stop at once and repeat it later (``"drop"``), or stop at once and resume it later
+    (``"pause"``). In mode ``"sync"`` and in rings, ``"drop"`` is not possible, and ``"pause"`` only
+    for all chunks of a job at once.
     """
 
     def __init__(self, traffic: EdgeTraffic, together: bool, preemption: str) -> None:
@@ -201,7 +173,7 @@ class Rounds:
         traffic.paused()
 
     def left(self, chunk: int) -> float:
-        """Return the number of mini-batches that a chunk in training has left, with fractions.
+        """The number of mini-batches that a chunk in training has left, with fractions.
 
         The fraction of the current mini-batch is the time that its remaining phases should take.
         """
@@ -213,7 +185,7 @@ class Rounds:
         return float(self._traffic.batches[chunk]) - self._fraction_done(chunk, phase, done)
 
     def _done(self, group: _Group, chunk: int) -> float:
-        """Return the fraction of the current phase that a chunk has done."""
+        """The fraction of the current phase that a chunk has done."""
         traffic = self._traffic
         if group.transfer is not None:
             left = traffic.left(group.transfer)[group.members.index(chunk)]
@@ -222,7 +194,7 @@ class Rounds:
         return min(group.done + (traffic.now - group.since) / seconds, 1.0)
 
     def _fraction_done(self, chunk: int, phase: int, done: float) -> float:
-        """Return the fraction of a mini-batch done, after some phases and a fraction of one."""
+        """The fraction of a mini-batch done, after some phases and a fraction of one."""
         traffic = self._traffic
         exchange = traffic.exchange[chunk]
         push, pull = (exchange, 0.0) if traffic.ring[chunk] else (exchange / 2, exchange / 2)
@@ -270,5 +242,5 @@ class Rounds:
 
 
 def _time_spent(durations: Sequence[float], phase: int, done: float) -> float:
-    """Return the time spent on the phases before `phase`, and on the fraction `done` of it."""
+    """Time spent on the phases before `phase`, and on the fraction `done` of it."""
     return float(sum(durations[:phase]) + durations[phase] * done)

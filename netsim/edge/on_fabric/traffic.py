@@ -30,73 +30,34 @@ _PUSH, _PULL = 1, 2
 
 
 class Callbacks(NamedTuple):
-    """Functions by which a `Training` reports progress.
+    """Functions by which a `Training` reports progress."""
 
-    Attributes
-    ----------
-    ended : callable
-        Called with a chunk that has trained on all its mini-batches.
-    stopped : callable
-        Called with a chunk that has stopped later than the call of `Training.stop`.
-    paused : callable
-        Called without arguments when a chunk is between two mini-batches, so that `Training.go` has
-        to be called.
-    """
-
-    ended: Callable[[int], None]
-    stopped: Callable[[int], None]
-    paused: Callable[[], None]
+    ended: Callable[[int], None]  #: called with a chunk that has trained on all its mini-batches
+    stopped: Callable[[int], None]  #: with one that has stopped, but not at once
+    paused: Callable[[], None]  #: when a chunk is between two mini-batches, and waits for `go`
 
 
 class EdgeTraffic:
-    """Sends coflows and sets timers on behalf of chunks.
+    """Sends coflows and sets timers on behalf of chunks, which are numbered over all jobs.
 
-    The chunks of all jobs are numbered consecutively. The network limits the rate of each flow of a
-    chunk: a chunk has a limit for its upload, another for its pushes, and another for its pulls. If
-    it is uploaded again, each further upload has a limit of its own.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-    env : simpy.Environment
-    network : PerFlowCapNetwork
-    callbacks : Callbacks
-
-    Attributes
-    ----------
-    fabric : FabricProcess
-        Must be set before anything is sent.
-    chunks : int
-        Number of chunks of all jobs.
-    compute, update, fixed : ndarray of float, shape (chunks,)
-        Seconds per mini-batch in which a worker computes, in which the PS updates, and their sum;
-        at the augmented speed.
-    gradient : ndarray of float, shape (chunks,)
-        Bytes of the gradients of a mini-batch.
-    message : ndarray of float, shape (chunks,)
-        Bytes of each flow of a chunk per mini-batch: those of a push, of a pull, or what it sends
-        in its ring as it is now; see `form_ring`.
-    ring : ndarray of bool, shape (chunks,)
-        Whether the chunks of the job exchange in a ring.
-    exchange : ndarray of float, shape (chunks,)
-        Seconds per mini-batch that push and pull should take together.
-    batches : ndarray of float, shape (chunks,)
-        Mini-batches left. Training in rounds updates it after each mini-batch, fluid training only
-        when a chunk stops.
-    wasted : ndarray of float, shape (chunks,)
-        Seconds computed on mini-batches that were dropped.
-    ring_bytes : ndarray of float, shape (chunks,)
-        Bytes that each chunk has sent in rings.
+    The network limits the rate of each flow of a chunk: a chunk has a limit for its upload, another
+    for its pushes, and another for its pulls. If it is uploaded again, each further upload has a
+    limit of its own. All array attributes are by chunk.
     """
 
-    fabric: FabricProcess
+    fabric: FabricProcess  #: must be set before anything is sent
 
     def __init__(self, setting: EdgeSetting, env: simpy.Environment, network: PerFlowCapNetwork,
                  callbacks: Callbacks) -> None:
         self._env, self._network, self._setting = env, network, setting
         self.ended, self.stopped, self.paused = callbacks
+        #: Mini-batches left. Training in rounds updates it after each mini-batch, fluid training
+        #: only when a chunk stops.
         self.batches = self._per_chunk("batches")
+        #: Bytes of each flow per mini-batch: of a push, of a pull, or of what the chunk sends in
+        #: its ring as it is now; see `form_ring`.
         self.message = self._per_chunk("gradient_bytes")
+        # Seconds computed on mini-batches that were dropped, and bytes sent in rings.
         self.wasted, self.ring_bytes = np.zeros((2, setting.total))
         self._limits = np.arange(LIMITS * setting.total)  # of each code
         self._further = np.zeros(len(self._limits), np.bool_)  # those of further uploads
@@ -106,11 +67,12 @@ class EdgeTraffic:
         """Make the arrays that follow from the setting, and set the limits of exchanges."""
         setting = self._setting
         self.chunks, speed = setting.total, 1 + setting.epsilon
+        # Seconds per mini-batch, at the augmented speed.
         self.compute = self._per_chunk("compute_s") / speed
         self.update = self._per_chunk("update_s") / speed
         self.fixed = self.compute + self.update
         self.gradient = self._per_chunk("gradient_bytes")
-        self.exchange = self._per_chunk("exchange_s") / speed
+        self.exchange = self._per_chunk("exchange_s") / speed  #: push and pull together
         self.job_of = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
         self.ring = setting.ring[self.job_of]
         for which in (_PUSH, _PULL):
@@ -164,7 +126,7 @@ class EdgeTraffic:
         timer.callbacks.clear()
 
     def limit_of(self, chunk: int, *, pull: bool) -> int:
-        """Return the limit of the flow in which a chunk pushes, or pulls if `pull` is set."""
+        """The limit of the flow in which a chunk pushes, or pulls if `pull` is set."""
         return int(self._limits[LIMITS * chunk + (_PULL if pull else _PUSH)])
 
     @property
@@ -173,15 +135,15 @@ class EdgeTraffic:
         return len(self._further)
 
     def uploads_of(self, chunks: Ints) -> Ints:
-        """Return the limits of the first uploads of chunks."""
+        """The limits of the first uploads of chunks."""
         return self._limits[LIMITS * chunks]
 
     def further_uploads_of(self, chunks: Ints) -> Ints:
-        """Return new limits for further uploads of chunks."""
+        """Add limits for further uploads of chunks; return their numbers."""
         return self._add(LIMITS * chunks, further=True)
 
     def decoded(self, limits: Ints) -> tuple[Ints, Ints]:
-        """Return the chunk of each limit, and the purpose of the limit as a number (0: upload)."""
+        """The chunk of each limit, and the purpose of the limit as a number (0: upload)."""
         chunk, which = np.divmod(self._network.codes[limits], LIMITS)
         return chunk, which
 
@@ -192,14 +154,10 @@ class EdgeTraffic:
         self.fabric.table.capacity[links] = rates
 
     def demand(self, flows: Flows, limits: ArrayLike) -> RoutedCoflow:
-        """Route a coflow between hosts, which can then be sent any number of times.
+        """Route a coflow of one job between hosts, which can then be sent any number of times.
 
-        Parameters
-        ----------
-        flows : Flows
-        limits : int or array_like of int, shape (flows,)
-            The limit of each flow; or that of the first, if the others have consecutive limits.
-            All are of one job.
+        `limits` has the limit of each flow, or only that of the first if the others have
+        consecutive limits.
         """
         chunk = int(self.decoded(np.ravel(limits)[:1])[0][0])
         return RoutedCoflow.of(flows, self._network, key=limits,
@@ -211,11 +169,11 @@ class EdgeTraffic:
         return self.fabric.submit(job, demand, order, done)
 
     def first_of(self, chunk: int) -> int:
-        """Return the first chunk of a chunk's job."""
+        """The first chunk of a chunk's job."""
         return int(self._setting.first[self.job_of[chunk]])
 
     def order_of(self, chunk: int) -> int:
-        """Return the position of a chunk's exchanges among its job's coflows, from 1 on."""
+        """The position of a chunk's exchanges among its job's coflows, from 1 on."""
         return 1 + chunk - self.first_of(chunk)
 
     def form_ring(self, members: Sequence[int]) -> None:
@@ -224,7 +182,7 @@ class EdgeTraffic:
         self.message[list(members)] = job.exchange_bytes(len(members))
 
     def left(self, transfer: CoflowEvent) -> Floats:
-        """Return the bytes that each flow of a coflow still has to send."""
+        """The bytes that each flow of a coflow still has to send."""
         if not transfer.key:
             return np.array(transfer.demand.flows["size"])
         self.fabric.catch_up()
@@ -232,7 +190,7 @@ class EdgeTraffic:
 
 
 def successors(hosts: Mapping[int, int]) -> dict[int, int]:
-    """Return the host to which each member of a ring sends, given the host of each.
+    """Find the host to which each member of a ring sends, given the host of each.
 
     The ring goes from host to host, so that it enters and leaves each of them once.
     """

@@ -44,20 +44,14 @@ class Training(Protocol):
         """
 
     def left(self, chunk: int) -> float:
-        """Return the number of mini-batches that a chunk in training has left, with fractions."""
+        """The number of mini-batches that a chunk in training has left, with fractions."""
 
     def use(self, limit: Ints, rates: Floats) -> Floats:
-        """Return the rates that flows use, given the allocated rates; see `RateCappedAllocator`."""
+        """The rates that flows use, given the allocated rates; see `RateCappedAllocator`."""
 
 
 def check_mode(mode: str, preemption: str | None) -> None:
-    """Check that a mode exists, and that it supports a kind of preemption.
-
-    Raises
-    ------
-    InputError
-        If the mode or the preemption is unknown, or the two cannot be combined.
-    """
+    """Check that a mode exists, and that it supports a kind of preemption."""
     if mode not in MODES:
         raise UnknownNameError("mode of transport 'fabric'", mode, MODES)
     if preemption is not None and preemption not in PREEMPTIONS:

@@ -100,12 +100,7 @@ class FabricTransport:
 
 
 class FabricTraining(EdgeLinks):
-    """The transport of `FabricTransport` in one run; see `Transport` and `EdgeLinks`.
-
-    Attributes
-    ----------
-    queues : Queues
-    """
+    """The transport of `FabricTransport` in one run; see `Transport` and `EdgeLinks`."""
 
     def __init__(self, setting: EdgeSetting, sharing: LinkSettings, mode: str,
                  preemption: str | None) -> None:

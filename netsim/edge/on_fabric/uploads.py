@@ -21,12 +21,7 @@ _NONE = -2
 class Uploads:
     """Uploads of chunks from the sites of their jobs; each chunk is ready when its own flow ends.
 
-    Parameters
-    ----------
-    setting : EdgeSetting
-    traffic : EdgeTraffic
-    arrived : callable
-        Called with a chunk and the server to which it has been uploaded, or `CLOUD`.
+    `arrived` is called with a chunk and the server to which it has been uploaded, or `CLOUD`.
     """
 
     def __init__(self, setting: EdgeSetting, traffic: EdgeTraffic,
@@ -36,16 +31,10 @@ class Uploads:
         self._going, self._server = np.empty(0, np.bool_), np.empty(0, np.int64)
 
     def send(self, job: int, chunks: Ints, server: Ints, delay: Floats) -> CoflowEvent:
-        """Upload chunks of a job as one coflow.
+        """Upload chunks of a job to servers, or to `CLOUD`, as one coflow.
 
-        Parameters
-        ----------
-        job : int
-        chunks : ndarray of int, shape (uploads,)
-        server : ndarray of int, shape (uploads,)
-            Destination of each upload: a server, or `CLOUD`.
-        delay : ndarray of float, shape (uploads,)
-            Seconds that each upload takes at its highest rate; if 0, the chunk arrives at once.
+        `delay` is the time that each upload takes at its highest rate, in seconds; if it is 0, the
+        chunk arrives at once.
         """
         system, spec, traffic = self._setting.system, self._setting.jobs[job], self._traffic
         sent, limits = delay > 0, self._limits(chunks)
@@ -57,7 +46,7 @@ class Uploads:
         return traffic.send(job, 0, traffic.demand(flows, limits), partial(self._sent, limits))
 
     def _limits(self, chunks: Ints) -> Ints:
-        """Return limits for uploads of chunks, one for each upload."""
+        """Find a limit for each upload of chunks, adding limits for repeated uploads."""
         self._grow()
         limits = self._traffic.uploads_of(chunks)
         taken = self._server[limits] != _NONE

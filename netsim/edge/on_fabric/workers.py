@@ -17,16 +17,7 @@ _IDLE = -1
 
 
 class Workers:
-    """Chooses the chunk that each worker trains, by HAPRF, and the PS of each job, by A_ps.
-
-    Parameters
-    ----------
-    setting : EdgeSetting
-    queues : Queues
-        The queues, which are kept up to date.
-    training : Training
-        Starts and stops the training of chunks.
-    """
+    """Chooses the chunk that each worker trains, by HAPRF, and the PS of each job, by A_ps."""
 
     def __init__(self, setting: EdgeSetting, queues: Queues, training: Training) -> None:
         jobs, chunks = len(setting.jobs), setting.total
@@ -128,13 +119,10 @@ class Workers:
         self._estimate(chunk)
 
     def choose(self, now: float) -> list[tuple[int, int, int | None]]:
-        """Choose the chunks that train from now on, and the PSs of their jobs.
+        """Choose the chunks that train from now on; return each with its host and that of its PS.
 
-        Returns
-        -------
-        list of (chunk, host, host of the PS)
-            The chunks to start. The host of the PS is None if all chunks of the job are in the
-            cloud, so that it exchanges no gradients.
+        The host of the PS is None if all chunks of the job are in the cloud, so that it exchanges
+        no gradients.
         """
         begin, self._to_begin = self._to_begin, []
         for worker in sorted(self._to_check):
@@ -149,11 +137,11 @@ class Workers:
         return [self._begin(chunk, now) for chunk in sorted(begin)]
 
     def _stopped(self) -> dict[int, float]:
-        """Return the jobs that hold PSs and do not train, and when they stopped."""
+        """Find the jobs that hold PSs and do not train, and when they stopped."""
         return {job: float(self._last[job]) for job in self._held.jobs if not self._train[job]}
 
     def _first_ready(self, worker: int) -> int:
-        """Return the chunk that HAPRF trains on a worker: the first one that is ready."""
+        """The chunk that HAPRF trains on a worker: the first one that is ready."""
         row = self._queues.queue[worker, :self._queues.count[worker]]
         there = row[self._ready[row]]
         return int(there[0]) if len(there) else _IDLE
@@ -181,21 +169,18 @@ class Workers:
         return chunk, host, None if self._zeta[job] else ps
 
     def ended(self, job: int) -> float:
-        """Return the instant at which a job ended, in seconds; inf if it has not."""
+        """The instant at which a job ended, in seconds; inf if it has not."""
         return float("inf") if self._unfinished[job] else float(self._last[job])
 
     def times(self) -> tuple[Floats, Floats]:
-        """Return when each job first trained, and when it ended, in seconds; NaN if it has not."""
+        """When each job first trained, and when it ended, in seconds; NaN if it has not."""
         return self._first, np.where(self._unfinished > 0, np.nan, self._last)
 
     def log(self, ready: Floats, wasted: Floats, ring_bytes: Floats) -> TransportLog:
-        """Return the log of the run so far; intervals that have not ended end at infinity.
+        """Make the log of the run so far; intervals that have not ended end at infinity.
 
-        Parameters
-        ----------
-        ready, wasted, ring_bytes : ndarray of float, shape (chunks,)
-            When the data of each chunk arrived; seconds that it computed on mini-batches that were
-            dropped; and bytes that it sent in rings.
+        By chunk: `ready` is when its data arrived, `wasted` the seconds that it computed on
+        mini-batches that were dropped, and `ring_bytes` the bytes that it sent in rings.
         """
         going = np.flatnonzero(~np.isnan(self._since))
         rows = [*self._log, *((chunk, since, np.inf) for chunk, since in zip(
