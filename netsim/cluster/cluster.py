@@ -166,7 +166,7 @@ class Cluster:
 
 def _counts(servers: int | None, gpus: int | Sequence[int] | None, topology: Topology | None
             ) -> Sequence[int]:
-    """Return the GPUs of each server, after checking that all numbers of servers agree."""
+    """Check that all numbers of servers agree; return the GPUs of each server."""
     inside = None if topology is None else topology.gpu_servers
     hosts = None if topology is None else topology.hosts
     if topology is not None and inside is not None:
@@ -204,7 +204,7 @@ def _counts(servers: int | None, gpus: int | Sequence[int] | None, topology: Top
 
 
 def _nic_of(nic: Quantity | None, topology: Topology | None) -> float:
-    """Return the rate of servers' ports: the given one, or that of the topology."""
+    """The rate of servers' ports: the given one, or that of the topology."""
     given = None if nic is None else parse_rate(nic, "nic", strict=True)
     if topology is None:
         return parse_rate("10Gbps") if given is None else given
@@ -224,7 +224,7 @@ def _nic_of(nic: Quantity | None, topology: Topology | None) -> float:
 
 
 def _port_rates(topology: Topology) -> list[float]:
-    """Return the distinct rates of the first and last links of paths between hosts."""
+    """Find the distinct rates of the first and last links of paths between hosts."""
     hosts = np.arange(topology.hosts)
     if len(hosts) == 1:
         return sorted(set(topology.capacity.tolist()))
@@ -237,13 +237,7 @@ def _port_rates(topology: Topology) -> list[float]:
 
 
 def check_size(job: JobSpec, cluster: Cluster) -> None:
-    """Check that a job needs at least one GPU, specifies no hosts, and fits on a cluster.
-
-    Raises
-    ------
-    InputError
-        If it does not; the message names the job.
-    """
+    """Check that a job needs at least one GPU, specifies no hosts, and fits on a cluster."""
     if not job.ranks:
         raise InputError(f"job {job.id} has no ranks because it sends nothing, and so needs no "
                          "GPU: give it ranks, one per GPU")
@@ -270,11 +264,6 @@ def draw_gpus(servers: int, choices: Sequence[int], seed: int = 0) -> list[int]:
     """Draw the number of GPUs of each server.
 
     For the same seed, a smaller cluster has the first servers of a larger one.
-
-    Raises
-    ------
-    InputError
-        If there are no servers, or no numbers to draw from.
     """
     check_whole(servers, "servers", 1)
     numbers = check_sequence(choices, int | np.integer, "draw_gpus", "whole numbers")
@@ -285,18 +274,12 @@ def draw_gpus(servers: int, choices: Sequence[int], seed: int = 0) -> list[int]:
 
 
 def has_equal_servers(cluster: Cluster) -> bool:
-    """Whether all servers have equally many GPUs."""
+    """Whether all servers have the same number of GPUs."""
     return bool((cluster.gpus == cluster.gpus[0]).all())
 
 
 def server_kind(cluster: Cluster) -> ServerKind:
-    """Return the kind of server that a cluster consists of.
-
-    Raises
-    ------
-    InputError
-        If servers have different numbers of GPUs, so that a GPU's share of its NIC would differ.
-    """
+    """The kind of a cluster's servers, which must all have the same number of GPUs."""
     if len(found := np.unique(cluster.gpus)) > 1:
         raise InputError(f"servers must have equally many GPUs each, not {found.tolist()}: "
                          "each GPU has the same share of a NIC")

@@ -97,42 +97,19 @@ class Contention:
         return Slowdown(self.alpha, self.xi1, self.k_min, self.degradation)
 
     def of(self, cluster: Cluster, jobs: Sequence[JobSpec]) -> Iterations:
-        """Return the iteration times of some jobs on a cluster."""
+        """Tabulate the iteration times of some jobs on a cluster."""
         return Iterations(self, cluster, jobs)
 
 
 def check_rates(cluster: Cluster) -> None:
-    """Check that a ring is not slower on one server than on two.
-
-    Raises
-    ------
-    InputError
-        If the rate within servers is below that of NICs.
-    """
+    """Check that a ring is not slower on one server than on two."""
     if cluster.intra < cluster.nic:
         raise InputError(f"intra must be at least nic, as a ring must not be slower on one server: "
                          f"{cluster.intra:g} and {cluster.nic:g} bytes/s")
 
 
 class Iterations:
-    """Iteration times of some jobs, by their servers and the contention there.
-
-    Parameters
-    ----------
-    model : Contention
-    cluster : Cluster
-    jobs : sequence of JobSpec
-        Rings with ``ranks`` GPUs, ``nbytes`` of gradients, and ``compute_s`` per iteration.
-
-    Attributes
-    ----------
-    model : Contention
-    least, most : ndarray of float, shape (jobs,)
-        Bounds on the seconds of an iteration over all placements. `least` is the time on one
-        server, or on two servers without contention if that is shorter. `most` is the longer of the
-        time on one server and the time with every GPU on a different server, where each other GPU
-        of a server is used by another multi job.
-    """
+    """Iteration times of rings, by their servers and the contention there."""
 
     def __init__(self, model: Contention, cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
         self.model = model
@@ -144,7 +121,9 @@ class Iterations:
         self._bandwidth = [cluster.intra, *(
             cluster.nic / model.slowdown(np.arange(1, most + 1))).tolist()]  # by contention p
         together = self._exchanged / cluster.intra + self._own + model.xi2
-        # If f < 1, several servers may be faster than one.
+        # `least` and `most` bound the seconds of an iteration over all placements. The shortest is
+        # on one server or, if f < 1, on two without contention. The longest is on one server or
+        # with every GPU on a different server, whose other GPUs are used by other multi jobs.
         apart, crowded = (self._exchanged / self._bandwidth[p] + self._own for p in (1, most))
         several = (ranks > 1) & (cluster.servers > 1)
         self.least = np.where(several, np.minimum(together, apart + 2 * model.xi2), together)
@@ -152,40 +131,21 @@ class Iterations:
                              np.maximum(together, crowded + model.xi2 * ranks))
 
     def seconds(self, job: int, servers: int, p: int) -> float:
-        """Return the iteration time of a job, tau, in seconds.
+        """The iteration time tau of a job on a number of servers, in seconds.
 
-        Parameters
-        ----------
-        job : int
-            Index of the job.
-        servers : int
-            Number of servers that it uses.
-        p : int
-            Largest number of jobs with several servers (multi jobs) on one of its servers, the job
-            itself included; 0 if the job has one server only.
+        `p` is the largest number of multi jobs on one of its servers, the job itself included; 0 if
+        the job has one server only.
         """
         return float(self._exchanged[job] / self._bandwidth[p] + self._own[job]
                      + self.model.xi2 * servers)
 
     def per_slot(self, seconds: float) -> int:
-        """Return how many whole iterations that take `seconds` each fit into a slot."""
+        """The number of whole iterations of some length that fit into a slot."""
         return math.floor(self.model.slot / seconds + _ROUNDING) if seconds > 0 else 2 ** 62
 
 
 class RunningJobs:
-    """The jobs that run under the contention model; time advances from one job's end to the next.
-
-    Parameters
-    ----------
-    iterations : Iterations
-    cluster : Cluster
-    jobs : sequence of JobSpec
-
-    Attributes
-    ----------
-    now : float
-        Current time in seconds; in slotted time the beginning of a slot.
-    """
+    """The jobs running under the contention model; time advances from one job's end to the next."""
 
     def __init__(self, iterations: Iterations, cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
         self._iterations = iterations
@@ -205,7 +165,7 @@ class RunningJobs:
         self._iterations, self._jobs = iterations, jobs
 
     def __len__(self) -> int:
-        """Return the number of running jobs."""
+        """The number of running jobs."""
         return len(self._left)
 
     def __contains__(self, job: int) -> bool:
@@ -217,18 +177,9 @@ class RunningJobs:
 
     def start(self, job: int, servers: Iterable[int], kept: float = 0.0, more_s: float = 0.0
               ) -> None:
-        """Start a job now.
+        """Start a job now, on distinct servers, with `kept` iterations already made.
 
-        Parameters
-        ----------
-        job : int
-            Index of the job.
-        servers : iterable of int
-            Distinct servers of the job.
-        kept : float
-            Iterations that it has already made.
-        more_s : float
-            Seconds that each iteration takes in addition on these servers.
+        Each iteration takes `more_s` seconds more than by the model.
         """
         where = list(servers)
         self._servers[job], self._more_s[job] = where, more_s
@@ -238,7 +189,7 @@ class RunningJobs:
             self._set_pace(job)
 
     def made(self, job: int, now: float) -> float:
-        """Return the iterations that a job will have made at `now`, not after the next end."""
+        """The iterations that a job will have made at `now`, not after the next end."""
         self._see_contention()
         if job not in self._left:
             return float(self._jobs[job].iterations)
@@ -273,18 +224,15 @@ class RunningJobs:
         self._pace[job] = self._iterations.per_slot(seconds) if self._slotted else seconds
 
     def seconds(self, job: int) -> float:
-        """Return the seconds of an iteration of a running job under the current contention."""
+        """The seconds of an iteration of a running job under the current contention."""
         where = self._servers[job]
         p = max(self._multi_on[server] for server in where) if len(where) > 1 else 0
         return self._iterations.seconds(job, len(where), p) + self._more_s[job]
 
     def next_exit(self) -> float:
-        """Return the instant at which the next job ends, unless another one starts before.
+        """The instant at which the next job ends, unless another one starts before.
 
-        Raises
-        ------
-        InputError
-            In slotted time, if no job makes a whole iteration in a slot.
+        Raises InputError in slotted time if no job makes a whole iteration in a slot.
         """
         self._see_contention()
         if self._slotted:
@@ -292,13 +240,7 @@ class RunningJobs:
         return self._s + self._seconds_left()
 
     def to_next_exit(self) -> list[int]:
-        """Advance to the instant at which the next jobs end; return these jobs.
-
-        Raises
-        ------
-        InputError
-            As for `next_exit`.
-        """
+        """Advance to the instant at which the next jobs end, see `next_exit`; return them."""
         self._see_contention()
         if self._slotted:
             self._pass_slots(self._slots_left())
@@ -307,7 +249,7 @@ class RunningJobs:
         return self._leave()
 
     def next_start(self, now: float) -> float:
-        """Return the next instant at which a job may start; in slotted time the end of the slot."""
+        """The next instant at which a job may start; in slotted time the end of the slot."""
         slot = self._iterations.model.slot
         return math.ceil(now / slot * (1 - _ROUNDING)) * slot if self._slotted else now
 
@@ -334,7 +276,7 @@ class RunningJobs:
             self._stale = False
 
     def _slots_left(self) -> int:
-        """Return the slots until the next exit."""
+        """The number of slots until the next exit."""
         pace, left = self._pace, self._left
         slots = min((-(-left[job] // pace[job]) for job in left if pace[job]), default=0)
         if not slots:
@@ -352,12 +294,11 @@ class RunningJobs:
         self._slot += slots
 
     def _seconds_left(self) -> float:
-        """Return the seconds until the next exit."""
+        """The seconds until the next exit."""
         return min(self._left[job] * self._pace[job] for job in self._left)
 
     def _pass_seconds(self, dt: float) -> None:
-        # Jobs that would end later only by rounding end now.
-        """Advance by some seconds."""
+        """Advance by some seconds; jobs that would end later only by rounding end now."""
         for job, pace in self._pace.items():
             left = self._left[job] * pace
             self._left[job] = 0.0 if left <= dt * (1 + _ROUNDING) else (left - dt) / pace

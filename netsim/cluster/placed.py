@@ -39,36 +39,8 @@ def placed_stages(stages: Sequence[Stage], servers: ArrayLike, intra: Quantity,
     - A stage with both kinds keeps its flows on the network. An additional `intra_server` stage, at
       the end of the list, must finish before it does.
 
-    Parameters
-    ----------
-    stages : sequence of Stage
-        Stages of one iteration, with flows between ranks.
-    servers : array_like of int, shape (ranks,)
-        The server of each rank.
-    intra : quantity
-        Rate between two GPUs of the same server.
-    gpus : array_like of int, shape (servers,), optional
-        GPUs of each server. If given, the weight of each coflow becomes its `nic_share`.
-
-    Returns
-    -------
-    tuple of Stage
-        The given stages with their order and names, followed by `intra_server` stages.
-
-    Raises
-    ------
-    InputError
-        If a rank has no server, or `intra` is not positive.
-
-    Examples
-    --------
-    Ranks 0 and 1 share a server, so that 6 bytes are sent in 2 s outside the network.
-
-    >>> stage = Stage("all", [(0, 1, 6), (0, 2, 4)], compute_s=1)
-    >>> for each in placed_stages([stage], [5, 5, 7], 3.0):
-    ...     print(each.name, each.compute_s, each.flows and list(each.flows), each.finishes_before)
-    all 1.0 [Flow(src=0, dst=2, nbytes=4.0)] ('all inside',)
-    all inside 3.0 None ()
+    The given stages keep their order and names. If the GPUs of each server are given as `gpus`, the
+    weight of each coflow becomes its `nic_share`.
     """
     places = _servers(stages, servers)
     speed = parse_rate(intra, "intra", strict=True)
@@ -92,7 +64,7 @@ def placed_stages(stages: Sequence[Stage], servers: ArrayLike, intra: Quantity,
 
 def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
                  gpus: ArrayLike | None = None) -> tuple[Stage, ...]:
-    """Return the stages of an iteration of a placed model.
+    """Make the stages of an iteration of a placed model, given the server of each rank.
 
     All-reduces are converted as in `placed_stages`. For exchanges between stages, Eq. 5 of A-SRPT
     adds up the times to send and to receive, and adds up the time of traffic inside a server, at
@@ -100,25 +72,11 @@ def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
     server needs 2b/B_intra before the coflow begins. The slowest rank of a stage determines this
     time.
 
-    Parameters
-    ----------
-    model : ParallelModel
-    servers : array_like of int, shape (GPUs,)
-        The server of each rank; see `netsim.jobs.patterns.model_stages`.
-    intra : quantity
-        Rate between two GPUs of the same server.
-    gpus : array_like of int, shape (servers,), optional
-        GPUs of each server. If given, the weight of each coflow becomes its `nic_share`. The
-        argument `part` of `nic_share` is 1 for an all-reduce, and 1/2 for an exchange between
-        stages. The stages of an asynchronous pipeline then run as in
-        `netsim.jobs.patterns.mixed.exchanging_in_turn`, so that no rank needs more than its part of
-        a NIC.
-
-    Raises
-    ------
-    InputError
-        As for `placed_stages` and `model_stages`, and if slices of a replica are on different
-        servers.
+    If the GPUs of each server are given as `gpus`, the weight of each coflow becomes its
+    `nic_share`, with `part` = 1 for an all-reduce, and 1/2 for an exchange between stages. The
+    stages of an asynchronous pipeline then run as in
+    `netsim.jobs.patterns.mixed.exchanging_in_turn`, so that no rank needs more than its part of a
+    NIC.
     """
     coflows = model_coflows(model)
     count = len(coflows)
@@ -146,35 +104,14 @@ def placed_model(model: ParallelModel, servers: ArrayLike, intra: Quantity,
 
 
 def nic_share(flows: Flows, servers: ArrayLike, gpus: ArrayLike, part: float = 1.0) -> float:
-    """Return the share of its LP rates at which a coflow sends with its ranks' parts of NICs.
+    """Compute the share of its LP rates at which a coflow sends with its ranks' parts of NICs.
 
     A rank has 1/g of its server's NIC in each direction, where g is the number of the server's
     GPUs. If x ranks on a server send, they can use the fraction `part` * x/g of its NIC to send.
     The same holds for ranks that receive. The server on which the coflow's bytes take longest at
-    this rate determines the share. All NICs are assumed to be equally fast.
-
-    Parameters
-    ----------
-    flows : Flows
-        Flows between ranks. Flows inside servers may be included; their ranks count in x, too.
-    servers : array_like of int, shape (ranks,)
-        The server of each rank.
-    gpus : array_like of int, shape (servers,)
-        GPUs of each server.
-    part : float
-        Fraction of its ranks' parts that the coflow may use, in (0, 1].
-
-    Returns
-    -------
-    float
-        The share, in (0, 1]; 1 if no bytes cross the network.
-
-    Examples
-    --------
-    Two of 4 GPUs send 3 bytes each to one that receives them on a quarter of a NIC.
-
-    >>> nic_share(Flows.of([(0, 2, 3), (1, 2, 3)]), [0, 0, 1], [4, 4])
-    0.25
+    this rate determines the share, which is in (0, 1], and 1 if no bytes cross the network. All
+    NICs are assumed to be equally fast. Flows inside servers may be included; their ranks count in
+    x, too.
     """
     places, g = np.asarray(servers, dtype=np.int64), np.asarray(gpus, dtype=np.float64)
     load, slowest = 0.0, 0.0
@@ -189,7 +126,7 @@ def nic_share(flows: Flows, servers: ArrayLike, gpus: ArrayLike, part: float = 1
 
 
 def servers_of_model(model: ParallelModel, servers: ArrayLike) -> Ints:
-    """Return the servers of ranks, sorted within each stage of the model.
+    """Sort the servers of ranks within each stage of the model.
 
     This is possible because the replicas of a stage are alike. A ring of replicas then enters and
     leaves each server once, and the slices of a replica are adjacent.
@@ -203,15 +140,10 @@ def servers_of_model(model: ParallelModel, servers: ArrayLike) -> Ints:
 
 
 def ring_of(job: JobSpec) -> JobSpec | None:
-    """Return a job as a ring all-reduce, if it is one.
+    """Convert a job to the pattern ``"ring-all-reduce"`` if it is a ring; otherwise None.
 
-    This is the case for the pattern ``"ring-all-reduce"``, and for a model of one stage whose
-    replicas only all-reduce in a ring.
-
-    Returns
-    -------
-    JobSpec or None
-        The job with ``pattern="ring-all-reduce"``; None if it is not a ring.
+    It is a ring if it has this pattern already, or is a model of one stage whose replicas only
+    all-reduce in a ring.
     """
     name: Any = job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
     if name == _RING:
@@ -241,7 +173,7 @@ def _servers(stages: Sequence[Stage], servers: ArrayLike) -> Ints:
 
 
 def _weighted(stage: Stage, places: Ints, gpus: ArrayLike | None, part: float = 1.0) -> Stage:
-    """Return a stage with its share of NICs as weight, if `gpus` is given."""
+    """Set the weight of a stage to its share of NICs, if `gpus` is given."""
     if gpus is None or stage.flows is None:
         return stage
     return replace(stage, weight=nic_share(stage.flows, places, gpus, part))
@@ -265,7 +197,7 @@ def _some(flows: Flows, which: NDArray[np.bool_]) -> Flows:
 
 
 def _unused(name: str, names: set[str]) -> str:
-    """Return a name that is not taken, and add it to `names`."""
+    """Find a name that is not taken, and add it to `names`."""
     while name in names:
         name += "'"
     names.add(name)

@@ -183,7 +183,7 @@ def _speed(value: Quantity, what: str) -> float:
 
 
 def _between_servers(ring: RingLayout, nbytes: float) -> Flows:
-    """Return a flow for each edge between servers; ranks are indices into ``ring.servers``."""
+    """Make a flow for each edge between servers; ranks are indices into ``ring.servers``."""
     rank = np.arange(len(ring.edges))
     return Flows(rank, (rank + 1) % len(rank), np.full(len(rank), nbytes))
 
@@ -194,7 +194,7 @@ def has_model(job: JobSpec) -> bool:
 
 
 def _pattern_of(job: JobSpec) -> object:
-    """Return the name of a job's pattern, if it has one."""
+    """The name of a job's pattern, if it has one."""
     return job.pattern.get("name") if isinstance(job.pattern, dict) else job.pattern
 
 
@@ -209,13 +209,7 @@ def kind_of(job: JobSpec) -> str:
 
 
 def model_of(job: JobSpec) -> ParallelModel:
-    """Return the model that a job trains; a ring of workers is one stage with as many replicas.
-
-    Raises
-    ------
-    InputError
-        If the job is neither a model nor a ring.
-    """
+    """The model that a job trains; a ring of workers is one stage with a replica per worker."""
     if job.model is not None:
         return job.model
     if not has_model(job):
@@ -226,5 +220,5 @@ def model_of(job: JobSpec) -> ParallelModel:
 
 @lru_cache(maxsize=4096)
 def _ring(ranks: int, compute_s: float, nbytes: float) -> ParallelModel:
-    """Return the model of a ring."""
+    """Make the model of a ring."""
     return ParallelModel([ModelStage(ranks, backward_s=compute_s, param_bytes=nbytes)], name="ring")

@@ -20,29 +20,11 @@ def is_sliced(model: ParallelModel | None) -> bool:
 def keep_together(model: ParallelModel, servers: ArrayLike) -> Ints | None:
     """Choose GPUs for a model from offered ones, so that slices of a replica share a server.
 
-    A replica of t slices takes the first t GPUs in the offer that share a server. The replicas with
-    most slices choose first. Of any two numbers of slices, one divides the other, so this finds a
-    choice whenever there is one; see `netsim.models.mapping.can_hold`.
-
-    Parameters
-    ----------
-    model : ParallelModel
-    servers : array_like of int, shape (GPUs,)
-        The server of each offered GPU, in order of preference.
-
-    Returns
-    -------
-    ndarray of int, shape (model.gpus,), or None
-        Indices of the chosen GPUs in `servers`, in order of ranks; None if a replica does not fit.
-
-    Examples
-    --------
-    A replica of two slices skips the single GPU of server 0, which the other replica takes.
-
-    >>> from netsim import ModelStage, ParallelModel
-    >>> model = ParallelModel([ModelStage(slices=2), ModelStage()])
-    >>> keep_together(model, [0, 1, 1, 2])
-    array([1, 2, 0])
+    `servers` has the server of each offered GPU, in order of preference. A replica of t slices
+    takes the first t GPUs in the offer that share a server. The replicas with most slices choose
+    first. Of any two numbers of slices, one divides the other, so this finds a choice whenever
+    there is one; see `netsim.models.mapping.can_hold`. Returns indices into `servers`, in order of
+    ranks; None if a replica does not fit.
     """
     offered = np.asarray(servers, dtype=np.int64)
     left = np.arange(len(offered))
@@ -69,8 +51,8 @@ def keep_together(model: ParallelModel, servers: ArrayLike) -> Ints | None:
 def split_replica_error(model: ParallelModel | None, servers: ArrayLike) -> str | None:
     """Describe a replica whose slices are on different servers, given the server of each rank.
 
-    Return None if there is no such replica. Replicas of a stage are alike, so their order does not
-    matter.
+    The result is None if there is no such replica. Replicas of a stage are alike, so their order
+    does not matter.
     """
     if model is None or not is_sliced(model):
         return None

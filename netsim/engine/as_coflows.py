@@ -51,33 +51,8 @@ class CoflowExecution(Execution):
     In rings, only the traffic from each server to the next is simulated. In other jobs, rank i is
     on the i-th GPU of the job, except that the GPUs of each stage of a model are taken server by
     server. If the hosts of the network are GPUs, the ranks of rings are on GPUs as well, and
-    traffic inside servers also uses links. See `Execution`.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-    fabric : FabricProcess
-        Fabric of the cluster's network.
-    cluster : Cluster
-    jobs : sequence of JobSpec
-    model : Contention
-        Only its `xi2` and `reduce` are used, as the fabric simulates contention.
-    recorder : ClusterRecorder
-    capacity : ndarray of float, shape (links,)
-        Largest capacity of each link during the run, in bytes per second.
-    factors : ndarray of float, shape (servers,)
-        Factor by which computation takes longer on each server.
-    seed : int
-        Seed of the workload, for the sizes that patterns draw.
-    may_go_back : bool
-        Whether jobs may lose iterations that they have made; see `JobProcess`.
-    forecast : Forecast, optional
-        Predicts the iterations of jobs, for an allocator that goes by it.
-
-    Attributes
-    ----------
-    processes : dict of int to JobProcess
-        Processes of jobs that have started, by index.
+    traffic inside servers also uses links. Of the contention model, only `xi2` and `reduce` are
+    used, as the fabric simulates contention. See `Execution`.
     """
 
     sends_state = True
@@ -88,13 +63,15 @@ class CoflowExecution(Execution):
                  forecast: Forecast | None = None) -> None:
         super().__init__(env, jobs)
         self._fabric, self._cluster, self._model = fabric, cluster, model
+        # The largest capacity of each link during the run, in bytes per second.
         self._recorder, self._capacity = recorder, capacity
+        # By server: how many times as long computation takes.
         self._factors, self._seed = factors, seed
         self._may_go_back, self._forecast = may_go_back, forecast
         self._ended: dict[int, Callable[[int], None]] = {}
         self._moving: dict[int, tuple[CoflowEvent, Flows]] = {}
         self._expected: dict[int, float] = {}
-        self.processes: dict[int, JobProcess] = {}
+        self.processes: dict[int, JobProcess] = {}  #: of jobs that have started
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
         """Make room for a job that has not arrived; see `Execution`."""
@@ -118,7 +95,7 @@ class CoflowExecution(Execution):
         self._env.timeout(0).callbacks.append(partial(process.arrive, plan))
 
     def progress(self, jobs: Any) -> Any:
-        """Return the iterations made; see `Execution`.
+        """The iterations made; see `Execution`.
 
         The fraction of the current iteration is the time spent in it, divided by the mean duration
         of the job's previous iterations, or by the expected duration in the first iteration. The
@@ -138,13 +115,13 @@ class CoflowExecution(Execution):
         return process.iteration + min(process.in_iteration_s / usual, _ALMOST)
 
     def _expected_s(self, job: int) -> float:
-        """Return the seconds that an iteration of a job is expected to take."""
+        """The seconds that an iteration of a job is expected to take."""
         if job not in self._expected:
             self._expected[job] = float(expected_iterations([self._jobs[job]], self._cluster)[0])
         return self._expected[job]
 
     def finished(self, job: int) -> float:
-        """Return the whole iterations made; see `Execution`."""
+        """The whole iterations made; see `Execution`."""
         return float(self.processes[job].iteration)
 
     def stop(self, job: int, kept: float, back: bool) -> float:
@@ -213,7 +190,7 @@ class CoflowExecution(Execution):
         return left
 
     def _plan(self, job: JobSpec, gpus: NDArray[np.int64]) -> JobPlan:
-        """Return the plan of a job on its GPUs, from now on."""
+        """Make the plan of a job on its GPUs, from now on."""
         servers = self._cluster.server_of[gpus]
         factors = self._factors[servers]
         if job.model is None and ring_of(job) is not None and not self._cluster.by_gpu:
@@ -239,14 +216,14 @@ class CoflowExecution(Execution):
     def _plan_of(self, job: JobSpec, hosts: Sequence[int],
                  placed: Callable[[tuple[Stage, ...]], tuple[Stage, ...]] = tuple, **changed: Any
                  ) -> JobPlan:
-        """Return the plan of a job that is placed on hosts and arrives now."""
+        """Make the plan of a job that is placed on hosts and arrives now."""
         if self._shared is not None:  # the weight of a coflow is the share of its GPUs, alone
             changed["weight"] = 1.0
         spec = replace(job, arrival_s=self._env.now, hosts=hosts, **changed)
         return JobPlan(spec, self._fabric.network, hosts, self._seed, self._capacity, placed)
 
     def _ring_stages(self, job: JobSpec, ring: RingLayout) -> tuple[Stage, ...]:
-        """Return the stages of a ring, weighted by the share of GPUs if the allocator needs it."""
+        """Make the stages of a ring, weighted by the share of GPUs if the allocator needs it."""
         cluster, model = self._cluster, self._model
         stepwise = isinstance(job.pattern, Mapping) and bool(job.pattern.get("stepwise"))
         stages = ring_stages(ring, job.nbytes, compute_s=job.compute_s, server_s=model.xi2,
@@ -312,5 +289,5 @@ def _slowed_and_placed(slow: Callable[[tuple[Stage, ...]], tuple[Stage, ...]],
 
 
 def _given(stages: tuple[Stage, ...], _: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Return stages that are known already."""
+    """Ignore drawn stages in favour of those known beforehand."""
     return stages

@@ -22,22 +22,13 @@ Ints = NDArray[np.int64]
 
 
 class ContentionExecution(Execution):
-    """Jobs run at the pace of the contention model.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-    cluster : Cluster
-    jobs : sequence of JobSpec
-    model : Contention
-    factors : ndarray of float, shape (servers,), optional
-        Factor by which computation takes longer on each server.
-    """
+    """Execution in which jobs run at the pace of the contention model."""
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
                  model: Contention, factors: NDArray[np.float64] | None = None) -> None:
         super().__init__(env, jobs)
         self._cluster, self._model = cluster, model
+        # By server: how many times as long computation takes.
         self._factors = np.ones(cluster.servers) if factors is None else factors
         self._running = RunningJobs(model.of(cluster, jobs), cluster, jobs)
         self._ended: Callable[[int], None] | None = None
@@ -49,7 +40,7 @@ class ContentionExecution(Execution):
         self._running.set_jobs(self._model.of(self._cluster, jobs), jobs)
 
     def next_start(self, now: float) -> float:
-        """Return the next instant at which jobs may start: the beginning of a slot, or now."""
+        """The next instant at which jobs may start: the beginning of a slot, or now."""
         return self._running.next_start(now)
 
     def start(self, job: int, gpus: Ints, kept: float, ended: Callable[[int], None]) -> None:
@@ -62,14 +53,14 @@ class ContentionExecution(Execution):
         self._reset_alarm_soon()
 
     def progress(self, jobs: Any) -> Any:
-        """Return the iterations made; see `Execution`."""
+        """The iterations made; see `Execution`."""
         now = self._env.now
         if np.ndim(jobs) == 0:
             return self._running.made(int(jobs), now)
         return np.array([self._running.made(job, now) for job in jobs.tolist()])
 
     def finished(self, job: int) -> float:
-        """Return the whole iterations made; see `Execution`."""
+        """The whole iterations made; see `Execution`."""
         return whole(self.progress(job))
 
     def stop(self, job: int, kept: float, back: bool) -> float:
@@ -98,7 +89,7 @@ class ContentionExecution(Execution):
             self._env.timeout(wait).callbacks.append(partial(self._exit, alarm))
 
     def _exit(self, alarm: int, event: simpy.Event) -> None:
-        """Let jobs leave at an exit, unless the alarm is outdated."""
+        """End the jobs of an exit, unless the alarm is outdated."""
         if alarm == self._alarm:
             self._alarm += 1
             self._leave(self._running.to_next_exit())

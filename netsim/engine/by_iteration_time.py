@@ -26,32 +26,15 @@ class IterationTimeExecution(TimedExecution):
     """Execution in which n iterations take n times alpha seconds, by Eq. 4 to 7 of A-SRPT.
 
     alpha is the iteration time of the job on its GPUs. Each GPU has a fixed share of its server's
-    NIC, so that jobs do not slow each other down. See `Execution`.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-    cluster : Cluster
-    jobs : sequence of JobSpec
-        Jobs with models or rings.
-    factors : ndarray of float, shape (servers,), optional
-        Factor by which computation takes longer on each server.
-
-    Attributes
-    ----------
-    least : ndarray of float, shape (jobs,)
-        Lower bound on the time of an iteration of each job, in seconds.
-
-    Raises
-    ------
-    InputError
-        If servers differ, or a job is neither a model nor a ring.
+    NIC, so that jobs do not slow each other down. Servers must be equal, and jobs models or rings.
+    See `Execution`.
     """
 
     def __init__(self, env: Any, cluster: Cluster, jobs: Sequence[JobSpec],
                  factors: NDArray[np.float64] | None = None) -> None:
         super().__init__(env, jobs)
         self._cluster = cluster
+        # By server: how many times as long computation takes.
         self._factors = None if factors is None or (factors == 1).all() else factors
         self._kind = server_kind(cluster)
         self._models = [model_of(job) for job in jobs]
@@ -59,7 +42,7 @@ class IterationTimeExecution(TimedExecution):
         self._least_of()
 
     def _least_of(self) -> None:
-        """Compute the lower bounds."""
+        """Compute the lower bound on the time of an iteration of each job, in seconds."""
         least = {model: alpha_min_bound(model, self._kind)
                  for model in dict.fromkeys(self._models)}
         self.least = np.array([least[model] for model in self._models])
@@ -71,7 +54,7 @@ class IterationTimeExecution(TimedExecution):
         self._least_of()
 
     def seconds(self, job: int, gpus: Ints) -> float:
-        """Return the time per iteration (alpha) of a job on some GPUs, given in order of ranks."""
+        """The time per iteration (alpha) of a job on some GPUs, given in order of ranks."""
         model, servers = self._models[job], self._cluster.server_of[gpus]
         if self._factors is not None:
             model = slowed_model(model, self._factors[servers])

@@ -17,26 +17,20 @@ __all__ = ["TimedExecution"]
 
 Ints = NDArray[np.int64]
 
-#: Seconds that iterations are taken to need which need none, so that progress is a number.
+#: Seconds assumed for iterations that take no time, so that progress is a number.
 _LEAST_S = 1e-300
 
 
 class TimedExecution(Execution):
-    """Base of executions in which n iterations of a job take n times `seconds`; see `Execution`.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-    jobs : sequence of JobSpec
-    """
+    """Base of executions in which n iterations of a job take n times `seconds`; see `Execution`."""
 
     def __init__(self, env: Any, jobs: Sequence[JobSpec]) -> None:
         super().__init__(env, jobs)
-        # Of jobs that run: since when, the iterations they had then, and seconds per iteration.
+        # Of running jobs: the start, the iterations made before it, and seconds per iteration.
         self._since, self._kept, self._alpha = np.full((3, len(jobs)), np.nan)
 
     def seconds(self, job: int, gpus: Ints) -> float:
-        """Return the time per iteration of a job on some GPUs, given in order of ranks."""
+        """The time per iteration of a job on some GPUs, given in order of ranks."""
         raise NotImplementedError
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
@@ -60,12 +54,12 @@ class TimedExecution(Execution):
             self._ended(job)
 
     def progress(self, jobs: Any) -> Any:
-        """Return the iterations made; see `Execution`."""
+        """The iterations made; see `Execution`."""
         alpha = np.maximum(self._alpha[jobs], _LEAST_S)
         return self._kept[jobs] + (self._env.now - self._since[jobs]) / alpha
 
     def finished(self, job: int) -> float:
-        """Return the whole iterations made; see `Execution`."""
+        """The whole iterations made; see `Execution`."""
         return min(whole(float(self.progress(job))), float(self._jobs[job].iterations))
 
     def stop(self, job: int, kept: float, back: bool) -> float:

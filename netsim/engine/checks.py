@@ -21,7 +21,7 @@ __all__ = ["Checked", "ask", "check_form", "check_moved", "check_preemption", "c
 
 Ints = NDArray[np.int64]
 
-#: What NumPy and Python say to those who write to arrays and mappings of a view.
+#: Parts of the messages of errors that writing to arrays and mappings of a view raises.
 _READ_ONLY = ("read-only", "'mappingproxy' object")
 
 
@@ -34,13 +34,7 @@ class Checked(NamedTuple):
 
 
 def ask(name: str, scheduler: Scheduler, view: ClusterView) -> Any:
-    """Return a scheduler's answer.
-
-    Raises
-    ------
-    AllocationError
-        If the scheduler tries to change the view.
-    """
+    """Ask a scheduler for a decision; an attempt to change the view raises AllocationError."""
     try:
         return scheduler.decide(view)
     except (AttributeError, TypeError, ValueError) as error:
@@ -52,13 +46,7 @@ def ask(name: str, scheduler: Scheduler, view: ClusterView) -> Any:
 
 
 def check_form(name: str, answer: Decision | Sequence[Start], now: float) -> Checked:
-    """Return a scheduler's answer with GPUs as arrays, after checking its form.
-
-    Raises
-    ------
-    AllocationError
-        If the answer is not a decision, or `wake_at` is not a number or in the past.
-    """
+    """Check the form of a scheduler's answer, and convert its GPUs to arrays."""
     decision = answer if isinstance(answer, Decision) else Decision(answer)
     start: list[Start] = []
     sound = True
@@ -89,7 +77,7 @@ def check_form(name: str, answer: Decision | Sequence[Start], now: float) -> Che
 
 
 def _wake_at(name: str, given: Any, now: float, acts: bool) -> float:
-    """Return the time at which a scheduler asks to be woken, after checking it.
+    """Check the time at which a scheduler asks to be woken.
 
     With `acts`, the decision changes something, so another decision may follow at the same time.
     """
@@ -113,13 +101,7 @@ def _is_number(given: Any) -> bool:
 
 def check_preemption(name: str, job: int, jobs: Sequence[JobSpec], running: Mapping[int, Ints],
                      saving: Mapping[int, Saving], got: NDArray[np.float64], now: float) -> None:
-    """Check that a job can be preempted now; `got` has the time at which each got its GPUs.
-
-    Raises
-    ------
-    AllocationError
-        If the job holds no GPUs, is already saving, or got its GPUs at this instant.
-    """
+    """Check that a job can be preempted now; `got` has the time at which each got its GPUs."""
     known = 0 <= job < len(jobs)
     what = f"scheduler {name} preempts " + (f"job {jobs[job].id}" if known
                                             else f"the job with index {job}")
@@ -136,15 +118,7 @@ def check_moved(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec],
                 held: Mapping[int, Ints | None], saving: Mapping[int, Saving]) -> None:
     """Check that a job preempted in the same decision may start on the given GPUs.
 
-    Parameters
-    ----------
-    held : mapping of int to ndarray of int
-        The GPUs that preempted jobs had.
-
-    Raises
-    ------
-    AllocationError
-        If the job has to save its progress first, or the GPUs are those that it had.
+    `held` has the GPUs that the preempted jobs had.
     """
     before = held.get(job)
     if before is None:
@@ -163,15 +137,7 @@ def check_start(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec], cluste
                 ) -> None:
     """Check that a job waits, and that it can start on the given GPUs.
 
-    Parameters
-    ----------
-    sizes_of : callable
-        Returns the numbers of GPUs with which a job can run, in ascending order.
-
-    Raises
-    ------
-    AllocationError
-        If the job does not wait or cannot run with that number of GPUs, or the GPUs are not free.
+    `sizes_of` lists the numbers of GPUs with which a job can run, in ascending order.
     """
     if job not in pending:
         known = f", job {jobs[job].id}," if 0 <= job < len(jobs) else ","
@@ -196,7 +162,7 @@ def check_start(name: str, job: int, gpus: Ints, jobs: Sequence[JobSpec], cluste
 
 
 def _who_saves(taken: Sequence[int], jobs: Sequence[JobSpec], saving: Mapping[int, Saving]) -> str:
-    """Return the part of a message on the jobs that still save their progress on some GPUs."""
+    """Describe, for a message, the jobs that still save their progress on some GPUs."""
     held = {job: sorted({*taken}.intersection(each.gpus.tolist())) for job, each in saving.items()}
     return "".join(f"; job {jobs[job].id} saves its progress on {gpus} until "
                    f"{saving[job].until:g} s" for job, gpus in held.items() if gpus)

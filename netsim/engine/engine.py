@@ -1,4 +1,4 @@
-"""The engine of jobs, which arrive, get GPUs from a scheduler, run, lose them and return them."""
+"""The engine of jobs, which arrive, get GPUs from a scheduler, run, and lose or return them."""
 
 from __future__ import annotations
 
@@ -53,36 +53,8 @@ class Engine:
     """Runs jobs from their arrival to their end.
 
     A job waits, gets GPUs, restores its earlier progress, runs and ends. If a scheduler preempts
-    it, or it loses a server, it waits again.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-    cluster : Cluster
-    jobs : sequence of JobSpec
-        Jobs in order of (arrival, id).
-    scheduler : Scheduler
-    execution : Execution
-    placement : Placement, optional
-        Placement for schedulers that do not choose GPUs themselves; first fit by default.
-    name : str, optional
-        Name of the scheduler in errors; by default that of its class.
-    options : Preemption, optional
-        What jobs that lose their GPUs keep, and what it costs.
-
-    Attributes
-    ----------
-    gpus : dict of int to ndarray of int
-        GPUs of each job that has started; the most recent ones if it was restarted.
-    ledger : Ledger
-        When jobs held which GPUs.
-    arrived, ended : int
-        The number of jobs that have arrived (the first `arrived` jobs), and the number of jobs that
-        have ended.
-    decided_s : float
-        Instant of the scheduler's last decision.
-    told : callable or None
-        Called with the kind of each event, such as ``"job-done"``, and the index of the job.
+    it, or it loses a server, it waits again. Jobs are in order of (arrival, id). The placement is
+    for schedulers that do not choose GPUs themselves; `name` is that of the scheduler in errors.
     """
 
     def __init__(self, env: simpy.Environment, cluster: Cluster, jobs: Sequence[JobSpec],
@@ -109,20 +81,18 @@ class Engine:
         self._asks_on = False
         self.ledger = Ledger(jobs)
         self._accounts = JobAccounts(env, self.ledger, execution, self._options, cluster, jobs)
-        self.arrived = self.ended = 0
-        self.decided_s = env.now
+        self.arrived = self.ended = 0  #: numbers of jobs; the first `arrived` jobs have arrived
+        self.decided_s = env.now  #: instant of the scheduler's last decision
+        #: GPUs of each job that has started; the most recent ones if it was restarted.
         self.gpus: dict[int, Ints] = Known()
+        #: Called with the kind of each event, such as ``"job-done"``, and the index of the job.
         self.told: Callable[[str, int], None] | None = None
         self._arrivals = Arrivals(env, [job.arrival_s for job in jobs], self._arrive)
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
         """Insert a job that has not arrived; the numbers of later jobs grow by one.
 
-        Parameters
-        ----------
-        job : int
-        jobs : sequence of JobSpec
-            All jobs, including this one.
+        `jobs` are all jobs, including this one.
         """
         check_size(jobs[job], self._cluster)
         self._jobs = jobs
@@ -176,7 +146,7 @@ class Engine:
         self._tell("job-started", job)
 
     def _promise(self, job: int) -> float:
-        """Return the estimated seconds of a job; for a preempted job, less the seconds it ran.
+        """The estimated seconds of a job; for a preempted job, less the seconds it ran.
 
         If iterations were used, the load would reveal to schedulers how many are left.
         """
@@ -208,7 +178,7 @@ class Engine:
             self._execution.send_state(job, nbytes, source, new, partial(self._moved, segment))
 
     def _to_move(self, job: int, before: Ints, gpus: Ints) -> tuple[float, int | None, Ints]:
-        """Return the size of a job's state, who has it, and the servers that need it.
+        """The size of a job's state, the server that has it, and the servers that need it.
 
         If all servers that had it are lost, it comes from storage outside of the cluster: None.
         """
@@ -221,10 +191,10 @@ class Engine:
                 new[~np.isin(new, old)])
 
     def ready_on(self, job: int, gpus: Ints) -> float:
-        """Return when a job would make progress on GPUs if it got them now, in seconds.
+        """When a job would make progress on GPUs if it got them now, in seconds.
 
-        It is inf if the state of the job would first move over a simulated network, which takes
-        a time that is not known.
+        It is inf if the state of the job would first move over a simulated network, which takes a
+        time that is not known.
         """
         before = self.gpus.get(job)
         data = self._execution.data_on(job, gpus)
@@ -240,7 +210,7 @@ class Engine:
         return self._then(wait, data)
 
     def _then(self, wait: float, since: float) -> float:
-        """Return the instant some time after another one at which jobs may start."""
+        """The instant at which jobs may start, some time after another instant."""
         ready = since + wait
         return self._execution.next_start(ready) if wait else ready
 
@@ -253,7 +223,7 @@ class Engine:
         wait = self._options.restore_s if rows["kept"][job] else 0.0
         ready = rows["ready"][job] = self._then(wait, segment.there)
         self._run_at(ready, segment)
-        if not is_now(expected, ready):  # else nothing is new
+        if not is_now(expected, ready):  # otherwise there is nothing new to decide
             self._ask()
 
     def _run_at(self, ready: float, segment: Segment) -> None:
@@ -439,7 +409,7 @@ class Engine:
             self._at(decision.wake_at, partial(self._wake, self._alarm))
 
     def view(self) -> ClusterView:
-        """Return the view that the scheduler would get now."""
+        """Make the view that the scheduler would get now."""
         pool = self._pool
         free, free_on, load = map(read_only, (pool.free, pool.free_on, pool.load))
         return ClusterView(
@@ -451,10 +421,8 @@ class Engine:
     def _wakes_in_vain(self) -> bool:
         """Whether a scheduler asks to be woken repeatedly although nothing else will happen.
 
-        Raises
-        ------
-        AllocationError
-            If another event will happen, but only after an enormous number of further wakes.
+        Raises AllocationError if another event will happen, but only after an enormous number of
+        further wakes.
         """
         if self._in_vain < _IN_VAIN:
             self._in_vain += 1
@@ -483,7 +451,7 @@ class Engine:
             self._ask()
 
     def states(self) -> list[str]:
-        """Return the state of each job: to come, waiting, restoring, running, saving or done."""
+        """The state of each job: to come, waiting, restoring, running, saving or done."""
         states = np.full(len(self._jobs), "to come", object)
         states[list(self._pending)] = "waiting"
         states[list(self._running)] = "running"
@@ -494,7 +462,7 @@ class Engine:
         return states.tolist()
 
     def stalled(self) -> StalledError:
-        """Return the error that lists the jobs that wait although no event is left."""
+        """Make the error that lists the jobs that wait although no event is left."""
         waiting = ", ".join(f"job {self._jobs[job].id} ({self._jobs[job].ranks} GPUs)"
                             for job in sorted(self._pending)[:5])
         lost = f"; lost servers: {', '.join(map(str, self._pool.lost))}" if self._pool.lost else ""
@@ -505,7 +473,7 @@ class Engine:
                             f"{self._not_resumed()}")
 
     def _not_resumed(self) -> str:
-        """Return the part of a message on preempted jobs that still wait."""
+        """Describe, for a message, the preempted jobs that still wait."""
         preempted = [job for job in sorted(self._pending) if self.ledger.rows["preemptions"][job]]
         if not preempted:
             return ""

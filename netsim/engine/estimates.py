@@ -20,32 +20,27 @@ _ESTIMATE_S = 0.05
 
 
 def estimate_of(job: JobSpec) -> float:
-    """Return the estimated running time of a job in seconds; by default 0.05 s per iteration."""
+    """The estimated running time of a job in seconds; by default 0.05 s per iteration."""
     return _ESTIMATE_S * job.iterations if job.estimate_s is None else job.estimate_s
 
 
 def estimates_of(jobs: Sequence[JobSpec]) -> NDArray[np.float64]:
-    """Return the estimated running time of each job in seconds; see `estimate_of`."""
+    """The estimated running time of each job in seconds; see `estimate_of`."""
     return np.array([estimate_of(job) for job in jobs])
 
 
 def expected_iterations(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np.float64]:
-    """Return the expected seconds of an iteration of each job.
+    """Estimate the seconds of an iteration of each job.
 
     A job's own estimate is used if it has one. Otherwise, if the job is a model or a ring and all
     servers are equal, it is the shortest time on the cluster. In all other cases, it is 0.05 s.
-
-    Raises
-    ------
-    InputError
-        If a replica of a model has more slices than servers have GPUs, so that it cannot run.
     """
     known: dict[ParallelModel, float] = {}
     return np.array([_expected(job, cluster, known) for job in jobs])
 
 
 def expected_times(jobs: Sequence[JobSpec], cluster: Cluster) -> NDArray[np.float64]:
-    """Return the expected running time of each job in seconds; see `expected_iterations`."""
+    """Estimate the running time of each job in seconds; see `expected_iterations`."""
     iterations_s = expected_iterations(jobs, cluster)
     return np.array([each * job.iterations if job.estimate_s is None else job.estimate_s
                      for job, each in zip(jobs, iterations_s.tolist(), strict=True)])

@@ -23,19 +23,10 @@ class Execution(ABC):
     The methods that start, stop and measure jobs are abstract. The other methods have defaults for
     jobs that can start at any time, on as many GPUs as they ask for, without data being sent to
     their servers first.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-    jobs : sequence of JobSpec
-
-    Attributes
-    ----------
-    sends_state : bool
-        Whether the state of a job that gets other servers is sent over the simulated network, by
-        `send_state`. If not, moving the state takes its bytes divided by the rate of a NIC.
     """
 
+    #: Whether the state of a job that gets other servers is sent over the simulated network, by
+    #: `send_state`. If not, moving the state takes its bytes divided by the rate of a NIC.
     sends_state: ClassVar[bool] = False
 
     def __init__(self, env: Any, jobs: Sequence[JobSpec]) -> None:
@@ -47,30 +38,18 @@ class Execution(ABC):
 
     @abstractmethod
     def progress(self, jobs: Any) -> Any:
-        """Return the iterations that running jobs have made, with the part of the current one.
-
-        Parameters
-        ----------
-        jobs : int or ndarray of int
-        """
+        """The iterations that running jobs have made, with the part of the current one."""
 
     @abstractmethod
     def finished(self, job: int) -> float:
-        """Return the whole iterations that a running job has made."""
+        """The whole iterations that a running job has made."""
 
     @abstractmethod
     def stop(self, job: int, kept: float, back: bool) -> float:
         """Stop a job that keeps `kept` iterations; return the seconds of those that it loses.
 
-        If the job has just made its last iteration, it ends instead.
-
-        Parameters
-        ----------
-        job : int
-        kept : float
-            Iterations that the job keeps.
-        back : bool
-            Whether the job loses all that it has made since its last start.
+        With `back`, the job loses all that it has made since its last start. If it has just made
+        its last iteration, it ends instead.
         """
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
@@ -81,11 +60,11 @@ class Execution(ABC):
         self._jobs = jobs
 
     def next_start(self, now: float) -> float:
-        """Return the next instant at which jobs may start, in seconds."""
+        """The next instant at which jobs may start, in seconds."""
         return now
 
     def sizes(self, job: int) -> Sequence[int]:
-        """Return the numbers of GPUs with which a job can run, in ascending order.
+        """The numbers of GPUs with which a job can run, in ascending order.
 
         0 stands for a place outside of the cluster that has room for any job.
         """
@@ -115,16 +94,13 @@ class Execution(ABC):
     # --- the data on which jobs train ------------------------------------------------------
 
     def data_on(self, job: int, gpus: Ints) -> float:
-        """Return when a job's data should be on the servers of GPUs if it got them now."""
+        """When a job's data should be on the servers of GPUs if it got them now."""
         return float(self._env.now)
 
     def fetch(self, job: int, gpus: Ints, there: Callable[[], None]) -> bool:
         """Begin to send a job's data to the servers of the GPUs that it gets.
 
-        Returns
-        -------
-        bool
-            True if the data is in transit over a network, so that the time of its arrival is not
-            known. `there` is then called when it has arrived, unless `stay` is called first.
+        Returns True if the data is in transit over a network, so that the time of its arrival is
+        not known. `there` is then called when it has arrived, unless `stay` is called first.
         """
         return False

@@ -1,4 +1,4 @@
-"""The GPUs of a cluster during a run: which are free, and what each has been promised."""
+"""The GPUs of a cluster during a run: the free ones, and the work promised to each."""
 
 from __future__ import annotations
 
@@ -15,33 +15,15 @@ Ints = NDArray[np.int64]
 
 
 class GpuPool:
-    """Free and lost GPUs.
-
-    Parameters
-    ----------
-    cluster : Cluster
-
-    Attributes
-    ----------
-    free : ndarray of bool, shape (GPUs,)
-        Mask of free GPUs; those of lost servers are not free.
-    free_on : ndarray of int, shape (servers,)
-        Number of free GPUs of each server.
-    idle : int
-        Number of all free GPUs.
-    load : ndarray of float, shape (GPUs,)
-        Seconds of work that each GPU has been promised so far.
-    lost : dict of int to None
-        Servers that are lost at present.
-    """
+    """The free and the lost GPUs of a cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.free = np.ones(cluster.total, np.bool_)
-        self.free_on = cluster.gpus.copy()
-        self.idle = cluster.total
-        self.load = np.zeros(cluster.total)
-        self.lost: dict[int, None] = {}
+        self.free = np.ones(cluster.total, np.bool_)  #: those of lost servers are not free
+        self.free_on = cluster.gpus.copy()  #: number of free GPUs, by server
+        self.idle = cluster.total  #: number of all free GPUs
+        self.load = np.zeros(cluster.total)  #: seconds of work promised so far, by GPU
+        self.lost: dict[int, None] = {}  #: servers that are lost at present
 
     def take(self, gpus: Ints) -> None:
         """Take free GPUs."""
@@ -110,7 +92,7 @@ class Members:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only view of an array."""
+    """Make a read-only view of an array."""
     view = array.view()
     view.setflags(write=False)
     return view

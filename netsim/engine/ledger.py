@@ -25,56 +25,40 @@ Floats = NDArray[np.float64]
 
 #: Columns of the accounts with their values at first. Times are NaN before they are known.
 _AT_FIRST: dict[str, float | int] = {
-    "gpus": 0,  # that it needs
-    "kept": 0.0,  # iterations that survive whatever happens
+    "gpus": 0,  # number of GPUs that it needs
+    "kept": 0.0,  # iterations that it cannot lose any more
     "got": math.nan,  # when it got the GPUs that it holds; NaN without any
     "ready": math.nan,  # when its progress on them begins, as far as known; inf if it is not
-    "expected": math.nan,  # when it should begin that is not known, by what the job says
+    "expected": math.nan,  # when it should begin, as the job declares, if `ready` is not known
     "stop": math.nan,  # when its progress on them ended, if it saves
-    "held_s": 0.0,  # for which it held GPUs, before the present ones
-    "run_s": 0.0,  # for which it made progress, before the present ones
-    "useful_s": 0.0,  # of these, for progress that was kept
+    "held_s": 0.0,  # seconds for which it held GPUs, before the present ones
+    "run_s": 0.0,  # seconds in which it made progress, before its present run
+    "useful_s": 0.0,  # seconds of these whose progress was kept
     "first_start": math.nan,
     "end": math.nan,
     "waits_since": math.nan,  # its arrival, or when it last gave up GPUs
     "preemptions": 0,
     "restarts": 0,
-    "lost_s": 0.0,  # of progress that faults cost
+    "lost_s": 0.0,  # seconds of progress that faults cost
     "in_vain": 0}  # preemptions in a row that kept nothing
 
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """A period in which a job holds the same GPUs; the record does not change once it is over.
-
-    Attributes
-    ----------
-    job : int
-    gpus : ndarray of int
-    got, run, stop, free : float
-        When the job got the GPUs, when its progress began and ended, and when it gave the GPUs
-        back; in seconds, NaN for what has not happened yet.
-    there : float
-        When the data or state that it needs has arrived, or should arrive, at the servers of the
-        GPUs; NaN if not known yet.
-    reason : str or None
-        Why the job gave the GPUs back: ``"finish"``, ``"preempt"`` or ``"fault"``; None before.
-    kept : float
-        Iterations that the job had kept when it got the GPUs; once the segment is over, iterations
-        that it keeps after the segment.
-    lost_s : float
-        Seconds of its progress that were lost.
-    """
+    """A period in which a job holds the same GPUs; the record does not change once it is over."""
 
     job: int
     gpus: Ints
     got: float
-    run: float = math.nan
+    run: float = math.nan  #: when its progress began, in seconds; NaN before
     stop: float = math.nan
     free: float = math.nan
-    reason: str | None = None
+    reason: str | None = None  #: of its end: ``"finish"``, ``"preempt"`` or ``"fault"``
+    #: Iterations that the job had kept when it got the GPUs; once the segment is over, iterations
+    #: that it keeps after the segment.
     kept: float = 0.0
-    lost_s: float = 0.0
+    lost_s: float = 0.0  #: seconds of its progress that were lost
+    #: When the data or state that it needs arrived, or should arrive, at the servers of the GPUs.
     there: float = math.nan
 
 
@@ -83,25 +67,12 @@ class Ledger:
 
     The time for which a job held GPUs is useful, lost or overhead: progress that was kept, progress
     that was not kept, and restoring, moving and saving.
-
-    Parameters
-    ----------
-    jobs : sequence of JobSpec
-
-    Attributes
-    ----------
-    rows : dict of str to ndarray, shape (jobs,)
-        The columns of `_AT_FIRST`.
-    segments : list of Segment
-        Segments that are over, in the order of their ends.
-    open : dict of int to Segment
-        Segments of jobs that hold GPUs.
     """
 
     def __init__(self, jobs: Sequence[JobSpec]) -> None:
-        self.rows = _rows(jobs)
-        self.segments: list[Segment] = Rows()
-        self.open: dict[int, Segment] = {}
+        self.rows = _rows(jobs)  #: the columns of `_AT_FIRST`, each of shape (jobs,)
+        self.segments: list[Segment] = Rows()  #: those that are over, in the order of their ends
+        self.open: dict[int, Segment] = {}  #: those of jobs that hold GPUs
 
     def add_job(self, job: int, jobs: Sequence[JobSpec]) -> None:
         """Insert the row of a job that has not arrived."""
@@ -154,22 +125,22 @@ class Ledger:
     # --- what there is --------------------------------------------------------------------
 
     def held_s(self, jobs: Any, now: float) -> Any:
-        """Return the seconds for which jobs have held GPUs, restoring and saving included."""
+        """The seconds for which jobs have held GPUs, restoring and saving included."""
         rows = self.rows
         return rows["held_s"][jobs] + np.fmax(now - rows["got"][jobs], 0.0)
 
     def run_s(self, jobs: Any, now: float) -> Any:
-        """Return the seconds for which jobs have made progress, kept or lost."""
+        """The seconds for which jobs have made progress, kept or lost."""
         rows = self.rows
         present = np.fmax(now - rows["ready"][jobs], 0.0)
         return rows["run_s"][jobs] + np.where(np.isnan(rows["stop"][jobs]), present, 0.0)
 
     def accounts(self, now: float) -> dict[str, Any]:
-        """Return the GPU-seconds that each job held, in total and as useful, lost and overhead."""
+        """The GPU-seconds that each job held, in total and as useful, lost and overhead."""
         rows = self.rows
         every = slice(None)
         held, ran = self.held_s(every, now), self.run_s(every, now)
-        # What is on its way is not lost yet.
+        # Progress since the last start is not lost yet.
         useful = rows["useful_s"] + (ran - rows["run_s"])
         return {name: rows["gpus"] * seconds for name, seconds in (
             ("held_gpu_s", held), ("useful_gpu_s", useful), ("lost_gpu_s", ran - useful),
@@ -177,22 +148,7 @@ class Ledger:
 
 
 class JobAccounts:
-    """What schedulers may read of the jobs; most methods take a job or an array of jobs.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-    ledger : Ledger
-    execution : Execution
-    options : Preemption
-    cluster : Cluster
-    jobs : sequence of JobSpec
-
-    Attributes
-    ----------
-    weight : ndarray of float, shape (jobs,)
-        The weight of each job; read-only.
-    """
+    """What schedulers may read of the jobs; most methods take a job or an array of jobs."""
 
     def __init__(self, env: Any, ledger: Ledger, execution: Execution, options: Preemption,
                  cluster: Cluster, jobs: Sequence[JobSpec]) -> None:
@@ -208,16 +164,16 @@ class JobAccounts:
         self._expected_s = expected_iterations(jobs, self._cluster)
 
     def at(self, field: str, jobs: Any) -> Any:
-        """Return a column of the ledger, for the given jobs."""
+        """A column of the ledger, for the given jobs."""
         return self._ledger.rows[field][jobs]
 
     def ready(self, jobs: Any) -> Any:
-        """Return when the progress of jobs on their GPUs begins or should begin, in seconds."""
+        """When the progress of jobs on their GPUs begins or should begin, in seconds."""
         rows = self._ledger.rows
         return np.fmin(rows["ready"][jobs], rows["expected"][jobs])
 
     def ranks(self, jobs: Any) -> Any:
-        """Return the numbers of GPUs that jobs need."""
+        """The numbers of GPUs that jobs need."""
         return self._ledger.rows["gpus"][jobs]
 
     def held_s(self, jobs: Any) -> Any:
@@ -229,7 +185,7 @@ class JobAccounts:
         return self._ledger.run_s(jobs, self._env.now)
 
     def progress(self, jobs: Any) -> Any:
-        """Return the iterations that jobs have made, with the part of the current one."""
+        """The iterations that jobs have made, with the part of the current one."""
         rows = self._ledger.rows
         runs = (rows["ready"][jobs] <= self._env.now) & np.isnan(rows["stop"][jobs])
         if runs.all():
@@ -239,7 +195,7 @@ class JobAccounts:
         return made if made.ndim else float(made)
 
     def remaining_s(self, jobs: Any) -> Any:
-        """Return the expected seconds of the iterations that jobs have not made."""
+        """The expected seconds of the iterations that jobs have not made."""
         return (self._iterations[jobs] - self.progress(jobs)) * self._expected_s[jobs]
 
     def saves(self, job: int) -> bool:
@@ -254,13 +210,13 @@ class JobAccounts:
         return self.finished(job) > self.at("kept", job)
 
     def kept(self, job: int) -> float:
-        """Return the iterations that a job would keep if it were preempted now."""
+        """The iterations that a job would keep if it were preempted now."""
         if self._options.keep != "fraction":
             return self.finished(job)
         return float(self.progress(job) if self.grew(job) else self.at("kept", job))
 
     def finished(self, job: int) -> float:
-        """Return the iterations that a job would keep if it lost a server: only whole ones."""
+        """The iterations that a job would keep if it lost a server: only whole ones."""
         kept = float(self.at("kept", job))
         if not self.at("ready", job) <= self._env.now:
             return kept

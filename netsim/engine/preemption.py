@@ -68,18 +68,12 @@ class Preemption:
 
 
 def whole(progress: float) -> float:
-    """Return the whole iterations in a job's progress, including an iteration that ends now."""
+    """The whole iterations in a job's progress, including an iteration that ends now."""
     return float((progress + _ROUNDING + _RELATIVE * progress) // 1)
 
 
 def as_preemption(given: Preemption | Mapping[str, Any] | None) -> Preemption:
-    """Make the options of preemption from a mapping; by default, preemption costs nothing.
-
-    Raises
-    ------
-    InputError
-        If an option does not exist, or has an invalid value.
-    """
+    """Make the options of preemption from a mapping; by default, preemption costs nothing."""
     if given is None or isinstance(given, Preemption):
         return given or Preemption()
     if not isinstance(given, Mapping):
@@ -96,12 +90,7 @@ def on_edge(given: Preemption | Mapping[str, Any] | None) -> Preemption:
     """Make the options of preemption of whole jobs on an edge-cloud.
 
     By default, jobs also keep the part of an iteration, at no cost. An iteration is one mini-batch
-    of each worker.
-
-    Raises
-    ------
-    InputError
-        If an option does not exist, has an invalid value, or does not apply to an edge-cloud.
+    of each worker. Options that do not apply to an edge-cloud are refused.
     """
     options = as_preemption(given)
     default = Preemption()

@@ -59,25 +59,9 @@ EXECUTIONS = Registry(
 def make_execution(given: str | Mapping[str, Any]) -> tuple[str, Contention]:
     """Make the contention model of an execution, by which jobs run or schedulers plan.
 
-    Parameters
-    ----------
-    given : str or mapping
-        A name from `EXECUTIONS`, with options as in ``"rar-contention:time=continuous"``; or
-        ``{"name": ..., option: ...}``. Instead of a name, ``"module:Class"`` may be given for a
-        class that derives from the class of a named execution, and runs jobs in the same way.
-
-    Returns
-    -------
-    name : str
-        The name from `EXECUTIONS`.
-    model : Contention
-
-    Raises
-    ------
-    UnknownNameError
-        If the name or an option does not exist.
-    InputError
-        If an option has an invalid value.
+    Returns the name from `EXECUTIONS` as well. Instead of a name of `EXECUTIONS`, with options,
+    ``"module:Class"`` may be given for a class that derives from the class of a named execution,
+    and runs jobs in the same way.
     """
     name, options = parse_policy(given, "execution")
     return name, EXECUTIONS.make(name, options)

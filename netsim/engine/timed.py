@@ -28,20 +28,14 @@ class _GivenTimes(TimedExecution):
         self._each_s = [total / job.iterations for total, job in zip(seconds, jobs, strict=True)]
 
     def seconds(self, job: int, gpus: NDArray[np.int64]) -> float:
-        """Return the time per iteration of a job."""
+        """The time per iteration of a job."""
         return self._each_s[job]
 
 
 def timed_engine(context: RunContext, scheduler: Scheduler, placement: Placement,
                  seconds: Sequence[float], name: str, options: Preemption | None = None
                  ) -> tuple[simpy.Environment, Engine]:
-    """Return an engine at the beginning of a run, with its environment; see `run_timed`.
-
-    Parameters
-    ----------
-    options : Preemption, optional
-        What jobs that lose their GPUs keep, and what it costs.
-    """
+    """Make an engine at the beginning of a run, with its environment; see `run_timed`."""
     env = simpy.Environment(0.0)
     return env, Engine(env, context.cluster, context.jobs, scheduler,
                        _GivenTimes(env, context.jobs, seconds), placement, name, options)
@@ -49,25 +43,7 @@ def timed_engine(context: RunContext, scheduler: Scheduler, placement: Placement
 
 def run_timed(context: RunContext, scheduler: Scheduler, placement: Placement,
               seconds: Sequence[float], name: str) -> Engine:
-    """Run all jobs to their ends.
-
-    Parameters
-    ----------
-    context : RunContext
-    scheduler : Scheduler
-    placement : Placement
-    seconds : sequence of float
-        Running time of each job, in seconds.
-    name : str
-        Name of the scheduler in errors.
-
-    Raises
-    ------
-    AllocationError
-        If the scheduler starts jobs that do not wait, or on GPUs that they cannot have.
-    StalledError
-        If jobs wait and no event is left.
-    """
+    """Run all jobs to their ends, each in its given running time."""
     env, engine = timed_engine(context, scheduler, placement, seconds, name)
     run_to_end(env, engine)
     return engine

@@ -245,19 +245,13 @@ class Scheduler(Protocol):
 
 
 def decider_of(scheduler: Any, context: RunContext) -> Scheduler:
-    """Return the object that decides in a run: what `begin` returns, or the scheduler itself."""
+    """The object that decides in a run: what `begin` returns, or the scheduler itself."""
     decider: Scheduler = scheduler.begin(context) if hasattr(scheduler, "begin") else scheduler
     return decider
 
 
 def check_open(scheduler: Any, decider: Any) -> None:
-    """Check that more jobs can be submitted, in a run in which `decider` decides.
-
-    Raises
-    ------
-    InputError
-        If the scheduler takes no more.
-    """
+    """Check that more jobs can be submitted, in a run in which `decider` decides."""
     if hasattr(scheduler, "begin") and not hasattr(decider, "add_job"):
         raise InputError(f"scheduler {type(scheduler).__name__} learns of all jobs when the run "
                          "begins, and has no add_job")
