@@ -84,7 +84,7 @@ class AOnline:
             raise InputError(f"least_bytes must be true or false, not {self.least_bytes!r}")
 
     def dispatcher(self, setting: EdgeSetting) -> Dispatcher:
-        """Return the dispatcher of a run; see `Dispatcher`."""
+        """Make the dispatcher of a run; see `Dispatcher`."""
         greedy = _Greedy(setting, setting.system.cloud)
         return _LeastBytes(setting, greedy) if self.least_bytes else greedy
 
@@ -97,7 +97,7 @@ class AOnlineEdge:
     needs: ClassVar[frozenset[str]] = frozenset({"edge workers", "edge storage"})
 
     def dispatcher(self, setting: EdgeSetting) -> Dispatcher:
-        """Return the dispatcher of a run; see `Dispatcher`."""
+        """Make the dispatcher of a run; see `Dispatcher`."""
         return _Greedy(setting, False)
 
 
@@ -109,7 +109,7 @@ class CloudOnly:
     needs: ClassVar[frozenset[str]] = frozenset({"a cloud"})
 
     def dispatcher(self, setting: EdgeSetting) -> Dispatcher:
-        """Return the dispatcher of a run; see `Dispatcher`."""
+        """Make the dispatcher of a run; see `Dispatcher`."""
         return _ToCloud(setting)
 
 
@@ -120,7 +120,7 @@ class _ToCloud:
         self._setting = setting
 
     def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:
-        """Return the cloud for all chunks; see `Dispatcher.place`."""
+        """Choose the cloud for all chunks; see `Dispatcher.place`."""
         setting = self._setting
         chunks, delay = setting.chunks[job], setting.cloud_delay[job]
         return ChunkPlacement(np.full(chunks, CLOUD),
@@ -137,7 +137,7 @@ class _Greedy:
         self._start = np.empty(setting.system.total)
 
     def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:
-        """Return the greedy choice for each chunk; see `Dispatcher.place`."""
+        """Choose greedily for each chunk; see `Dispatcher.place`."""
         setting = self._setting
         chunks = int(setting.chunks[job])
         given = ChunkPlacement(np.empty(chunks, np.int64), np.empty(chunks), np.empty(chunks))
@@ -162,7 +162,7 @@ class _LeastBytes:
         self._setting, self._greedy, self._cloud = setting, greedy, _ToCloud(setting)
 
     def place(self, job: int, queues: Queues, storage: Storage) -> ChunkPlacement:
-        """Return the greedy choice, or the cloud for all chunks; see `Dispatcher.place`."""
+        """Choose greedily, or the cloud for all chunks; see `Dispatcher.place`."""
         setting, given = self._setting, self._greedy.place(job, queues, storage)
         if not setting.system.cloud or (given.worker == CLOUD).all():
             return given
@@ -173,22 +173,7 @@ class _LeastBytes:
 
 
 class ChunkRun(SteppedRun):
-    """A run under a scheduler of chunks, which dispatches the chunks of each job that arrives.
-
-    Parameters
-    ----------
-    scheduler : object
-        A scheduler of chunks; see `Dispatcher`.
-    setting : EdgeSetting
-        A setting that has what the scheduler needs.
-    transport : Transport
-        An unused transport of the setting.
-
-    Raises
-    ------
-    InputError
-        In a step, if a chunk fits nowhere.
-    """
+    """A run under a scheduler of chunks, which dispatches the chunks of each job that arrives."""
 
     def __init__(self, scheduler: AOnline | CloudOnly, setting: EdgeSetting, transport: Transport
                  ) -> None:

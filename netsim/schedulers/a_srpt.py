@@ -102,7 +102,7 @@ class ASRPT:
         return needs_to_predict(self.predictor, self.retrain)
 
     def begin(self, context: RunContext) -> _Run:
-        """Return the object that decides in a run; see `netsim.engine.view.Scheduler`."""
+        """Make the object that decides in a run; see `netsim.engine.view.Scheduler`."""
         return _Run(self, context)
 
 
@@ -123,23 +123,12 @@ class _Window(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """Quantities of a job, computed at its submission.
-
-    Attributes
-    ----------
-    model : ParallelModel
-    work : float
-        Seconds of the virtual machine, w.
-    least : float
-        alpha~_min, in seconds.
-    heavy : bool
-        Whether communication could make iterations take COMM_HEAVY times as long.
-    """
+    """Quantities of a job, computed at its submission."""
 
     model: ParallelModel
-    work: float
-    least: float
-    heavy: bool
+    work: float  #: w, in seconds of the virtual machine
+    least: float  #: alpha~_min, in seconds
+    heavy: bool  #: whether communication could make iterations take COMM_HEAVY times as long
 
 
 class _Run:
@@ -159,7 +148,7 @@ class _Run:
         self._predictions.add_job(job, context)
 
     def decide(self, view: ClusterView) -> Decision:
-        """Return the jobs that start; see `netsim.engine.view.Scheduler`."""
+        """Choose the jobs that start; see `netsim.engine.view.Scheduler`."""
         self._predictions.see(view)
         for job in view.arrived:
             self._submit(view, job)
@@ -168,7 +157,7 @@ class _Run:
         return Decision(starts, wake_at=self._wake_at())
 
     def _wake_at(self) -> float:
-        """Return the next instant at which a job may start without an arrival or an end.
+        """The next instant at which a job may start without an arrival or an end.
 
         While the head of the queue waits, whatever the virtual machine completes waits behind it.
         """
@@ -205,7 +194,7 @@ class _Run:
 
     def _place(self, now: float, job: _Job, free: NDArray[np.bool_], free_on: NDArray[np.int64]
                ) -> NDArray[np.int64] | None:
-        """Return the GPUs on which a job starts now; None if it has to wait."""
+        """Choose the GPUs on which a job starts now; None if it has to wait."""
         found = self._mappings.map(job.model, free_on, "most" if job.heavy else "least")
         if found is None or (job.heavy and self._waits(now, job, found[1])):
             return None

@@ -59,12 +59,12 @@ class LAS(InOrder):
         _check_service(self.service)
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """Return the attained service; at equal service, waiting jobs come last."""
+        """The attained service of jobs; at equal service, waiting jobs come last."""
         waits = np.isnan(view.got(jobs)).astype(np.float64)
         return Keys(value=_service(view, jobs, self.service), tie=waits)
 
     def wake_at(self, view: ClusterView, after: After) -> float:
-        """Return the end of the quantum that begins now."""
+        """The end of the quantum that begins now."""
         return view.now + float(self.quantum_s)
 
 
@@ -117,7 +117,7 @@ class Tiresias(InOrder):
             raise UnknownNameError("order inside a queue", self.fifo_by, _FIFO_BY)
 
     def order_of(self, context: RunContext) -> Order:
-        """Return the order of a run."""
+        """Make the order of a run."""
         return _Queues(self, len(context.jobs))
 
 
@@ -127,13 +127,13 @@ def _check_service(service: str) -> None:
 
 
 def _service(view: ClusterView, jobs: Any, service: str) -> Any:
-    """Return the GPU-seconds for which jobs have held GPUs, or made progress on them."""
+    """The GPU-seconds for which jobs have held GPUs, or made progress on them."""
     seconds = view.held_s(jobs) if service == "held" else view.run_s(jobs)
     return view.ranks(jobs) * seconds
 
 
 def _ascending(given: Any) -> tuple[float, ...]:
-    """Return thresholds in GPU-seconds, after checking them."""
+    """Check thresholds, and convert them to GPU-seconds."""
     refuse_set(given, "thresholds")
     if isinstance(given, str | int | float):
         listed: tuple[Any, ...] = (given,)
@@ -182,7 +182,7 @@ class TiresiasL(Tiresias):
         return self.thresholds is None
 
     def order_of(self, context: RunContext) -> Order:
-        """Return the order of a run."""
+        """Make the order of a run."""
         if self.thresholds is not None:
             return super().order_of(context)
         every = (*context.jobs, *context.others)
@@ -196,41 +196,35 @@ class TiresiasL(Tiresias):
 
 
 class _Queues(Order):
-    """The queues of Tiresias in one run; see `netsim.schedulers.in_order.Order`.
-
-    Attributes
-    ----------
-    promotions : dict of int to int
-        How often each promoted job was promoted.
-    """
+    """The queues of Tiresias in one run; see `netsim.schedulers.in_order.Order`."""
 
     def __init__(self, policy: Tiresias, jobs: int) -> None:
         self._policy = policy
         self._thresholds = np.array(policy.thresholds)
         self._base = np.zeros(jobs)  # the service attained at the last promotion
-        self._due: list[tuple[float, int]] = []
-        self.promotions: dict[int, int] = {}
+        self._due: list[tuple[float, int]] = []  # a heap of promotions: instant, job
+        self.promotions: dict[int, int] = {}  #: how often each promoted job was promoted
 
     def add_job(self, job: int, context: RunContext) -> None:
         """See `Order.add_job`."""
         self._base = np.insert(self._base, job, 0.0)
 
     def _service(self, view: ClusterView, jobs: Any) -> Any:
-        """Return the GPU-seconds of jobs since their last promotion."""
+        """The GPU-seconds of jobs since their last promotion."""
         return _service(view, jobs, self._policy.service) - self._base[jobs]
 
     def _queue(self, view: ClusterView, jobs: Any, service: Any) -> Any:
-        """Return how many thresholds service has reached, up to the rounding of the clock."""
+        """The number of thresholds that service has reached, up to the rounding of the clock."""
         slack = view.ranks(jobs) * view.now * ROUNDING
         return np.searchsorted(self._thresholds, service * (1 + EQUAL) + slack, "right")
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """Return queues, and first starts."""
+        """The queues and first starts of jobs; see `Order.keys`."""
         queue = self._queue(view, jobs, self._service(view, jobs)).astype(np.float64)
         return Keys(queue, 0.0, self._tie(view, jobs))
 
     def _tie(self, view: ClusterView, jobs: Ints) -> Floats | float:
-        """Return the tie-breaking key inside a queue."""
+        """The tie-breaking key inside a queue."""
         if self._policy.fifo_by == "arrival":
             return 0.0
         first = view.first_start(jobs)
@@ -253,7 +247,7 @@ class _Queues(Order):
         return promoted
 
     def _promoted_at(self, view: ClusterView, job: int, since: float | None = None) -> float:
-        """Return when a waiting job will be promoted; inf in the first queue."""
+        """When a waiting job will be promoted; inf in the first queue."""
         service = self._service(view, job)
         if self._policy.promote_knob is None or not self._queue(view, job, service):
             return math.inf
@@ -261,7 +255,7 @@ class _Queues(Order):
         return waits + self._policy.promote_knob * float(service / view.ranks(job))
 
     def wake_at(self, view: ClusterView, after: After) -> float:
-        """Return the next crossing of a threshold, or promotion."""
+        """The next instant at which a job crosses a threshold or is promoted."""
         soonest = min((self._promoted_at(view, job, view.now) for job in after.fresh),
                       default=math.inf)
         started = {job for job, _ in after.start}
@@ -275,7 +269,7 @@ class _Queues(Order):
         return min(soonest, self._crossing(view, *after.holding()))
 
     def _crossing(self, view: ClusterView, jobs: Ints, ready: Floats) -> float:
-        """Return when a job that holds GPUs reaches its next threshold."""
+        """The next instant at which a job that holds GPUs reaches its next threshold."""
         service = self._service(view, jobs)
         queue = self._queue(view, jobs, service)
         ahead = queue < len(self._thresholds)
@@ -305,7 +299,7 @@ class TiresiasG(Tiresias):
     The queues are those of `Tiresias`, but inside a queue, the job with the largest Gittins index
     comes first. The index of a job is the probability that it ends within its next `delta` of
     service, divided by the service that it is expected to use until it ends or has used `delta`.
-    Indices are computed anew at each decision.
+    Indices are recomputed at each decision.
 
     Parameters
     ----------
@@ -337,7 +331,7 @@ class TiresiasG(Tiresias):
         self._past_of(context)
 
     def _past_of(self, context: RunContext) -> Floats:
-        """Return the GPU-seconds of past jobs, in ascending order."""
+        """The GPU-seconds of past jobs, in ascending order."""
         known = None if context.history is None else context.history.gpu_s
         past = known if self.history is None else np.array(self.history)
         if past is None or not len(past):
@@ -346,12 +340,12 @@ class TiresiasG(Tiresias):
         return np.sort(past)
 
     def order_of(self, context: RunContext) -> Order:
-        """Return the order of a run."""
+        """Make the order of a run."""
         return _ByIndex(self, context, self._past_of(context))
 
 
 def _past(given: Any) -> tuple[float, ...]:
-    """Return the GPU-seconds of past jobs, after checking them."""
+    """Check the GPU-seconds of past jobs, and convert them to numbers."""
     listed = [given] if isinstance(given, str | int | float) else list(given)
     if not listed:
         raise InputError("history must list the GPU-seconds of at least one past job")
@@ -367,13 +361,13 @@ class _ByIndex(_Queues):
         self._sums = np.concatenate(([0.0], np.cumsum(past)))
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """Return queues, then the index, then first starts."""
+        """The queues of jobs, then their indices, then first starts; see `Order.keys`."""
         service = self._service(view, jobs)
         queue = self._queue(view, jobs, service)
         return Keys(queue.astype(np.float64), -self._index(service, queue), self._tie(view, jobs))
 
     def _index(self, service: Floats, queue: Ints) -> Floats:
-        """Return the index: the number of past jobs that ended within delta, over their service.
+        """Compute the index: the number of past jobs that ended within delta, over their service.
 
         The numerator counts past service S with a < S <= a + delta, where a is a job's own; the
         denominator is the sum of min(S - a, delta) over all S > a.

@@ -74,11 +74,11 @@ class BatchSche:
                              f"and at most {LARGEST:g} s, not {self.first!r}")
 
     def begin(self, context: EdgeContext) -> _Batches:
-        """Return the object that decides in a run; see `netsim.engine.view.Scheduler`."""
+        """Make the object that decides in a run; see `netsim.engine.view.Scheduler`."""
         return _Batches(self, context.typed)
 
     def instant(self, event: float) -> float:
-        """Return the first dispatch instant that is not before an event."""
+        """The first dispatch instant that is not before an event."""
         instant = step = self.first * parse_seconds(self.slot, "slot")
         if self.mode == "periodic":
             count = event / step
@@ -126,7 +126,7 @@ class _Batches:
 
     def _workers(self, job: int, view: ClusterView, placement: NearData,
                  free: NDArray[np.bool_]) -> Ints | None:
-        """Return the workers with the shortest upload delays, as many as a job can use.
+        """Choose the workers with the shortest upload delays, as many as a job can use.
 
         None if there are none, or if the cloud is cheaper.
         """

@@ -18,21 +18,12 @@ class Guarantee:
 
     It is reported but not relied upon. There are counterexamples, since the proof ignores the time
     for which jobs that hold a GPU wait for other GPUs.
-
-    Attributes
-    ----------
-    low, high : float
-        l and u: estimates are between l and u times the possible running times, l <= 1 <= u.
-    largest : int
-        n_g: GPUs of the largest job.
-    spread : float
-        varphi: largest ratio of a job's running times in two schedules.
     """
 
-    low: float
-    high: float
-    largest: int
-    spread: float
+    low: float  #: l; estimates are between l and u times the possible running times, l <= 1 <= u
+    high: float  #: u
+    largest: int  #: n_g, the GPUs of the largest job
+    spread: float  #: varphi, the largest ratio of a job's running times in two schedules
 
     @property
     def ratio(self) -> float:
@@ -41,14 +32,7 @@ class Guarantee:
 
 
 def guarantee_of(planner: Planner, scale: float = 1.0) -> Guarantee:
-    """Compute the terms of Theorem 5 for some jobs.
-
-    Parameters
-    ----------
-    planner : Planner
-    scale : float
-        Divisor that the planner's estimates include.
-    """
+    """Compute the terms of Theorem 5; the planner's estimates have been divided by `scale`."""
     iterations = planner.iterations
     count = np.array([job.iterations for job in planner.jobs])
     seconds: NDArray[np.float64] = planner.estimates * scale * iterations.model.slot / count

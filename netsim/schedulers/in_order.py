@@ -3,11 +3,12 @@
 The order contains jobs that hold GPUs and jobs that wait. A job loses its GPUs only to jobs before
 it. Decisions follow from the order by the same rules for all policies:
 
-- Jobs started at this instant keep their GPUs. All jobs do if the policy does not preempt. - In
-order, a job that holds GPUs keeps them if that leaves room for the jobs before it; otherwise it is
-preempted. A waiting job *comes* if it can be placed beside the jobs before it. - Jobs that come are
-placed, in order, on GPUs that are free then. If these do not suffice because other jobs still save
-their progress, GPUs are reserved for the job, and it does not start yet.
+- Jobs started at this instant keep their GPUs. All jobs do if the policy does not preempt.
+- In order, a job that holds GPUs keeps them if that leaves room for the jobs before it;
+  otherwise it is preempted. A waiting job *comes* if it can be placed beside the jobs before it.
+- Jobs that come are placed, in order, on GPUs that are free then. If these do not suffice
+  because other jobs still save their progress, GPUs are reserved for the job, and it does not
+  start yet.
 """
 
 from __future__ import annotations
@@ -173,14 +174,7 @@ def _brief(values: NDArray[Any], given: Any) -> str:
 
 
 class InOrderRun:
-    """Decisions by an order, in one run.
-
-    Parameters
-    ----------
-    policy : InOrder
-    order : Order
-    context : RunContext
-    """
+    """Decisions by an order, in one run."""
 
     def __init__(self, policy: InOrder, order: Order, context: RunContext) -> None:
         self._policy, self._order, self._name = policy, order, type(policy).__name__
@@ -203,7 +197,7 @@ class InOrderRun:
         self._order.check_open()
 
     def decide(self, view: ClusterView) -> Decision:
-        """Return the jobs to start and to preempt; see `netsim.engine.view.Scheduler`."""
+        """Choose the jobs to start and to preempt; see `netsim.engine.view.Scheduler`."""
         self._see(view)
         if not view.pending and not view.saving:
             return Decision()
@@ -227,7 +221,7 @@ class InOrderRun:
                 self._line.add(place)
 
     def _keys(self, view: ClusterView, jobs: Ints) -> list[Floats]:
-        """Return the keys of jobs as arrays, after checking them."""
+        """The keys of jobs as arrays, checked."""
         found = self._order.keys(view, jobs)
         if not isinstance(found, Keys):
             raise AllocationError(f"scheduler {self._name}: keys must return Keys(level, value, "
@@ -236,7 +230,7 @@ class InOrderRun:
                 for field, given in zip(Keys._fields, found, strict=True)]
 
     def _column(self, view: ClusterView, jobs: Ints, field: str, given: Any) -> Floats:
-        """Return a field of the keys of jobs as a separate array."""
+        """Check a field of the keys of jobs, and copy it to an array."""
         try:
             values = np.asarray(given)
         except ValueError:  # lists of different lengths
@@ -262,14 +256,14 @@ class InOrderRun:
         return column
 
     def holding(self, view: ClusterView) -> tuple[Ints, Ints, list[Floats]]:
-        """Return the jobs that hold GPUs, their numbers of GPUs, and their keys in the order."""
+        """The jobs that hold GPUs, their numbers of GPUs, and their keys in the order."""
         jobs = view.holding
         keys = self._keys(view, jobs)
         keys[0][is_now(view.got(jobs), view.now)] = -math.inf  # nothing is stopped at once
         return jobs, view.ranks(jobs), keys
 
     def out_of_line(self, view: ClusterView) -> list[int]:
-        """Return the waiting jobs whose keys differ from those with which they were queued.
+        """Find the waiting jobs whose keys differ from those with which they were queued.
 
         There are none, unless keys changed and `Order.see` did not report it.
         """
@@ -328,11 +322,8 @@ class InOrderRun:
                 saves: Collection[int]) -> tuple[list[Start], set[int]]:
         """Place jobs on free GPUs; reserve others for jobs that cannot be placed yet.
 
-        Returns
-        -------
-        starts : list of Start
-        stay : set of int
-            Jobs that would move to the GPUs that they have.
+        Returns the starts, and the jobs that stay because they would move to the GPUs that they
+        have.
         """
         if not come:
             return [], set()
@@ -369,7 +360,7 @@ class InOrderRun:
 
 
 def _by_counting(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[int]]:
-    """Return the jobs to preempt and those that come, if any free GPUs suit any job."""
+    """Find the jobs to preempt and those that come, if any free GPUs suit any job."""
     held = int(view.ranks(view.holding).sum())
     room = view.idle + sum(len(saving.gpus) for saving in view.saving.values())
     come: list[int] = []
@@ -382,7 +373,7 @@ def _by_counting(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[in
             if held - before + room < place.gpus:
                 if not run.backfill:
                     break
-                run.line.reject(place)  # others behind it that need as many do not fit, either
+                run.line.reject(place)  # nor do jobs behind it that need as many GPUs
                 continue
             return _displacing(run, holders, waiting, [*come, place.job], place,
                                room + held - before - place.gpus)
@@ -412,13 +403,7 @@ def _displacing(run: InOrderRun, holders: _Holders, waiting: Iterator[Place], co
 
 
 class _Holders:
-    """The jobs that hold GPUs, sorted as far as needed.
-
-    Parameters
-    ----------
-    run : InOrderRun
-    view : ClusterView
-    """
+    """The jobs that hold GPUs, sorted as far as needed."""
 
     def __init__(self, run: InOrderRun, view: ClusterView) -> None:
         self._jobs, self._gpus, self._keys = run.holding(view)
@@ -427,7 +412,7 @@ class _Holders:
         self._passed = 0
 
     def before(self, place: Place) -> int:
-        """Return the GPUs of jobs that come before a place."""
+        """The number of GPUs of jobs that come before a place."""
         if place[:2] > self._last:
             return self._sum
         return int(kernels.before(*self._keys, self._jobs, self._gpus, *place[:4])[0])
@@ -442,17 +427,13 @@ class _Holders:
         self._sums = np.concatenate(([0], np.cumsum(self._gpus)))
 
     def place_of(self, place: Place) -> int:
-        """Return how many of the sorted jobs come before a place."""
+        """The number of sorted jobs that come before a place."""
         return int(kernels.before(*self._keys, self._jobs, self._gpus, *place[:4])[1])
 
     def stay(self, left: int, stop: int | None = None) -> tuple[int, list[int]]:
-        """Let the next sorted jobs, up to `stop`, keep their GPUs as long as they fit into `left`.
+        """Keep the next sorted jobs, up to `stop`, on their GPUs as long as they fit into `left`.
 
-        Returns
-        -------
-        left : int
-        lose : list of int
-            Those that do not fit.
+        Returns the GPUs left then, and the jobs that do not fit.
         """
         lose: list[int] = []
         stop = len(self._jobs) if stop is None else stop
@@ -469,7 +450,7 @@ class _Holders:
 
 
 def _by_placing(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[int]]:
-    """Return the jobs to preempt and those that come, if a placement may refuse free GPUs."""
+    """Find the jobs to preempt and those that come, if a placement may refuse free GPUs."""
     jobs, gpus, keys = run.holding(view)
     order = _sorted(keys, jobs)
     walk, preempt = _Walk(run, view), []
@@ -486,28 +467,13 @@ def _by_placing(run: InOrderRun, view: ClusterView) -> tuple[list[int], list[int
 
 
 class _Waiting:
-    """The waiting jobs that come, in order, as long as there are suitable GPUs.
-
-    Parameters
-    ----------
-    run : InOrderRun
-    view : ClusterView
-    left : int
-        How many GPUs are left.
-    room : Room
-        Those GPUs.
-
-    Attributes
-    ----------
-    come : list of Start
-        Jobs that come, and their GPUs in the room.
-    """
+    """The waiting jobs that come, in order, as long as there are suitable GPUs."""
 
     def __init__(self, run: InOrderRun, view: ClusterView, left: int, room: Room) -> None:
         self._line, self._backfill, self._alike = run.line, run.backfill, run.refuses_alike(view)
         self._room, self._left = room, left
         self._blocked = False
-        self.come: list[Start] = []
+        self.come: list[Start] = []  #: the jobs that come, with their GPUs in the room
         self._line.rewind(left if run.backfill else math.inf)
 
     def come_before(self, end: Place | None) -> None:
@@ -535,7 +501,7 @@ class _Waiting:
         return True
 
     def _look_again(self, place: Place) -> None:
-        """Try skipped jobs behind a place again, if other GPUs are left than before."""
+        """Reconsider skipped jobs behind a place, if other GPUs are left than before."""
         if self._backfill:
             self._line.at_most(self._left)
         for skipped in self._line.skipped():
@@ -544,20 +510,14 @@ class _Waiting:
 
 
 class _Walk(_Waiting):
-    """A pass through the order, in which waiting jobs come, and others stay or move.
-
-    Parameters
-    ----------
-    run : InOrderRun
-    view : ClusterView
-    """
+    """A pass through the order, in which waiting jobs come, and others stay or move."""
 
     def __init__(self, run: InOrderRun, view: ClusterView) -> None:
         self._view, self._free = view, _live(view)
         super().__init__(run, view, int(np.count_nonzero(self._free)), view.room_on(self._free))
 
     def stays(self, holder: Place) -> bool:
-        """Let a job keep its GPUs beside those before it, if possible; return whether it does."""
+        """Keep a job on its GPUs beside those before it, if possible; return whether it stays."""
         gpus = self._view.running[holder.job]
         own = int(np.count_nonzero(self._free[gpus]))
         if self.come and own > self._left:
@@ -572,18 +532,18 @@ class _Walk(_Waiting):
         return True
 
     def moves(self, holder: Place) -> None:
-        """Place a job that cannot stay elsewhere, if possible."""
+        """Place a job that cannot stay on other GPUs, if possible."""
         if not self._blocked and self._comes(holder):
             self._look_again(holder)
 
 
 def _live(view: ClusterView) -> NDArray[np.bool_]:
-    """Return the mask of GPUs of servers that are not lost."""
+    """The mask of GPUs of servers that are not lost."""
     return ~np.isin(view.cluster.server_of, list(view.lost))
 
 
 def _last(keys: list[Floats]) -> tuple[float, float]:
-    """Return a level and a value that sort after those of every job."""
+    """A level and a value that sort after those of every job."""
     if not len(keys[0]):
         return -math.inf, -math.inf
     value = float(keys[1].max())
@@ -591,7 +551,7 @@ def _last(keys: list[Floats]) -> tuple[float, float]:
 
 
 def _before(keys: list[Floats], jobs: Ints, place: Place) -> NDArray[np.bool_]:
-    """Return the mask of jobs that come before a place in the order."""
+    """The mask of jobs that come before a place in the order."""
     level, value, tie = keys
     apart = value - place.value
     same = np.abs(apart) <= EQUAL * np.maximum(np.abs(value), abs(place.value))
@@ -600,7 +560,7 @@ def _before(keys: list[Floats], jobs: Ints, place: Place) -> NDArray[np.bool_]:
 
 
 def _sorted(keys: list[Floats], jobs: Ints) -> Ints:
-    """Return the indices that sort jobs by their keys."""
+    """The indices that sort jobs by their keys."""
     level, value, tie = keys
     order = np.lexsort((value, level))
     high, low = value[order][1:], value[order][:-1]

@@ -13,17 +13,10 @@ __all__ = ["before"]
 
 @in_place
 def before(levels, values, ties, jobs, gpus, level, value, tie, job):
-    """Return how many GPUs the jobs before a place in the order use, and how many jobs these are.
+    """Count the GPUs that the jobs before a place in the order use, and these jobs.
 
-    Parameters
-    ----------
-    levels, values, ties : ndarray of float, shape (jobs,)
-        Keys; see `netsim.schedulers.in_order.Keys`.
-    jobs, gpus : ndarray of int, shape (jobs,)
-        Index and number of GPUs of each job.
-    level, value, tie : float
-    job : int
-        The place, as the keys and the index of a job.
+    The arrays have an entry per job: its keys (see `netsim.schedulers.in_order.Keys`), its index
+    and its number of GPUs. The place is given by the keys and the index of a job.
     """
     held = 0
     count = 0

@@ -25,13 +25,7 @@ _ROUNDING = 1e-9
 
 
 def check_at_start(jobs: Iterable[JobSpec]) -> None:
-    """Check that all jobs arrive at time 0.
-
-    Raises
-    ------
-    InputError
-        If a job arrives later; it names the first such job.
-    """
+    """Check that all jobs arrive at time 0."""
     for job in jobs:
         if job.arrival_s > 0:
             raise InputError(f"job {job.id} arrives at {job.arrival_s:g} s; this scheduler plans "
@@ -40,36 +34,18 @@ def check_at_start(jobs: Iterable[JobSpec]) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """An assignment of GPUs to jobs, with their times by the contention model.
+    """An assignment of GPUs to jobs, with their times by the contention model."""
 
-    Attributes
-    ----------
-    order : tuple of int
-        Indices of jobs, in the order in which they get their GPUs.
-    gpus : tuple of ndarray of int
-        GPUs of each job, by index.
-    start_s, end_s : ndarray of float, shape (jobs,)
-        Start and end of each job, in seconds.
-    load : ndarray of float, shape (GPUs,)
-        Work that each GPU has been promised, in slots.
-    in_line : bool
-        Whether no job may start before all jobs that precede it in the order.
-    limit : float
-        Limit on the load of a GPU, in slots.
-    kappa : int or None
-        Jobs with more GPUs than this were packed onto few servers; None for policies without it.
-    notes : mapping of str to float
-        Further numbers that the policy adds to the summary of a run.
-    """
-
-    order: tuple[int, ...]
-    gpus: tuple[NDArray[np.int64], ...]
+    order: tuple[int, ...]  #: of jobs, by index: that in which they get their GPUs
+    gpus: tuple[NDArray[np.int64], ...]  #: of each job, by index
     start_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
-    load: NDArray[np.float64]
-    in_line: bool
-    limit: float
+    load: NDArray[np.float64]  #: work that each GPU has been promised, in slots
+    in_line: bool  #: whether no job may start before all jobs that precede it in the order
+    limit: float  #: on the load of a GPU, in slots
+    #: Jobs with more GPUs than this were packed onto few servers; None for policies without it.
     kappa: int | None = None
+    #: Further numbers that the policy adds to the summary of a run.
     notes: Mapping[str, float] = field(default_factory=dict)
 
     __repr__ = brief
@@ -89,16 +65,7 @@ class Plan:
 
 
 class Planner:
-    """Makes plans for jobs that are all present at time 0.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    jobs : sequence of JobSpec
-    iterations : Iterations
-    estimates : ndarray of float, shape (jobs,)
-        Estimated running time of each job, in slots.
-    """
+    """Makes plans for jobs that are all present at time 0; `estimates` are in slots."""
 
     def __init__(self, cluster: Cluster, jobs: Sequence[JobSpec], iterations: Iterations,
                  estimates: NDArray[np.float64]) -> None:
@@ -107,26 +74,10 @@ class Planner:
 
     def plan(self, order: Sequence[int], placement_of: Callable[[int], Placement], limit: float,
              availability: str = "idle", kappa: int | None = None) -> Plan | None:
-        """Give each job its GPUs, in order.
+        """Give each job its GPUs, in order; None if the limit leaves a job too few.
 
-        Parameters
-        ----------
-        order : sequence of int
-            Indices of jobs.
-        placement_of : callable
-            Returns the placement of a job, given its index.
-        limit : float
-            Limit on the load of a GPU, in slots.
-        availability : {"idle", "queue"}
-            With ``"idle"``, a job waits until enough GPUs are idle, and gets some of these. With
-            ``"queue"``, a job may also get busy GPUs; each GPU serves its jobs in order.
-        kappa : int, optional
-            Value of `Plan.kappa`; without effect on the plan itself.
-
-        Returns
-        -------
-        Plan or None
-            None if the limit leaves a job too few GPUs.
+        `limit` is that on the load of a GPU, in slots; `availability` is as for `SjfBco`; `kappa`
+        is only noted in the plan.
         """
         make = _Idle if availability == "idle" else _Queue
         builder = make(self)
@@ -203,7 +154,7 @@ class _Queue(_PlanBuilder):
         self._queues: list[deque[int]] = [deque() for _ in range(planner.cluster.total)]
 
     def available(self, allowed: NDArray[np.int64], need: int) -> NDArray[np.int64]:
-        """Return all allowed GPUs."""
+        """All allowed GPUs, as jobs wait for theirs."""
         return allowed
 
     def assign(self, job: int, gpus: NDArray[np.int64]) -> None:
@@ -230,15 +181,6 @@ class PlanFollower:
 
     Under the contention model, jobs then start at the times of the plan. Under other executions,
     such as on a fabric, they may start earlier or later.
-
-    Parameters
-    ----------
-    plan : Plan
-
-    Attributes
-    ----------
-    counts : dict of str to float
-        Numbers for the summary of a run.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -247,7 +189,7 @@ class PlanFollower:
         self._left = deque(plan.order)
 
     def decide(self, view: ClusterView) -> list[Start]:
-        """Return the next jobs whose GPUs are all free; see `Scheduler.decide`."""
+        """Start the next jobs whose GPUs are all free; see `Scheduler.decide`."""
         free = view.free.copy()
         starts: list[Start] = []
         kept: deque[int] = deque()

@@ -29,32 +29,14 @@ __all__ = ["SPJF", "SPWF", "Predictions", "WCSDuration", "WCSSubTime", "WCSWorkl
 
 
 def needs_to_predict(predictor: Any, retrain: Quantity | None) -> frozenset[str]:
-    """Return the needs of a scheduler that predicts the running times of jobs.
-
-    Parameters
-    ----------
-    predictor, retrain
-        As for `netsim.predictors.Forecast`.
-    """
+    """List the needs of a scheduler that predicts the running times of jobs; see `Forecast`."""
     learns_before = not make_predictor(predictor).clairvoyant and retrain is None
     return frozenset({"known iteration times", "equal servers",
                       *(["a history"] if learns_before else [])})
 
 
 class Predictions:
-    """Predicted running times of the jobs of a run.
-
-    Parameters
-    ----------
-    context : RunContext
-    predictor, retrain
-        As for `netsim.predictors.Forecast`.
-
-    Raises
-    ------
-    InputError
-        If servers are not all alike.
-    """
+    """Predicted running times of the jobs of a run on equal servers; see `Forecast`."""
 
     def __init__(self, context: RunContext, predictor: Any, retrain: Quantity | None) -> None:
         self._jobs = context.jobs
@@ -71,7 +53,7 @@ class Predictions:
             self._iterations = self._forecast.predict_jobs(self._jobs)
 
     def extremes(self, job: int) -> tuple[float, float]:
-        """Return estimates of a job's longest and shortest iteration time, in seconds."""
+        """Estimate a job's longest and shortest iteration time, in seconds."""
         return self._mapper.extremes(model_of(self._jobs[job]))
 
     def see(self, view: ClusterView) -> None:
@@ -82,7 +64,7 @@ class Predictions:
                 self._forecast.observe(view.now, spec.group, spec.user, spec.iterations)
 
     def iterations(self, job: int) -> float:
-        """Return the predicted number of iterations of a job that is submitted now."""
+        """The predicted number of iterations of a job that is submitted now."""
         if self._iterations is not None:
             return float(self._iterations[job])
         spec = self._jobs[job]
@@ -91,31 +73,13 @@ class Predictions:
         return self._forecast.predict(self._last_s, spec.group, spec.user, spec.iterations)
 
     def seconds(self, job: int) -> float:
-        """Return the predicted seconds of a job: iterations times the shortest iteration time."""
+        """The predicted seconds of a job: iterations times the shortest iteration time."""
         return self.iterations(job) * self.extremes(job)[1]
 
 
 @dataclass(frozen=True)
 class _Predicted:
-    """Base of the schedulers by predicted running times.
-
-    Parameters
-    ----------
-    predictor : str, mapping or object
-        A name of `netsim.predictors.PREDICTORS`, with options as in ``"mean:scope=user"``, or
-        another argument that `netsim.predictors.make_predictor` takes.
-    retrain : str or number, optional
-        Interval of simulated time after which the predictor is trained again, such as ``"1d"``.
-    servers : {"index", "most", "least"}
-        Order in which the free GPUs of servers are taken: by number, or from the servers with most
-        or fewest free GPUs; see `netsim.placements.mapped.MappedPlacement`. Ignored if a placement
-        is given.
-
-    Raises
-    ------
-    InputError
-        If a value is invalid.
-    """
+    """Base of the schedulers by predicted running times; see `SPJF` for the options."""
 
     #: Whether the first job of the queue blocks the others if it does not fit.
     strict: ClassVar[bool]
@@ -146,7 +110,7 @@ class _Predicted:
         return not self.strict
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """Return the sort key of a job."""
+        """The sort key of a job."""
         raise NotImplementedError
 
     @property
@@ -155,7 +119,7 @@ class _Predicted:
         return needs_to_predict(self.predictor, self.retrain)
 
     def begin(self, context: RunContext) -> _ByKey:
-        """Return the object that decides in a run; see `netsim.engine.view.Scheduler`."""
+        """Make the object that decides in a run; see `netsim.engine.view.Scheduler`."""
         return _ByKey(self, Predictions(context, self.predictor, self.retrain))
 
 
@@ -180,7 +144,7 @@ class SPJF(_Predicted):
     strict: ClassVar[bool] = True
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """Return the predicted running time."""
+        """The predicted running time."""
         return seconds
 
 
@@ -198,7 +162,7 @@ class SPWF(_Predicted):
     strict: ClassVar[bool] = True
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """Return the predicted running time times the GPUs."""
+        """The predicted running time times the GPUs."""
         return seconds * gpus
 
 
@@ -216,7 +180,7 @@ class WCSDuration(_Predicted):
     strict: ClassVar[bool] = False
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """Return the predicted running time."""
+        """The predicted running time."""
         return seconds
 
 
@@ -234,7 +198,7 @@ class WCSWorkload(_Predicted):
     strict: ClassVar[bool] = False
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """Return the predicted running time times the GPUs."""
+        """The predicted running time times the GPUs."""
         return seconds * gpus
 
 
@@ -267,11 +231,11 @@ class WCSSubTime(_Predicted):
         return frozenset()
 
     def begin(self, context: RunContext) -> _ByKey:
-        """Return the object that decides in a run; see `netsim.engine.view.Scheduler`."""
+        """Make the object that decides in a run; see `netsim.engine.view.Scheduler`."""
         return _ByKey(self, None)
 
     def key(self, seconds: float, gpus: int, arrival_s: float) -> float:
-        """Return the arrival."""
+        """The arrival time."""
         return arrival_s
 
 
@@ -291,7 +255,7 @@ class _ByKey:
             self._predictions.add_job(job, context)
 
     def decide(self, view: ClusterView) -> Decision:
-        """Return the jobs that start; see `netsim.engine.view.Scheduler`."""
+        """Choose the jobs that start; see `netsim.engine.view.Scheduler`."""
         predictions, strict = self._predictions, self._scheduler.strict
         if predictions is not None:
             predictions.see(view)
@@ -305,11 +269,11 @@ class _ByKey:
         return Decision(self._in_line(view) if strict else self._passing(view))
 
     def _queue_of(self, gpus: int) -> TiedQueue[int]:
-        """Return the queue for jobs with a number of GPUs."""
+        """The queue for jobs with a number of GPUs."""
         return self._queues.setdefault(gpus, TiedQueue())
 
     def _in_line(self, view: ClusterView) -> Sequence[Start]:
-        """Return the jobs that start if the first job blocks the others."""
+        """Start jobs from the head of the queue, which blocks the others."""
         queue, left = self._queue_of(0), view.idle
         room: Room | None = None  # made when it is needed
         starts: list[Start] = []
@@ -327,7 +291,7 @@ class _ByKey:
         return starts
 
     def _passing(self, view: ClusterView) -> Sequence[Start]:
-        """Return the jobs that start if every job that fits does."""
+        """Start every job that fits, in order."""
         left = view.idle
         room: Room | None = None  # made when it is needed
         starts: list[Start] = []
@@ -350,7 +314,7 @@ class _ByKey:
         return starts
 
     def _next_of(self, queues: Sequence[int]) -> int:
-        """Return the queue with the first job in order, among queues that are not empty."""
+        """Find the queue with the first job in order, among queues that are not empty."""
         firsts = sorted((*self._queues[gpus].first, gpus) for gpus in queues)
         tied = [firsts[0]]
         for one, other in pairwise(firsts):

@@ -31,7 +31,7 @@ class FIFO(InOrder):
     backfill: bool = False
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """Return equal keys: jobs are in order of arrival."""
+        """Equal keys, so that jobs are in order of arrival."""
         return Keys()
 
 
@@ -69,7 +69,7 @@ class SJF(InOrder):
         return self.by != "gpus"
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """Return the GPUs of jobs, their estimated remaining times, or the products."""
+        """The GPUs of jobs, their estimated remaining times, or the products."""
         gpus = 1 if self.by == "time" else view.ranks(jobs)
         left_s = 1.0 if self.by == "gpus" else view.remaining_s(jobs)
         return Keys(value=left_s * gpus)

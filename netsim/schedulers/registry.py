@@ -9,27 +9,24 @@ from netsim.plugins import Registry
 
 __all__ = ["SCHEDULERS", "chooses_gpus", "make_scheduler", "schedules"]
 
-#: What a scheduler declares as its ``schedules``, with the methods one of which it then has.
+#: Values of the attribute ``schedules``; a scheduler with one of them needs one of the methods.
 _METHODS: Mapping[str, tuple[str, ...]] = {
     "jobs": ("decide", "begin"), "chunks": ("dispatcher",), "runs": ("run",)}
 
 
 def schedules(scheduler: Any) -> str:
-    """Return what a scheduler schedules, as it declares in an attribute of this name.
+    """What a scheduler schedules, as it declares in an attribute of this name.
 
-    Returns
-    -------
-    {"jobs", "chunks", "runs"}
-        ``"jobs"`` (the default): with its method ``decide`` or ``begin``, it decides when whole
-        jobs get GPUs, or workers of an edge-cloud. ``"chunks"``: with ``dispatcher``, it dispatches
-        the chunks of jobs on an edge-cloud. ``"runs"``: with ``run``, it computes the schedule of a
-        whole run on an edge-cloud.
+    With ``"jobs"`` (the default), its method ``decide`` or ``begin`` decides when whole jobs get
+    GPUs, or workers of an edge-cloud. With ``"chunks"``, its ``dispatcher`` dispatches the chunks
+    of jobs on an edge-cloud. With ``"runs"``, its ``run`` computes the schedule of a whole run on
+    an edge-cloud.
     """
     return str(getattr(scheduler, "schedules", "jobs"))
 
 
 def _has_its_method(made: Any) -> bool:
-    """Whether an object has a method of what it schedules."""
+    """Whether an object has a method for what it schedules."""
     return any(callable(getattr(made, name, None)) for name in _METHODS.get(schedules(made), ()))
 
 
@@ -70,24 +67,10 @@ SCHEDULERS = Registry(
 
 
 def make_scheduler(given: Any) -> Any:
-    """Make a scheduler.
+    """Make a scheduler from a name with options, such as ``"ff:order=by_size"``, or copy an object.
 
-    Parameters
-    ----------
-    given : str, mapping or object
-        A name from `SCHEDULERS`, or ``"module:Class"``, with options as in ``"ff:order=by_size"``;
-        ``{"name": ..., option: ...}``; or an object, which is copied. An object must have ``begin``
-        or ``decide`` (see `netsim.engine.view.Scheduler`). If it declares ``schedules = "chunks"``,
-        it must have ``dispatcher`` instead (see `netsim.schedulers.a_online.Dispatcher`). If it
-        declares ``schedules = "runs"``, it must have ``run``, which takes an `EdgeSetting` and
-        returns a `netsim.edge.schedule.Schedule`.
-
-    Raises
-    ------
-    UnknownNameError
-        If the name or an option does not exist.
-    InputError
-        If the argument is not a scheduler, or an option has an invalid value.
+    `schedules` says which methods an object needs; ``run`` takes an `EdgeSetting`, and returns a
+    `netsim.edge.schedule.Schedule`.
     """
     return SCHEDULERS.instantiate(given)
 

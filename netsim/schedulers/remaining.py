@@ -26,7 +26,7 @@ class SRTF(InOrder):
     clairvoyant: ClassVar[bool] = True
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """Return the remaining times."""
+        """The remaining times."""
         return Keys(value=view.remaining_s(jobs))
 
 
@@ -44,5 +44,5 @@ class SRSF(InOrder):
     clairvoyant: ClassVar[bool] = True
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """Return the remaining service."""
+        """The remaining service."""
         return Keys(value=view.remaining_s(jobs) * view.ranks(jobs))

@@ -30,21 +30,7 @@ __all__ = ["FF", "LS", "RAND", "SjfBco"]
 
 @dataclass(frozen=True)
 class _Planning:
-    """Base of the planning schedulers.
-
-    Parameters
-    ----------
-    horizon : int, optional
-        T, in slots: only plans with a shorter makespan are accepted. By default, the time that all
-        jobs take one after another at their slowest.
-    availability : {"idle", "queue"}
-        As for `Planner.plan`.
-    search : {"improve", "feasible"}
-        Whether the bisection continues with lower limits only if a limit improved the makespan, or
-        also whenever it could place all jobs.
-    u : float
-        Number by which the estimated running times of jobs are divided in plans; at least 1.
-    """
+    """Base of the planning schedulers; see `SjfBco` for the options."""
 
     needs: ClassVar[frozenset[str]] = frozenset(
         {"rings", "fast servers", "jobs at 0", "no restarts"})
@@ -58,11 +44,11 @@ class _Planning:
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
-        """Return a plan for the jobs."""
+        """Make a plan for the jobs."""
         raise NotImplementedError
 
     def begin(self, context: RunContext) -> PlanFollower:
-        """Return the object that follows the plan; see `netsim.engine.view.Scheduler`."""
+        """Make the object that follows the plan; see `netsim.engine.view.Scheduler`."""
         return PlanFollower(self.plan(context.cluster, context.jobs, context.model, context.seed))
 
     def __post_init__(self) -> None:
@@ -76,13 +62,7 @@ class _Planning:
             raise InputError(f"u must be a number of at least 1, not {self.u!r}")
 
     def planner(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention) -> Planner:
-        """Return a planner for the jobs.
-
-        Raises
-        ------
-        InputError
-            If a job needs more GPUs than there are, or arrives after time 0.
-        """
+        """Make a planner for jobs, which must fit on the cluster and arrive at time 0."""
         for job in jobs:
             check_size(job, cluster)
         check_at_start(jobs)
@@ -91,7 +71,7 @@ class _Planning:
         return Planner(cluster, jobs, model.of(cluster, jobs), estimates)
 
     def horizon_of(self, planner: Planner) -> int:
-        """Return the horizon T, in slots."""
+        """The horizon T, in slots."""
         if self.horizon is not None:
             return self.horizon
         iterations = planner.iterations
@@ -103,25 +83,17 @@ class _Planning:
 
     @staticmethod
     def _slots(count: int, seconds: float, iterations: Iterations) -> float:
-        """Return the slots that iterations of a given length take."""
+        """The number of slots that iterations of a given length take."""
         if iterations.model.time == "continuous":
             return count * seconds / iterations.model.slot
         # If no iteration fits into a slot, the job waits until others have left.
         return math.ceil(count / max(iterations.per_slot(seconds), 1))
 
     def bisect(self, planner: Planner, plans_at: Callable[[int], Sequence[Plan | None]]) -> Plan:
-        """Return the plan with the least makespan that Algorithm 1 finds.
+        """Search for the plan with the least makespan, by Algorithm 1.
 
-        Parameters
-        ----------
-        planner : Planner
-        plans_at : callable
-            Returns the plans for a limit in slots, with None for those that cannot place a job.
-
-        Raises
-        ------
-        InputError
-            If no plan ends before the horizon.
+        `plans_at` makes the plans for a limit in slots, with None for those that cannot place a
+        job. Raises InputError if no plan ends before the horizon.
         """
         horizon = self.horizon_of(planner)
         slot = planner.iterations.model.slot
@@ -147,12 +119,12 @@ class _Planning:
         return best
 
     def _at_most(self, planner: Planner) -> int:
-        """Return the default horizon, in slots."""
+        """The default horizon, in slots."""
         return type(self)().horizon_of(planner)
 
 
 def _by_size(jobs: Sequence[JobSpec]) -> list[int]:
-    """Return the indices of jobs by GPUs, fewest first."""
+    """The indices of jobs by GPUs, fewest first."""
     return sorted(range(len(jobs)), key=lambda job: jobs[job].ranks)
 
 
@@ -171,7 +143,8 @@ class SjfBco(_Planning):
         T, in slots: only plans with a shorter makespan are accepted. By default, the time that all
         jobs take one after another at their slowest.
     availability : {"idle", "queue"}
-        As for `netsim.schedulers.plan.Planner.plan`.
+        With ``"idle"``, a job waits until enough GPUs are idle, and gets some of these. With
+        ``"queue"``, a job may also get busy GPUs; each GPU serves its jobs in order.
     search : {"improve", "feasible"}
         Whether the bisection continues with lower limits only if a limit improved the makespan, or
         also whenever it could place all jobs.
@@ -195,13 +168,7 @@ class SjfBco(_Planning):
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
-        """Return the best plan that the search finds.
-
-        Raises
-        ------
-        InputError
-            If no plan ends before the horizon, or the jobs cannot be planned.
-        """
+        """Search for the best plan; see `_Planning.bisect`."""
         planner = self.planner(cluster, jobs, model)
         kappas = ([self.kappa] if self.kappa is not None
                   else sorted({1, *(job.ranks for job in jobs)}))
@@ -212,7 +179,7 @@ class SjfBco(_Planning):
                                     "theorem_5": claimed.ratio})
 
     def plan_at(self, planner: Planner, limit: float, kappa: int) -> Plan | None:
-        """Return the plan for a limit in slots and a kappa; None if it cannot place a job."""
+        """Make the plan for a limit in slots and a kappa; None if it cannot place a job."""
         small, large = LeastLoaded(), LeastBusyServers(self.lam)
 
         def placement_of(job: int) -> Placement:
@@ -225,12 +192,7 @@ class SjfBco(_Planning):
 class _OnePlacement(_Planning):
     """Base of the planning baselines, which use one placement for all jobs.
 
-    Parameters
-    ----------
-    horizon, availability, search, u
-        As for `SjfBco`.
-    order : {"given", "by_size"}
-        Order of jobs: as in the workload, or by number of GPUs as in SJF-BCO.
+    The order of jobs is ``"given"``, as in the workload, or ``"by_size"``, as in SJF-BCO.
     """
 
     order: str = "given"
@@ -241,14 +203,14 @@ class _OnePlacement(_Planning):
             raise InputError(not_one_of("order", self.order, ("given", "by_size")))
 
     def plan_at(self, planner: Planner, limit: float, placement: Placement) -> Plan | None:
-        """Return the plan for a limit in slots; None if it cannot place a job."""
+        """Make the plan for a limit in slots; None if it cannot place a job."""
         jobs = planner.jobs
         order = _by_size(jobs) if self.order == "by_size" else range(len(jobs))
         return planner.plan(list(order), lambda job: placement, limit, self.availability)
 
     def _search_with(self, placement: Placement, cluster: Cluster, jobs: Sequence[JobSpec],
                      model: Contention) -> Plan:
-        """Return the best plan that the search finds with a placement."""
+        """Search for the best plan with a placement."""
         planner = self.planner(cluster, jobs, model)
         return self.bisect(planner, lambda limit: [self.plan_at(planner, limit, placement)])
 
@@ -268,7 +230,7 @@ class FF(_OnePlacement):
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
-        """Return the best plan that the search finds; see `SjfBco.plan`."""
+        """Search for the best plan; see `_Planning.bisect`."""
         return self._search_with(FirstFit(), cluster, jobs, model)
 
 
@@ -285,7 +247,7 @@ class LS(_OnePlacement):
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
-        """Return the best plan that the search finds; see `SjfBco.plan`."""
+        """Search for the best plan; see `_Planning.bisect`."""
         return self._search_with(LeastLoaded(), cluster, jobs, model)
 
 
@@ -302,13 +264,7 @@ class RAND(_OnePlacement):
 
     def plan(self, cluster: Cluster, jobs: Sequence[JobSpec], model: Contention, seed: int = 0
              ) -> Plan:
-        """Return the plan for a seed.
-
-        Raises
-        ------
-        InputError
-            If the horizon leaves a job too few GPUs, or the jobs cannot be planned.
-        """
+        """Make the plan for a seed; refused if the horizon leaves a job too few GPUs."""
         planner = self.planner(cluster, jobs, model)
         horizon = self.horizon_of(planner)
         plan = self.plan_at(planner, horizon, RandomChoice(seed))

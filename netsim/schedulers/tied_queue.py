@@ -19,20 +19,8 @@ class TiedQueue(Generic[Entry]):
 
     The order is that of `netsim.ties.rank`: keys are sorted, and those in a maximal sequence in
     which neighbours tie count as equal. Of the entries with the least keys, the least entry is
-    first.
-
-    Parameters
-    ----------
-    ties : callable, optional
-        Returns whether two keys tie. By default `netsim.ties.equal`.
-
-    Examples
-    --------
-    >>> queue = TiedQueue()
-    >>> for entry, key in enumerate([0.4, 0.1 + 0.2, 0.3]):
-    ...     queue.push(key, entry)
-    >>> [queue.pop()[1] for _ in range(3)]
-    [1, 2, 0]
+    first. For example, entries 0, 1 and 2 with the keys 0.4, 0.1 + 0.2 and 0.3 are in the order 1,
+    2, 0.
     """
 
     def __init__(self, ties: Callable[[float, float], bool] = equal) -> None:
@@ -41,7 +29,7 @@ class TiedQueue(Generic[Entry]):
         self._entries: dict[float, list[Entry]] = {}  # a heap for each key
 
     def __len__(self) -> int:
-        """Return the number of distinct keys."""
+        """The number of distinct keys."""
         return len(self._keys)
 
     def push(self, key: float, entry: Entry) -> None:
@@ -53,26 +41,14 @@ class TiedQueue(Generic[Entry]):
 
     @property
     def first(self) -> tuple[float, Entry]:
-        """The key and the entry that `pop` would return.
-
-        Raises
-        ------
-        IndexError
-            If the queue is empty.
-        """
+        """The key and the entry that `pop` would return."""
         run = self._take_run()
         for key in run:
             heappush(self._keys, key)
         return self._first_of(run)
 
     def pop(self) -> tuple[float, Entry]:
-        """Remove the first entry, and return it with its key.
-
-        Raises
-        ------
-        IndexError
-            If the queue is empty.
-        """
+        """Remove the first entry, and return it with its key."""
         run = self._take_run()
         first = key, _ = self._first_of(run)
         heappop(self._entries[key])
@@ -84,13 +60,7 @@ class TiedQueue(Generic[Entry]):
         return first
 
     def remove(self, key: float, entry: Entry) -> None:
-        """Remove an entry from any position; this takes time in proportion to the queue's length.
-
-        Raises
-        ------
-        ValueError
-            If the entry is not in the queue.
-        """
+        """Remove an entry from any position, in time proportional to the queue's length."""
         entries = self._entries[key]
         entries.remove(entry)
         heapify(entries)
@@ -107,6 +77,6 @@ class TiedQueue(Generic[Entry]):
         return run
 
     def _first_of(self, run: list[float]) -> tuple[float, Entry]:
-        """Return the least entry of a run with its key."""
+        """The least entry of a run, with its key."""
         key = min(run, key=lambda key: self._entries[key][0])
         return key, self._entries[key][0]

@@ -50,7 +50,7 @@ class GandivaRR(InOrder):
                            parse_seconds(self.quantum_s, "quantum_s", strict=True))
 
     def order_of(self, context: RunContext) -> Order:
-        """Return the order of a run."""
+        """Make the order of a run."""
         return _Ring(float(self.quantum_s), len(context.jobs))
 
 
@@ -74,7 +74,7 @@ class _Ring(Order):
         self._before_s[job] = view.run_s(job)
 
     def keys(self, view: ClusterView, jobs: Ints) -> Keys:
-        """Return the places in the ring; see `Order.keys`."""
+        """The places in the ring; see `Order.keys`."""
         return Keys(value=self._place[jobs])
 
     def see(self, view: ClusterView, fresh: Sequence[int]) -> Collection[int]:
@@ -91,7 +91,7 @@ class _Ring(Order):
         return [job for job in over.tolist() if job in view.pending]
 
     def wake_at(self, view: ClusterView, after: After) -> float:
-        """Return the next end of a slice; see `Order.wake_at`."""
+        """The next end of a slice; see `Order.wake_at`."""
         jobs, ready = after.holding()
         if not len(jobs):
             return math.inf

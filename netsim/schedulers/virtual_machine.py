@@ -30,16 +30,6 @@ class VirtualMachine:
     Jobs with the same remaining time go in order of arrival, then number. At one instant,
     completions come before arrivals, and a job of size 0 completes on arrival. Remaining times are
     the same if they are equal by `netsim.ties`, or differ by no more than the error of the clock.
-
-    Examples
-    --------
-    The first job has 8 s left when the second arrives, which needs 3 s and goes first.
-
-    >>> machine = VirtualMachine()
-    >>> machine.arrive(0.0, 0, 10.0)
-    >>> machine.arrive(2.0, 1, 3.0)
-    >>> machine.completed(5.0), machine.next_completion, machine.completed(13.0)
-    ([1], 13.0, [0])
     """
 
     def __init__(self) -> None:
@@ -60,7 +50,7 @@ class VirtualMachine:
         self._serve_next()
 
     def completed(self, now: float) -> list[int]:
-        """Return the jobs that have completed since the last call, in order of completion."""
+        """List the jobs that have completed since the last call, in order of completion."""
         self._advance(now)
         done, self._done = self._done, []
         return done

@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 def places_of(keys: Sequence[NDArray[np.float64]], jobs: Sequence[int], gpus: Sequence[int]
               ) -> list[Place]:
-    """Return the places of jobs, given their keys and numbers of GPUs."""
+    """Make the places of jobs from their keys and numbers of GPUs."""
     level, value, tie = (key.tolist() for key in keys)
     return list(map(Place, level, value, tie, jobs, gpus))
 
@@ -53,7 +53,7 @@ class WaitingJobs:
         self._queues: dict[int, dict[float, TiedQueue[tuple[float, int]]]] = {}
         self._heads: dict[int, Place] = {}  # the first job for some numbers of GPUs
         self._places: dict[int, Place] = {}
-        self._taken: dict[int, Place] = {}  # places that are not in their queue for a while
+        self._taken: dict[int, Place] = {}  # places that are out of their queues until `rewind`
         self._most, self._rejected = math.inf, False
         self._skipped: dict[int, None] = {}
 
@@ -106,7 +106,7 @@ class WaitingJobs:
         self._skipped[place.gpus] = None
 
     def skipped(self) -> list[Place]:
-        """For each skipped number of GPUs that is still allowed, return the first job."""
+        """List the first job for each skipped number of GPUs that is still allowed."""
         return [self._head(gpus) for gpus in self._skipped if gpus <= self._most]
 
     def skip_to(self, head: Place, end: Place) -> None:
@@ -136,7 +136,7 @@ class WaitingJobs:
             del self._queues[place.gpus]
 
     def first(self) -> Place | None:
-        """Return the first job that is small enough and not skipped."""
+        """The first job that is small enough and not skipped."""
         first: Place | None = None
         for gpus in self._queues:
             if gpus > self._most or gpus in self._skipped:
@@ -147,7 +147,7 @@ class WaitingJobs:
         return first
 
     def _head(self, gpus: int) -> Place:
-        """Return the first job that needs a number of GPUs."""
+        """The first job that needs a number of GPUs."""
         if gpus not in self._heads:
             levels = self._queues[gpus]
             job = levels[min(levels)].first[1][1]
