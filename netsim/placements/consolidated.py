@@ -26,12 +26,12 @@ class Consolidated:
     refuses_by_size: ClassVar[bool] = True
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
-        """Return all GPUs."""
+        """All GPUs."""
         return np.arange(cluster.total)
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return the candidates on the fewest servers; None if they do not suffice."""
+        """Choose the candidates on the fewest servers; None if they do not suffice."""
         free = np.bincount(cluster.server_of[candidates], minlength=cluster.servers)
         most = np.cumsum(np.sort(cluster.gpus)[::-1])
         taken: list[Ints] = []

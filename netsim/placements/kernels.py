@@ -19,24 +19,12 @@ INDEX, MOST, LEAST = 0, 1, 2
 def take_servers(free_on: Any, need: int, rule: int, servers: Any, counts: Any) -> int:
     """Take GPUs from servers in the order of a rule until there are enough.
 
-    Parameters
-    ----------
-    free_on : ndarray of int, shape (servers,)
-        Number of free GPUs of each server.
-    need : int
-        Number of GPUs to take.
-    rule : int
-        `INDEX`, `MOST` or `LEAST`; ties go to the lower number.
-    servers, counts : ndarray of int, shape (servers,)
-        Output: the servers, and how many GPUs to take from each.
-
-    Returns
-    -------
-    int
-        The number of these servers; 0 if too few GPUs are free.
+    The rule is `INDEX`, `MOST` or `LEAST`; ties go to the lower number. The servers, and how many
+    GPUs to take from each, are written to `servers` and `counts`, which have room for all servers.
+    Returns the number of these servers; 0 if too few GPUs are free.
     """
     taken = 0
-    level = 0  # of free GPUs: that of the servers in turn, or 0 before the first
+    level = 0  # free GPUs of the servers that are being taken; 0 before the first
     while True:
         following = 0
         for server in range(len(free_on)):
@@ -65,18 +53,10 @@ def place_ranks(free: Any, first: Any, servers: Any, placement: Any, gpus: Any,
                 following: Any) -> None:
     """Choose the GPU of each rank: the first free ones of each server, for its stages in order.
 
-    Parameters
-    ----------
-    free : ndarray of bool, shape (GPUs,)
-    first : ndarray of int, shape (all servers + 1,)
-        First GPU of each server.
-    servers : ndarray of int, shape (servers,)
-    placement : ndarray of int, shape (servers, stages)
-        How many GPUs of each of these servers work on each stage.
-    gpus : ndarray of int, shape (ranks,)
-        Output, stage by stage, and server by server within a stage.
-    following : ndarray of int, shape (stages,)
-        Work array: the next rank of each stage.
+    `first` has the first GPU of each server of the cluster, and `placement[place, stage]` says how
+    many GPUs of ``servers[place]`` work on a stage. The choice is written to `gpus`, stage by
+    stage, and server by server within a stage. `following` is a work array: the next rank of each
+    stage.
     """
     rank = 0
     for stage in range(placement.shape[1]):

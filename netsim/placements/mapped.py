@@ -36,23 +36,9 @@ _MANY = np.iinfo(np.int64).max
 
 
 class MappingCache:
-    """Maps jobs to the free GPUs of a cluster, remembering mappings.
+    """Maps jobs to the free GPUs of a cluster with equal servers, remembering mappings."""
 
-    Parameters
-    ----------
-    cluster : Cluster
-    mapping : str
-        A name from `netsim.models.mapping.MAPPINGS`, or ``"module:function"``.
-    seed : int
-        Seed of random mapping.
-
-    Raises
-    ------
-    InputError
-        If servers are not all alike.
-    """
-
-    #: It only remembers what depends on nothing else.
+    # A fork may share it, as what is remembered does not depend on the run.
     __deepcopy__ = same
 
     def __init__(self, cluster: Cluster, mapping: str = "heavy-edge", seed: int = 0) -> None:
@@ -63,7 +49,7 @@ class MappingCache:
             MAPPINGS.resolve(mapping), self, seed)
 
     def counts(self, free_on: Ints, need: int, rule: str) -> tuple[list[int], list[int]] | None:
-        """Return servers, and how many GPUs to take from each; None if too few are free.
+        """Choose servers, and how many GPUs to take from each; None if too few are free.
 
         `rule` is the order of servers; see `MappedPlacement`.
         """
@@ -73,7 +59,7 @@ class MappingCache:
 
     def map(self, model: ParallelModel, free_on: Ints, rule: str
             ) -> tuple[list[int], Mapped] | None:
-        """Return servers and the mapping of a model to them; None if no servers can hold it now."""
+        """Choose servers and map a model to them; None if no servers can hold it now."""
         if model.gpus == 1:  # most jobs have a single GPU
             server = _first(free_on, rule)
             return ([server], self._map(model, (1,))) if free_on[server] else None
@@ -87,7 +73,7 @@ class MappingCache:
 
     def ranks(self, job: JobSpec, free: NDArray[np.bool_], free_on: Ints, rule: str
               ) -> Ints | None:
-        """Return the GPU of each rank of a job without a model, as mapped by Heavy-Edge.
+        """Choose the GPU of each rank of a job without a model, as mapped by Heavy-Edge.
 
         The ranks on a server get its first free GPUs, in order. None if the servers cannot hold the
         job now.
@@ -108,7 +94,7 @@ class MappingCache:
 
     def _whole(self, model: ParallelModel, free_on: Ints, rule: str
                ) -> tuple[list[int], list[int]] | None:
-        """Return servers and counts as `counts` does, skipping GPUs that slices do not fit on."""
+        """Choose servers and counts as `counts` does, skipping GPUs that slices do not fit on."""
         order = _in_order(free_on, rule)
         offered = np.repeat(order, free_on[order])
         places = keep_together(model, offered)
@@ -118,7 +104,7 @@ class MappingCache:
         return order[given > 0].tolist(), given[given > 0].tolist()
 
     def gpus(self, free: NDArray[np.bool_], servers: Sequence[int], placement: Ints) -> Ints:
-        """Return the GPUs of a mapping in order of ranks: the first free ones of each server."""
+        """The GPUs of a mapping in order of ranks: the first free ones of each server."""
         first = self.cluster.first
         if placement.size == 1 and placement[0, 0] == 1:
             start = int(first[servers[0]])
@@ -130,7 +116,7 @@ class MappingCache:
 
 
 def _in_order(free_on: Ints, rule: str) -> Ints:
-    """Return the servers with free GPUs in the order of a rule; ties go by number."""
+    """The servers with free GPUs in the order of a rule; ties go by number."""
     servers = np.flatnonzero(free_on)
     if rule == "index":
         return servers
@@ -139,7 +125,7 @@ def _in_order(free_on: Ints, rule: str) -> Ints:
 
 
 def _first(free_on: Ints, rule: str) -> int:
-    """Return the first server of `_in_order`; an arbitrary one if none has free GPUs."""
+    """The first server of `_in_order`; an arbitrary one if none has free GPUs."""
     if rule == "most":
         return int(free_on.argmax())
     if rule == "index":
@@ -197,25 +183,19 @@ class MappedPlacement:
         check_whole(self.seed, "seed")
 
     def suits(self, context: RunContext) -> None:
-        """Check that the mapping supports all jobs.
-
-        Raises
-        ------
-        InputError
-            If a job has no model, and the mapping is not ``"heavy-edge"``, the only one for ranks.
-        """
+        """Check that the mapping supports all jobs; only Heavy-Edge maps jobs without a model."""
         for job in context.jobs if self.mapping != "heavy-edge" else ():
             if not has_model(job):
                 raise InputError(f"mapping {self.mapping!r} is of replicas, of which job {job.id} "
                                  "has none; 'heavy-edge' maps its ranks")
 
     def scope(self, cluster: Cluster, job: JobSpec, load: NDArray[np.float64]) -> Ints:
-        """Return all GPUs."""
+        """All GPUs."""
         return np.arange(cluster.total)
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints,
                load: NDArray[np.float64]) -> Ints | None:
-        """Return the mapped GPUs of a job; None if the candidates cannot hold it."""
+        """Map a job to GPUs; None if the candidates cannot hold it."""
         free = np.zeros(cluster.total, np.bool_)
         free[candidates] = True
         return self.pick(cluster, job, free,
@@ -223,7 +203,7 @@ class MappedPlacement:
 
     def pick(self, cluster: Cluster, job: JobSpec, free: NDArray[np.bool_], free_on: Ints
              ) -> Ints | None:
-        """Return the mapped GPUs of a job from the free ones; see `Placement` for ``pick``."""
+        """Map a job to free GPUs; see `Placement` for ``pick``."""
         if cluster not in self._caches:
             self._caches[cluster] = MappingCache(cluster, self.mapping, self.seed)
         cache = self._caches[cluster]
@@ -234,13 +214,7 @@ class MappedPlacement:
 
 
 def check_rules(servers: str, mapping: str) -> None:
-    """Check the names of a rule for servers and of a mapping.
-
-    Raises
-    ------
-    InputError
-        If there is no such rule or mapping; the message lists those that exist.
-    """
+    """Check the names of a rule for servers and of a mapping."""
     if servers not in SERVER_RULES:
         raise InputError(not_one_of("servers", servers, SERVER_RULES))
     MAPPINGS.resolve(mapping)

@@ -105,7 +105,7 @@ class _All:
     refuses: ClassVar[bool] = False
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
-        """Return all GPUs."""
+        """All GPUs."""
         return np.arange(cluster.total)
 
 
@@ -115,12 +115,12 @@ class FirstFit(_All):
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return the first candidates that suit."""
+        """Choose the first candidates that suit."""
         return first_of(cluster, job, candidates)
 
 
 def _least(cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats) -> Ints | None:
-    """Return the candidates with the least load that suit."""
+    """Choose the candidates with the least load that suit."""
     order = rank(load[candidates])
     wanted = order if is_sliced(job.model) else order[:job.ranks]
     return first_of(cluster, job, candidates[wanted])
@@ -132,7 +132,7 @@ class LeastLoaded(_All):
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return the candidates with the least load."""
+        """Choose the candidates with the least load."""
         return _least(cluster, job, candidates, load)
 
 
@@ -162,7 +162,7 @@ class LeastBusyServers:
             raise InputError(f"lam must be a number of at least 1, not {self.lam!r}")
 
     def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
-        """Return the GPUs of the servers with the least load per GPU, as many as `lam` requires."""
+        """The GPUs of the servers with the least load per GPU, as many as `lam` requires."""
         busy = np.add.reduceat(load, cluster.first[:-1]) / cluster.gpus
         servers = rank(busy)
         need = self.lam * job.ranks * (1 - EQUAL)  # tolerant of rounding
@@ -176,7 +176,7 @@ class LeastBusyServers:
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return the candidates with the least load."""
+        """Choose the candidates with the least load."""
         return _least(cluster, job, candidates, load)
 
 
@@ -203,7 +203,7 @@ class RandomChoice(_All):
 
     def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
                ) -> Ints | None:
-        """Return a random subset of the candidates."""
+        """Choose a random subset of the candidates."""
         if is_sliced(job.model):
             return first_of(cluster, job, self._rng.permutation(candidates))
         return np.sort(self._rng.choice(candidates, job.ranks, replace=False))
@@ -213,17 +213,8 @@ class RandomChoice(_All):
 class Room:
     """The free GPUs at an instant, from which jobs are placed one after another.
 
-    Parameters
-    ----------
-    cluster : Cluster
-    jobs : sequence of JobSpec
-    placement : Placement
-    free : ndarray of bool, shape (GPUs,)
-        Mask of free GPUs.
-    free_on : ndarray of int, shape (servers,)
-        Number of free GPUs of each server.
-    load, estimates : ndarray of float, shape (GPUs,) and (jobs,)
-        Seconds of work that each GPU has been promised, and estimated seconds of each job.
+    `load` and `estimates` are in seconds; see `netsim.engine.view.ClusterView`. The given arrays
+    are copied before they change.
     """
 
     def __init__(self, cluster: Cluster, jobs: Sequence[JobSpec], placement: Placement,
@@ -236,7 +227,7 @@ class Room:
         self._pick = getattr(self._placement, "pick", None)
 
     def place(self, job: int) -> Ints | None:
-        """Take the GPUs that the placement chooses for a job; return None if it chooses none."""
+        """Take the GPUs that the placement chooses for a job; None if it chooses none."""
         spec = self._jobs[job]
         gpus = self._found(spec)
         if gpus is None:
@@ -253,7 +244,7 @@ class Room:
         return self._found(self._jobs[job]) is not None
 
     def _found(self, spec: JobSpec) -> Any:
-        """Return what the placement chooses for a job."""
+        """Ask the placement for the GPUs of a job, unchecked."""
         return (self._chosen(spec) if self._pick is None else
                 self._pick(self._cluster, spec, self._free, self._free_on))
 
@@ -271,7 +262,7 @@ class Room:
             self._load, self._own = self._load.copy(), True
 
     def _chosen(self, spec: JobSpec) -> Any:
-        """Return the choice of the placement from the free GPUs of its scope; None if too few."""
+        """Ask the placement to choose from the free GPUs of its scope; None if they are too few."""
         scope = self._placement.scope(self._cluster, spec, self._load)
         try:
             candidates = np.asarray(scope)[self._free[scope]]
@@ -282,7 +273,7 @@ class Room:
         return self._placement.choose(self._cluster, spec, candidates, self._load)
 
     def _checked(self, gpus: Any, job: JobSpec) -> Ints:
-        """Return the GPUs of a placement as an array, after checking them."""
+        """Check the GPUs that a placement has chosen, and convert them to an array."""
         given = np.asarray(gpus)
         if not (given.dtype.kind in "iu" and given.ndim == 1 and len(given) == job.ranks
                 and given.min() >= 0 and given.max() < len(self._free)
@@ -295,7 +286,7 @@ class Room:
         return given
 
     def _refused(self, method: str, gpus: Any) -> AllocationError:
-        """Return the error for an answer that is not an array of suitable GPUs."""
+        """Make the error for an answer that is not an array of suitable GPUs."""
         return AllocationError(
             f"placement {type(self._placement).__name__}: {method} must return GPUs as an array of "
             f"numbers below {len(self._free)}, as many as the job has ranks, each once, and free "

@@ -33,23 +33,10 @@ PLACEMENTS = Registry(
 
 
 def make_placement(given: str | Mapping[str, Any] | Placement | type, seed: int = 0) -> Placement:
-    """Make a placement.
+    """Make a placement from a name with options, such as ``"least-busy-servers:lam=2"``.
 
-    Parameters
-    ----------
-    given : str, mapping, Placement or class
-        A name from `PLACEMENTS`, or ``"module:Class"``, with options as in
-        ``"least-busy-servers:lam=2"``; ``{"name": ..., option: ...}``; a class; or an instance,
-        which is copied.
-    seed : int
-        Seed for a placement that has an option `seed`, unless the option is given.
-
-    Raises
-    ------
-    UnknownNameError
-        If the name or an option does not exist.
-    InputError
-        If the argument is not a placement, or an option has an invalid value.
+    A class may be given as well, or an instance, which is copied. `seed` is for a placement that
+    has an option `seed`, unless the option is given.
     """
     made: Placement = PLACEMENTS.instantiate(given, seed=seed)
     return made

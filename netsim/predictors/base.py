@@ -57,13 +57,8 @@ class Guarded:
     """Wraps a predictor to enforce common rules.
 
     Predictions are at least 0, and not rounded. Jobs of unseen groups get 0, without asking the
-    predictor, unless it is clairvoyant. Arguments and predictions are checked.
-
-    Parameters
-    ----------
-    predictor : Predictor
-    name : str
-        The predictor's name in tables and messages.
+    predictor, unless it is clairvoyant. Arguments and predictions are checked. `name` is that of
+    the predictor in tables and messages.
     """
 
     def __init__(self, predictor: Predictor, name: str) -> None:
@@ -73,26 +68,10 @@ class Guarded:
         self._groups: NDArray[np.int64] | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, report: Report | None = None) -> Guarded:
-        """Learn from past jobs.
+        """Learn from the group, the user (negative if unknown) and the iterations of past jobs.
 
-        Parameters
-        ----------
-        X : array-like of int, shape (jobs, 2)
-            Group and user of each job; negative if unknown.
-        y : array-like of float, shape (jobs,)
-            Iterations of each job.
-        report : callable, optional
-            Called as ``report(done, total)`` by predictors whose ``fit`` has this parameter.
-
-        Returns
-        -------
-        Guarded
-            Itself.
-
-        Raises
-        ------
-        InputError
-            If shapes are wrong, or values are not finite numbers.
+        `report` is passed on to predictors whose ``fit`` has this parameter. Returns the object
+        itself.
         """
         rows = self._rows(X)
         target = np.asarray(y, np.float64)
@@ -106,25 +85,9 @@ class Guarded:
         return self
 
     def predict(self, X: ArrayLike, iterations: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Predict the iterations of jobs.
+        """Predict the iterations of jobs by group and user.
 
-        Parameters
-        ----------
-        X : array-like of int, shape (jobs, 2)
-            Group and user of each job.
-        iterations : array-like of float, shape (jobs,), optional
-            The true iterations, which only clairvoyant predictors use.
-
-        Returns
-        -------
-        ndarray of float, shape (jobs,)
-            Predicted iterations, not negative and not rounded; 0 for unseen groups.
-
-        Raises
-        ------
-        InputError
-            If shapes are wrong, `fit` has not been called, the true iterations are missing for a
-            clairvoyant predictor, or the predictor does not return one finite number per job.
+        The true `iterations` must be given for clairvoyant predictors; others do not see them.
         """
         if self._groups is None:
             raise InputError(f"predictor {self.name!r} is not fitted yet; call fit first")
@@ -148,7 +111,7 @@ class Guarded:
 
     @staticmethod
     def _known(groups: NDArray[np.int64], learned: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return the mask of groups that are in the sorted array `learned`.
+        """The mask of groups that are in the sorted array `learned`.
 
         A binary search, as it is fast for a single group.
         """
@@ -167,7 +130,7 @@ class Guarded:
         return given.astype(np.int64, copy=False)
 
     def _visible_columns(self, rows: NDArray[np.int64], truth: NDArray[np.float64]) -> NDArray[Any]:
-        """Return the columns that the predictor may see."""
+        """The columns that the predictor may see."""
         return np.column_stack((rows, truth)) if self.clairvoyant else rows
 
     def _predict_checked(self, rows: NDArray[Any]) -> NDArray[np.float64]:

@@ -106,7 +106,9 @@ def evaluate(predictor: Any, data: Workload | tuple[Any, Any], train: float = 0.
     Parameters
     ----------
     predictor : str, mapping, Predictor or class
-        As for `make_predictor`.
+        A name of `PREDICTORS`, or ``"module:Class"``, optionally with options as in
+        ``"mean:scope=user"``; ``{"name": ..., option: ...}``; a class; or an instance, such as a
+        regressor of scikit-learn, which is copied.
     data : Workload, or pair of Workload or History
         A workload of jobs to predict, with the history to train on; a workload without a history
         is split by `split_history`. Or a pair: the jobs to train on, and the jobs to predict.
@@ -122,11 +124,13 @@ def evaluate(predictor: Any, data: Workload | tuple[Any, Any], train: float = 0.
 
     Raises
     ------
-    UnknownNameError, MissingExtraError
-        As `make_predictor` does.
+    UnknownNameError
+        If the name of the predictor or an option does not exist.
+    MissingExtraError
+        If the predictor needs scikit-learn, which is not installed.
     InputError
-        As `make_predictor` does; or if `data` is invalid, no job has a group, or a job to predict
-        has no iterations.
+        If the object is not a predictor, an option or `data` is invalid, no job has a group, or a
+        job to predict has no iterations.
 
     Examples
     --------
@@ -146,7 +150,7 @@ def evaluate(predictor: Any, data: Workload | tuple[Any, Any], train: float = 0.
 
 
 def _split(data: Any, train: float) -> tuple[History, History]:
-    """Return the jobs to train on, and the jobs to predict."""
+    """Split the data into the jobs to train on, and the jobs to predict."""
     if isinstance(data, Workload):
         split = data if data.history is not None else split_history(data, train)
         data = (split.history, split)

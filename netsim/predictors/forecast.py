@@ -37,7 +37,7 @@ class Forecast:
     Parameters
     ----------
     predictor : str, mapping, Predictor or class
-        As for `make_predictor`.
+        As for `netsim.predictors.evaluate`.
     history : History, optional
         Jobs that ended before the run.
     retrain : str or number, optional
@@ -57,7 +57,8 @@ class Forecast:
     Raises
     ------
     UnknownNameError, InputError, MissingExtraError
-        As `make_predictor` does, or if the period is not a positive time.
+        As `netsim.predictors.evaluate` does for `predictor`, or if the period is not a positive
+        time.
 
     Examples
     --------
@@ -80,7 +81,7 @@ class Forecast:
         self._X, self._y = np.column_stack((past.group, past.user)), past.iterations
         self._times: list[float] = []
         self._completed: list[tuple[int, int, float]] = []
-        self._began = -math.inf  # begin of the period for which the predictor was last trained
+        self._began = -math.inf  # beginning of the period of the last training
         self._used = 0
         # The distinct pairs of group and user in the first `_paired` rows of the training data.
         self._pairs, self._paired = self._X[:0], 0
@@ -224,13 +225,13 @@ class Forecast:
         return self.predict(job.arrival_s, job.group, job.user, job.iterations)
 
     def _period_index(self, time: float) -> int:
-        """Return the largest k for which k times the period is not after `time`."""
+        """The largest k for which k times the period is not after `time`."""
         number = math.floor(time / self._period)
         # The rounded quotient may be on the wrong side of a whole number.
         return number + ((number + 1) * self._period <= time) - (number * self._period > time)
 
     def _train(self, time: float) -> None:
-        """Train the predictor on the data available at the begin of the period of `time`."""
+        """Train the predictor on the data available at the beginning of the period of `time`."""
         once = not math.isfinite(self._period)
         began = 0.0 if once else self._period_index(time) * self._period
         if began <= self._began:
@@ -254,7 +255,7 @@ class Forecast:
         self._table = None
 
     def _predictions(self) -> dict[tuple[int, int], float]:
-        """Return the predictions by group and user, which are cached until the next fit."""
+        """The predictions by group and user, which are cached until the next fit."""
         if self._table is None:
             pairs = _pairs(np.concatenate((self._pairs, self._X[self._paired:])))
             self._pairs, self._paired = pairs, len(self._X)
@@ -268,7 +269,7 @@ def _ids(group: int | str | None, user: int | None) -> tuple[int, int]:
 
 
 def _pairs(X: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the distinct rows; much faster than `numpy.unique` with an axis."""
+    """The distinct rows; much faster than `numpy.unique` with an axis."""
     ranked = X[np.lexsort((X[:, 1], X[:, 0]))]
     differs = np.any(ranked[1:] != ranked[:-1], axis=1)
     return ranked[np.concatenate((np.ones(min(len(ranked), 1), np.bool_), differs))]

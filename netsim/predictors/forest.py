@@ -90,7 +90,7 @@ class RandomForest:
         return self
 
     def predict(self, X: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the mean over trees, computed once per distinct pair of group and user."""
+        """Compute the mean over trees, once per distinct pair of group and user."""
         pairs, place = np.unique(X, axis=0, return_inverse=True)
         features = self._features(pairs)
         total: NDArray[np.float64] = sum(tree.predict(features) for tree in self._trees)
@@ -101,14 +101,14 @@ class RandomForest:
         return self.n_jobs or int(import_module("joblib").cpu_count())
 
     def _steps(self, report: Report | None) -> list[int]:
-        """Return the number of trees after each part of a fit."""
+        """The number of trees after each part of a fit."""
         if report is None:
             return [self.trees]
         part = max(-(-self.trees // _PARTS), self._cores)
         return [min(done + part, self.trees) for done in range(0, self.trees, part)]
 
     def _features(self, X: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return ids as features; if too large for float32, as their ranks in the training data.
+        """Convert ids to features; if too large for float32, to their ranks in the training data.
 
         An unseen id gets the rank of the next larger one.
         """
@@ -119,7 +119,7 @@ class RandomForest:
 
 def _growing(features: NDArray[np.float32], place: NDArray[np.intp], y: NDArray[np.float64]
              ) -> Callable[[int], Any]:
-    """Return a function that grows a tree from a seed, given pairs and the pair of each job."""
+    """Make a function that grows a tree from a seed, given pairs and the pair of each job."""
     from sklearn.tree import DecisionTreeRegressor
 
     def tree(seed: int) -> Any:
@@ -133,5 +133,5 @@ def _growing(features: NDArray[np.float32], place: NDArray[np.intp], y: NDArray[
 
 
 def _ids_beyond_float32(column: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return the sorted ids of a column if some are too large for float32, else None."""
+    """The sorted ids of a column if some are too large for float32, else None."""
     return np.unique(column) if np.abs(column).max() > _EXACT else None

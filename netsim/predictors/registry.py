@@ -23,33 +23,9 @@ PREDICTORS = Registry("predictor", {
 def make_predictor(given: Any) -> Guarded:
     """Make a new predictor, wrapped so that its arguments and predictions are checked.
 
-    Parameters
-    ----------
-    given : str, mapping, Predictor or class
-        A name of `PREDICTORS`, or ``"module:Class"``, optionally with options as in
-        ``"mean:scope=user"``; ``{"name": ..., option: ...}``; a class; or an instance, such as a
-        regressor of scikit-learn, which is copied, so that runs do not share it.
-
-    Returns
-    -------
-    Guarded
-
-    Raises
-    ------
-    UnknownNameError
-        If the name or an option does not exist; the choices are listed.
-    InputError
-        If the object is not a predictor, or an option has an invalid value.
-    MissingExtraError
-        If the predictor needs scikit-learn, which is not installed.
-
-    Examples
-    --------
-    >>> mean = make_predictor({"name": "mean", "scope": "user"})
-    >>> mean.name
-    'mean (scope=user)'
-    >>> mean.fit([[1, 7], [2, 7], [2, 8]], [10, 20, 90]).predict([[2, 7], [3, 7]]).tolist()
-    [15.0, 0.0]
+    It is given as a name of `PREDICTORS` or ``"module:Class"``, with options as in
+    ``"mean:scope=user"`` or ``{"name": ..., option: ...}``; as a class; or as an instance, such as
+    a regressor of scikit-learn, which is copied, so that runs do not share it.
     """
     if isinstance(given, Guarded):
         return copied(given, "predictor")

@@ -38,7 +38,7 @@ class _PerScope:
         return self
 
     def predict(self, X: Ints) -> Floats:
-        """Return the statistic for each job's group or user; 0 if it had no jobs."""
+        """Look up the statistic of each job's group or user; 0 if it had no jobs."""
         key = self._key(X)
         place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
         return np.where(self._keys[place] == key, self._values[place], 0.0)
@@ -105,5 +105,5 @@ class Perfect:
         return self
 
     def predict(self, X: NDArray[Any]) -> Floats:
-        """Return the third column, which has the true iterations."""
+        """The third column, which has the true iterations."""
         return np.asarray(X[:, 2], np.float64)
