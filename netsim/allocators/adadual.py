@@ -32,11 +32,11 @@ __all__ = ["AdaDUAL", "begins_at_once"]
 def begins_at_once(size_s: float, left_s: Sequence[float], slowdown: float) -> bool:
     """Whether a communication should begin beside others, rather than wait for them to end.
 
-    The new one takes M seconds alone, and the one that sends L more. While both send, each is
-    f = f(alpha, 2) times as slow. What is shorter, m = min(M, L), sends beside the other all the
-    time, for f m, in which m of the other is sent as well. So if the new one begins at once, the
-    two end at M + (f - 1) m and L + (f - 1) m. If it waits, they end at L + M and L. The sum of
-    both ends is less if it begins at once if and only if
+    The new one takes M (`size_s`) seconds alone, and the one that sends L (`left_s`) more. While
+    both send, each is f = f(alpha, 2) (`slowdown`) times as slow. The shorter one, m = min(M, L),
+    sends beside the other all the time, for f m, in which m of the other is sent as well. So if the
+    new one begins at once, the two end at M + (f - 1) m and L + (f - 1) m. If it waits, they end at
+    L + M and L. The sum of both ends is less if it begins at once if and only if
 
         2 (f - 1) min(M, L) < L.
 
@@ -44,23 +44,14 @@ def begins_at_once(size_s: float, left_s: Sequence[float], slowdown: float) -> b
     threshold of the paper, M/L < b / (2 (b + eta)).
 
     No other start is better. If the new one begins after s seconds, with L - s of the other left,
-    the sum of the ends is s + M + (f - 1) m + L + (f - 1) m, where m = min(M, L - s). As long as
-    m = M, it rises by 1 per second. After that, it changes by 3 - 2 f per second: it falls if
-    f > 3/2, so that the best start is the first or the last, and rises otherwise, so that it is the
+    the sum of the ends is s + M + (f - 1) m + L + (f - 1) m, where m = min(M, L - s). As long as m
+    = M, it rises by 1 per second. After that, it changes by 3 - 2 f per second: it falls if f >
+    3/2, so that the best start is the first or the last, and rises otherwise, so that it is the
     first.
 
     The paper treats two. If the new one would meet another one on each of several links, the same
     two sums are compared for all: it begins if (f - 1) (min(M, max L) + sum of min(M, L)) is less
     than max L, for which it would wait.
-
-    Parameters
-    ----------
-    size_s : float
-        M, in seconds.
-    left_s : sequence of float
-        L of each other, in seconds.
-    slowdown : float
-        f(alpha, 2).
     """
     longest = max(left_s, default=0.0)
     cost = (slowdown - 1) * (min(size_s, longest) + sum(min(size_s, each) for each in left_s))
@@ -124,7 +115,7 @@ class AdaDUAL(Allocator):
         return Allocation(contended_rates(view, self.slowdown, self._sends(view)))
 
     def _sends(self, view: FabricView) -> NDArray[np.bool_]:
-        """Return a mask of the coflows that have begun, and those that begin now."""
+        """The mask of the coflows that have begun, and those that begin now."""
         able = np.isfinite(view.gamma)
         sends = able & (view.sent > DUST * view.total)
         places, job, gamma = _places_of(view), view.job.tolist(), view.gamma.tolist()
@@ -151,7 +142,7 @@ class AdaDUAL(Allocator):
 
 
 def _places_of(view: FabricView) -> list[list[int]]:
-    """Return the links of each coflow's unfinished flows, and their hosts, numbered after links."""
+    """The links of each coflow's unfinished flows, and their hosts, numbered after links."""
     ptr, links = view.paths
     hosts = len(view.capacity) + np.stack((view.src, view.dst))
     ends = np.concatenate(([0], np.cumsum(view.width))).tolist()

@@ -35,25 +35,17 @@ class EqualSplit(Allocator):
         return "none"
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return the smallest part of each flow over its links; see `Allocator.allocate`."""
+        """Give each flow its smallest part over its links; see `Allocator.allocate`."""
         rates, _ = view.split(np.arange(len(view)), together=True)
         return Allocation(rates)
 
 
 def refill(view: FabricView, rates: Floats, left: Floats) -> Floats:
-    """Return rates after CoflowSim's work conservation.
+    """Raise rates by CoflowSim's work conservation; `left` is the remaining capacity of each link.
 
     First, each link splits its remaining capacity equally, in one pass, among the flows of all
     coflows that have no rate yet. Then, coflow by coflow in order of arrival, each flow takes all
     that its links have left.
-
-    Parameters
-    ----------
-    view : FabricView
-    rates : ndarray of float, shape (F,)
-        Rates allocated so far, in bytes per second.
-    left : ndarray of float, shape (L,)
-        Remaining capacity of each link, in bytes per second.
     """
     skipped = np.flatnonzero(np.bincount(view.coflow, rates, len(view)) == 0)
     rates, left = view.split(skipped, left, rates, together=True)

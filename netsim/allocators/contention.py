@@ -34,7 +34,7 @@ class _Flows(NamedTuple):
 
     @classmethod
     def of(cls, view: FabricView, sends: NDArray[np.bool_]) -> _Flows:
-        """Return the flows of the coflows that send."""
+        """Select the flows of the coflows that send."""
         ptr, links = view.paths
         kept, hops = sends[view.coflow], np.diff(ptr)
         return cls(view.job[view.coflow][kept], view.src[kept], view.dst[kept],
@@ -115,7 +115,7 @@ class RingContention(Allocator):
 
 def contended_rates(view: FabricView, slowdown: Slowdown, sends: NDArray[np.bool_],
                     running: JobHosts | None = None) -> Floats:
-    """Return the rates at which some coflows contend, 0 for those that do not send. Shape (F,).
+    """Compute the rates at which some coflows contend, by flow; 0 for those that do not send.
 
     Jobs that send are counted, and those that run, if these are given.
     """
@@ -134,7 +134,7 @@ def contended_rates(view: FabricView, slowdown: Slowdown, sends: NDArray[np.bool
 
 
 def _contenders(flows: _Flows, running: JobHosts | None, links: int) -> Ints:
-    """Return the contenders for each link: jobs for ports, flows for others. Shape (L,)."""
+    """Count the contenders for each link: jobs for ports, flows for others."""
     found = np.bincount(flows.links, minlength=links)
     jobs = _jobs_on(flows, running)
     begins, ends = flows.links[flows.ptr[:-1]], flows.links[flows.ptr[1:] - 1]
@@ -148,7 +148,7 @@ def _contenders(flows: _Flows, running: JobHosts | None, links: int) -> Ints:
 
 
 def _jobs_on(flows: _Flows, running: JobHosts | None) -> Ints:
-    """Return the number of jobs that count on each host (n_s). Shape (hosts,)."""
+    """The number of jobs that count on each host (n_s)."""
     job, host = [flows.job, flows.job], [flows.src, flows.dst]
     if running is not None:
         several = np.bincount(running.job)[running.job] > 1

@@ -29,14 +29,14 @@ Ints = NDArray[np.int64]
 
 _NOBODY = np.array([-1])
 
-#: Distance from a multiple of the observation interval, relative to it, that is taken for rounding.
+#: Distance from a multiple of the observation interval, relative to it, that counts as rounding.
 _GRID_SLACK = 1e-6
 
 #: Largest ratio of two queues' weights; beyond it, a share would be lost in rounding.
 _WEIGHT_RATIO = 1e12
 
 
-#: More than there are jobs: what a queue counts for in a key, beside the number of a job.
+#: Weight of the queue in a key, to which the number of the job is added; more than any such number.
 _QUEUE = 2.0 ** 40
 
 
@@ -122,7 +122,7 @@ class DCLAS(Allocator):
     sharing: str = "maxmin"
     decisions: str = "flow"
     one_queue_per_move: bool = False
-    #: The ids of the coflows at the last decision, their queues and numbers of entry; each and -1.
+    #: Ids of the coflows at the last decision, their queues and numbers of entry; each ends in -1.
     _moved: tuple[Ints, Ints, Ints] = field(default=(_NOBODY, _NOBODY, _NOBODY), init=False,
                                             repr=False, compare=False)
     _entries: int = field(default=0, init=False, repr=False, compare=False)
@@ -147,7 +147,7 @@ class DCLAS(Allocator):
         self._shares = self._check_weights(len(self._limits) + 1)
 
     def _check_thresholds(self) -> NDArray[np.float64]:
-        """Return the thresholds in bytes, after checking the options."""
+        """Check the options of thresholds, and convert them to bytes."""
         if self.thresholds is None:
             if not is_whole(self.queues) or self.queues < 1:
                 raise InputError("queues must be a whole number of at least 1, "
@@ -170,7 +170,7 @@ class DCLAS(Allocator):
         return limits
 
     def _check_weights(self, queues: int) -> NDArray[np.float64]:
-        """Return the weights of the queues, after checking them; zeros for strict priority."""
+        """Check the weights of the queues, and list them; zeros for strict priority."""
         if isinstance(self.weights, str):
             check_choice("weights", self.weights, ("linear", "strict"))
             weights = np.arange(queues, 0.0, -1.0)
@@ -221,7 +221,7 @@ class DCLAS(Allocator):
         return dict(zip(ids[:-1].tolist(), queues[:-1].tolist(), strict=True))
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return the service of the queues; see `Allocator.allocate`."""
+        """Serve the queues by weight; see `Allocator.allocate`."""
         queue = self._move(view)
         order = self._fifo(view, queue)
         passed = self._passed(view)
@@ -234,7 +234,7 @@ class DCLAS(Allocator):
         return Allocation(rates, revisit_at=min(look, self._crossing(view, rates, limit)))
 
     def _service(self, order: Ints, queue: Ints, limit: NDArray[np.float64]) -> PriorityService:
-        """Return the service of the queues that are not empty."""
+        """Make the service of the queues that are not empty."""
         if self.weights == "strict":
             # A single queue with all bandwidth serves in order, and leaves nothing over.
             return PriorityService(order, primary="queues", queue_shares=[1.0], limit=limit,
@@ -244,7 +244,7 @@ class DCLAS(Allocator):
                                backfill="maxmin", limit=limit)
 
     def _split(self, view: FabricView, service: PriorityService) -> NDArray[np.float64]:
-        """Return the rates of a service, with equal splits in one pass instead of max-min."""
+        """Compute the rates of a service, with equal splits in one pass instead of max-min."""
         rates, pool = np.zeros(view.flows), np.zeros(len(view.capacity))
         queue = service.queue[service.order]
         for q in np.unique(queue):
@@ -258,11 +258,11 @@ class DCLAS(Allocator):
     # --- queues ----------------------------------------------------------------------
 
     def _passed(self, view: FabricView) -> Ints:
-        """Return the number of thresholds that each coflow has passed."""
+        """The number of thresholds that each coflow has passed."""
         return np.searchsorted(self._limits * (1 - DUST), view.sent, side="right")
 
     def _move(self, view: FabricView) -> Ints:
-        """Return the queue of each coflow, counted from 0, after the moves that are due now."""
+        """Make the moves that are due now; return the queue of each coflow, counted from 0."""
         before, entry = self._known(view.id)
         passed = self._passed(view) if self._sees(view) else before
         if self.one_queue_per_move:
@@ -276,7 +276,7 @@ class DCLAS(Allocator):
         return queue
 
     def _known(self, ids: Ints) -> tuple[Ints, Ints]:
-        """Return the queue and the number of entry of each coflow; both are -1 for a new coflow."""
+        """The queue and the number of entry of each coflow; both are -1 for a new coflow."""
         known, queue, entry = self._moved
         by_id = np.argsort(known, kind="stable")
         at = by_id[np.minimum(np.searchsorted(known, ids, sorter=by_id), len(known) - 1)]
@@ -293,19 +293,19 @@ class DCLAS(Allocator):
         return abs(instants - round(instants)) <= _GRID_SLACK
 
     def _fifo(self, view: FabricView, queue: Ints) -> Ints:
-        """Return the coflows by queue, in FIFO order within each."""
+        """The coflows by queue, in FIFO order within each."""
         if self.fifo == "entry":
             return np.lexsort((self._moved[2][:-1], queue))
         return np.lexsort((view.order, view.job, queue))
 
     def _next_limit(self, queue: Ints, passed: Ints) -> NDArray[np.float64]:
-        """Return the bytes after which each coflow will move again."""
+        """The bytes after which each coflow will move again."""
         if self._interval == math.inf:
             return np.full(len(queue), math.inf)
         return np.append(self._limits, math.inf)[np.maximum(queue, passed)]
 
     def _next_look(self, now: float, queue: Ints, passed: Ints) -> float:
-        """Return the next instant at which overdue moves can be made; inf if none are overdue."""
+        """The next instant at which overdue moves can be made; inf if none are overdue."""
         if self._interval == math.inf or not np.any(queue < passed):
             return math.inf
         if self._interval == 0:
@@ -314,7 +314,7 @@ class DCLAS(Allocator):
 
     def _crossing(self, view: FabricView, rates: NDArray[np.float64], limit: NDArray[np.float64]
                   ) -> float:
-        """Return the instant of the next move at the current rates; inf if there is none."""
+        """The instant of the next move at the current rates; inf if there is none."""
         at = view.crossings(limit, rates).min(initial=math.inf)
         if self._interval and at < math.inf:
             at = math.ceil(at / self._interval - _GRID_SLACK) * self._interval

@@ -30,11 +30,11 @@ class EDF(Ordered):
     Parameters
     ----------
     work_conservation, decisions
-        As for `netsim.allocators.ordered.Ordered`.
+        As for `netsim.allocators.ordered.SEBF`.
     """
 
     def keys(self, view: FabricView) -> Floats:
-        """Return the deadline of each coflow; inf for none."""
+        """The deadline of each coflow; inf for none."""
         return view.deadline_s
 
 
@@ -52,10 +52,10 @@ class VarysDeadline(Ordered):
     Parameters
     ----------
     work_conservation : {"maxmin", "greedy", "none"}
-        Allocation of the remaining bandwidth; see `netsim.allocators.ordered.Ordered`. With
+        Allocation of the remaining bandwidth; see `netsim.allocators.ordered.SEBF`. With
         ``"none"``, coflows that were not admitted never send: stop such a run with ``until``.
     decisions : {"flow", "coflow"}
-        As for `netsim.allocators.ordered.Ordered`. With ``"coflow"`` and greedy backfill, the
+        As for `netsim.allocators.ordered.SEBF`. With ``"coflow"`` and greedy backfill, the
         first coflow gets MADD rates if none is admitted, since some of its flows might otherwise
         never send.
     rejected : {"backfill", "drop"}
@@ -102,11 +102,11 @@ class VarysDeadline(Ordered):
         return {"admitted": self._yes, "rejected": self._no}
 
     def keys(self, view: FabricView) -> Floats:
-        """Return the deadline of each admitted coflow; inf for the others."""
+        """The deadline of each admitted coflow; inf for the others."""
         return np.where(self._is_admitted(view), view.deadline_s, np.inf)
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return the rates of admitted coflows, and backfill; see `Allocator.allocate`."""
+        """Serve admitted coflows at their rates, and backfill; see `Allocator.allocate`."""
         shares = self._guarantee(view)
         order = self.in_order(view)
         if self.rejected == "drop":
@@ -121,7 +121,7 @@ class VarysDeadline(Ordered):
                           note=self.counts)
 
     def _is_admitted(self, view: FabricView) -> np.ndarray:
-        """Return a mask of the admitted coflows."""
+        """The mask of the admitted coflows."""
         return np.array([self._admitted[coflow] for coflow in view.id.tolist()])
 
     def _guarantee(self, view: FabricView) -> Floats:
@@ -144,7 +144,7 @@ class VarysDeadline(Ordered):
 
 
 def _needed_shares(view: FabricView) -> Floats:
-    """Return the share of its LP rates at which each coflow ends at its deadline.
+    """Compute the share of its LP rates at which each coflow ends at its deadline.
 
     The share is gamma/(time left); inf without a deadline or if it can no longer be met. Shares
     that are so small that they would count as nothing are rounded up.

@@ -23,10 +23,10 @@ __all__ = ["LCCF", "AaloLBSF", "JobFirst", "JobSRPT"]
 
 WORK_CONSERVATION = ("capped", "greedy", "maxmin", "none", "shared_uniform")
 
-#: What flows get of what is left over.
+#: How flows share the bandwidth left over.
 _TO_FLOWS = {"greedy": "none", "maxmin": "maxmin"}
 
-#: What a rule may be told of the rest: no other gets more; each up to 1/(n-1); each up to 1.
+#: Codes of the most that a rule gives other jobs in order: 0, 1/(n-1) or 1 of their LP rates.
 _NOTHING, _CAPPED, _ALL = 0.0, 1.0, 2.0
 _REST = {"capped": _CAPPED, "greedy": _ALL, "maxmin": _ALL, "none": _NOTHING,
          "shared_uniform": _NOTHING}
@@ -83,18 +83,12 @@ def shortest_predicted(coflows: Any, jobs: Any, now: float, order: Any) -> None:
 def serve_first(view: FabricView, order: NDArray[np.int64], work_conservation: str) -> Allocation:
     """Give the first coflow that can move its LP rates, and the others the remaining bandwidth.
 
-    Parameters
-    ----------
-    view : FabricView
-    order : ndarray of int, shape (coflows,)
-        Coflows in the order in which they are served.
-    work_conservation : {"greedy", "none", "capped", "shared_uniform", "maxmin"}
-        Shares of their LP rates that the other n-1 coflows get. ``"greedy"``: in order, each the
-        largest share up to 1 that still fits. ``"capped"``: the same, but up to 1/(n-1).
-        ``"shared_uniform"``: the largest common share. ``"none"``: nothing. ``"maxmin"``: as
-        ``"greedy"``, and then, coflow by coflow in order, the flows of the coflow share remaining
-        bandwidth max-min fairly. It is allocated again whenever a flow ends, as under
-        `netsim.allocators.ordered.SEBF`.
+    `work_conservation` says which share of their LP rates the other n-1 coflows get. ``"greedy"``:
+    in order, each the largest share up to 1 that still fits. ``"capped"``: the same, but up to
+    1/(n-1). ``"shared_uniform"``: the largest common share. ``"none"``: nothing. ``"maxmin"``: as
+    ``"greedy"``, and then, coflow by coflow in order, the flows of the coflow share remaining
+    bandwidth max-min fairly. It is allocated again whenever a flow ends, as under
+    `netsim.allocators.ordered.SEBF`.
     """
     if work_conservation in ("greedy", "maxmin"):
         # MADD is the largest share that still fits.
@@ -141,11 +135,11 @@ class JobFirst(Allocator):
         return self.work_conservation == "maxmin"
 
     def in_order(self, view: FabricView) -> NDArray[np.int64]:
-        """Return the coflows, the first to be served first."""
+        """The coflows, the first to be served first."""
         raise NotImplementedError
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return LP rates for the first job; see `Allocator.allocate`."""
+        """Serve the first job at LP rates; see `serve_first` and `Allocator.allocate`."""
         return serve_first(view, self._order.at(view, self.in_order), self.work_conservation)
 
 
@@ -165,7 +159,7 @@ class AaloLBSF(JobFirst):
     by_key: ClassVar[Rule] = least_bytes_sent.base_rule
 
     def in_order(self, view: FabricView) -> NDArray[np.int64]:
-        """Return the coflows in order of their jobs."""
+        """The coflows in order of their jobs."""
         return np.lexsort((view.job, view.job_attained))
 
 
@@ -185,7 +179,7 @@ class LCCF(JobFirst):
     by_key: ClassVar[Rule] = fewest_completed.base_rule
 
     def in_order(self, view: FabricView) -> NDArray[np.int64]:
-        """Return the coflows in order of their jobs."""
+        """The coflows in order of their jobs."""
         return np.lexsort((view.job, view.job_attained, view.job_completed))
 
 
@@ -228,7 +222,7 @@ class JobSRPT(JobFirst):
         return (shortest_remaining if self.predictor is None else shortest_predicted).base_rule
 
     def in_order(self, view: FabricView) -> NDArray[np.int64]:
-        """Return the coflows in order of their jobs."""
+        """The coflows in order of their jobs."""
         active = np.zeros(int(view.job.max()) + 1)
         np.add.at(active, view.job, view.gamma)
         later = view.job_ahead_s if self.predictor is None else view.job_predicted_s

@@ -43,7 +43,10 @@ class _Cut(NamedTuple):
 
 
 class _Link(NamedTuple):
-    """The coflows on a link, for how long they load it, and since when they can; and such times."""
+    """The coflows `of` a link: for how long each loads it, and the time at which it can begin.
+
+    `times` are the distinct times at which coflows begin, or some of them if they are many.
+    """
 
     of: Ints
     seconds: Floats
@@ -52,7 +55,7 @@ class _Link(NamedTuple):
 
 
 class _After(NamedTuple):
-    """Pairs of a coflow and one before it, and by how much it finishes later at least."""
+    """Pairs of a coflow and one before it, and the least time between their finishes."""
 
     child: Ints
     parent: Ints
@@ -69,7 +72,7 @@ class Ordering(NamedTuple):
 def ordering(earliest: Floats, weight: Floats, owner: Ints, links: Ints, seconds: Floats,
              child: Ints = _NONE, parent: Ints = _NONE, gap: Floats = _NO_GAPS,
              begin: Floats | None = None, tolerance: float = 1e-7) -> Ordering:
-    """Return the finish times C of least weighted sum subject to ordering constraints.
+    """Find the finish times C of least weighted sum subject to ordering constraints.
 
     The constraints are ``C >= earliest``, ``C[child] >= C[parent] + gap`` and, for every link and
     every set of coflows, ``sum(d*C) >= (sum(d)**2 + sum(d**2)) / 2``, where d is the time in
@@ -78,33 +81,11 @@ def ordering(earliest: Floats, weight: Floats, owner: Ints, links: Ints, seconds
     set whose constraint is violated most is a prefix when they are sorted by C, so that few sets
     have to be generated.
 
-    Parameters
-    ----------
-    earliest, weight : ndarray of float, shape (coflows,)
-        Earliest finish time in seconds, and weight of each coflow.
-    owner, links : ndarray of int, shape (loads,)
-        Coflow and link of each load, that is, of the bytes of one coflow on one link.
-    seconds : ndarray of float, shape (loads,)
-        Seconds that the link takes for the load alone.
-    child, parent : ndarray of int, shape (pairs,)
-        A coflow, and one with a smaller number that it waits for, in order of the former.
-    gap : ndarray of float, shape (pairs,)
-        Seconds from the finish of the parent to that of the child, at least.
-    begin : ndarray of float, shape (coflows,), optional
-        The earliest time at which each coflow can begin, in seconds; by default 0.
-    tolerance : float
-        Largest relative violation of a constraint at the end. The optimum exceeds the returned
-        bound by at most this factor, as finish times later by it satisfy all constraints.
-
-    Raises
-    ------
-    MissingExtraError
-        If SciPy is not installed.
-
-    Warns
-    -----
-    NetsimWarning
-        If the method was stopped before all constraints were satisfied.
+    A load is what one coflow (`owner`) sends over one link (`links`), and takes `seconds` alone. A
+    `parent` has a smaller number than its `child`, and pairs are in order of the child. Coflows
+    `begin` at 0 by default. At the end, no constraint is violated by more than `tolerance`,
+    relatively. The optimum exceeds the returned bound by at most this factor, as finish times later
+    by it satisfy all constraints. If the method is stopped before, it warns.
     """
     if find_spec("scipy") is None:
         raise MissingExtraError("scipy", "ilp")
@@ -140,7 +121,7 @@ def ordering(earliest: Floats, weight: Floats, owner: Ints, links: Ints, seconds
 
 
 def _by_link(owner: Ints, links: Ints, seconds: Floats, begin: Floats) -> list[_Link]:
-    """Return each link that has a load."""
+    """Group loads by link; links without loads are left out."""
     used = np.flatnonzero(seconds > 0)
     if not len(used):
         return []
@@ -156,7 +137,7 @@ def _by_link(owner: Ints, links: Ints, seconds: Floats, begin: Floats) -> list[_
 
 
 def _in_order(finish: Floats, lowest: Floats, loads: Sequence[_Link], after: _After) -> Floats:
-    """Return feasible finish times: every link serves coflows one after the other, in order.
+    """Compute feasible finish times: every link serves coflows one after the other, in order.
 
     Those of children are moved back as far as they must.
     """
@@ -174,7 +155,7 @@ def _in_order(finish: Floats, lowest: Floats, loads: Sequence[_Link], after: _Af
 
 
 def _violated(finish: Floats, loads: Sequence[_Link], tolerance: float) -> list[_Cut]:
-    """Return the most violated constraint of each link that has one."""
+    """Find the most violated constraint of each link that has one."""
     found = []
     for link in loads:
         order = np.argsort(finish[link.of], kind="stable")
@@ -194,7 +175,7 @@ def _violated(finish: Floats, loads: Sequence[_Link], tolerance: float) -> list[
 
 
 def _solve(cuts: Sequence[_Cut], weight: Floats, lowest: Floats, after: _After) -> Floats | None:
-    """Return the finish times with the least weighted sum; None if the solver failed."""
+    """Find the finish times with the least weighted sum; None if the solver failed."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 

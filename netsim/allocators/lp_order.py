@@ -91,13 +91,7 @@ class LPOrder(JobFirst):
         check_choice("relaxation", self.relaxation, ("coflows", "jobs"))
 
     def prepare(self, coming: Coming) -> None:
-        """Solve the LP; see `Allocator.prepare`.
-
-        Raises
-        ------
-        MissingExtraError
-            If SciPy is not installed.
-        """
+        """Solve the LP; see `Allocator.prepare`."""
         solved = (_of_jobs if self.relaxation == "jobs" else _of_coflows)(coming)
         finish = solved.finish[-len(coming.weight):]
         order = np.argsort(merge_equal(finish), kind="stable")
@@ -110,7 +104,7 @@ class LPOrder(JobFirst):
         return {"weighted_jct_bound_s": self._plan.bound_s}
 
     def in_order(self, view: FabricView) -> NDArray[np.int64]:
-        """Return the coflows in order of their jobs; by arrival if it was not prepared."""
+        """The coflows in order of their jobs; by arrival if it was not prepared."""
         place = self._plan.place
         return np.argsort(view.job if place is None else place[view.job], kind="stable")
 

@@ -54,7 +54,7 @@ class MaxMin(Allocator):
         return True
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return weights by which the fabric shares links; see `Allocator.allocate`."""
+        """Set the weights by which the fabric shares links; see `Allocator.allocate`."""
         equal = self.weights == "equal"
         weights = 1.0 if equal else view.weight[view.coflow]
         return Allocation(weights=weights, decisions=self.decisions, persistent=equal)

@@ -1,4 +1,4 @@
-"""What several allocators share: checks of options, and orders that stand between events."""
+"""Shared parts of allocators: checks of options, and orders that stand between events."""
 
 from __future__ import annotations
 
@@ -15,30 +15,24 @@ T = TypeVar("T")
 
 
 def reorders(events: Event) -> bool:
-    """Whether coflows are put in order anew: not where flows have ended or capacities changed."""
+    """Whether coflows are reordered: not where flows have ended or capacities changed."""
     return bool(events & (Event.COFLOW_VALID | Event.COFLOW_DONE | Event.REVISIT | Event.JOB))
 
 
 class Standing(Generic[T]):
-    """What a policy without other state has decided of order; it stands until `reorders`."""
+    """A policy's last decision on the order of coflows, which stands until `reorders`."""
 
     def __init__(self) -> None:
         self._last: T | None = None
 
     def at(self, view: FabricView, decide: Callable[[FabricView], T]) -> T:
-        """Return what stands, decided now if need be."""
+        """The standing decision, made now if need be."""
         if self._last is None or reorders(view.events):
             self._last = decide(view)
         return self._last
 
 
 def check_choice(option: str, value: object, choices: Sequence[str]) -> None:
-    """Check that the value of an option is one of the choices.
-
-    Raises
-    ------
-    UnknownNameError
-        If it is not; the message lists the choices.
-    """
+    """Check that the value of an option is one of the choices."""
     if value not in choices:
         raise UnknownNameError(option, value, choices)

@@ -105,7 +105,7 @@ def by_gamma_of_all(coflows: Any, jobs: Any, now: float, order: Any) -> None:
 
 
 def in_order_of_arrival(view: FabricView) -> NDArray[np.int64]:
-    """Return the coflows by arrival, then job.
+    """Sort the coflows by arrival, then job.
 
     Coflows that became valid within 1e-9 of each other, relatively, count as simultaneous, so that
     rounding does not decide.
@@ -124,19 +124,7 @@ class Ordered(Allocator):
     The order is computed when coflows become valid or complete, and when a link that they use fails
     or is repaired. In this order, each coflow gets MADD rates: remaining bytes divided by gamma,
     where gamma is computed from the capacities that are left. It gets nothing if a link that it
-    needs is full. Then the remaining bandwidth is allocated.
-
-    Parameters
-    ----------
-    work_conservation : {"maxmin", "greedy", "none", "coflowsim"}
-        Allocation of the remaining bandwidth. It is offered to all coflows in order, including
-        those without MADD rates. ``"maxmin"``: the flows of a coflow share it max-min fairly.
-        ``"greedy"``: the flows take all they can, in list order. ``"none"``: it is not allocated.
-        ``"coflowsim"``: as in CoflowSim, see `netsim.allocators.coflowsim.refill`.
-    decisions : {"flow", "coflow"}
-        When rates are decided: whenever a flow ends; or, as in Varys and all public simulators with
-        MADD, only when coflows become valid or complete, so that the bandwidth of a flow that has
-        ended is idle until then.
+    needs is full. Then the remaining bandwidth is allocated; see `SEBF` for the options.
     """
 
     work_conservation: str = "maxmin"
@@ -174,16 +162,16 @@ class Ordered(Allocator):
         return self.work_conservation in ("maxmin", "none")
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
-        """Return a number per coflow: the least is served first; ties go by arrival, then id."""
+        """A number per coflow: the least is served first; ties go by arrival, then id."""
         raise NotImplementedError(f"{type(self).__name__} must implement keys")
 
     def in_order(self, view: FabricView) -> NDArray[np.int64]:
-        """Return the coflows by key, then arrival, then id."""
+        """The coflows by key, then arrival, then id."""
         by_arrival = in_order_of_arrival(view)
         return by_arrival[rank(self.keys(view)[by_arrival])]
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return MADD rates in order, and backfill; see `Allocator.allocate`."""
+        """Serve coflows at MADD rates in order, and backfill; see `Allocator.allocate`."""
         order = self._order.at(view, self.in_order)
         if self.work_conservation == "coflowsim":
             return Allocation(refill(view, *view.madd(order)))
@@ -203,7 +191,7 @@ class FIFO(Ordered):
         return by_arrival.base_rule
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
-        """Return 0 for each coflow, as ties go by arrival."""
+        """0 for each coflow, as ties go by arrival."""
         return np.zeros(len(view))
 
 
@@ -227,7 +215,7 @@ class SCF(_Sized):
     Parameters
     ----------
     work_conservation, decisions
-        As for `Ordered`.
+        As for `SEBF`.
     key : {"original", "remaining"}
         Whether sizes are those at release, or those that remain.
     """
@@ -238,7 +226,7 @@ class SCF(_Sized):
         return by_longest_flow.base_rule if self.key == "original" else None
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
-        """Return the bytes of each coflow's longest flow."""
+        """The bytes of each coflow's longest flow."""
         if self.key == "original":
             return view.longest
         longest = np.zeros(len(view))
@@ -253,7 +241,7 @@ class LCF(_Sized):
     Parameters
     ----------
     work_conservation, decisions
-        As for `Ordered`.
+        As for `SEBF`.
     key : {"original", "remaining"}
         Whether bytes are those at release, or those that remain.
     """
@@ -264,7 +252,7 @@ class LCF(_Sized):
         return (by_total if self.key == "original" else by_remaining).base_rule
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
-        """Return the bytes of each coflow."""
+        """The bytes of each coflow."""
         return view.total if self.key == "original" else view.remaining
 
 
@@ -275,7 +263,7 @@ class NCF(_Sized):
     Parameters
     ----------
     work_conservation, decisions
-        As for `Ordered`.
+        As for `SEBF`.
     key : {"original", "remaining"}
         Whether all flows count, or unfinished ones only.
     width : {"flows", "ports"}
@@ -297,7 +285,7 @@ class NCF(_Sized):
         return (by_unfinished_flows if self.key == "remaining" else by_flows).base_rule
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
-        """Return the width of each coflow."""
+        """The width of each coflow."""
         if self.width == "ports":
             return view.ports(unfinished=self.key == "remaining").astype(np.float64)
         widths = view.width if self.key == "remaining" else view.flow_count
@@ -310,8 +298,15 @@ class SEBF(_Sized):
 
     Parameters
     ----------
-    work_conservation, decisions
-        As for `Ordered`.
+    work_conservation : {"maxmin", "greedy", "none", "coflowsim"}
+        Allocation of the remaining bandwidth. It is offered to all coflows in order, including
+        those without MADD rates. ``"maxmin"``: the flows of a coflow share it max-min fairly.
+        ``"greedy"``: the flows take all they can, in list order. ``"none"``: it is not allocated.
+        ``"coflowsim"``: as in CoflowSim, see `netsim.allocators.coflowsim.refill`.
+    decisions : {"flow", "coflow"}
+        When rates are decided: whenever a flow ends; or, as in Varys and all public simulators with
+        MADD, only when coflows become valid or complete, so that the bandwidth of a flow that has
+        ended is idle until then.
     key : {"remaining", "original"}
         Whether gamma is that of the remaining bytes, or of all bytes.
     """
@@ -324,5 +319,5 @@ class SEBF(_Sized):
         return (by_gamma if self.key == "remaining" else by_gamma_of_all).base_rule
 
     def keys(self, view: FabricView) -> NDArray[np.float64]:
-        """Return the gamma of each coflow at full capacities."""
+        """The gamma of each coflow at full capacities."""
         return view.gamma if self.key == "remaining" else view.nominal_gamma

@@ -30,7 +30,7 @@ __all__ = ["Parrot"]
 WORK_CONSERVATION = ("backfill", "none", "per_flow", "uniform")
 
 
-#: What is done with the bandwidth left over, as a rule's `stretch` and whether more goes in order.
+#: Allocation of bandwidth left over: a rule's `stretch`, and whether more is then given in order.
 _REST = {"backfill": ("all", 1.0), "none": ("none", 0.0), "uniform": ("all", 0.0)}
 
 
@@ -53,7 +53,7 @@ def _sum_attained(coflows: Any, jobs: Any, order: Any) -> Any:
 
 @inlined
 def _first(coflows: Any, order: Any) -> Any:
-    """Return the job that comes first in order."""
+    """The job that comes first in order."""
     first = 0
     for c in range(1, len(coflows)):
         if (order.key[c] < order.key[first]
@@ -67,7 +67,7 @@ def _first(coflows: Any, order: Any) -> Any:
 
 @inlined
 def _merge_equal(values: Any) -> None:
-    """Do as `netsim.ties.merge_equal`, in place."""
+    """Merge equal values as `netsim.ties.merge_equal` does, in place."""
     order = np.argsort(values, kind="mergesort")
     least = last = values[order[0]]
     for c in order:
@@ -81,7 +81,7 @@ def _merge_equal(values: Any) -> None:
 def _rank(coflows: Any, jobs: Any, place: Any, longest: Any) -> None:
     """Count in `place` how many coflows go before each by the rule of Section 7.
 
-    Also stores in `longest` the longest coflow of each one's job.
+    Also stores, in `longest`, the gamma of the longest coflow of each coflow's job.
     """
     valid, gamma = np.empty(len(coflows)), np.empty(len(coflows))
     for c in range(len(coflows)):
@@ -186,7 +186,7 @@ class Parrot(Allocator):
                        options={"theta_max": self.theta_max, "backfill": backfill})
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return LP rates scaled by each job's share; see `Allocator.allocate`."""
+        """Serve each job at its share of its LP rates; see `Allocator.allocate`."""
         order, theta = self._decided.at(view, self._decide)
         if view.jobs < len(view):
             return Allocation(shares=view.greedy(order))
@@ -205,13 +205,13 @@ class Parrot(Allocator):
         return Allocation(shares=shares, note=note)
 
     def _decide(self, view: FabricView) -> tuple[NDArray[np.int64], float]:
-        """Return the coflows in order, and the share of the first."""
+        """Decide on the order of the coflows, and on the share of the first."""
         if view.jobs < len(view):
             return _overlap_order(view), 1.0
         return np.lexsort((view.job, view.job_attained, average_coflow(view))), self.theta(view)
 
     def theta(self, view: FabricView) -> float:
-        """Return the share of the inferred job (Eq. 10); 1 if it is alone."""
+        """The share of the inferred job (Eq. 10); 1 if it is alone."""
         if len(view) == 1:
             return 1.0
         attained = float(view.job_attained.sum())
@@ -219,12 +219,12 @@ class Parrot(Allocator):
 
 
 def average_coflow(view: FabricView) -> NDArray[np.float64]:
-    """Return bytes sent per completed coflow, A_m = S_m/Z_m (Def. 5); inf before the first."""
+    """Compute bytes sent per completed coflow, A_m = S_m/Z_m (Def. 5); inf before the first."""
     completed = view.job_completed
     return np.where(completed > 0, view.job_attained / np.maximum(completed, 1), np.inf)
 
 
 def _overlap_order(view: FabricView) -> NDArray[np.int64]:
-    """Return the order of coflows by the rule of Section 7."""
+    """Sort coflows by the rule of Section 7."""
     longest, valid, gamma = map(merge_equal, (view.job_longest_gamma, view.valid_s, view.gamma))
     return np.lexsort((view.order, -gamma, -valid, view.job, longest))

@@ -84,18 +84,7 @@ def make_allocator(policy: str | Mapping[str, Any] | Allocator | type[Allocator]
 
 
 def check_installed(policy: str | Mapping[str, Any] | Allocator | type[Allocator]) -> None:
-    """Check that what an allocator needs is installed, before a run takes time.
-
-    Parameters
-    ----------
-    policy : str, mapping, Allocator or class
-        As for `make_allocator`.
-
-    Raises
-    ------
-    MissingExtraError
-        If it is not.
-    """
+    """Check that what an allocator needs is installed, before a run takes time."""
     needs = make_allocator(policy).needs_extra
     if needs is not None and find_spec(needs[0]) is None:
         raise MissingExtraError(*needs)

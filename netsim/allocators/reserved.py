@@ -70,13 +70,7 @@ class Reserved(Allocator):
         return "none"
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return the shares; see `Allocator.allocate`.
-
-        Raises
-        ------
-        AllocationError
-            If the shares of the coflows on a link, or their rates, exceed the link.
-        """
+        """Check that the shares fit, and give them to the coflows; see `Allocator.allocate`."""
         shares = view.weight if isinstance(self.shares, str) else np.full(len(view), self.shares)
         if self.reserves_gpus:
             _check_rates(view, shares)

@@ -56,7 +56,7 @@ class Sincronia(Allocator):
         return True
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return greedy rates in BSSI order; see `Allocator.allocate`."""
+        """Give greedy rates in BSSI order; see `Allocator.allocate`."""
         anew = view.events & (Event.COFLOW_VALID | Event.REVISIT) if self.reorder == "arrival" \
             else reorders(view.events)
         if self._ids is None or anew:

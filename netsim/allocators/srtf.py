@@ -61,7 +61,7 @@ class SRTF(Allocator):
         return shortest_flows.base_rule
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return greedy rates in order of remaining bytes; see `Allocator.allocate`."""
+        """Give greedy rates in order of remaining bytes; see `Allocator.allocate`."""
         return Allocation(service=PriorityService(in_order_of_arrival(view), backfill="greedy",
                                                   by_size=True))
 
@@ -92,5 +92,5 @@ class CoflowFair(Allocator):
         return weight_per_coflow.base_rule
 
     def allocate(self, view: FabricView) -> Allocation:
-        """Return weights by which the fabric shares links; see `Allocator.allocate`."""
+        """Set the weights by which the fabric shares links; see `Allocator.allocate`."""
         return Allocation(coflow_weights=view.weight)
