@@ -120,13 +120,17 @@ def read_edge_cloud(source: str | Path, *, seed: int = 0, **options: Any) -> Edg
     ----------
     source : path-like or str
         A name of `ready_made_edge_clouds`, or a file with a ``kind`` and its options.
-    seed, **options
-        As for `make_edge_cloud`.
+    seed : int
+        Seed of the random draws.
+    **options
+        Options of the kind, which override those of the file.
 
     Raises
     ------
-    InputError, TraceError
-        As `make_edge_cloud` does.
+    InputError
+        If the name or the file's kind does not exist, or an option has an invalid value.
+    TraceError
+        If the file cannot be read.
 
     Examples
     --------
@@ -190,13 +194,21 @@ def read_edge_jobs(source: str | Path, system: EdgeCloud | None = None, *, seed:
     ----------
     source : path-like or str
         A name of `ready_made_edge_jobs`, or a file with a ``format`` and its options.
-    system, seed, **options
-        As for `make_edge_jobs`.
+    system : EdgeCloud, optional
+        The edge-cloud that the jobs will run on. Random jobs then have an upload delay for each
+        of its servers and need a type that its workers have, unless `servers` or `types` is given.
+    seed : int
+        Seed of the random draws.
+    **options
+        Options of the format, which override those of the file.
 
     Raises
     ------
-    InputError, TraceError
-        As `make_edge_jobs` does.
+    InputError
+        If the name or the file's format does not exist, an option has an invalid value, or the
+        system cannot train the jobs.
+    TraceError
+        If a file cannot be read.
 
     Examples
     --------

@@ -70,7 +70,7 @@ class SteppedRun:
         raise NotImplementedError
 
     def shared(self) -> list[Any]:
-        """Return what a fork of the run may share with it, because it never changes."""
+        """List the objects that a fork of the run may share with it, as they never change."""
         return []
 
     def stalled(self) -> StalledError:
