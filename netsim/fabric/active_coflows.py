@@ -25,25 +25,13 @@ class ActiveCoflows:
 
     A coflow first waits until its overhead is over. It is then active until it has sent its last
     byte, and in transit until that byte has arrived.
-
-    Parameters
-    ----------
-    table : FlowTable
-        Holds the rows of the active coflows.
-    env : simpy.Environment
-        Provides the clock.
-
-    Attributes
-    ----------
-    active : dict of int to CoflowEvent
-        The active coflows, by the keys of their rows.
     """
 
     def __init__(self, table: FlowTable, env: simpy.Environment) -> None:
         self._table, self._env = table, env
         self._waiting: dict[CoflowEvent, None] = {}
         self._submitted: list[CoflowEvent] = []
-        self.active: dict[int, CoflowEvent] = {}
+        self.active: dict[int, CoflowEvent] = {}  #: by the keys of their rows
         self._on_their_way: dict[CoflowEvent, None] = {}
 
     def wait(self, transfer: CoflowEvent, begin: Callable[[CoflowEvent], None]) -> None:
@@ -90,7 +78,7 @@ class ActiveCoflows:
     def all_in(self, table: FlowTable) -> list[CoflowEvent | None]:
         """Add the submitted coflows to a copy of the table; return all its active coflows in order.
 
-        The list has None for coflows that no process has submitted.
+        Coflows that no process has submitted are None.
         """
         active = [self.active.get(key) for key in table.coflows["key"].tolist()]
         for transfer in self._in_order():
@@ -101,7 +89,7 @@ class ActiveCoflows:
     def withdraw(self, transfer: CoflowEvent) -> NDArray[np.float64]:
         """Remove a coflow that is not complete; return the bytes left of each flow.
 
-        Set when it first sent a byte, if it did. Bytes that are still in transit count as lost.
+        Sets its `start_s` if it is active. Bytes that are still in transit are lost.
         """
         if _taken(self._on_their_way, transfer):
             return np.zeros(len(transfer.demand.flows))
@@ -120,7 +108,7 @@ class ActiveCoflows:
         for transfer, demand in demands.items():
             if transfer in self._on_their_way:
                 continue
-            # What it would take alone is as of when it became valid, in records as in the view.
+            # In records as in the view, its gamma is as of the time when it became valid.
             transfer.demand = replace(demand, gamma=transfer.demand.gamma)
             if transfer.key in self.active:
                 self._table.reroute(transfer.key, demand)

@@ -21,15 +21,8 @@ class Alarm:
     """An alarm that rings at the earliest of the times set since it last rang.
 
     A scheduled SimPy event cannot be cancelled. If it is later than a newly set time, an earlier
-    event is scheduled as well; otherwise no event is added, so few are ever pending.
-
-    If what it rings for fails, it has been left in the middle of an instant, and is closed.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-    ring : callable
-        Called without arguments.
+    event is scheduled as well; otherwise no event is added, so few are ever pending. If `ring`
+    fails, the fabric has been left in the middle of an instant, and is closed.
     """
 
     def __init__(self, env: simpy.Environment, ring: Callable[[], None]) -> None:
@@ -72,7 +65,7 @@ class Alarm:
 
     @contextmanager
     def closing(self, *unless: type[Exception]) -> Iterator[None]:
-        """Close the fabric if what is done in this context fails, unless by such an error."""
+        """Close the fabric if the body of this context fails with an error other than these."""
         try:
             yield
         except unless:
@@ -84,6 +77,6 @@ class Alarm:
             raise
 
     def check_open(self) -> None:
-        """Raise an error if another one has closed the fabric."""
+        """Raise an error if an earlier one has closed the fabric."""
         if self._closed:
             raise InputError(self._closed)

@@ -26,13 +26,13 @@ Information = Literal["agnostic", "clairvoyant", "predicted", "job-clairvoyant"]
 
 
 def sees(information: Information, needs: Information) -> bool:
-    """Whether a policy with some information may see what another information is needed for."""
+    """Whether a policy that declares `information` may read what requires `needs`."""
     levels = get_args(Information)
     return bool(levels.index(information) >= levels.index(needs))
 
 
 def check_sees(reader: str, column: str, information: Information, needs: Information) -> None:
-    """Raise an `InputError` unless a reader with some information may read a column."""
+    """Raise an `InputError` unless `reader`, which declares `information`, may read `column`."""
     if not sees(information, needs):
         raise InputError(f"{reader} reads {column}, but declares information={information!r}, by "
                          "which it may not know that; to read it, declare "
@@ -68,7 +68,7 @@ _WAKES_ON = {"coflow": Event.COFLOW, "flow": Event.ANY}
 
 
 def as_event(given: Any) -> Event:
-    """Return the events on which a policy is asked, from a word for them, too."""
+    """Convert `wakes_on`, an `Event` or a word such as ``"coflow"``, to an `Event`."""
     if isinstance(given, Event):
         return given
     if isinstance(given, str) and given in _WAKES_ON:
@@ -79,7 +79,7 @@ def as_event(given: Any) -> Event:
                      f"{', '.join(map(repr, _WAKES_ON))}, not {given!r}")
 
 
-#: What an allocation may give, of which it gives one.
+#: The forms of an allocation, of which exactly one is given.
 _FORMS = ("rates", "shares", "weights", "coflow_weights", "order", "service")
 
 
@@ -192,7 +192,7 @@ class Allocation:
         self.note = note
 
     def misfit(self, coflows: int, flows: int) -> str:
-        """Say what is not for so many coflows and flows; empty if all is."""
+        """Describe an array that does not fit the numbers of coflows and flows; empty if all do."""
         service = None if self.service is None else self.service.order
         for kind, given, wanted in (("rates", self.rates, flows), ("an order", self.order, coflows),
                                     ("shares", self.shares, coflows),

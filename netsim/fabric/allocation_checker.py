@@ -21,31 +21,15 @@ from netsim.network import Topology
 
 __all__ = ["AllocationChecker"]
 
-#: How often a policy may ask to be woken while flows have rates and not a byte moves.
+#: How many times in a row a policy may ask to be woken while flows have rates but no byte moves.
 _MOST_VAIN = 1000
 
-#: How often a policy may ask to be woken while nobody moves and nothing else will happen.
+#: How many times in a row it may ask to be woken while no flow has a rate and nothing else is due.
 _MOST_IDLE = 100_000
 
 
 class AllocationChecker:
-    """Checks allocations, and makes errors that name the allocator.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-        Provides the clock.
-    network : Topology
-    allocator : Allocator
-    table : FlowTable
-    alarm : Alarm
-        Tells whether anything else is scheduled.
-
-    Attributes
-    ----------
-    asked_s : float
-        When the policy was last asked.
-    """
+    """Checks the answers of an allocator, and makes errors that name it."""
 
     def __init__(self, env: simpy.Environment, network: Topology, allocator: Allocator,
                  table: FlowTable, alarm: Alarm) -> None:
@@ -55,7 +39,7 @@ class AllocationChecker:
         self._left_then = b""
         self._idle = 0
         self._left_idle = b""
-        self.asked_s = float(env.now)
+        self.asked_s = float(env.now)  #: when the policy was last asked
 
     @property
     def _now(self) -> float:
@@ -81,7 +65,10 @@ class AllocationChecker:
             raise self.refuse(misfit)
 
     def infeasible(self, given: NDArray[Any], link: int) -> AllocationError:
-        """Return the error for an overloaded link, or, if `link` is -2, for an invalid rate."""
+        """Make the error for an overloaded link, or for invalid values if `link` is negative.
+
+        These are an order if `link` is `NO_ORDER`, and else rates, shares or weights.
+        """
         if link == NO_ORDER:
             return self.refuse(not_once(given))
         if link < 0:
@@ -95,11 +82,8 @@ class AllocationChecker:
     def see_progress(self, asked: bool, next_end: float) -> bool:
         """Raise an error if no byte moves although the policy asks to be woken again and again.
 
-        Returns
-        -------
-        bool
-            Whether waking the policy is pointless: all coflows need dead links, and no event is
-            due.
+        Return whether waking the policy is pointless: all coflows need dead links, and no event is
+        due.
         """
         self._vain = self._vain + 1 if asked else 0
         if asked and next_end == math.inf == self._table.next_arrival and self._alarm.alone:
@@ -116,7 +100,7 @@ class AllocationChecker:
         return False
 
     def _see_idleness(self) -> None:
-        """Raise an error if a policy lets no coflow send and only asks to be woken, for ever."""
+        """Raise an error if a policy lets no coflow send, and asks to be woken without end."""
         self._idle += 1
         if self._idle == 1:
             self._left_idle = self._table.bytes_left().tobytes()

@@ -16,27 +16,19 @@ __all__ = ["Asking"]
 
 
 def _none(coflows: object, jobs: object, now: float, order: object) -> None:
-    """Take the place of a compiled rule; `Asking.answer` asks the policy instead."""
+    """Stand in for a compiled rule; `Asking.answer` asks the policy instead."""
 
 
 class Asking(Ruling):
     """Stores the answers of a Python policy where the event loop expects those of a compiled rule.
 
-    Parameters
-    ----------
-    table : FlowTable
-    ask : callable
-        ``ask(now)`` returns the policy's answer, which is checked.
-
-    Attributes
-    ----------
-    pending : Allocation or None
-        An answer that does not keep the flows of coflows in step, so that the event loop must stop.
+    ``ask(now)`` must return the policy's answer, checked.
     """
 
     def __init__(self, table: FlowTable, ask: Callable[[float], Allocation]) -> None:
         super().__init__(Rule(_none), table)
         self._ask = ask
+        #: An answer that does not keep coflows in step, so that the event loop must stop.
         self.pending: Allocation | None = None
         self._given: Allocation | None = None
 
@@ -61,7 +53,7 @@ class Asking(Ruling):
         self._given = allocation
 
     def engine(self, check: bool) -> rules.Ruled:
-        """See `Ruling.engine`; the answer is stored already."""
+        """Return the engine as `Ruling.engine` does, with the stored answer, if any, in it."""
         engine, given = super().engine(check), self._given
         if given is None:
             return engine

@@ -40,7 +40,7 @@ class _Reference(types.Type):
 
     @property
     def key(self) -> types.NamedTuple:
-        """What tells one type from another; names of fields are not in `name`."""
+        """The identity of the type: `name` does not tell the names of the fields."""
         return self.fields
 
     def place_of(self, name: str) -> int:
@@ -80,7 +80,7 @@ def owned(_typing: Any, given: Any) -> Any:
 
 @intrinsic
 def replace(_typing: Any, reference: Any, given: Any) -> Any:
-    """Let a pointer that is `owned` refer to another tuple of the same type.
+    """Make a pointer that is `owned` refer to another tuple of the same type.
 
     Arrays that were read from it before must not be used any more.
     """
@@ -111,7 +111,7 @@ class _Fields(AttributeTemplate):
     key = _Reference
 
     def generic_resolve(self, value: Any, attr: str) -> Any:  # type: ignore[override]
-        """Return the type of a field, None if there is no such field."""
+        """Return the type of a field; None if there is no such field."""
         if attr not in value.fields.fields:
             return None
         kind = value.fields.types[value.place_of(attr)]

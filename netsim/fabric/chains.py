@@ -23,42 +23,23 @@ __all__ = ["Chains"]
 
 
 class Chains:
-    """The running chains, and the coflows of their stages.
-
-    Parameters
-    ----------
-    jobs : int
-        Number of all jobs, chains or not.
-
-    Attributes
-    ----------
-    of_jobs : ndarray of CHAIN, shape (jobs,)
-    running : ndarray of int
-        The numbers of the jobs whose chains have not ended, in order.
-    stages : ndarray of int
-        The index in `coflows` of what each stage sends, chain by chain. Only entries of running
-        chains are valid.
-    pauses : ndarray of float
-        The seconds between the arrival of the previous stage and the start of each stage.
-    coflows : ndarray of COFLOW
-        The coflows that stages send, with segments in the table's pools. Stages of a chain that
-        send the same coflow share one row.
-    graphs : Graphs
-        The operations of the jobs that are graphs. Such a job is also a chain, with one stage per
-        coflow, but no stage ever becomes due.
-    next_due : float
-        When the next coflow becomes valid; inf if none will.
-    """
+    """The running chains, and the coflows of their stages."""
 
     def __init__(self, jobs: int) -> None:
-        self.of_jobs = np.zeros(jobs, CHAIN)
+        self.of_jobs = np.zeros(jobs, CHAIN)  #: of CHAIN; other jobs have one without stages
         self.of_jobs["due"] = math.inf
+        #: The jobs whose chains have not ended, in order.
         self.running = self._jobs = np.empty(0, np.int64)
+        #: Index in `coflows` of what each stage sends, chain by chain, while the chain runs.
         self.stages = np.empty(0, np.int64)
+        #: Seconds from the arrival of the previous stage until the coflow of each stage begins, its
+        #: overhead included.
         self.pauses = np.empty(0)
+        #: Of COFLOW, with segments in the table's pools; equal ones of a chain share a row.
         self.coflows = np.empty(0, COFLOW)
+        #: A job that is a graph is also a chain, with a stage per coflow, but none becomes due.
         self.graphs = Graphs(jobs)
-        self.next_due = math.inf
+        self.next_due = math.inf  #: when the next coflow becomes valid
         self._used = self._used_coflows = 0
         self._begun = 0
 
@@ -66,12 +47,12 @@ class Chains:
         return {**self.__dict__, "running": len(self.running)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore `running` as a view of the first jobs, in a copy."""
+        """Restore `running` as a view of the first jobs of the copied `_jobs`."""
         self.__dict__.update(state)
         self.running = self._jobs[:state["running"]]
 
     def make_room(self, jobs: int) -> None:
-        """Grow the array of chains to a number of jobs."""
+        """Make room for this number of jobs."""
         more = np.zeros(jobs - len(self.of_jobs), CHAIN)
         more["due"] = math.inf
         self.of_jobs = np.concatenate((self.of_jobs, more))

@@ -40,7 +40,7 @@ from netsim.fabric.service import PriorityService
 
 __all__ = ["EventLoop", "ignore"]
 
-#: How many coflows that have completed are kept at most before those who record them are told.
+#: The least room for completed coflows that have not been reported yet.
 _DONE = 512
 
 # Type checkers want the names themselves.
@@ -72,56 +72,27 @@ class EventLoop:
     exactly this state. If the fabric changes before that, the engine's state is written back to the
     rows of the table.
 
-    Parameters
-    ----------
-    table : FlowTable
-    interval : float
-        The observe interval, in seconds.
-    pause : int
-        When to tell `watch`; see `kernels.loop`.
-    carries : bool
-        Whether to count the bytes that each link carries.
-    completed : callable
-        Called with the COFLOW rows of completed coflows, and all FLOW rows.
-    watch : callable
-        ``watch(start, now, carried, decisions)`` is called after bytes have moved or the rule has
-        decided.
-
-    Attributes
-    ----------
-    interval : float
-    now : float
-        The time up to which bytes have been moved.
-    end : float
-        When the next flow ends; equal to `now` if the fabric or a policy has to act now.
-    crossing : float
-        When the next coflow reaches its limit of sent bytes; inf if none will.
-    ended : int
-        The number of flows that have ended since the loop began.
-    link : int
-        A link that the rule's allocation overloads, -1 if there is none.
-    stepwise : bool
-        Whether to hold the loop at every arrival, start and completion of a coflow, and at every
-        decision.
-    shows : bool
-        Whether the loop is held because of `stepwise`.
-    asks : bool
-        Whether the loop stopped because coflows completed or the requested time has passed.
+    `completed` is called with the COFLOW rows of completed coflows, and all FLOW rows;
+    ``watch(start, now, carried, decisions)`` after bytes have moved or the rule has decided, by
+    pauses as `pause` says (see `kernels.loop`). With `carries`, the bytes of each link are counted.
     """
 
     def __init__(self, table: FlowTable, interval: float, pause: int, carries: bool,
                  completed: Callable[[NDArray[Any], NDArray[Any]], None],
                  watch: Callable[[float, float, NDArray[np.float64], int], None]) -> None:
         self._table = table
-        self.interval, self._pause = interval, pause
+        self.interval, self._pause = interval, pause  #: the observe interval in seconds
         self._carries = carries
         self._completed, self._watch = completed, watch
         self._state = np.zeros(1, LOOP)
         self._finished = np.empty(0, np.int64)
         self._done = np.empty(_DONE, COFLOW)
         self._held: Any = None
+        #: `stepwise` holds the loop at each arrival, start and completion of a coflow, and at each
+        #: decision; `shows` says that it is held for that, `asks` that it stopped as coflows had
+        #: completed or the requested time was over.
         self.stepwise = self.shows = self.asks = False
-        self.now = 0.0
+        self.now = 0.0  #: the time up to which bytes have been moved
 
     # --- the ways of an allocation into force ----------------------------------------
 
@@ -137,12 +108,9 @@ class EventLoop:
         self._run(parts, _NO_COFLOWS)
 
     def share_all(self, now: float, until: float) -> bool:
-        """As `share`, with weight 1 for all flows; continue when coflows complete or come.
+        """Share links as `share` does, at weight 1, and go on when coflows complete or come.
 
-        Returns
-        -------
-        bool
-            Whether the loop stopped only for lack of room and should start again.
+        Return whether the loop stopped only for lack of room, and should start again.
         """
         table = self._table
         coming, parts = table.coming, self._held
@@ -173,7 +141,7 @@ class EventLoop:
 
     def go_by(self, ruling: Ruling, now: float, until: float, bound: float, check: bool,
               decides: bool = True) -> None:
-        """Let a rule decide now, unless its last decision still holds, and again at coflow events.
+        """Have a rule decide now, unless its last decision still holds, and again at coflow events.
 
         A Python policy in place of a rule is asked ahead of the clock.
         """
@@ -242,12 +210,8 @@ class EventLoop:
     def settled(self, start: float, now: float, slack: float) -> FlowTable:
         """Return a copy of the table with rows that are up to date at `now`.
 
-        Parameters
-        ----------
-        start : float
-            The time up to which bytes have been moved, if the loop is not held.
-        now, slack : float
-            Flows that end up to `slack` after `now` count as ended.
+        If the loop is not held, bytes have been moved until `start`. Flows that end up to `slack`
+        after `now` count as ended.
         """
         graphs = self._table.chains.graphs  # which nothing changes that is done with the copy
         table, state, engine = copy.deepcopy((self._table, self._state, self._held),
@@ -285,22 +249,14 @@ class EventLoop:
             gone=0, ended=0, decisions=0, finished=0, goes_on=goes_on, drops=drops,
             only_moves=only_moves, together=together, decides=decides, reason=WAITS, link=-1,
             bound=bound, shows=not only_moves, stepwise=self.stepwise)
-        self.ended = 0
+        self.ended = 0  #: flows that have ended since the loop began
 
     def _run(self, engine: Any, coming: NDArray[Any], ruling: Ruling | None = None,
              ruled: Ruled | None = None) -> int:
         """Run until the loop has to stop, or is held; return the reason.
 
-        Parameters
-        ----------
-        engine : NamedTuple
-            See `kernels.loop`.
-        coming : ndarray of COFLOW
-            Coflows that may join, besides those of chains.
-        ruling : Ruling, optional
-            The rule or policy that decides.
-        ruled : Ruled, optional
-            The rule, if coflows are served in its order.
+        Coflows in `coming` may join, besides those of chains. `ruled` is given if coflows are
+        served, flow by flow, in the order of `ruling`; in step, it is the engine itself.
         """
         self._make_room()
         while True:
@@ -351,13 +307,16 @@ class EventLoop:
         table, state = self._table, self._state
         start = self.now
         ran = _State._make(state[0].item())
+        #: The next flow ends at `end`, which is `now` if the fabric or a policy has to act. The
+        #: rule's allocation overloads `link`; for negative values, see `kernels.rules`.
         self.now, self.end, self.link, why = ran.now, ran.end, ran.link, ran.reason
+        #: When the next coflow reaches its limit of sent bytes.
         self.crossing = ran.crossing if why in (WAITS, CROSSES) else math.inf
         self.ended += ran.ended
         if ran.goes_on:
             table.chains.next_due = ran.due
             table.went_on(ran.count, ran.key - 1, ran.idle)
-        # Those are frequent; completions are reported in batches.
+        # Stops of these two kinds are frequent; completions are reported in batches.
         if ran.gone and why not in (POLICY, PAUSED):
             self._tell_of_dropped()
         state["idle"] = state["ended"] = state["decisions"] = 0

@@ -50,45 +50,15 @@ _COFLOW_VALID, _COFLOW_DONE, _FLOW_DONE, _CAPACITY, _REVISIT, _JOB = map(int, (
 class FabricProcess:
     """Moves the bytes of all active coflows at the rates that the allocator sets.
 
-    Parameters
-    ----------
-    env : simpy.Environment
-        The environment of the run.
-    network : Topology
-        Links and capacities.
-    allocator : Allocator
-        Asked once per time at which at least one of the events in its `wakes_on` happened.
-    job_arrivals : array_like of float, shape (jobs,)
-        When each job arrives, in order of (arrival, id).
-    observe_interval : float
-        In seconds. 0: decisions are at the exact times of events. Otherwise decisions are made, and
-        completions noticed, at multiples of the interval, if something happened since the last one.
-    check : bool
-        Check that every allocation is finite, non-negative and within capacity.
-    observer : Observer, optional
-        Told of decisions, carried bytes and finished flows.
-    source : Source, optional
-        Provides coflows that become valid at times known beforehand, besides the submitted ones.
-    completed : callable, optional
-        Called with the COFLOW rows of completed coflows that come from chains or from the source,
-        and with all FLOW rows.
-    ended : callable, optional
-        Called when the end of a job that is a graph is noticed, with its number and its time.
-    job_of : callable
-        Takes the number of a job, and returns an object with its id, name and group, for views.
+    The allocator is asked once per time at which at least one of the events in its `wakes_on`
+    happened. With an observe interval, decisions are made, and completions noticed, at its
+    multiples only, if something happened since the last one. The source provides coflows that
+    become valid at times known beforehand, besides the submitted ones.
 
-    Attributes
-    ----------
-    decisions : int
-        The number of decisions, including those for which the previous answer still held.
-    running : Running
-        Told by jobs when they begin and end, for allocators that may know.
-    in_flight : ActiveCoflows
-        The coflows that were submitted and are not complete.
-    stepwise : bool
-        Whether to call `told`. It may be changed at any time, and changes no result.
-    check_open, closing : callable
-        See `Alarm`.
+    `completed` is called with the COFLOW rows of completed coflows that come from chains or from
+    the source, and with all FLOW rows; `ended` with the number and time of a graph's end, when that
+    is noticed. `job_of` takes the number of a job, and returns an object with its id, name and
+    group.
     """
 
     #: If `stepwise`, called at every arrival, start and completion of a coflow and every decision,
@@ -101,12 +71,14 @@ class FabricProcess:
                  completed: Callable[[NDArray[Any], NDArray[Any]], None] | None = None,
                  ended: Callable[[int, float], None] | None = None,
                  job_of: Callable[[int], Any] = JobLabel) -> None:
+        #: `decisions` includes those for which the previous answer still held.
         self.network, self.decisions = network, 0
         self.table = FlowTable(network.usable, job_arrivals)
         self.running = Running(self._see_jobs)
         self._runs_ahead = self._persistent = self._serves = False
-        self._service: PriorityService | None = None  # what the answer in force says of order
+        self._service: PriorityService | None = None  # of the answer in force
         self._ruling: Ruling | None = None  # the rule that the event loop asks
+        #: The submitted coflows that are not complete.
         self.in_flight = ActiveCoflows(self.table, env)
         self._env, self._check, self._job_of = env, check, job_of
         self._grid = Grid(observe_interval, env)
@@ -133,6 +105,7 @@ class FabricProcess:
 
     @property
     def stepwise(self) -> bool:
+        """Whether to call `told`; may be changed at any time, and changes no result."""
         return self._loop.stepwise
 
     @stepwise.setter
@@ -158,23 +131,11 @@ class FabricProcess:
 
     def submit(self, job: int, demand: RoutedCoflow, order: int = 0,
                done: Callable[[CoflowEvent], None] | None = None) -> CoflowEvent:
-        """Make a coflow valid now; return the event of its completion.
-
-        Parameters
-        ----------
-        job : int
-            The job, numbered by (arrival, id).
-        demand : RoutedCoflow
-            Its flows. A coflow without bytes completes at once.
-        order : int
-            The coflow's place among those of its job; breaks ties.
-        done : callable, optional
-            Called with the event when it completes, instead of firing it.
-        """
+        """Make a coflow valid now; return the event of its completion, see `CoflowEvent`."""
         return self.send(CoflowEvent(self._env, job, order, demand, done))
 
     def send(self, transfer: CoflowEvent) -> CoflowEvent:
-        """As `submit`, for an event that exists already; return it."""
+        """Submit a coflow whose event exists already; return the event."""
         if transfer.begin_s > self._env.now:
             self.in_flight.wait(transfer, self._begin)
         else:
@@ -197,7 +158,7 @@ class FabricProcess:
         self.pass_empty()
 
     def pass_empty(self) -> None:
-        """Ask for a decision now: the coming and ending of a coflow without bytes is an event."""
+        """Ask for a decision now: the start and end of a coflow without bytes are events."""
         self._shows = True
         self._happen(_COFLOW_VALID | _COFLOW_DONE)
 
@@ -217,8 +178,8 @@ class FabricProcess:
         """Send the coflows of a job one after the other, without a process that waits for them.
 
         There are `total` coflows, which repeat `demands`, each of which must have bytes to send.
-        The stage of the first is valid at `due`, in seconds, and that of each other one as many
-        seconds after the arrival of the one before as its entry of `pauses` says.
+        The stage of the first is valid at `due`, in seconds. Each other stage is valid as many
+        seconds after the arrival of the coflow before it as its entry of `pauses` says.
         """
         due += demands[0].overhead_s
         with self._loop.kept():
@@ -404,8 +365,8 @@ class FabricProcess:
         self._move()
         if self._finished:
             self._shows = True
-            # Jobs answer a completion at this same instant; decide after they all have. What is
-            # in force has nothing more to end by now.
+            # Jobs answer a completion at this same instant; decide after they all have. At the
+            # rates in force, nothing more ends by now.
             self._next = math.inf
             self._completing = True
             try:
@@ -485,7 +446,7 @@ class FabricProcess:
         start = self._moved_to
         self._moved_to = max(start, now)
         slack = self._grid.slack()
-        # The event loop has been here already if it is now that it asks.
+        # If the event loop stopped now to ask, it has moved these bytes already.
         moved = (shares or self._serves) and self._loop.asks and self._loop.now == now
         # What a decision has sped up may end in no time at all.
         if not len(self.table.coflows) or (not moved and now <= start and self._next > now + slack):
@@ -522,7 +483,7 @@ class FabricProcess:
             self.table.chains.follow(alone, self._env.now, self._grid.interval)
             if len(untold := alone[alone["waited"] != TOLD]):
                 self._completed(untold, self.table.flows)
-        # What nobody waits for, a decision that stands has been carried on from already.
+        # A standing decision has already gone on past ends of coflows that no process waits for.
         carried_on = (self._persistent and not self._rows_stand()
                       and not rows["waited"][rows["waited"] != TOLD].any())
         self._happened |= _FLOW_DONE if carried_on else _COFLOW_DONE
@@ -608,10 +569,10 @@ class FabricProcess:
         self._next = self._next_event(next_flow, next_coflow)
 
     def _go_by(self, ruling: Ruling, decides: bool = True, only_now: bool = False) -> None:
-        """Go by a rule, ahead of the clock until another SimPy event is due.
+        """Apply the decisions of a rule, ahead of the clock until another SimPy event is due.
 
         If the event loop is held, it is resumed. Unless the rule `decides` now, its last decision
-        still holds. If it goes by it `only_now`, it does not run ahead.
+        still holds. With `only_now`, the loop does not run ahead.
         """
         loop, serves = self._loop, not ruling.rule.in_step
         until = math.nextafter(self._env.now, math.inf) if only_now else self._until()
@@ -639,7 +600,7 @@ class FabricProcess:
         return next_flow if self._runs_ahead or self._policy.hears & _FLOW_DONE else next_coflow
 
     def _run_ahead(self) -> bool:
-        """Go by what is in force, ahead of the clock until another event is due.
+        """Run with the allocation in force, ahead of the clock until another event is due.
 
         Return whether a coflow has already reached its limit.
         """
@@ -653,7 +614,7 @@ class FabricProcess:
                 again = loop.share_all(now, self._until())
                 now = loop.now
                 self._expect()
-            # Coflows that have completed on the way are yet to be told of.
+            # Coflows that have completed meanwhile must still be reported.
             stops = not (loop.held or self.table.coflows["open"].all())
             self._expect_next(loop.now if stops else loop.end)
             return False

@@ -38,48 +38,23 @@ _NOT_COUNTED = np.empty(0)
 class FlowTable:
     """The active coflows in order of (valid time, job, stage), with their flows and loads.
 
-    Parameters
-    ----------
-    capacity : ndarray of float, shape (links,)
-        Bytes per second; `set_capacities` changes it.
-    job_arrivals : array_like of float, shape (jobs,)
-        When each job arrives, in seconds.
-
-    Attributes
-    ----------
-    coflows : ndarray of COFLOW, shape (active coflows,)
-    flows, hops, loads : ndarray of FLOW, HOP, LOAD
-        Pools; each coflow has a segment in each.
-    rows : ndarray of COFLOW
-        The rows of `coflows`, and room for more.
-    pools : Pools
-    jobs : ndarray of JOB, shape (jobs,)
-    chains : Chains
-    last_key : int
-        The key of the coflow that was added last.
-    active_jobs : int
-        The number of jobs that have an active coflow.
-    in_step : bool
-        Whether the current rates keep the flows of each coflow in step.
-    used : ndarray of float, shape (links,)
-        Bytes per second that the last allocation put on each link, if it was checked.
-    next_coming : float
-        When the next expected coflow becomes valid; inf if none is expected.
+    Each coflow has a segment in each of the pools `flows`, `hops` and `loads`.
     """
 
     def __init__(self, capacity: NDArray[np.float64], job_arrivals: Any) -> None:
-        self.capacity = np.array(capacity, dtype=np.float64)
+        self.capacity = np.array(capacity, dtype=np.float64)  #: bytes per second
         self.jobs = np.zeros(len(job_arrivals), JOB)
         self.jobs["arrival"] = job_arrivals
-        self.active_jobs = 0
-        self.in_step = True
-        self.rows = np.zeros(16, COFLOW)
+        self.active_jobs = 0  #: jobs that have an active coflow
+        self.in_step = True  #: whether the current rates keep the flows of each coflow in step
+        self.rows = np.zeros(16, COFLOW)  #: those of `coflows`, and room for more
         self.pools = Pools()
         self.chains = Chains(len(self.jobs))
-        self.last_key = 0
+        self.last_key = 0  #: of the coflow that was added last
         self.coming = _NO_COFLOWS
-        self.next_coming = math.inf
+        self.next_coming = math.inf  #: when the next expected coflow becomes valid
         self._fresh = True
+        #: Bytes per second that the last allocation put on each link, if it was checked.
         self.used = np.zeros(len(self.capacity))
         self.coflows = self.rows[:0]
         self.serving = PriorityEngine()
@@ -118,7 +93,7 @@ class FlowTable:
         return {**self.__dict__, "coflows": len(self.coflows)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore `coflows` as a view of the first rows, in a copy."""
+        """Restore `coflows` as a view of the first of the copied `rows`."""
         self.__dict__.update(state)
         self.coflows = self.rows[:state["coflows"]]
 
@@ -208,7 +183,7 @@ class FlowTable:
         self.went_on(len(self.coflows) + admitted, self.last_key + admitted, admitted)
 
     def came(self, coming: NDArray[Any], admitted: int) -> None:
-        """Remove the first of the expected coflows, which are active now."""
+        """Remove the first `admitted` of the expected coflows, which are active now."""
         self.coming = coming[admitted:]
         self.next_coming = float(self.coming["valid"][0]) if len(self.coming) else math.inf
 
@@ -229,7 +204,7 @@ class FlowTable:
         self._make_room(rows + max(count, len(self.chains.running)), wanted=wanted)
 
     def make_room_to_join(self, until: float) -> None:
-        """As `make_room_for_chains`, with extra room for coflows that join later."""
+        """Make room as `make_room_for_chains`, and more for coflows that join later."""
         self.make_room_for_chains(until, _AHEAD)
 
     def make_room_for_rows(self) -> None:
@@ -259,7 +234,7 @@ class FlowTable:
         if not self.pools.have_room(wanted):
             before = self.coflows["flow"].copy()
             self.pools.make_room(wanted, self.coflows, self.coming, self.chains.live)
-            # Sharing anew has other roundings, and must not depend on the room that there is.
+            # A new sharing would round differently, and results must not depend on the room.
             self.sharing.move(self.coflows, before, len(self.flows))
             self.serving.move(self.coflows, before)
 
@@ -285,7 +260,7 @@ class FlowTable:
         return int(np.flatnonzero(self.coflows["key"] == key)[0])
 
     def withdraw(self, key: int) -> NDArray[np.float64]:
-        """Remove an active coflow; return the same as `flows_left`."""
+        """Remove an active coflow; return the bytes left of each flow."""
         self.leave_standing()
         left, place = self.flows_left(key), self._place(key)
         job = self.jobs[self.coflows["job"][place]]
@@ -433,10 +408,7 @@ class FlowTable:
     def sharing_parts(self, coming: NDArray[Any]) -> Parts:
         """Return the arrays of max-min sharing, with all active coflows in it.
 
-        Parameters
-        ----------
-        coming : ndarray of COFLOW
-            Coflows that may join later, besides those of chains.
+        Coflows in `coming` may join later, besides those of chains.
         """
         self.serving.end()
         self._spread()

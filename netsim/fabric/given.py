@@ -11,7 +11,7 @@ __all__ = ["indices", "not_once", "numbers", "whole_numbers"]
 
 
 def whole_numbers(values: ArrayLike) -> NDArray[np.int64]:
-    """Convert an order to whole numbers."""
+    """Convert an order to an array of whole numbers."""
     try:
         array = np.ascontiguousarray(values)
         with np.errstate(invalid="ignore"):  # of NaN, which is refused below
@@ -25,7 +25,7 @@ def whole_numbers(values: ArrayLike) -> NDArray[np.int64]:
 
 
 def indices(values: ArrayLike, count: int) -> NDArray[np.int64]:
-    """Convert an order of some of `count` coflows or flows."""
+    """Convert an order of some of `count` coflows or flows to an array."""
     order = whole_numbers(values)
     if order.ndim != 1 or (order.size and (order.min() < 0 or order.max() >= count)):
         raise AllocationError(f"an order must have numbers from 0 to {count - 1}, such as "
@@ -34,7 +34,7 @@ def indices(values: ArrayLike, count: int) -> NDArray[np.int64]:
 
 
 def not_once(order: NDArray[np.int64]) -> str:
-    """Say that an order does not name each coflow once; empty if it does."""
+    """Describe an order that does not name each coflow once; empty if it does."""
     if np.array_equal(np.sort(order), np.arange(len(order))):
         return ""
     return (f"returned {order.tolist()}; an order must name each of {len(order)} coflows once, as "
@@ -42,7 +42,7 @@ def not_once(order: NDArray[np.int64]) -> str:
 
 
 def numbers(name: str, values: ArrayLike, count: int) -> NDArray[np.float64]:
-    """Convert values of which there must be `count`."""
+    """Convert `count` values, called `name` in errors, to an array."""
     try:
         array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

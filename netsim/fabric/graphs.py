@@ -19,65 +19,37 @@ if TYPE_CHECKING:
 
 __all__ = ["Computed", "Graphs", "OperationRows"]
 
-#: The arrays of what is about to happen, and how much of each is in use.
+#: The arrays of coming events, and the fields of `head` that say how much of each is in use.
 _HEADS = (("begins", "begins"), ("beginning", "begins"), ("due", "due"), ("parked", "parked"),
           ("parked_at", "parked"))
 
-#: Instead of a number of blockers: the computation has been told of.
+#: In place of a number of blockers: the computation has been reported.
 _TOLD = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperationRows:
-    """The operations of an iteration of a job.
+    """The operations of an iteration of a job."""
 
-    Attributes
-    ----------
-    operations : ndarray of OPERATION
-        In each row, places of children are relative to the start of `children`.
-    children : ndarray of int
-        Places of operations.
-    computes : ndarray of int
-        Places of the operations that are computations on ranks, each after those it waits for.
-    """
-
-    operations: NDArray[Any]
-    children: NDArray[np.int64]
+    operations: NDArray[Any]  #: of OPERATION; `child` counts from the start of `children`
+    children: NDArray[np.int64]  #: places of operations
+    #: Places of the computations on ranks, each after those it waits for.
     computes: NDArray[np.int64]
     __deepcopy__ = same
 
 
 class Computed(NamedTuple):
-    """Computations of an iteration of a job.
-
-    Attributes
-    ----------
-    job, iteration : int
-    operation : ndarray of int
-    start_s, end_s : ndarray of float
-    """
+    """Computations of an iteration of a job."""
 
     job: int
     iteration: int
-    operation: NDArray[np.int64]
+    operation: NDArray[np.int64]  #: places among the operations of the job
     start_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
 
 
 class Graphs:
-    """The graphs that run; see `netsim.fabric.kernels.graphs`.
-
-    Parameters
-    ----------
-    jobs : int
-        Number of all jobs, graphs or not.
-
-    Attributes
-    ----------
-    arrays : GraphArrays
-    keeps_all : bool
-        Whether graphs that begin keep the state of all their iterations, for `computed`.
-    """
+    """The graphs that run; see `netsim.fabric.kernels.graphs`."""
 
     def __init__(self, jobs: int) -> None:
         none, no_time = np.empty(0, np.int64), np.empty(0)
@@ -86,20 +58,20 @@ class Graphs:
             none, none, none, no_time, none, np.zeros(jobs, np.int64), np.zeros(1, GRAPHS))
         self._rows: dict[int, OperationRows] = {}
         self._used = dict.fromkeys(("operations", "children", "state", "left"), 0)
-        self.keeps_all = False
+        self.keeps_all = False  #: whether graphs that begin keep the state of all iterations
 
     @property
     def any(self) -> bool:
-        """Whether there is a graph that runs, or whose computations are yet to be told of."""
+        """Whether there is a graph that runs, or whose computations have not all been reported."""
         return bool(self._rows)
 
     def make_room(self, jobs: int) -> None:
-        """Grow the arrays that have an entry per job to a number of jobs."""
+        """Make room for this number of jobs."""
         self.arrays = self.arrays._replace(of_jobs=enlarged(self.arrays.of_jobs, jobs),
                                            ended=enlarged(self.arrays.ended, jobs))
 
     def insert(self, job: int) -> None:
-        """Make place for a job; later ones, none of which runs, are renumbered."""
+        """Insert a job; later ones, none of which runs, are renumbered."""
         of_jobs = self.arrays.of_jobs
         self.arrays = self.arrays._replace(
             of_jobs=np.concatenate((of_jobs[:job], np.zeros(1, GRAPH), of_jobs[job:])),
@@ -134,7 +106,7 @@ class Graphs:
     # --- room ------------------------------------------------------------------------------
 
     def _sizes(self, job: int) -> dict[str, int]:
-        """Return how much of the arrays a job needs."""
+        """The room that a job needs in each array."""
         rows, slots = self._rows[job], int(self.arrays.of_jobs[job]["slots"])
         count = len(rows.operations)
         return {"operations": count, "children": len(rows.children), "state": count * slots,
@@ -149,12 +121,9 @@ class Graphs:
         arrays.children[graph["children"]:][:len(rows.children)] = rows.children
 
     def _lay_out(self, doubled: Collection[int] = ()) -> None:
-        """Make room for twice as much as there is, and forget what has ended.
+        """Move running jobs to arrays of twice the size that they need.
 
-        Parameters
-        ----------
-        doubled : collection of int
-            Jobs that get twice as many slots.
+        Jobs in `doubled` get twice as many slots first.
         """
         old, before = self.arrays, self.arrays.of_jobs.copy()
         for job in doubled:
@@ -194,7 +163,7 @@ class Graphs:
         return [(job, *self.arrays.of_jobs[["finish", "noticed"]][job].item()) for job in jobs]
 
     def computed(self, now: float) -> Iterator[Computed]:
-        """Yield the computations that have ended by now, each once; if `keeps_all`."""
+        """Yield the computations that have ended by now, each once; requires `keeps_all`."""
         for job, rows in [*self._rows.items()]:
             graph = self.arrays.of_jobs[job]
             which = rows.computes
@@ -213,6 +182,6 @@ class Graphs:
                 del self._rows[job]
 
     def stage_of(self, job: int, order: int) -> int:
-        """Return which coflow of its job an operation sends, as an index into the job's coflows."""
+        """Return which coflow an operation sends, as an index into the coflows of its job."""
         graph = self.arrays.of_jobs[job]
         return int(self.arrays.operations["sends"][graph["operations"] + order % graph["count"]])

@@ -19,14 +19,7 @@ class HasClock(Protocol):
 
 
 class Grid:
-    """Computes when an event is noticed.
-
-    Parameters
-    ----------
-    interval : float
-        In seconds; 0 if each event is noticed when it happens.
-    env : HasClock
-    """
+    """Computes when events are noticed: at multiples of `interval` seconds, at once if it is 0."""
 
     def __init__(self, interval: float, env: HasClock) -> None:
         self.interval = interval
@@ -46,9 +39,9 @@ class Grid:
         return max(NOTICE_SLACK * self.interval, 4 * math.ulp(self._env.now))
 
     def due(self, at: float, since: float = -math.inf) -> float:
-        """Return when to act on an event: at `at`, or if that is over, at the next instant.
+        """Return when to act on an event: at `at`, or, if that is over, at the next instant.
 
-        Over is what is not later than now and `since`.
+        A time is over if it is noticed no later than now or `since`.
         """
         now = max(self._env.now, since)
         if at < math.inf and self.observed(at) <= now:

@@ -12,14 +12,7 @@ __all__ = ["JobLabel", "labels_of"]
 
 
 class JobLabel(NamedTuple):
-    """What a job is called.
-
-    Attributes
-    ----------
-    id : int
-    name : str
-    group : int or str, optional
-    """
+    """The id, name and group of a job."""
 
     id: int
     name: str = ""
@@ -28,15 +21,9 @@ class JobLabel(NamedTuple):
 
 def labels_of(jobs: NDArray[np.int64], job_of: Callable[[int], Any], name: str, dtype: type
               ) -> NDArray[Any]:
-    """Return an attribute of jobs, given by number, as a read-only array.
+    """Return an attribute of jobs, such as ``"id"``, as a read-only array.
 
-    Parameters
-    ----------
-    jobs : ndarray of int
-    job_of : callable
-        Takes the number of a job, and returns an object like a `JobLabel`.
-    name : {"id", "name", "group"}
-    dtype : type
+    `job_of` takes the number of a job, and returns an object like a `JobLabel`.
     """
     found: NDArray[Any] = np.empty(len(jobs), dtype)
     found[:] = [getattr(job_of(job), name) for job in jobs.tolist()]

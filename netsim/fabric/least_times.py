@@ -18,21 +18,17 @@ def least_times(coflows: NDArray[Any], flows: NDArray[Any], hops: NDArray[Any], 
                 capacity: Floats, latency: Floats) -> Floats:
     """Return a lower bound on the completion time of each coflow, counted from its valid time.
 
-    Let o be the overhead and U_l the capacity of link l. Let the flows on l be numbered by falling
-    latency Lambda_f of their paths, and let w_f be their bytes. The bound is
+    If o is the overhead, U_l the capacity of link l, and the flows on l are numbered by falling
+    latency Lambda_f of their paths, with w_f bytes each, the bound is
 
-        o + max( max_f Lambda_f,  max_l max_k [ (w_1 + ... + w_k) / U_l + Lambda_k ] )
+            o + max( max_f Lambda_f,  max_l max_k [ (w_1 + ... + w_k) / U_l + Lambda_k ] )
 
     A link that sends its flows in that order reaches the bound, and no other order is faster
     (Jackson's rule for delivery times). With equal latencies the bound is o + gamma + Lambda.
 
-    Parameters
-    ----------
-    coflows, flows, hops, loads : ndarray of COFLOW, FLOW, HOP, LOAD
-        As `netsim.fabric.kernels.binding.bind` makes them.
-    capacity, latency : ndarray of float, shape (links,)
-        A capacity of inf means that flows may avoid the link; its latency then does not count. The
-        arrays may include links that the coflows do not cross.
+    The rows are as `netsim.fabric.kernels.binding.bind` makes them. A capacity of inf means that
+    flows may avoid the link; its latency then does not count. `capacity` and `latency` may include
+    links that the coflows do not cross.
     """
     gamma = bottlenecks(coflows, loads, capacity)
     sure = np.isfinite(capacity[:len(latency)])

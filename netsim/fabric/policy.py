@@ -24,52 +24,30 @@ __all__ = ["Policy"]
 
 _ALWAYS = int(Event.CAPACITY | Event.REVISIT | Event.JOB)
 
-#: Events after which a policy is asked, whatever it has said before.
+#: Events after which a policy is asked, whatever its last answer.
 _AFRESH = int(Event.COFLOW_VALID | Event.COFLOW_DONE | Event.REVISIT | Event.JOB)
 
 
 class Policy:
-    """Asks an allocator for the rates of the flows in a table.
-
-    Parameters
-    ----------
-    allocator : Allocator
-    table : FlowTable
-    running : Running
-    referee : AllocationChecker
-    job_of : callable
-        See `FabricView`.
-
-    Attributes
-    ----------
-    title : str
-        Its name in messages, as in ``"allocator sebf"``.
-    hears : int
-        The events on which it is asked.
-    sees_running : bool
-    answer : Allocation or None
-        The last answer; None for a rule that the event loop asks.
-    in_loop : Ruling or None
-        The rule that the event loop asks; None if the policy is not a rule that gives an order,
-        shares or queues.
-    ahead : Asking or None
-        Asks the policy from the event loop, if it may be asked ahead of the clock.
-    """
+    """Asks an allocator for the rates of the flows in a table."""
 
     def __init__(self, allocator: Allocator, table: FlowTable, running: Running,
                  referee: AllocationChecker, job_of: Callable[[int], Any] = JobLabel) -> None:
         self.allocator, self.referee = allocator, referee
-        self.title = f"allocator {allocator.title}"
+        self.title = f"allocator {allocator.title}"  #: in messages
         self._table, self._running, self._job_of = table, running, job_of
-        self.hears = int(as_event(allocator.wakes_on)) | _ALWAYS
+        self.hears = int(as_event(allocator.wakes_on)) | _ALWAYS  #: the events on which it is asked
         self.sees_running = allocator.sees_running
-        self.answer: Allocation | None = None
+        self.answer: Allocation | None = None  #: the last; None for a rule in the loop
         rule = allocator.compiled_rule
         with telling_for(self.title):
             self._ruling = None if rule is None else Ruling(rule, table)
+        #: The rule that the event loop asks, if the policy is one that gives an order, shares or
+        #: queues.
         self.in_loop = self._ruling if rule is not None and rule.in_loop else None
         may_be_asked_ahead = (rule is None and allocator.asked_ahead and not self.sees_running
                               and self.hears & Event.COFLOW == Event.COFLOW)
+        #: Asks the policy from the event loop, if it may be asked ahead of the clock.
         self.ahead = Asking(table, self._ask_ahead) if may_be_asked_ahead else None
 
     def view(self, table: FlowTable, now: float, happened: int) -> FabricView:
@@ -79,10 +57,10 @@ class Policy:
                           self._job_of)
 
     def stands(self, happened: int) -> bool:
-        """Whether what the policy has said last holds: only capacities have changed.
+        """Whether the last answer of the policy stands, because only capacities have changed.
 
-        Rates, and shares of a policy in Python, which may exceed these capacities, do not hold. Nor
-        do weights of flows, some of which may have ended since.
+        Rates, and shares of a policy in Python, which may exceed these capacities, do not stand.
+        Nor do weights of flows, some of which may have ended since.
         """
         asks = _AFRESH | self.hears & Event.FLOW_DONE
         if happened & asks or not happened & Event.CAPACITY:
@@ -115,7 +93,7 @@ class Policy:
         return self.ask(now, Event.COFLOW_VALID | Event.COFLOW_DONE)
 
     def fault(self, ruling: Ruling, link: int) -> AllocationError | None:
-        """Return an error for a fault that the event loop has found; None without one."""
+        """Make the error for a fault that the event loop has found; None without one."""
         if link == SOUND:
             return None
         if link in (UNSOUND, UNUSED):

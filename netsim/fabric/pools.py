@@ -17,39 +17,29 @@ __all__ = ["Pools", "enlarged"]
 #: How many rows each has at first.
 _LEAST = 256
 
-#: Up to so many, there are several times the rows that are in use, so that few stops are for room.
+#: Up to this size, pools have several times the rows in use, so that few stops are for room.
 _MANY = 16384
 
 
 def _size(rows: int) -> int:
-    """Return how many rows to allocate if this number is in use."""
+    """The number of rows to allocate for this number in use."""
     return max(_LEAST, 2 * rows, min(8 * rows, _MANY))
 
 
 class Pools:
-    """Rows of flows, hops and loads; the used ones come first.
-
-    Attributes
-    ----------
-    arrays : tuple of ndarray of FLOW, HOP, LOAD
-    used : ndarray of int, shape (3,)
-        How many rows of each are in use.
-    """
+    """Rows of flows, hops and loads; the used ones come first."""
 
     def __init__(self) -> None:
+        #: Of FLOW, HOP and LOAD.
         self.arrays: tuple[NDArray[Any], ...] = tuple(
             np.zeros(_LEAST, kind) for kind in (FLOW, HOP, LOAD))
-        self.used = np.zeros(3, np.int64)
+        self.used = np.zeros(3, np.int64)  #: rows of each array in use
 
     def copied(self, *live: NDArray[Any]) -> Pools:
-        """Return a copy with only the segments of the given coflows, in the same places.
+        """Return a copy with only the segments of the coflows in `live`, in the same places.
 
         Unused rows are not copied. Flows keep their places because a max-min sharing refers to
         them.
-
-        Parameters
-        ----------
-        *live : ndarray of COFLOW
         """
         other = Pools()
         other.used = self.used.copy()
@@ -65,13 +55,9 @@ class Pools:
                 and wanted[2] <= len(loads) - used[2])
 
     def make_room(self, wanted: Sequence[int], *live: NDArray[Any]) -> None:
-        """Move the segments of the given coflows to new pools of at least twice the used size.
+        """Move the segments of the coflows in `live` to new pools of at least twice the size used.
 
-        Parameters
-        ----------
-        wanted : sequence of int
-            How many flows, hops and loads will be added.
-        *live : ndarray of COFLOW
+        The `wanted` flows, hops and loads, which are about to be added, count as used.
         """
         old, self.used[:] = self.arrays, 0
         self.arrays = tuple(

@@ -20,23 +20,22 @@ Floats = NDArray[np.float64]
 
 
 class Observer(Protocol):
-    """Is told what happens on the fabric, to record it; see `FabricProcess`. Changes nothing.
-
-    Attributes
-    ----------
-    pause : int
-        When the event loop pauses for it; see `netsim.fabric.kernels.loop`. With ``AT_ENDS``, rates
-        are constant between two calls of `moved`. With ``AT_ENDS`` or ``AT_DECISIONS``, `decided`
-        is called for every decision, including those that the fabric makes by itself.
-    carries : bool
-        Whether `moved` needs the bytes of each link.
-    """
+    """Is told what happens on the fabric, to record it; see `FabricProcess`. Changes nothing."""
 
     @property
-    def pause(self) -> int: ...
+    def pause(self) -> int:
+        """When the event loop pauses for it; see `netsim.fabric.kernels.loop`.
+
+        With ``AT_ENDS``, rates are constant between two calls of `moved`. With ``AT_ENDS`` or
+        ``AT_DECISIONS``, `decided` is called for every decision, including those that the fabric
+        makes by itself.
+        """
+        ...
 
     @property
-    def carries(self) -> bool: ...
+    def carries(self) -> bool:
+        """Whether `moved` needs the bytes of each link."""
+        ...
 
     def decided(self, now: float, table: FlowTable,
                 note: Callable[[], Mapping[str, float] | None]) -> None:

@@ -12,13 +12,13 @@ __all__ = ["CHAIN", "COFLOW", "DUST", "FLOW", "GRAPH", "GRAPHS", "HOP", "IN_GRAP
            "LEAST_BYTES", "LOAD", "LOOP", "NEXT_IN_CHAIN", "OPERATION", "ROUNDINGS", "STATE",
            "TOLD", "WAITED"]
 
-#: Relative tolerance: of a flow's size, of a link's capacity, of a share. Less is nothing.
+#: Relative tolerance of a flow's size, a link's capacity or a share: less counts as nothing.
 DUST = 1e-9
 
-#: Relative: what subtracting from a coflow's bytes may be off.
+#: Relative error of a coflow's bytes after subtractions.
 ROUNDINGS = 4 * np.finfo(np.float64).eps
 
-#: A flow of fewer bytes has none: rates over it would leave the range of floats.
+#: A flow of fewer bytes counts as empty: divisions by its bytes would leave the range of floats.
 LEAST_BYTES = 1e-100
 
 #: A flow. It crosses ``hops`` links, those of the HOP rows from ``hop`` on. ``finish`` is
@@ -35,8 +35,9 @@ HOP = np.dtype([("link", "i8"), ("slot", "i8")], align=True)
 #: The bytes that a coflow has to send over one link, all its flows together.
 LOAD = np.dtype([("link", "i8"), ("nbytes", "f8")], align=True)
 
-#: The next coflow of a chain, at once or after a pause; whoever has submitted it; or operations of
-#: its graph. Or nobody, and of its completion has been told.
+#: What goes on when a coflow has completed: the next coflow of its chain, at once or after a pause;
+#: the process that submitted it; nothing, as its completion has been reported; or operations of its
+#: graph.
 NEXT_IN_CHAIN, WAITED, TOLD, IN_GRAPH = 1, 2, 3, 4
 
 #: An active coflow. What is left to send is ``left`` times what its FLOW and LOAD rows
@@ -45,18 +46,18 @@ NEXT_IN_CHAIN, WAITED, TOLD, IN_GRAPH = 1, 2, 3, 4
 #: ``remaining``, ``gamma`` the effective bottleneck of the LOAD rows; ``fresh`` is 2 if both
 #: hold, 1 if the gamma is out of date, 0 if the loads are too. ``finish`` is when the coflow
 #: ends at its present rates, ``last`` when the last of its flows ended, ``start`` when it
-#: first moved (-1: not yet), ``open`` the number of its unfinished flows, ``key`` what
-#: whoever added it knows it by, ``nominal_gamma`` that of all its bytes at nominal capacities,
+#: first moved (-1: not yet), ``open`` the number of its unfinished flows, ``key`` a number that
+#: identifies it, ``nominal_gamma`` that of all its bytes at nominal capacities,
 #: ``order`` its place in its job, ``deadline`` the instant by which it is to finish (inf: none),
 #: ``max_hops`` the most links that one of its flows crosses, ``longest`` the bytes of its longest
-#: flow, ``waited`` says who goes on when it has completed: nobody if 0 or `TOLD`, else
+#: flow, ``waited`` says what goes on when it has completed: nothing if 0 or `TOLD`, else
 #: `NEXT_IN_CHAIN`, `WAITED` or `IN_GRAPH`; ``split`` the weight that its unfinished flows have
 #: together, 0 if each has its own, ``thinner`` 1 if one has ended since that was split, ``unit``
 #: where `sharing` keeps what each of them has of it. The coflow begins, and is ``valid`` for
 #: policies, ``overhead`` seconds after its stage is. ``arrives`` is the arrival of its messages
 #: without bytes (-inf if there are none), and that of all its flows once it has completed;
-#: ``reach`` is the longest latency of a flow, ``payload`` the bytes of all without headers. What
-#: each decision reads comes first, side by side.
+#: ``reach`` is the longest latency of a flow, ``payload`` the bytes of all without headers. The
+#: columns that each decision reads come first, side by side.
 COFLOW = np.dtype([("left", "f8"), ("speed", "f8"), ("finish", "f8"), ("open", "i8"),
                    ("gamma", "f8"), ("job", "i8"), ("key", "i8"), ("base", "f8"),
                    ("total", "f8"), ("start", "f8"), ("last", "f8"), ("fresh", "i8"),
@@ -76,9 +77,9 @@ JOB = np.dtype([("arrival", "f8"), ("attained", "f8"), ("sent", "f8"), ("ahead",
                 ("predicted", "f8"), ("longest", "f8"), ("completed", "i8"), ("active", "i8"),
                 ("gpus", "f8"), ("per_gamma", "f8")], align=True)
 
-#: A chain: a job that sends one coflow after the other. Its ``stages``, from ``first`` on among the
-#: rows that say what stages send, follow each other, round and round, until ``total`` coflows have
-#: been ``emitted``; the next is ``due`` then, inf while one is active.
+#: A chain: a job that sends one coflow after the other. Its ``stages``, from ``first`` on in
+#: `Chains.stages`, follow each other, round and round, until ``total`` coflows have been
+#: ``emitted``; the next is due at ``due``, inf while one is active.
 CHAIN = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total", "i8"),
                   ("due", "f8")], align=True)
 
@@ -86,8 +87,8 @@ CHAIN = np.dtype([("first", "i8"), ("stages", "i8"), ("emitted", "i8"), ("total"
 #: ``children``, their ``state`` and what is ``left`` of iterations are from these places on. The
 #: first iteration that is not complete is ``iteration``; those before ``opened`` may have begun.
 #: Those from ``kept`` on have their state, and the number of operations that are left, in one of
-#: ``slots`` each, round and round. ``finish`` is the latest end so far, and ``noticed`` when that
-#: is. What it sends is in the table of chains: one that is never due, and whose stages are the
+#: ``slots`` each, round and round. ``finish`` is the latest end so far, and ``noticed`` the time at
+#: which it is noticed. The graph is also a chain, one that is never due, whose stages are the
 #: coflows of the operations.
 GRAPH = np.dtype([("operations", "i8"), ("count", "i8"), ("iteration", "i8"), ("iterations", "i8"),
                   ("opened", "i8"), ("kept", "i8"), ("slots", "i8"), ("state", "i8"),
@@ -106,25 +107,25 @@ OPERATION = np.dtype([("compute_s", "f8"), ("sends", "i8"), ("child", "i8"), ("c
 #: Its coflow ``begins`` when it has computed, and its overhead is over.
 STATE = np.dtype([("ready", "f8"), ("begins", "f8"), ("blockers", "i8")], align=True)
 
-#: How many coflows of graphs are about to begin, are ``due`` to be taken in, how many operations
-#: are ``parked`` until there is a slot for the next iteration, and how many graphs have ``ended``.
+#: The numbers of coflows of graphs that will begin (``begins``) and that are ``due`` but not yet
+#: active, of operations that are ``parked`` until there is a slot for the next iteration, and of
+#: graphs that have ``ended``.
 GRAPHS = np.dtype([("begins", "i8"), ("due", "i8"), ("parked", "i8"), ("ended", "i8")], align=True)
 
-#: Where the event loop is. Bytes are as of ``now``; at the rates in force the next flow ends at
-#: ``end``, ``dt`` from then, and a coflow crosses its limit at ``crossing``. The loop stops before
-#: ``bound``, when the policy is to be asked, and is held before ``until``, when others act next.
-#: What happens is noticed at multiples of ``interval``, and next at ``notice``, inf if
-#: nothing has; the next coflow of a chain is ``due`` then. ``told`` is when the observer was last
-#: told, by pauses as ``pause`` says. There are ``count`` rows, and the next has that ``key``.
-#: Since the loop began, ``joined`` coflows have come that were expected; since the last pause, the
+#: The state of the event loop. Bytes are as of ``now``; at the rates in force the next flow ends at
+#: ``end``, in ``dt`` seconds, and a coflow crosses its limit at ``crossing``. The loop stops before
+#: ``bound``, when the policy must be asked, and is held before ``until``, when SimPy has an event.
+#: Events are noticed at multiples of ``interval``, and next at ``notice``, inf if nothing has
+#: happened; the next coflow of a chain becomes valid at ``due``. ``told`` is when the observer was
+#: last told; it is told when ``pause`` says. There are ``count`` rows, and ``key`` is that of the
+#: next. Since the loop began, ``joined`` expected coflows have come; since the last pause, the
 #: number of jobs with an active coflow has grown by ``idle``, ``gone`` coflows have been dropped,
 #: ``ended`` flows have ended, and there were ``decisions``. ``finished`` coflows have completed
 #: and are not noticed yet. The loop ``goes_on`` past coflow events and ``drops`` rows that have
-#: completed, or it ``only_moves`` bytes until ``notice``; ends within a few roundings count as
-#: ``together``. ``decides`` says that the next
-#: rates are a decision. ``reason`` is why the loop has stopped, ``link`` one that is overloaded. It
-#: ``shows`` that coflows have come, begun or ended, or a decision; where someone follows
-#: ``stepwise``, it is held then.
+#: completed, or it ``only_moves`` bytes until ``notice``; with ``together``, flows that end within
+#: a few roundings end at once. ``decides`` says that the next rates are a decision, ``reason`` why
+#: the loop has stopped, ``link`` which link is overloaded, ``shows`` that coflows have come, begun
+#: or ended, or that there was a decision: with ``stepwise``, the loop is held then.
 LOOP = np.dtype([("now", "f8"), ("dt", "f8"), ("end", "f8"), ("crossing", "f8"), ("until", "f8"),
                  ("interval", "f8"), ("notice", "f8"), ("due", "f8"), ("told", "f8"),
                  ("pause", "i8"), ("count", "i8"), ("key", "i8"),

@@ -31,44 +31,21 @@ class RoutedCoflow:
     Flows without bytes and flows that cross no link are left out. A flow without a link is complete
     as soon as the stage is valid. A flow without bytes is complete a path's latency after the
     coflow begins.
-
-    Attributes
-    ----------
-    coflows : ndarray of COFLOW
-        One row, unless many are built at once. Job, order and time are not set yet.
-    flows : ndarray of FLOW
-        Their hops are numbered from the first hop of this coflow.
-    hops : ndarray of HOP
-        Flow by flow.
-    loads : ndarray of LOAD
-        One row per link that a coflow uses.
-    nbytes : float
-        Bytes on the wire in total.
-    gamma : float
-        Effective bottleneck of the first row at the network's nominal capacities, in seconds.
-    weight : float
-        The coflow's weight.
-    deadline_s : float
-        Seconds after it becomes valid by which the coflow should finish; inf without a deadline.
-    overhead_s : float
-        Seconds from the time at which its stage is valid until it can begin to send.
-    payload : float
-        Bytes in total, without headers.
-    stands_for : RoutedCoflow or None
-        The full coflow, if this one keeps only the flows that determine when it is sent; see
-        `jobs.fold`.
     """
 
+    #: One COFLOW row, unless many coflows are built at once; job, order and time are not set.
     coflows: NDArray[Any]
-    flows: NDArray[Any]
-    hops: NDArray[Any]
-    loads: NDArray[Any]
-    nbytes: float
-    gamma: float
+    flows: NDArray[Any]  #: FLOW rows; their hops are numbered from the first hop of this coflow
+    hops: NDArray[Any]  #: HOP rows, flow by flow
+    loads: NDArray[Any]  #: one LOAD row per link in use
+    nbytes: float  #: on the wire, in total
+    gamma: float  #: effective bottleneck of the first row at nominal capacities, in seconds
     weight: float = 1.0
-    deadline_s: float = math.inf
-    overhead_s: float = 0.0
-    payload: float = math.nan
+    deadline_s: float = math.inf  #: seconds after it becomes valid
+    overhead_s: float = 0.0  #: seconds from the time at which its stage is valid until it begins
+    payload: float = math.nan  #: bytes in total, without headers
+    #: The full coflow, if this one keeps only the flows that determine when it is sent; see
+    #: `jobs.fold`.
     stands_for: RoutedCoflow | None = None
     __deepcopy__ = same
 
@@ -77,40 +54,12 @@ class RoutedCoflow:
            key: ArrayLike = 0, weight: float = 1.0, deadline_s: float = math.inf,
            overhead_s: float | None = None, steps: _Steps = (),
            like: RoutedCoflow | None = None) -> RoutedCoflow:
-        """Route the flows of a coflow.
+        """Route the flows of a coflow; rank r is on host ``hosts[r]``, or on host r by default.
 
-        Parameters
-        ----------
-        flows : Flows
-            In rank space.
-        network : Topology
-            Where they run.
-        hosts : array_like of int, optional
-            The host of each rank; rank r is host r if not given.
-        key : int or array_like of int, shape (flows,)
-            The ECMP key of each flow; a single number is the key of the first flow, and flow i has
-            ``key + i``.
-        weight : float
-            The coflow's weight.
-        deadline_s : float
-            Seconds after it becomes valid by which the coflow should finish.
-        overhead_s : float, optional
-            The overhead of each step; by default the network's.
-        steps : tuple of (ndarray of int, int)
-            The steps that the coflow merges; see `netsim.Stage`.
-        like : RoutedCoflow, optional
-            A coflow with the same flows between the same hosts, perhaps on other links; reused if
-            possible.
-
-        Returns
-        -------
-        RoutedCoflow
-            `like` itself, if it has the same links, weight, deadline and overhead.
-
-        Raises
-        ------
-        InputError
-            If a flow's host is not on the network.
+        `key` has the ECMP key of each flow; if it is a single number, flow i has ``key + i``.
+        `overhead_s` is the overhead of each of the merged `steps` (see `netsim.Stage`), by default
+        the network's. `like`, a coflow with the same flows between the same hosts, is itself
+        returned if links, weight, deadline and overhead are the same.
         """
         places = np.arange(network.hosts) if hosts is None else np.asarray(hosts, dtype=np.int64)
         if flows.ranks > len(places):
@@ -144,14 +93,9 @@ class RoutedCoflow:
                   capacity: NDArray[np.float64]) -> RoutedCoflow:
         """Return the rest of this coflow, or of the same coflow on other hosts.
 
-        Parameters
-        ----------
-        left : ndarray of float
-            Bytes left of each flow. If this coflow has another number of flows, each gets the same
-            fraction of its bytes: the fraction that is left of all flows together.
-        of_bytes : float
-            Total bytes of the flows of `left`.
-        capacity : ndarray of float, shape (links of the network,)
+        `left` has the bytes left of each flow, out of `of_bytes` in total. If this coflow has
+        another number of flows, each gets the same fraction of its bytes: the fraction that is left
+        of all flows together.
         """
         rows = self.flows
         share = float(left.sum()) / of_bytes if of_bytes else 0.0
@@ -178,15 +122,8 @@ class RoutedCoflow:
 
 
 class Alone(NamedTuple):
-    """What jobs without a process send.
+    """What jobs without a process send."""
 
-    Attributes
-    ----------
-    singles : RoutedCoflow, optional
-        Active coflows, each the only one of its job.
-    chains : mapping of int to sequence of RoutedCoflow
-        By job, what its coflows send, repeated in this order.
-    """
-
-    singles: RoutedCoflow | None = None
+    singles: RoutedCoflow | None = None  #: active coflows, each the only one of its job
+    #: By job, what its coflows send, repeated in this order.
     chains: Mapping[int, Sequence[RoutedCoflow]] = MappingProxyType({})

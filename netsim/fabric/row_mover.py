@@ -14,21 +14,7 @@ __all__ = ["RowMover"]
 
 
 class RowMover:
-    """Moves bytes of the flows in a table, at the rates in its rows.
-
-    Parameters
-    ----------
-    table : FlowTable
-    observer : Observer, optional
-        Told which bytes links have carried.
-
-    Attributes
-    ----------
-    pause : int
-        When the observer wants to be told; see `kernels.loop`.
-    carries : bool
-        Whether the observer wants the bytes of each link.
-    """
+    """Moves bytes at the rates in the rows of a table, and tells the observer what links carry."""
 
     def __init__(self, table: FlowTable, observer: Observer | None) -> None:
         self._table, self._observer = table, observer
@@ -38,12 +24,7 @@ class RowMover:
     def move(self, start: float, now: float, slack: float, next_s: float) -> tuple[int, int]:
         """Move bytes between two times; return how many coflows and flows have ended.
 
-        Parameters
-        ----------
-        start, now, slack : float
-            Flows that end up to `slack` after `now` count as ended.
-        next_s : float
-            When the next flow ends.
+        Flows that end up to `slack` after `now` count as ended. The next flow ends at `next_s`.
         """
         table = self._table
         if table.in_step:

@@ -30,7 +30,7 @@ NEEDS: dict[str, Information] = {
                      "longest_gamma"), "clairvoyant"),
     "predicted_s": "predicted", "ahead_s": "job-clairvoyant"}
 
-#: Columns of the gammas of what is left, which the table brings up to date when it is asked to.
+#: Columns of the gammas of the bytes left, which the table updates on request only.
 _GAMMAS = {"gamma", "active_gamma"}
 
 COLUMNS = {*rule_rows.COFLOWS.names, *rule_rows.JOBS.names}  # type: ignore[misc]
@@ -38,17 +38,7 @@ COLUMNS = {*rule_rows.COFLOWS.names, *rule_rows.JOBS.names}  # type: ignore[misc
 
 @dataclass(frozen=True)
 class Rule:
-    """A compiled rule, and how its answer is applied; see `netsim.compiled`.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(coflows, jobs, now, order)``.
-    gives, leftover, stretch, ties, rounding, reads, options, notes
-        See `netsim.compiled`.
-    information : Information
-    wakes_on : Event
-    """
+    """A compiled rule, and how its answer is applied; for the fields, see `netsim.compiled`."""
 
     function: Callable[..., None]
     gives: str = "order"
@@ -130,13 +120,7 @@ class Rule:
         return f"{code.co_filename}, line {code.co_firstlineno}"
 
     def with_options(self, **values: float) -> Rule:
-        """Return this rule with other values of its options.
-
-        Raises
-        ------
-        UnknownNameError
-            If the rule has no such option.
-        """
+        """Return this rule with other values of its options."""
         for name in values:
             if name not in self.options:
                 raise UnknownNameError("option", name, self.options)

@@ -23,8 +23,8 @@ from netsim.kernel_cache import KernelCache
 
 __all__ = ["address_of_rule"]
 
-#: Rules that have been compiled in this process, by function; and whether it was said that one
-#: cannot be kept.
+#: Rules that have been compiled in this process, by function; and whether a warning has said that
+#: one cannot be cached.
 _COMPILED: dict[Callable[..., None], Any] = {}
 _said = False
 
@@ -32,11 +32,8 @@ _said = False
 def address_of_rule(rule: Rule) -> int:
     """Return the address of a rule's machine code; it is compiled at the first call.
 
-    Raises
-    ------
-    InputError
-        If it cannot be compiled, or reads a column that it declares not to know, whatever its
-        `reads` say; the message says why, and names the line.
+    An `InputError` says why, and names the line, if the rule cannot be compiled, or reads a column
+    that it declares not to know, whatever its `reads` say.
     """
     if rule.function not in _COMPILED:
         _COMPILED[rule.function] = _compile(rule)
@@ -126,10 +123,10 @@ def _fields_set_in(function: Callable[..., Any]) -> Iterator[tuple[str, int]]:
 
 @cache
 def _hidden_columns_in(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
-    """Return columns that not every rule may read of which a function reads fields, with places.
+    """List where a function reads fields of columns that not every rule may read.
 
-    Columns are found however they are written, also if a constant has their name; fields of
-    constants, such as ``math.gamma``, are none.
+    Columns are found in whatever way they are written, also if a constant has their name; fields of
+    constants, such as ``math.gamma``, do not count.
     """
     found = []
     for each in functions_in(function):

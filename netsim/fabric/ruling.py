@@ -33,18 +33,7 @@ class RuleError(Exception):
 
 
 class Ruling:
-    """Calls a compiled rule for the coflows in a table.
-
-    Parameters
-    ----------
-    rule : Rule
-    table : FlowTable
-
-    Attributes
-    ----------
-    address : int
-        See `kernels.rules.Ruled`.
-    """
+    """Calls a compiled rule for the coflows in a table."""
 
     def __init__(self, rule: Rule, table: FlowTable) -> None:
         self.rule = rule
@@ -74,7 +63,7 @@ class Ruling:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """In this context, the rule sees what it saw last, and so decides as it did."""
+        """Keep what the rule saw last within this context, so that it decides as it did."""
         self._sees, seen = _UNSEEN, self._sees
         try:
             yield
@@ -110,7 +99,7 @@ class Ruling:
                            self._values, self._fault, self._answered, self._wakes_in, check)
 
     def _decided(self) -> tuple[NDArray[Any], ...]:
-        """Return the arrays of the last decision: what the rule saw, and what it said."""
+        """Return the arrays of the last decision: what the rule saw, and its answer."""
         return self._coflows, self._jobs, *self._order, self._sequence, self._seen
 
     def _crossings(self) -> Crossings:
@@ -125,10 +114,7 @@ class Ruling:
     def ask(self, now: float) -> None:
         """Ask the rule; see `kernels.rules.ask`.
 
-        Raises
-        ------
-        RuleError
-            If the rule fails, or writes an invalid answer.
+        A `RuleError` says that the rule fails, or writes an invalid answer.
         """
         table = self._table
         if self.rule.needs_gammas:
@@ -196,7 +182,8 @@ class Ruling:
     def allocation(self) -> Allocation:
         """Return the last decision in the form in which a Python policy would return it.
 
-        What follows from an order also has that order: all that the rule itself has decided.
+        Shares or a service that follow from an order come with that order, which is all that the
+        rule itself has decided.
         """
         allocation = self._allocation()
         if self.rule.gives == "order" and allocation.order is None:

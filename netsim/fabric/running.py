@@ -14,27 +14,14 @@ __all__ = ["JobHosts", "Running"]
 
 
 class JobHosts(NamedTuple):
-    """Jobs and their hosts: one entry per job and host, in order of (job, host); read-only.
+    """Jobs and their hosts: one entry per job and host, in order of (job, host); read-only."""
 
-    Attributes
-    ----------
-    job : ndarray of int, shape (pairs,)
-        Jobs are numbered by (arrival, id).
-    host : ndarray of int, shape (pairs,)
-    """
-
-    job: NDArray[np.int64]
+    job: NDArray[np.int64]  #: numbered by (arrival, id)
     host: NDArray[np.int64]
 
 
 class Running:
-    """The jobs that have begun and not ended, with their hosts.
-
-    Parameters
-    ----------
-    changed : callable, optional
-        Called after a job has begun or ended.
-    """
+    """The running jobs with their hosts; `changed` is called after one has begun or ended."""
 
     def __init__(self, changed: Callable[[], None] | None = None) -> None:
         self._changed = changed
@@ -45,20 +32,7 @@ class Running:
         return job in self._hosts
 
     def begin(self, job: int, hosts: ArrayLike) -> None:
-        """Add a job that begins to run.
-
-        Parameters
-        ----------
-        job : int
-            The job, numbered by (arrival, id).
-        hosts : array_like of int
-            The hosts that the job runs on; repeated hosts count once.
-
-        Raises
-        ------
-        InputError
-            If the job runs already.
-        """
+        """Add a job that begins to run; a host that is listed twice counts once."""
         if job in self._hosts:
             raise InputError(f"job number {job} has begun already, on the hosts "
                              f"{self._hosts[job].tolist()}; a job runs once at a time")
@@ -66,13 +40,7 @@ class Running:
         self._change()
 
     def end(self, job: int) -> None:
-        """Remove a job that has ended.
-
-        Raises
-        ------
-        InputError
-            If the job does not run.
-        """
+        """Remove a job that has ended."""
         if job not in self._hosts:
             raise InputError(f"job number {job} does not run; those that do are "
                              f"{sorted(self._hosts)}")

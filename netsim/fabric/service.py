@@ -112,7 +112,7 @@ class PriorityService:
 
 
 def kinds_of(primary: str, backfill: str) -> tuple[int, int]:
-    """Return the numbers by which kernels know them."""
+    """Return the numbers by which kernels know these two words."""
     return _PRIMARY[primary], _BACKFILL[backfill]
 
 

@@ -63,12 +63,7 @@ class PriorityEngine:
     def move(self, coflows: NDArray[Any], before: NDArray[np.int64]) -> None:
         """Adjust the engine to flows that have moved in their pool.
 
-        Parameters
-        ----------
-        coflows : ndarray of COFLOW
-            The rows, with the current places of flows.
-        before : ndarray of int, shape (coflows,)
-            The previous place of the first flow of each coflow.
+        The rows have the current places of flows; the first flow of each coflow was at `before`.
         """
         engine = self._copy
         if engine is None or not len(coflows):

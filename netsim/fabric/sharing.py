@@ -14,19 +14,11 @@ __all__ = ["MaxMinEngine"]
 
 
 class MaxMinEngine:
-    """Shares all links among all flows; while in use, only it knows the bytes left of each flow.
-
-    Attributes
-    ----------
-    parts : Parts or None
-        The arrays that the event loop works on; None if the engine is not in use.
-    rounds_alike : bool
-        Whether bytes left are rounded alike, however many flows there are. With many, this takes
-        longer.
-    """
+    """Shares all links among all flows; while in use, only it knows the bytes left of each flow."""
 
     def __init__(self) -> None:
-        self.parts: Parts | None = None
+        self.parts: Parts | None = None  #: what the event loop works on, if in use
+        #: Whether bytes left are rounded alike, however many flows there are; slower with many.
         self.rounds_alike = False
         self._by_flow = True
 
@@ -45,14 +37,10 @@ class MaxMinEngine:
 
     def take_in(self, rows: NDArray[Any], count: int, pools: tuple[NDArray[Any], ...],
                 capacity: NDArray[np.float64], longest: int) -> Parts:
-        """Add the flows of all active coflows; build new arrays if there is no room.
+        """Add the flows of the first `count` rows, which are active; build new arrays if needed.
 
-        Parameters
-        ----------
-        rows : ndarray of COFLOW
-            The first `count` are active.
-        longest : int
-            The largest number of links on a path, of these coflows or of those that may join later.
+        `longest` is the largest number of links on a path of these coflows or of those that may
+        join later.
         """
         flows, hops, _ = pools
         while self.parts is None or not take_in(self.parts, rows[:count], flows, hops):

@@ -16,10 +16,7 @@ _MOST_RATIO = 1e12
 def weigh(table: FlowTable, allocation: Allocation, flows: int) -> str | None:
     """Set the weights of an allocation; return a description of what is wrong, if anything.
 
-    Parameters
-    ----------
-    flows : int
-        The number of unfinished flows.
+    There are `flows` unfinished flows.
     """
     if allocation.coflow_weights is not None:
         given, wanted, name = allocation.coflow_weights, len(table.coflows), "coflow_weights"
