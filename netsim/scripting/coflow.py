@@ -115,17 +115,11 @@ class Coflow(CoflowEvent):
         return self._cancel(self, f"coflow {self.number} {self.name!r} was cancelled")
 
     def complete_at_once(self) -> None:
-        """See `CoflowEvent.complete_at_once`."""
+        """Complete the coflow now: waiting processes are only scheduled, so that nothing recurs."""
         self.complete()
 
     def complete(self) -> None:
-        """Record the coflow, and resume the processes that wait for it.
-
-        Raises
-        ------
-        InputError
-            If a process of another environment waits.
-        """
+        """Record the coflow, and resume its waiting processes, which must be in its environment."""
         for waits in _waiting_for(self):
             if getattr(waits, "env", self.env) is not self.env:
                 raise InputError(f"{waits} waits for {self}, which is in another environment")

@@ -91,7 +91,7 @@ class Fabric:
     3e+06 bytes in 3 s, at 3 s
     """
 
-    # What cannot be replaced, such as `allocator`, is refused.
+    # With slots, setting an attribute that does not exist, such as `allocator`, is an error.
     __slots__ = ("__weakref__", "_allocator", "_began", "_by_job", "_cancelled", "_drawn",
                  "_in_flight", "_interval", "_jobs", "_known", "_lost", "_process", "_recorder",
                  "_routed", "_seed", "_submitted", "env", "network")
@@ -277,7 +277,7 @@ class Fabric:
         key = (id(flows), job if self._by_job else -1, name, weight, deadline_s)
         try:
             known = self._known.get(key)
-        except TypeError:  # of a kind that no name, weight or deadline has, as `Stage` says
+        except TypeError:  # it is not hashable, and `Stage` refuses it
             known = None
         if known is not None:
             return known[1:]
@@ -539,7 +539,7 @@ class Fabric:
 
     def _events(self) -> int:
         """Return the number of SimPy events since the fabric was made."""
-        self._drawn += 1  # the number that is drawn here is of no event
+        self._drawn += 1  # the number drawn here belongs to no event
         return next(self.env._eid) - self._drawn
 
     def _see_starts(self) -> None:

@@ -28,18 +28,12 @@ _MOST_ENDED = 512
 
 
 class ScriptRecorder(LinkRecorder):
-    """Records coflows, flows, links and decisions, if asked to; see `LinkRecorder`.
-
-    Attributes
-    ----------
-    done : int
-        Number of coflows that have completed.
-    """
+    """Records coflows, flows, links and decisions, if asked to; see `LinkRecorder`."""
 
     def __init__(self, record: Sequence[str], network: Topology) -> None:
         super().__init__(record, network)
         self._of_coflows = DTYPES if network.wire.ideal else WITH_WIRE
-        self.done = 0
+        self.done = 0  #: the number of completed coflows
         self._keeps_coflows = not {"coflows", "flows"}.isdisjoint(self._rows)
         self._ended: list[tuple[Coflow, bytes]] = []
         self._sent: dict[CoflowEvent, bytes] = {}
