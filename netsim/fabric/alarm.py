@@ -73,7 +73,7 @@ class Alarm:
         except BaseException as error:
             self._closed = closed_by("fabric", interruption_of(error) or error, self._env.now,
                                      "Make a new environment, and a new fabric in it.")
-            self.set(self._env.now)  # whoever runs the environment again is told
+            self.set(self._env.now)  # so that running the environment again is an error
             raise
 
     def check_open(self) -> None:

@@ -48,7 +48,7 @@ NEXT_IN_CHAIN, WAITED, TOLD, IN_GRAPH = 1, 2, 3, 4
 #: ends at its present rates, ``last`` when the last of its flows ended, ``start`` when it
 #: first moved (-1: not yet), ``open`` the number of its unfinished flows, ``key`` a number that
 #: identifies it, ``nominal_gamma`` that of all its bytes at nominal capacities,
-#: ``order`` its place in its job, ``deadline`` the instant by which it is to finish (inf: none),
+#: ``order`` its place in its job, ``deadline`` the instant by which it should finish (inf: none),
 #: ``max_hops`` the most links that one of its flows crosses, ``longest`` the bytes of its longest
 #: flow, ``waited`` says what goes on when it has completed: nothing if 0 or `TOLD`, else
 #: `NEXT_IN_CHAIN`, `WAITED` or `IN_GRAPH`; ``split`` the weight that its unfinished flows have

@@ -14,20 +14,11 @@ __all__ = ["bind", "bottlenecks"]
 def bind(src, dst, nbytes, ptr, links, capacity, stops, payload=None, latency=None):
     """Return the COFLOW, FLOW, HOP and LOAD rows of some coflows before they have sent anything.
 
-    Flows without bytes (less than `LEAST_BYTES`) or without links are left out. Loads are in
-    order of their links. The job and times of COFLOW rows are left for the caller to set.
-
-    Parameters
-    ----------
-    src, dst, nbytes : ndarray, shape (flows,)
-        Hosts and bytes, coflow by coflow.
-    ptr, links : ndarray of int
-        The links that each flow crosses, in compressed rows.
-    capacity : ndarray of float, shape (links of the network,)
-    stops : ndarray of int, shape (coflows,)
-        The index after the last flow of each coflow.
-    payload, latency : ndarray of float, shape (flows,), optional
-        Bytes of flows without headers, and latencies of their paths. By default `nbytes` and 0.
+    Flow f crosses ``links[ptr[f]:ptr[f + 1]]``; flows are listed coflow by coflow, and `stops` has
+    the index after the last flow of each. Flows without bytes (less than `LEAST_BYTES`) or without
+    links are left out. Loads are in order of their links. The job and times of COFLOW rows are left
+    for the caller to set. `payload` is the bytes of flows without headers, `nbytes` by default, and
+    `latency` that of their paths, 0 by default.
     """
     payload = nbytes if payload is None else payload
     latency = np.zeros(len(nbytes)) if latency is None else latency
@@ -45,12 +36,8 @@ def bind_rows(src, dst, nbytes, ptr, links, capacity, stops, coflows, rows, hops
               slot_of, used, payload, latency):
     """Write the rows of `bind`; return the numbers of flows, hops and loads.
 
-    Parameters
-    ----------
-    load_on : ndarray of float, shape (links of the network,)
-        Scratch space, all zeros.
-    slot_of, used : ndarray of int, shape (links of the network,) and as `links`
-        Scratch space.
+    `load_on`, all zeros, and `slot_of`, with one entry per link of the network, and `used`, as long
+    as `links`, are scratch space.
     """
     begin = 0
     flow = 0

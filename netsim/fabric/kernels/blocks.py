@@ -73,7 +73,7 @@ def lp_rates(coflows, flows, shares):
 def common_factor(coflows, loads, shares, base, capacity, crossings):
     """Return the largest x for which ``base + x * shares`` fits; inf if nothing limits it.
 
-    ``crossings`` must be empty.
+    `crossings` must be empty.
     """
     take_in(crossings, coflows, loads, capacity)
     return find_factor(crossings, shares, base)
@@ -83,7 +83,7 @@ def common_factor(coflows, loads, shares, base, capacity, crossings):
 def greedy(coflows, loads, order, limit, base, capacity, crossings):
     """Add to `base`, in `order`, the largest share up to `limit` that still fits.
 
-    ``crossings`` must be empty.
+    `crossings` must be empty.
     """
     take_in(crossings, coflows, loads, capacity)
     shares = base.copy()

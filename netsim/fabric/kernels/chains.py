@@ -22,10 +22,10 @@ from netsim.fabric.records import IN_GRAPH, NEXT_IN_CHAIN
 
 __all__ = ["GRID_SLACK", "MOST_TICKS", "arrive", "emit", "follow", "next_due", "observed", "wanted"]
 
-#: Relative to the observation interval: how late an event may be and still be noticed.
+#: By how much an event may miss an instant of observation and still be noticed then, in intervals.
 GRID_SLACK = 1e-6
 
-#: Observation intervals until an event from which they are finer than its time is known.
+#: After this many observation intervals, floats are farther apart than an interval.
 MOST_TICKS = 2.0**53
 
 
@@ -50,24 +50,18 @@ def arrive(gone, flows):
         row.arrives = max(row.arrives, row.last)
         if row.reach > 0.0:
             for f in range(row.flow, row.flow + row.flows):
-                # Of flows in step only their coflow knows when they have ended.
+                # In step, only the coflow's row says when its flows have ended.
                 sent = row.last if flows[f].remaining > 0.0 else flows[f].finish
                 row.arrives = max(row.arrives, sent + flows[f].latency)
 
 
 @in_place
 def follow(gone, chains, now, interval, arrived_at):
-    """Make the next coflows of jobs due after some have completed; return when the first is due.
+    """Make the coflows due that follow those in `gone`; return when the first of them is due.
 
-    Parameters
-    ----------
-    gone : ndarray of COFLOW
-        The coflows that have completed now, with ``arrives`` set.
-    chains : ChainArrays
-    interval : float
-        The observe interval, in seconds.
-    arrived_at : int
-        The address of `graphs.arrived`; may be 0 if no row in `gone` is of a graph.
+    ``arrives`` must be set in `gone`, the COFLOW rows that have completed now. `arrived_at`, the
+    address of `graphs.arrived`, may be 0 if none of them is of a graph. `interval` is the observe
+    interval, in seconds.
     """
     chains = by_reference(chains)
     first = np.inf
@@ -100,26 +94,12 @@ def next_due(chains):
 def emit(rows, count, jobs, chains, pools, used, until, before, key):
     """Append the coflows that are due by `until` to the active ones, job by job.
 
-    Parameters
-    ----------
-    rows : ndarray of COFLOW
-        The first `count` are active.
-    jobs : ndarray of JOB, shape (jobs,)
-    chains : ChainArrays
-        The flows, hops and loads of their coflows are in the same pools.
-    pools, used : tuple of ndarray, ndarray of int
-        As for `copy_in`.
-    before : int
-        Only coflows of jobs with a smaller number are appended.
-    key : int
-        The key of the first appended coflow; later ones count up from it.
+    The first `count` of `rows` are active. Only coflows of jobs numbered below `before` are
+    appended, with keys that count up from `key`. Their flows, hops and loads are in `pools`
+    already, of which `used` rows are in use.
 
-    Returns
-    -------
-    emitted : int
-        The number of appended coflows; -1 if there was no room for all, and nothing was done.
-    idle : int
-        How many of their jobs had no active coflow before.
+    Return the number of appended coflows, and how many of their jobs had no active coflow before;
+    -1 and 0 if there was no room for all, and nothing was done.
     """
     chains = by_reference(chains)
     more, flows, hops, loads = wanted(chains, until, before)
@@ -174,7 +154,7 @@ def _next_of(chain, chains):
 
 @in_place
 def wanted(chains, until, before):
-    """Return the number of coflows due in jobs before `before`, and of their flows, hops, loads."""
+    """Count the coflows due by `until` in jobs below `before`, and their flows, hops and loads."""
     chains = by_reference(chains)
     count = flows = hops = loads = 0
     for job in chains.running:

@@ -24,7 +24,7 @@ __all__ = ["Crossings", "add_greedily", "find_factor", "new_crossings", "take_in
 _ABOVE_ONE = 1.0 + 1e-15
 
 #: An active coflow: the legs from ``load`` on are those of ``shared`` links, then ``own`` ones, no
-#: two alike, out of ``loads``; ``due`` is 1 if they must be sorted out again. ``key`` and ``gamma``
+#: two alike, out of ``loads``; ``due`` is 1 if they must be sorted again. ``key`` and ``gamma``
 #: are copies from its row, which is seven times as long: every decision goes through all of them.
 _KNOWN = np.dtype([("key", "i8"), ("gamma", "f8"), ("load", "i8"), ("loads", "i4"),
                    ("shared", "i4"), ("own", "i4"), ("due", "i4")], align=True)
@@ -32,7 +32,7 @@ _KNOWN = np.dtype([("key", "i8"), ("gamma", "f8"), ("load", "i8"), ("loads", "i4
 #: A link: how many ``coflows`` cross it, the sum of their ``keys``, and its ``room``, or -1.
 _LINK = np.dtype([("coflows", "i8"), ("keys", "i8"), ("room", "i8")], align=True)
 
-#: How many there are: of coflows that are known, of rooms, and of those among them that are free.
+#: Places in `Crossings.counts`: of the known coflows, the rooms, and the free ones among the rooms.
 _KNOWS, _ROOMS, _FREE = range(3)
 
 
@@ -40,64 +40,35 @@ class Legs(NamedTuple):
     """The links that coflows cross, indexed as the loads of the coflows in their pool.
 
     Each column is an array of its own: every decision goes through all of it.
-
-    Attributes
-    ----------
-    nbytes : ndarray of float
-        The bytes that the coflow has to send over the link.
-    capacity : ndarray of float
-        The link's capacity, if no other coflow crosses the link.
-    room : ndarray of uint32
-        The index of the link in `Rooms`, if other coflows cross it. Unsigned, because Numba checks
-        signed indices for negative values.
     """
 
-    nbytes: NDArray[np.float64]
-    capacity: NDArray[np.float64]
+    nbytes: NDArray[np.float64]  #: that the coflow has to send over the link
+    capacity: NDArray[np.float64]  #: of the link, if no other coflow crosses it
+    #: The index of the link in `Rooms`, if others cross it; unsigned, because Numba checks signed
+    #: indices for negative values.
     room: NDArray[np.uint32]
 
 
 class Rooms(NamedTuple):
-    """The links that several coflows cross.
-
-    Attributes
-    ----------
-    capacity, left : ndarray of float
-        Total bytes per second of each link, and those that are left.
-    without : ndarray of float
-        What shares that are to be stretched leave of it, without all others.
-    """
+    """The links that several coflows cross; in bytes per second."""
 
     capacity: NDArray[np.float64]
     left: NDArray[np.float64]
-    without: NDArray[np.float64]
+    without: NDArray[np.float64]  #: what shares to be stretched leave, without all others
 
 
 class Crossings(NamedTuple):
-    """The links that coflows have in common.
-
-    Attributes
-    ----------
-    legs : Legs
-    known : ndarray of _KNOWN
-        The active coflows, by key.
-    links : ndarray of _LINK
-    rooms : Rooms
-    free : ndarray of int
-        Indices in `rooms` that no link uses.
-    counts : ndarray of int
-        How many entries of the arrays are in use.
-    """
+    """The links that coflows have in common."""
 
     legs: Legs
-    known: NDArray[Any]
-    links: NDArray[Any]
+    known: NDArray[Any]  #: of _KNOWN: the active coflows, by key
+    links: NDArray[Any]  #: of _LINK
     rooms: Rooms
-    free: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    free: NDArray[np.int64]  #: indices in `rooms` that no link uses
+    counts: NDArray[np.int64]  #: entries in use; see `_KNOWS`
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Crossings:
-        """Return as much space without coflows: a copied table starts empty."""
+        """Return empty crossings of the same size, as a copied table has other pools."""
         return new_crossings(len(self.known), len(self.legs.room), len(self.links))
 
 
@@ -111,7 +82,7 @@ def new_crossings(rows: int, loads: int, links: int) -> Crossings:
                      np.zeros(3, np.int64))
 
 
-# --- who meets where ---------------------------------------------------------------------
+# --- which coflows meet where ------------------------------------------------------------
 
 
 @in_place
@@ -245,12 +216,9 @@ def _own(its):
 
 @in_place
 def _find_left(crossings, shares):
-    """Compute what coflows leave of each room at the given shares.
+    """Compute what coflows leave of each room at the given shares; return whether these fit.
 
-    Returns
-    -------
-    bool
-        Whether all links are well below their capacity.
+    They fit if no link is overloaded by more than half of `DUST`.
     """
     legs = crossings.legs
     nbytes, capacities, room = legs.nbytes, legs.capacity, legs.room
@@ -311,11 +279,8 @@ def find_factor(crossings, shares, base):
 def add_greedily(crossings, order, limit, shares):
     """Add the largest share up to `limit` that still fits to `shares`, in `order`.
 
-    Returns
-    -------
-    bool
-        Whether the given `shares` fitted, so that the new shares fit as well. If not, the caller
-        must check the new shares.
+    Return whether the given `shares` fitted, so that the new shares fit as well. If not, the caller
+    must check the new shares.
     """
     nbytes, room = crossings.legs.nbytes, crossings.legs.room
     left = crossings.rooms.left

@@ -31,10 +31,10 @@ from netsim.fabric.kernels.heap import heap_up, pop, sink
 __all__ = ["ROUNDED", "freeze", "heap_of", "register_release", "release_all",
            "release_members", "sooner"]
 
-#: Relative: what rounding may do to a level.
+#: Relative error of a level by rounding.
 ROUNDED = 1e-11
 
-#: Among so many links the next one is looked for first.
+#: The next link is looked for among this many in the order.
 _NEXT = 4
 
 _RELEASES: dict[type, Callable[..., Any]] = {}
@@ -43,13 +43,8 @@ _RELEASES: dict[type, Callable[..., Any]] = {}
 def register_release(kind: type, release: Callable[..., Any]) -> None:
     """Register how `freeze` takes the members of a full link off their other links.
 
-    Parameters
-    ----------
-    kind : type
-        The NamedTuple of the filling.
-    release : callable
-        ``release(filling, link, level)``, not compiled. It freezes the growing members of this link
-        at this level.
+    ``release(filling, link, level)``, which is not compiled, freezes the growing members of this
+    link at this level. `kind` is the NamedTuple of the filling.
     """
     _RELEASES[kind] = release
 
@@ -67,29 +62,14 @@ overload(_release, inline="always", strict=False)(
 def freeze(order, levels, grows, filling, late):
     """Freeze links until no flow grows.
 
-    Parameters
-    ----------
-    order : ndarray of int
-        The links, in roughly the order in which they will freeze. If `levels` is given, a heap by
-        lower bounds of the levels.
-    levels : ndarray of float, shape (links,) or (0,)
-    grows : float
-        The total weight of growing flows; inf if not known.
-    filling : NamedTuple
-        See above. ``unfrozen`` and ``left`` are overwritten, and ``full_at`` is set.
-    late : ndarray of int
-        Space for links that come too late in the order.
+    `order` has the links in roughly the order in which they will freeze or, if `levels` is not
+    empty, as a heap by lower bounds of their levels. `grows` is the total weight of growing flows,
+    inf if not known. ``unfrozen`` and ``left`` of the filling are overwritten, and ``full_at`` is
+    set. `late` is space for links that come too late in the order: some of their flows froze at a
+    higher level.
 
-    Returns
-    -------
-    speed : float
-        The sum of the rates of all frozen flows.
-    highest : float
-        The highest level.
-    grows : float
-        The total weight of flows that still grow at the end.
-    count : int
-        The number of links that come too late: some of their flows froze at a higher level.
+    Return the sum of the rates of all frozen flows, the highest level, the total weight of flows
+    that still grow, and the number of links in `late`.
     """
     unfrozen, left, full_at = filling.unfrozen, filling.left, filling.full_at
     highest = speed = 0.0
@@ -165,7 +145,7 @@ def _lowest_of(heap, levels, stop, unfrozen, left):
     while stop > 0:
         link = heap[0]
         if unfrozen[link] > 0.0:
-            # Levels only rise as others fill, so that the lowest one known is the one to look at.
+            # Levels only rise as others fill, so only the lowest known one needs a look.
             level = max(left[link], 0.0) / unfrozen[link]
             if level > levels[0]:
                 levels[0] = level
@@ -190,17 +170,11 @@ def heap_of(links, unfrozen, left):
 def release_members(first, stop, share, others, unfrozen, left, full_at, level):
     """Remove the growing members of a full link from the other links on their paths.
 
-    Parameters
-    ----------
-    first, stop : int
-        The range of the link's members.
-    share : ndarray of float, shape (members,)
-        The weight of each member.
-    others : ndarray of int, shape (members, most links on a path - 1)
-        The other links that each member crosses.
+    The members are `first` to `stop`; `share` has the weight of each, and `others`, of shape
+    (members, most links on a path - 1), the other links that it crosses.
     """
     if others.shape[1] == 1:
-        # Those frozen already need no test: of their other link, which is full, no more is read.
+        # Frozen members need no test: of their other link, which is full, no more is read.
         # Unsigned: a place that may be negative costs a check each time.
         for m in range(np.uint64(first), np.uint64(stop)):
             other = others[m, 0]

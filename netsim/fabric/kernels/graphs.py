@@ -1,8 +1,9 @@
 """Jobs of operations that wait for each other: computations on ranks, and coflows.
 
-Only coflows take a time that others decide about. When one has arrived, all that waited for it, and
-for that in turn, computes *at once* here, whenever it ends, up to the next coflows: an operation is
-ready at the latest end of those it waits for, in whatever order these become known.
+Only the arrivals of coflows are not known beforehand. When one has arrived, the ends of all
+computations that follow from it are therefore computed *at once*, ahead of the clock, up to the
+next coflows: an operation is ready at the latest end of those it waits for, in whatever order these
+become known.
 """
 
 from __future__ import annotations
@@ -19,69 +20,34 @@ from netsim.fabric.kernels.heap import pop, rise, sort
 __all__ = ["ChainArrays", "GraphArrays", "arrived", "coflow_of", "collect", "forget_first",
            "job_of", "next_begin", "order_of", "resume", "start", "times_of"]
 
-#: An operation of an iteration of a job is one number: the job, and then, in so many bits, its
-#: place among all operations of all iterations, its *order*.
+#: An operation of an iteration of a job has one number as its *code*: the job, and then, in this
+#: many bits, its *order*, which is its place among all operations of all iterations.
 _BITS = 40
 _ORDER = (1 << _BITS) - 1
 
 
 class GraphArrays(NamedTuple):
-    """All graphs.
+    """All graphs; times are in seconds."""
 
-    Attributes
-    ----------
-    of_jobs : ndarray of GRAPH, shape (jobs,)
-    operations : ndarray of OPERATION
-    children : ndarray of int
-        Places of operations among those of their graph.
-    left : ndarray of int
-    state : ndarray of STATE
-    begins : ndarray of float
-        A heap of instants at which coflows begin.
-    beginning : ndarray of int
-        The operations whose coflows begin at these instants.
-    due : ndarray of int
-        Operations whose coflows are due but not yet active, in order of (job, order).
-    parked, parked_at : ndarray of int, ndarray of float
-        Operations that have ended, when, and in whose next iteration others are not told yet.
-    stack : ndarray of int
-        Room for the orders of operations of a job.
-    ended : ndarray of int, shape (jobs,)
-        Jobs that have ended.
-    head : ndarray of GRAPHS, shape (1,)
-        How much of the arrays is in use.
-    """
-
-    of_jobs: NDArray[Any]
-    operations: NDArray[Any]
-    children: NDArray[np.int64]
-    left: NDArray[np.int64]
-    state: NDArray[Any]
-    begins: NDArray[np.float64]
-    beginning: NDArray[np.int64]
+    of_jobs: NDArray[Any]  #: of GRAPH, by job
+    operations: NDArray[Any]  #: of OPERATION
+    children: NDArray[np.int64]  #: places of operations among those of their graph
+    left: NDArray[np.int64]  #: how many operations have not ended, by slot
+    state: NDArray[Any]  #: of STATE
+    begins: NDArray[np.float64]  #: a heap of the instants at which coflows begin
+    beginning: NDArray[np.int64]  #: the operations whose coflows begin then
+    #: Operations whose coflows are due but not yet active, in order of (job, order).
     due: NDArray[np.int64]
+    #: Operations that have ended, and on which others wait in an iteration without a slot.
     parked: NDArray[np.int64]
-    parked_at: NDArray[np.float64]
-    stack: NDArray[np.int64]
-    ended: NDArray[np.int64]
-    head: NDArray[Any]
+    parked_at: NDArray[np.float64]  #: when these have ended
+    stack: NDArray[np.int64]  #: room for the orders of operations of a job
+    ended: NDArray[np.int64]  #: jobs that have newly ended
+    head: NDArray[Any]  #: of GRAPHS: how much of the arrays is in use
 
 
 class ChainArrays(NamedTuple):
-    """All jobs that the fabric runs by itself.
-
-    Attributes
-    ----------
-    of_jobs : ndarray of CHAIN, shape (jobs,)
-    running : ndarray of int
-        The jobs with a chain that has not ended, in order.
-    stages : ndarray of int
-        What each stage sends, chain by chain: its place in `coflows`.
-    coflows : ndarray of COFLOW
-    pauses : ndarray of float
-        The seconds before each stage, after the previous one has arrived.
-    graphs : GraphArrays
-    """
+    """The jobs that the fabric runs by itself; for the fields, see `netsim.fabric.chains`."""
 
     of_jobs: NDArray[Any]
     running: NDArray[np.int64]
@@ -93,7 +59,7 @@ class ChainArrays(NamedTuple):
 
 @inlined
 def _code_of(job, order):
-    """Return the number of an operation."""
+    """Return the code of an operation."""
     return job << _BITS | order
 
 
@@ -191,14 +157,10 @@ def start(job, now, chains):
 
 @addressed
 def arrived(job, order, seen, arrives, chains):
-    """Continue a job after the arrival of an operation's coflow, which is noticed at `seen`.
+    """Continue a job after the arrival of an operation's coflow, noticed at `seen`.
 
-    The loop calls this by its address, so that it need not be compiled where no job is a graph.
-
-    Returns
-    -------
-    float
-        When the next coflow of a graph begins.
+    Return when the next coflow of a graph begins. The loop calls this by its address, so that it
+    need not be compiled where no job is a graph.
     """
     graphs = chains.graphs
     graph = graphs.of_jobs[job]
@@ -239,7 +201,7 @@ def _go_through(job, chains, waiting):
 
 @in_place
 def _end(job, order, at, chains, waiting):
-    """End an operation; return how many are on the stack."""
+    """End an operation; return how many operations are on the stack."""
     graphs = chains.graphs
     graph = graphs.of_jobs[job]
     iteration, k = order // graph.count, order % graph.count
@@ -261,13 +223,13 @@ def _end(job, order, at, chains, waiting):
 
 @inlined
 def _has_next(graph, iteration):
-    """Whether there is a slot for the iteration after one."""
+    """Whether there is a slot for the iteration after this one."""
     return iteration + 1 - graph.kept < graph.slots
 
 
 @in_place
 def _unblock_next(job, order, at, chains, waiting):
-    """Let operations of the next iteration no longer wait for one that has ended."""
+    """Unblock the operations of the next iteration that wait for one that has ended."""
     graphs = chains.graphs
     graph = graphs.of_jobs[job]
     iteration, k = order // graph.count + 1, order % graph.count
@@ -282,7 +244,7 @@ def _unblock_next(job, order, at, chains, waiting):
 
 @inlined
 def _open(graph, graphs, iteration):
-    """Begin an iteration: each operation waits for all that it has to wait for."""
+    """Begin an iteration, in which each operation waits for all of its blockers."""
     place = graph.state + iteration % graph.slots * graph.count
     for k in range(graph.count):
         operation = graphs.operations[graph.operations + k]
@@ -295,7 +257,7 @@ def _open(graph, graphs, iteration):
 
 @in_place
 def _unblock(job, order, at, chains, waiting):
-    """Let an operation wait for one less, which has ended at an instant."""
+    """Count off a blocker of an operation, which has ended at `at`; begin it after the last one."""
     graphs = chains.graphs
     state = _state_of(graphs.of_jobs[job], graphs, order)
     state.ready = max(state.ready, at)
@@ -305,7 +267,7 @@ def _unblock(job, order, at, chains, waiting):
 
 @in_place
 def _begin(job, order, chains, waiting):
-    """Begin an operation: its coflow will, or else it is put on the stack."""
+    """Begin an operation: schedule its coflow or, if it sends none, put it on the stack."""
     graphs = chains.graphs
     graph, head = graphs.of_jobs[job], graphs.head[0]
     operation = graphs.operations[graph.operations + order % graph.count]
@@ -324,7 +286,7 @@ def _begin(job, order, chains, waiting):
 
 @inlined
 def _end_iterations(job, graph, graphs, of_jobs):
-    """See which iterations are complete, and whether the graph has ended."""
+    """Find which iterations are complete, and whether the graph has ended."""
     while (graph.iteration < graph.opened
            and graphs.left[graph.left + graph.iteration % graph.slots] == 0):
         graph.iteration += 1

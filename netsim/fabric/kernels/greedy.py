@@ -35,7 +35,7 @@ from netsim.fabric.kernels.progress import mark_started
 
 __all__ = ["begin", "resume"]
 
-#: A copy is made anew once more than one in so many of its flows has ended.
+#: A new copy is made once more than one in this many of its flows has ended.
 _MOST_GONE = 3
 
 
@@ -106,7 +106,7 @@ def _find_end(engine, _coflows, state):
 
 
 def _advance(engine, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
-    """Let `dt` seconds pass; see `loop.advance`."""
+    """Move bytes for `dt` seconds; see `loop.advance`."""
     senders, crossings, mine = engine.senders, engine.crossings, engine.state[0]
     groups, ended = engine.groups, engine.ended
     for i in engine.moving[:mine.moving]:

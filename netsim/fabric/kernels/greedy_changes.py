@@ -10,7 +10,7 @@ from netsim.fabric.records import DUST
 
 __all__ = ["follow", "mark", "note", "promote"]
 
-#: A flow with more than so many times the bytes of another goes behind it, whatever is rounded.
+#: A flow with more than this many times the bytes of another goes behind it, despite roundings.
 _ABOVE = 1.0 + 2.0 * DUST
 
 
@@ -34,7 +34,7 @@ def mark(engine, i, left):
 
 @in_place
 def _left_for(engine, i, k):
-    """Return what the flows before flow i on link k leave for it."""
+    """Return the bandwidth that the flows before flow i on link k leave for it."""
     senders, crossings, link = engine.senders, engine.crossings, engine.links[k]
     free, entry = link.capacity, link.head
     while entry != NONE and entry != i and goes_first(engine, entry, i):
@@ -125,7 +125,7 @@ def promote(engine):
     moving = engine.moving[:engine.state[0].moving]
     hops = crossings.shape[1]
     most = len(moving) * (1 + hops)
-    count = 0  # of those that wait, of whom the first to go ahead comes last
+    count = 0  # of waiting flows, of which the first to go ahead comes last
     for i in moving:
         if senders[i].left > senders[i].look:
             continue
@@ -309,7 +309,7 @@ def _has_room(engine, i):
 
 @inlined
 def _most(engine, i):
-    """Return what the links of flow i have left for it.
+    """Return the bandwidth that the links of flow i have left for it.
 
     A changing link has that stored, unless it only changes behind flow i.
     """

@@ -15,7 +15,7 @@ __all__ = ["MOVED", "NONE", "STALE", "Greedy", "copy_rows", "find_rows", "goes_f
 
 NONE = -1
 
-#: What the row of a flow is: it has another rate, or else it has moved on since that was written.
+#: Why the row of a flow is out of date: it has an old rate, or bytes have moved since.
 STALE, MOVED = 1, 2
 
 #: Bytes per second of the link that fills up paths shorter than others: more than is ever used.
@@ -74,38 +74,22 @@ _CHANGE = np.dtype([("left", "f8"), ("before", "f8"), ("size", "f8"), ("cursor",
 
 
 class Greedy(NamedTuple):
-    """The unfinished flows in service order, and which of them have a rate (*move*).
-
-    Attributes
-    ----------
-    state : ndarray of _STATE, shape (1,)
-    groups : ndarray of _GROUP
-    senders : ndarray of _SENDER
-        The flows, and a dummy at the end that goes before no flow.
-    crossings : ndarray of _CROSSING, shape (flows, most links on a path)
-        Shorter paths are filled up with the last of `links`, a dummy.
-    links : ndarray of _LINK
-    members : ndarray of _MEMBER
-        The flows on each link in order, one link after the other.
-    moving, ended : ndarray of int, shape (flows,)
-        Start with the flows that move, and with those that ended in the last step.
-    changes : ndarray of _CHANGE, shape (links,)
-        The first ``changing`` rows name the links on which rates change, as a heap while these are
-        followed.
-    waiting : ndarray of int, shape (flows * (1 + most links on a path),)
-        Space for the flows that are about to go ahead of others.
-    """
+    """The unfinished flows in service order, and which of them have a rate (*move*)."""
 
     state: NDArray[Any]
-    groups: NDArray[Any]
-    senders: NDArray[Any]
+    groups: NDArray[Any]  #: of _GROUP
+    senders: NDArray[Any]  #: of _SENDER; a dummy at the end goes before no flow
+    #: Of _CROSSING, by flow and place on its path; shorter paths are filled up with the last of
+    #: `links`, a dummy.
     crossings: NDArray[Any]
     links: NDArray[Any]
-    members: NDArray[Any]
-    moving: NDArray[np.int64]
-    ended: NDArray[np.int64]
+    members: NDArray[Any]  #: of _MEMBER: the flows on each link in order, one link after the other
+    moving: NDArray[np.int64]  #: starts with the flows that move
+    ended: NDArray[np.int64]  #: starts with the flows that ended in the last step
+    #: Of _CHANGE, by link; the first ``changing`` rows name the links on which rates change, as a
+    #: heap while these are followed.
     changes: NDArray[Any]
-    waiting: NDArray[np.int32]
+    waiting: NDArray[np.int32]  #: space for the flows that are about to go ahead of others
 
 
 @in_place

@@ -18,17 +18,9 @@ __all__ = ["send"]
 def send(lefts, floors, paths, levels, first, weights):
     """Subtract what flows sent at the lowest level on their paths, ``weights[t]`` s at instant t.
 
-    Parameters
-    ----------
-    lefts, floors : ndarray of float, shape (flows,)
-        Bytes left, which are updated; bytes left at which a flow counts as ended, negative if it
-        has ended.
-    paths : ndarray of int, shape (flows, links on a path)
-    levels : ndarray of float, shape (links, instants)
-    first : int
-        The first recorded instant to count.
-    weights : ndarray of float, shape (instants from the first on,)
-        Seconds, or seconds times the weight of each flow at the time.
+    `levels` has a row per link and a column per instant, which count from `first` on. `weights` are
+    seconds, or seconds times the weight of each flow at the time. `floors`, the bytes left at which
+    flows count as ended, are negative for flows that have ended.
     """
     stop = first + len(weights)
     for i in range(len(lefts)):

@@ -36,8 +36,8 @@ __all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "CROSSES", "FULL", "HELD", "KEPT",
            "Tables", "addresses_for", "end_flow", "go", "join_never", "never", "register", "run",
            "write_nothing"]
 
-#: As `GRID_SLACK`, of what marks completions: a trifle larger, or rounding could ring for one and
-#: not find it.
+#: As `GRID_SLACK`, for completions: a trifle larger, or rounding could wake the fabric for one that
+#: it then does not find.
 NOTICE_SLACK = 1.001 * GRID_SLACK
 
 #: Why the loop has stopped.
@@ -46,7 +46,7 @@ NOTICE_SLACK = 1.001 * GRID_SLACK
 #: - ASKS: a coflow has completed for which the policy or a process waits, or time is up
 #: - PAUSED: the observer must be told, or a graph needs room for another iteration
 #: - FULL: there is no more room for rows
-#: - REDO: the engine must be built anew
+#: - REDO: a new engine must be built
 #: - REFUSED: the rule's answer is invalid, or overloads a link
 #: - HELD: SimPy has an earlier event
 #: - SHOWS: listeners must be told
@@ -150,42 +150,20 @@ for _function in (find_rates, find_end, crossing_in, advance, write_rows, join, 
 
 
 class Tables(NamedTuple):
-    """What the loop and its engine work on.
+    """What the loop and its engine work on."""
 
-    Attributes
-    ----------
-    rows : ndarray of COFLOW
-    jobs : ndarray of JOB
-    pools : tuple of ndarray
-        Flows, hops and loads.
-    free : ndarray of int
-        How much of the pools is in use.
-    chains : ChainArrays
-    arrived_at : int
-        The address of `graphs.arrived`; 0 while no job is a graph.
-    coming : ndarray of COFLOW
-        Coflows that become valid at times known beforehand, in order of these times.
-    finished : ndarray of int
-        Space for the positions of the coflows that complete at one time.
-    done : ndarray of COFLOW
-        Space for the rows of completed coflows, if ``drops`` is set.
-    capacity : ndarray of float, shape (links,)
-        Bytes per second.
-    carried : ndarray of float, shape (links,) or (0,)
-        The bytes of each link are added to it, unless it is empty.
-    """
-
-    rows: NDArray[Any]
+    rows: NDArray[Any]  #: of COFLOW
     jobs: NDArray[Any]
-    pools: tuple[NDArray[Any], ...]
-    free: NDArray[np.int64]
+    pools: tuple[NDArray[Any], ...]  #: flows, hops and loads
+    free: NDArray[np.int64]  #: how much of the pools is in use
     chains: ChainArrays
-    arrived_at: int
+    arrived_at: int  #: the address of `graphs.arrived`; 0 while no job is a graph
+    #: Of COFLOW; they become valid at times known beforehand, in order of these.
     coming: NDArray[Any]
-    finished: NDArray[np.int64]
-    done: NDArray[Any]
-    capacity: NDArray[np.float64]
-    carried: NDArray[np.float64]
+    finished: NDArray[np.int64]  #: space for the positions of the coflows that complete at one time
+    done: NDArray[Any]  #: space for the rows of completed coflows, if ``drops`` is set
+    capacity: NDArray[np.float64]  #: bytes per second
+    carried: NDArray[np.float64]  #: the bytes of each link are added to it, unless it is empty
 
 
 #: The functions of an engine, by number.
@@ -194,7 +172,7 @@ _FIND_RATES, _FIND_END, _CROSSING_IN, _ADVANCE, _WRITE_ROWS, _JOIN, _LEAVE = ran
 
 @addressed
 def _act(engine, which, tables, state, dt, at, slack):
-    """Call one of the functions of an engine; return what it returns, 0 if that is nothing.
+    """Call one of the functions of an engine; return its result, 0 if there is none.
 
     The loop calls this by its address, so that it need not be compiled again for each engine.
     """
@@ -239,17 +217,8 @@ def _call(actor, which, tables, state, dt=0.0, at=0.0, slack=0.0):
 def run(engine, addresses, loop, tables):
     """Run from event to event until the policy, a process or the observer has something to do.
 
-    After a pause, or if the loop is held, the next call continues as if it had not stopped.
-
-    Parameters
-    ----------
-    engine : NamedTuple
-        See above.
-    addresses : tuple of int
-        See `addresses_for`.
-    loop : ndarray of LOOP, shape (1,)
-        The state of the loop, and how far it may run.
-    tables : Tables
+    `loop`, one LOOP row, says how far the loop may run. After a pause, or if the loop is held, the
+    next call continues as if it had not stopped. For the addresses, see `addresses_for`.
     """
     go(by_reference(engine), addresses, loop[0], by_reference(tables))
 
@@ -263,17 +232,9 @@ def go(engine, addresses, state, tables):
 
 @addressed
 def _loop(actor, state, tables):
-    """Run, with an engine of any kind.
+    """Run with an engine of any kind; return why the loop has stopped.
 
-    Parameters
-    ----------
-    actor : (void*, int)
-        A pointer to the engine, and the address of its `_act`.
-
-    Returns
-    -------
-    float
-        Why the loop has stopped.
+    `actor` is a pointer to the engine, and the address of its `_act`.
     """
     state.reason = _go_on(actor, state, tables)
     if state.reason != PAUSED and state.reason not in KEPT:
@@ -284,7 +245,8 @@ def _loop(actor, state, tables):
 @inlined
 def _go_on(actor, state, tables):
     """Go from event to event; return why the loop stops."""
-    # If it was held, to find the end again might look at other flows, which has other roundings.
+    # A loop that was held must not find the end again: it might look at other flows, and so round
+    # otherwise.
     begun = state.reason in KEPT
     why, slack = _GOES, 0.0
     while True:
@@ -318,12 +280,8 @@ def _begin_step(actor, state, tables):
 def _look_ahead(actor, state, tables):
     """Find when the next event is noticed, unless one has happened that is not noticed yet.
 
-    Returns
-    -------
-    why : int
-        Why the loop stops, or `_GOES`.
-    slack : float
-        Within how many seconds of the next event flows end with it.
+    Return why the loop stops, or `_GOES`, and within how many seconds of the next event flows end
+    with it.
     """
     together = state.together
     if state.notice == np.inf:
@@ -366,10 +324,7 @@ def _advance(actor, state, tables, slack):
 def _notice(actor, state, tables):
     """React to an event: continue chains, admit coflows and set rates.
 
-    Returns
-    -------
-    int
-        `WAITS`, or the reason why the loop must stop.
+    Return `WAITS`, or the reason why the loop must stop.
     """
     rows, chains, coming, done = tables.rows, tables.chains, tables.coming, tables.done
     state.end = state.now
@@ -423,7 +378,8 @@ def _admit(actor, state, tables):
     state.idle += idle + joined  # what was expected is the only coflow of its job
     state.due = next_due(chains)
     state.shows = state.decides = True
-    # Nothing has finished that is not noticed, and nothing is dropped where some are expected.
+    # `finished` and `done` are free to sort with: all that has finished is noticed, and no rows are
+    # dropped where coflows are expected, without which these are in order already.
     sort_by_job(rows[first:state.count], tables.finished, tables.done)
     fits = _call(actor, _JOIN, tables, state) == 1.0
     fits &= len(coming) == 0 or state.joined < len(coming)

@@ -38,15 +38,7 @@ register_release(_Paths, _release)
 
 @compiled
 def maxmin(coflows, flows, hops, capacity, weights):
-    """Return the weighted max-min fair rates of all unfinished flows.
-
-    Parameters
-    ----------
-    capacity : ndarray of float, shape (links,)
-        The bandwidth to share.
-    weights : ndarray of float, shape (unfinished flows,)
-        A flow of weight 0 gets nothing.
-    """
+    """Return the weighted max-min fair rate of each unfinished flow; 0 for those of weight 0."""
     longest = 1
     for c in range(len(coflows)):
         longest = max(longest, coflows[c].max_hops)
@@ -63,14 +55,10 @@ def maxmin(coflows, flows, hops, capacity, weights):
 
 @compiled
 def fill_paths(path, weights, capacity):
-    """Return the max-min fair rates of flows.
+    """Return the weighted max-min fair rates of flows.
 
-    Parameters
-    ----------
-    path : ndarray of uint32, shape (flows, most links on a path)
-        The links of each flow; short paths are filled up with the number of links.
-    weights : ndarray of float, shape (flows,)
-    capacity : ndarray of float, shape (links,)
+    `path`, of shape (flows, most links on a path), has the links of each flow; short paths are
+    filled up with the number of links.
     """
     filling = _lay_out(path, weights, capacity)
     growing = np.flatnonzero(filling.unfrozen[:-1] > 0.0)

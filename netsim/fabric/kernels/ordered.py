@@ -54,18 +54,8 @@ def madd(coflows, flows, loads, order, capacity, left):
 
     The rates are remaining/Gamma', where Gamma' is the effective bottleneck on what the links have
     left. Bytes left and Gamma' shrink in proportion while a coflow is in step, so rows need not be
-    updated first.
-
-    Parameters
-    ----------
-    order : ndarray of int
-        Coflows, the first to be served first.
-    capacity, left : ndarray of float, shape (links,)
-        Total bytes per second, and those still available; `left` is updated.
-
-    Returns
-    -------
-    rates : ndarray of float, shape (unfinished flows,)
+    updated first. Return the rates of all unfinished flows; `left`, in bytes per second, is
+    updated.
     """
     offset = _offsets(coflows)
     rates = np.zeros(offset[-1])
@@ -132,14 +122,8 @@ def _has_room(flow, hops, capacity, left):
 def greedy_flows(flows, hops, index, order, capacity, left, rates):
     """Give each flow in `order` all that the links on its path have left.
 
-    Parameters
-    ----------
-    index : ndarray of int, shape (unfinished flows,)
-        Their positions in `flows`.
-    order : ndarray of int
-        Unfinished flows, the first to be served first.
-    capacity, left, rates
-        As for `fill`.
+    `order` names unfinished flows, of which `index` has the positions in `flows`. `left` and
+    `rates` are updated as by `fill`.
     """
     for i in order:
         flow = flows[index[i]]
@@ -163,18 +147,12 @@ def _seconds(load, left, capacity):
 def bssi(coflows, loads, capacity):
     """Return Sincronia's bottleneck-select-scale-iterate order of coflows, and its dual bound.
 
-    It uses the remaining bytes and the coflows' weights. Values within a relative 1e-9 tie; ties go
-    to the link with the lowest number, and to the latest coflow.
+    The bound is on the sum of weighted completion times, from now on. Both use the remaining bytes
+    and the coflows' weights. Values within a relative 1e-9 tie; ties go to the link with the lowest
+    number, and to the latest coflow.
 
     Each position takes one pass over the links in use, and one over the unplaced coflows on the
     bottleneck, the only ones that change.
-
-    Returns
-    -------
-    order : ndarray of int, shape (coflows,)
-        The first to be served first.
-    dual : float
-        Lower bound on the sum of weighted completion times from now on.
     """
     count = len(coflows)
     links, total, first, members, seconds = _coflows_by_link(coflows, loads, capacity)
@@ -211,16 +189,9 @@ def bssi(coflows, loads, capacity):
 def _coflows_by_link(coflows, loads, capacity):
     """List the coflows that have bytes to send over each link.
 
-    Returns
-    -------
-    number : ndarray of int, shape (links,)
-        The number of each link among those in use, in order.
-    total : ndarray of float, shape (links in use,)
-        Seconds that all coflows together need on each link.
-    first : ndarray of int, shape (links in use + 1,)
-        The begin of each link's list.
-    members, seconds : ndarray of int, of float
-        The coflows on each link, link by link and in order, and the seconds that each needs.
+    Return the number of each link among those in use; by link in use, the seconds that all coflows
+    together need, and where its list begins (with the end of the last list); and, list by list, the
+    coflows in order and the seconds that each needs.
     """
     number = np.full(len(capacity), -1)
     length = np.zeros(len(capacity), np.int64)
@@ -278,14 +249,8 @@ def _drop_placed(members, seconds, unplaced):
 def _scale(members, seconds, weight):
     """Select the coflow that a bottleneck serves last, and lower the weights of the others.
 
-    Returns
-    -------
-    last : int
-        The coflow with the least weight per second, the latest in a tie; -1 if there is no coflow.
-    theta : float
-        Its weight per second.
-    square : float
-        Sum of the squares of the seconds.
+    Return this coflow, which has the least weight per second and is the latest in a tie (-1 if
+    there is none), its weight per second, and the sum of the squares of the seconds.
     """
     last, at = -1, -1
     least = np.inf

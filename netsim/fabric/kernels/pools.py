@@ -14,13 +14,8 @@ __all__ = ["activate", "add", "admit", "copy_in", "copy_in_place", "copy_segment
 def copy_in(pools, used, coflows, parts):
     """Append the flows, hops and loads of some coflows to pools that have room for them.
 
-    Parameters
-    ----------
-    pools, parts : tuple of ndarray of FLOW, HOP, LOAD
-    used : ndarray of int, shape (3,)
-        How many rows of each pool are in use; is updated.
-    coflows : ndarray of COFLOW
-        Their segments refer to `parts` on entry, and to the pools on return.
+    The segments of `coflows` refer to `parts` on entry, and to the pools on return. `used` counts
+    the rows of each pool that are in use.
     """
     flows, hops, loads = pools
     flow, hop, load = used
@@ -68,21 +63,10 @@ def add(rows, count, jobs, pools, used, coflows, parts, job, key, order, valid, 
 
 @in_place
 def admit(rows, count, coming, first, until, jobs, key):
-    """Append the coflows that become valid by `until` to the active ones, while there is room.
+    """Append the coflows that are valid by `until` to the active ones; return their number.
 
-    Parameters
-    ----------
-    rows : ndarray of COFLOW
-        The first `count` are active.
-    coming : ndarray of COFLOW
-        In order of validity; only those from `first` on are used.
-    key : int
-        The key of the first admitted coflow; later ones count up from it.
-
-    Returns
-    -------
-    int
-        The number of admitted coflows.
+    They come from `coming`, which is in order of validity, from `first` on, while there is room
+    behind the first `count` of `rows`, which are active. Their keys count up from `key`.
     """
     admitted = 0
     while (first + admitted < len(coming) and count + admitted < len(rows)
@@ -99,13 +83,7 @@ def admit(rows, count, coming, first, until, jobs, key):
 def sort_by_job(joined, numbers, spare):
     """Sort coflows that joined at the same time by job, with ascending keys as before.
 
-    Parameters
-    ----------
-    joined : ndarray of COFLOW
-    numbers : ndarray of int
-        Space for one number per coflow.
-    spare : ndarray of COFLOW
-        Space for all coflows.
+    `numbers` and `spare` are space for a number and for a row of each.
     """
     count = len(joined)
     in_order = True
@@ -125,38 +103,17 @@ def sort_by_job(joined, numbers, spare):
 
 @in_place
 def move(coflows, pools, new, used):
-    """Move the segments of coflows to new pools.
-
-    Parameters
-    ----------
-    pools, new : tuple of ndarray of FLOW, HOP, LOAD
-    used : ndarray of int, shape (3,)
-        How many rows of each new pool are in use; is updated.
-    """
+    """Move the segments of coflows to new pools, of which `used` counts the rows in use."""
     for c in range(len(coflows)):
         copy_segments(coflows[c], pools, new, used)
 
 
 @in_place
 def reroute(rows, places, pools, used, demands, parts):
-    """Give active coflows the hops and loads of others, if their links differ.
+    """Give active coflows the hops and loads of others, if their links differ; count those.
 
-    Parameters
-    ----------
-    rows : ndarray of COFLOW
-    places : ndarray of int
-        The rows that may change.
-    pools, parts : tuple of ndarray of FLOW, HOP, LOAD
-        The pools must have room for all hops and loads of `demands`.
-    used : ndarray of int, shape (3,)
-        How many rows of each pool are in use; is updated.
-    demands : ndarray of COFLOW, shape (places,)
-        Have the same flows. Their segments refer to `parts`.
-
-    Returns
-    -------
-    int
-        How many coflows have changed.
+    The rows at `places` may change. `demands` have the same flows, with segments in `parts`; the
+    pools, of which `used` rows are in use, must have room for all of their hops and loads.
     """
     flows, hops, loads = pools
     changed = 0

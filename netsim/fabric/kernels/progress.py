@@ -132,12 +132,7 @@ def advance_in_step(coflows, loads, dt, now, slack, carried):
 def advance_flows(coflows, flows, dt, now, slack):
     """Move bytes for `dt` seconds, flow by flow.
 
-    Returns
-    -------
-    done : int
-        How many coflows are complete now.
-    flows_done : int
-        How many flows have completed in these `dt` seconds.
+    Return how many coflows are complete now, and how many flows have completed in this time.
     """
     done = 0
     flows_done = 0
@@ -193,15 +188,10 @@ def carried_between(coflows, flows, hops, loads, in_step, start, end, links):
 
 @in_place
 def apply_shares(coflows, loads, shares, capacity, used, now, check):
-    """Apply `shares` of the LP rates.
+    """Apply `shares` of the LP rates; return when the first coflow will complete, and a link.
 
-    Returns
-    -------
-    next_finish : float
-        When the first coflow will complete; inf if no coflow sends.
-    link : int
-        With `check`, an overloaded link; -1 if there is none, -2 if a share is negative or not
-        finite.
+    The link is -2 if a share is negative or not finite, with `check` one that is overloaded, and
+    else -1.
     """
     next_finish = np.inf
     if check:
@@ -233,12 +223,8 @@ def apply_shares(coflows, loads, shares, capacity, used, now, check):
 def apply_rates(coflows, flows, hops, rates, capacity, used, now, check):
     """Apply one rate per unfinished flow.
 
-    Returns
-    -------
-    next_flow, next_coflow : float
-        When the first flow and the first coflow will complete; inf if none will.
-    link : int
-        As for `apply_shares`.
+    Return when the first flow and the first coflow will complete, and a link as `apply_shares`
+    does.
     """
     next_flow = np.inf
     next_coflow = np.inf
@@ -356,10 +342,7 @@ def throttle_rates(coflows, flows, hops, capacity, used):
 def drop_finished(coflows, jobs, gone):
     """Move unfinished coflows to the front, and copy the finished ones to `gone`, in order.
 
-    Returns
-    -------
-    count, jobs_idle : int
-        The number of finished coflows, and the number of jobs without active coflows any more.
+    Return the number of finished coflows, and of jobs that have no active coflow any more.
     """
     kept = 0
     count = 0
@@ -384,12 +367,8 @@ def drop_finished(coflows, jobs, gone):
 def set_weights(coflows, flows, weights, known):
     """Set the weight of each unfinished flow.
 
-    Returns
-    -------
-    light, heavy : float
-        The smallest positive weight, inf if there is none, and the largest.
-    changed : bool
-        Whether a weight has changed in a coflow with a key up to `known`.
+    Return the smallest positive weight, inf if there is none, the largest, and whether a weight has
+    changed in a coflow with a key up to `known`.
     """
     light = np.inf
     heavy = 0.0
@@ -414,12 +393,8 @@ def set_weights(coflows, flows, weights, known):
 def split_weights(coflows, flows, weights, known):
     """Split each coflow's weight equally among its unfinished flows.
 
-    Returns
-    -------
-    light, heavy : float
-        The smallest and the largest weight of a flow.
-    changed : bool
-        As for `set_weights`.
+    Return the smallest and the largest weight of a flow, and whether any has changed, as
+    `set_weights` does.
     """
     light = np.inf
     heavy = 0.0

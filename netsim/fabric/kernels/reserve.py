@@ -13,11 +13,7 @@ __all__ = ["link_shares"]
 def link_shares(coflows, loads, shares, capacity):
     """Return the sum of the shares on each link, over the coflows with bytes to send on it.
 
-    Parameters
-    ----------
-    shares : ndarray of float, shape (coflows,)
-    capacity : ndarray of float, shape (links,)
-        Only its length is used.
+    Only the length of `capacity` is used.
     """
     reserved = np.zeros(len(capacity))
     for c in range(len(coflows)):

@@ -25,14 +25,14 @@ from netsim.ties import EQUAL
 __all__ = ["NO_ORDER", "NO_RULE", "SIGNATURE", "SOUND", "UNSOUND", "UNUSED", "Form", "Order",
            "Reads", "Ruled", "ask", "decide", "share_out"]
 
-#: In place of a link: all is well; the rule has written what cannot be, or what does not go with
-#: what it gives; a policy's order does not name each coflow once.
+#: In place of a link: all is well; the rule has written an invalid value, or a field that its form
+#: ignores; a policy's order does not name each coflow once.
 SOUND, UNSOUND, UNUSED, NO_ORDER = -1, -3, -4, -5
 
 #: The least and the largest positive number.
 _LEAST, _MOST = np.nextafter(0.0, 1.0), np.finfo(np.float64).max
 
-#: For each coflow, how many moves in an order that is nearly right are worth it.
+#: After this many moves per coflow, sorting by insertion gives up.
 _MOVES = 8
 
 #: In place of a rule's address.
@@ -40,42 +40,22 @@ NO_RULE = 0
 
 
 class Order(NamedTuple):
-    """What a rule writes; see `netsim.compiled`.
+    """What a rule writes, with the initial values of fields in brackets; see `netsim.compiled`."""
 
-    Attributes
-    ----------
-    key, tie : ndarray of float, shape (coflows,)
-        Coflows are served by increasing key, then tie. Initially 0.
-    share, most : ndarray of float, shape (coflows,)
-        The share of LP rates that a coflow gets first, and the most it may get after that. Entry k
-        is for the k-th coflow in order, or, if the rule gives shares, for coflow k. Initially 0,
-        and 1 for ``most`` of an order.
-    weight : ndarray of float, shape (coflows,)
-        Initially 1.
-    queue : ndarray of int, shape (coflows,)
-        The queue of each coflow. Initially 0.
-    limit : ndarray of float, shape (coflows,)
-        The rule is called again when a coflow has sent this many bytes. Initially inf.
-    part : ndarray of float, shape (queues,)
-        The part of each link that a queue gets. Initially 0.
-    wake_at : ndarray of float, shape (1,)
-        The latest time at which the rule is called again, in seconds. Initially inf.
-    note : ndarray of float, shape (notes,)
-        Values to record with the decision. Initially NaN.
-    options : ndarray of float, shape (options,)
-        Values of the policy's options.
-    """
-
-    key: NDArray[np.float64]
+    key: NDArray[np.float64]  #: coflows are served by increasing key, then tie (0)
     tie: NDArray[np.float64]
+    #: Of LP rates, what a coflow gets first; by place in order, or by coflow if the rule gives
+    #: shares (0).
     share: NDArray[np.float64]
+    #: Of LP rates, what it may get after that; by place (1 in an order, else 0).
     most: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    queue: NDArray[np.int64]
-    limit: NDArray[np.float64]
-    part: NDArray[np.float64]
+    weight: NDArray[np.float64]  #: by coflow (1)
+    queue: NDArray[np.int64]  #: by coflow (0)
+    limit: NDArray[np.float64]  #: bytes sent at which the rule is called again, by coflow (inf)
+    part: NDArray[np.float64]  #: of each link, what a queue gets (0)
+    #: The latest time at which the rule is called again, in seconds (inf).
     wake_at: NDArray[np.float64]
-    note: NDArray[np.float64]
+    note: NDArray[np.float64]  #: recorded with the decision (NaN)
     options: NDArray[np.float64]
 
 
@@ -110,96 +90,43 @@ class Reads(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How to interpret the order of a rule.
+    """How to interpret the order of a rule."""
 
-    Attributes
-    ----------
-    most : float
-        Initial value of ``Order.most``.
-    by_place : bool
-        Whether shares are listed in the order of service.
-    stretch : int
-        `UNSTRETCHED`, `ALL` or `OTHERS`.
-    by_job : bool
-        Whether coflows with equal key and tie are ordered by job, rather than by the time they
-        became valid.
-    merges : bool
-        Whether keys that differ only by rounding errors count as equal.
-    serves : bool
-        Whether coflows are served in order, flow by flow, rather than kept in step.
-    primary, backfill : int
-        If `serves` is set: what is allocated first, and who gets the rest; numbers are those named
-        in `serving_parts`.
-    """
-
-    most: float
-    by_place: bool
-    stretch: int
-    by_job: bool
-    merges: bool
-    serves: bool
+    most: float  #: initial value of ``Order.most``
+    by_place: bool  #: whether shares are listed in the order of service
+    stretch: int  #: `UNSTRETCHED`, `ALL` or `OTHERS`
+    by_job: bool  #: whether ties go by job, rather than by the time at which coflows became valid
+    merges: bool  #: whether keys that differ only by rounding errors count as equal
+    serves: bool  #: whether coflows are served in order, flow by flow, rather than kept in step
+    #: If `serves`, the first pass and how the rest is allocated, as numbered in `serving_parts`.
     primary: int
     backfill: int
 
 
 class Ruled(NamedTuple):
-    """Coflows in step, at the shares that a rule sets.
+    """A rule at work, and the engine that keeps coflows in step at its shares."""
 
-    Attributes
-    ----------
-    address : int
-        The address of the compiled rule; `NO_RULE` if a Python policy is asked instead.
-    form : Form
-    reads : Reads
-    coflows, jobs : ndarray of COFLOWS, JOBS
-        What the rule reads, with space for more coflows.
-    told : ndarray of float, shape (1,)
-        The time that the rule reads, in seconds.
-    order : Order
-        What the rule writes, with space for more coflows.
-    sequence, spare : ndarray of int, shape (coflows,)
-        Coflows in order, and space to sort them.
-    seen : ndarray of int, shape (coflows,)
-        The keys of the coflows at the rule's last decision, row by row.
-    saw : ndarray of int, shape (1,)
-        How many coflows there were at that decision.
-    room : ndarray of float, shape (coflows,)
-        Scratch space.
-    crossings : Crossings
-        Where coflows meet.
-    used : ndarray of float, shape (links,)
-        Bytes per second that each link carries.
-    values : ndarray of float, shape (options,)
-        The values that ``order.options`` has at each decision.
-    fault : ndarray of int, shape (2,)
-        If the answer is invalid: the field of `Order`, and the place in it.
-    answered : ndarray of int, shape (1,)
-        Whether the Python policy has filled in ``order`` for the next decision.
-    wakes_in : ndarray of float, shape (1,)
-        Seconds until the rule must be called again, even if nothing happens.
-    check : bool
-        Whether to check shares.
-    """
-
-    address: int
+    address: int  #: of the compiled rule; `NO_RULE` if a Python policy is asked instead
     form: Form
     reads: Reads
-    coflows: NDArray[Any]
-    jobs: NDArray[Any]
-    told: NDArray[np.float64]
-    order: Order
-    sequence: NDArray[np.int64]
-    spare: NDArray[np.int64]
-    seen: NDArray[np.int64]
-    saw: NDArray[np.int64]
-    room: NDArray[np.float64]
+    coflows: NDArray[Any]  #: of COFLOWS; what the rule reads, with space for more coflows
+    jobs: NDArray[Any]  #: of JOBS
+    told: NDArray[np.float64]  #: the time that the rule reads, in seconds
+    order: Order  #: what the rule writes, with space for more coflows
+    sequence: NDArray[np.int64]  #: coflows in order
+    spare: NDArray[np.int64]  #: space to sort them
+    seen: NDArray[np.int64]  #: the keys of the coflows at the rule's last decision, row by row
+    saw: NDArray[np.int64]  #: how many there were
+    room: NDArray[np.float64]  #: scratch space
     crossings: Crossings
-    used: NDArray[np.float64]
-    values: NDArray[np.float64]
-    fault: NDArray[np.int64]
+    used: NDArray[np.float64]  #: bytes per second on each link
+    values: NDArray[np.float64]  #: those of ``order.options`` at each decision
+    fault: NDArray[np.int64]  #: of an invalid answer: the field of `Order`, and the place in it
+    #: Whether the Python policy has filled in ``order`` for the next decision.
     answered: NDArray[np.int64]
+    #: Seconds until the rule must be called again, even if nothing happens.
     wakes_in: NDArray[np.float64]
-    check: bool
+    check: bool  #: whether to check shares
 
 
 # --- calling a rule ------------------------------------------------------------------------
@@ -237,10 +164,7 @@ def ask(ruled, coflows, jobs, now):
 def decide(ruled, coflows, jobs, now):
     """Call a rule: fill in ``ruled.order``, and sort ``ruled.sequence`` by it.
 
-    Returns
-    -------
-    int
-        `SOUND` or `UNSOUND`.
+    Return `SOUND` or `UNSOUND`.
     """
     count = len(coflows)
     if ruled.reads.now:
@@ -406,7 +330,7 @@ def _sent(row):
 
 @inlined
 def _add_sent(coflows, jobs, seen):
-    """Add to a column what the coflows of jobs with several have sent."""
+    """Add what coflows have sent to the attained service of jobs that have several."""
     for c in range(len(coflows)):
         if jobs[coflows[c].job].active > 1:
             seen[coflows[c].job].attained += _sent(coflows[c])
@@ -518,12 +442,8 @@ def _merge_equal(sequence, key):
 def share_out(ruled, coflows):
     """Compute each coflow's share from a rule's answer, into ``ruled.order.share``.
 
-    The crossings must be up to date.
-
-    Returns
-    -------
-    bool
-        Whether the shares are known to fit all links. If not, the caller must check.
+    The crossings must be up to date. Return whether the shares are known to fit all links; if not,
+    the caller must check.
     """
     ruled = by_reference(ruled)
     count = len(coflows)
@@ -584,7 +504,7 @@ def _stretch(coflows, share, ruled):
     factor = find_factor(ruled.crossings, share, others[:0])
     greatest = 0.0
     for c in range(count):
-        # What needs a dead link does not move at any factor.
+        # A coflow that needs a dead link does not move at any factor.
         if ruled.crossings.known[c].gamma < np.inf:
             greatest = max(greatest, share[c])
     factor = min(factor, 1.0 / greatest) if greatest > 0.0 else 1.0
@@ -596,7 +516,7 @@ def _stretch(coflows, share, ruled):
 
 
 def _find_rates(ruled, coflows, jobs, pools, capacity, state):
-    """Let the rule decide; return `REFUSED` if its answer is invalid."""
+    """Have the rule decide; return `REFUSED` if its answer is invalid."""
     state.decides = len(coflows) > 0
     if not len(coflows):
         return WAITS
@@ -638,7 +558,7 @@ def _crossing_in(ruled):
 
 
 def _advance(_ruled, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
-    """Let `dt` seconds pass; see `loop.advance`."""
+    """Move bytes for `dt` seconds; see `loop.advance`."""
     advance_in_step(coflows, pools[2], dt, now, slack, carried)
     state.finished = 0
     for c in range(len(coflows)):
@@ -648,7 +568,7 @@ def _advance(_ruled, coflows, pools, _capacity, dt, now, slack, state, finished,
 
 
 def _join(_ruled, _coflows, _pools):
-    """Add all coflows: there is nothing to do."""
+    """Return True: the engine works on the rows themselves."""
     return True
 
 

@@ -60,7 +60,7 @@ def _crossing_in(served):
 
 
 def _advance(served, coflows, pools, _capacity, dt, now, slack, state, finished, carried):
-    """Let `dt` seconds pass; see `loop.advance`."""
+    """Move bytes for `dt` seconds; see `loop.advance`."""
     senders, eager = served.senders, served.state[0].eager
     left, rate, floor = senders.left, senders.rate, senders.floor
     advance(served, dt, carried)
@@ -166,7 +166,7 @@ def _serve(served):
 
 @inlined
 def _begin_step(served):
-    """Give links all of their bandwidth, or wait for the queues; keep what groups are held to."""
+    """Give links all of their bandwidth, or none before queues; keep what groups are held to."""
     groups, traffic, state = served.groups, served.traffic, served.state[0]
     left, capacity = served.on_links.left, served.on_links.capacity
     for n in range(len(capacity)):
@@ -191,7 +191,7 @@ def _is_passed_over(served, k, left):
 def _backfill(served, group):
     """Give a group its part of what is left, and set the rates of its flows or their bounds."""
     state, left = served.state[0], served.on_links.left
-    # As of the last step: if it got nothing of the rest then, nor gets any now, rates are the same.
+    # If it got nothing of the rest in the last step, nor gets any now, rates are the same.
     stays = state.primary == QUEUES and not state.eager and not (group.anew or group.gains)
     if state.backfill == MAXMIN:
         group.gains = fill(served, group, served.rest, left)
@@ -210,13 +210,8 @@ def _backfill(served, group):
 def _serve_queue(n, served):
     """Serve the queue whose first coflow is the n-th from its share, and add what it leaves.
 
-    The rates of a coflow only change after one of its own flows, or of coflows before it, has
-    ended.
-
-    Returns
-    -------
-    n : int
-        The first coflow of the next queue.
+    Return the place of the first coflow of the next queue. The rates of a coflow only change after
+    one of its own flows, or of coflows before it, has ended.
     """
     link, used, held = served.link, served.traffic.used, served.traffic.held
     turn = served.turn[:served.state[0].coflows]
@@ -261,7 +256,7 @@ def _pool(left, share):
 
 @inlined
 def _madd(served, group):
-    """Let all flows of a coflow end together on what is left; give it nothing if a link is full."""
+    """Make the flows of a coflow end together on what is left; do nothing if a link is full."""
     slots, link, load, used = served.slots, served.link, served.traffic.load, served.traffic.used
     left, dust = served.on_links.left, served.on_links.dust
     gamma = 0.0
@@ -351,7 +346,7 @@ def _set_rates(served, group):
 
 @in_place
 def _add_levels(rates, lefts, paths, level, slot, times):
-    """Add the lowest level on each flow's path to its rate, so many times."""
+    """Add `times` times the lowest level on each flow's path to its rate."""
     if paths.shape[1] == 2:
         last = level[slot]
         for i in range(len(rates)):

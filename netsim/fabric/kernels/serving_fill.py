@@ -23,16 +23,8 @@ def fill(served, group, filling, left):
     """Share what is left among the flows of a group, max-min fairly; return whether any gets some.
 
     The freezing order of the last time is tried first. It is right if no slot comes too late and no
-    slot is overloaded. Otherwise the lowest level is searched for.
-
-    Parameters
-    ----------
-    served : Served
-    group : record of GROUP
-    filling : Filling
-        One of the two of `served`.
-    left : ndarray of float, shape (links,)
-        What links have left, which is updated. What the group uses of it is added to ``used``.
+    slot is overloaded. Otherwise the lowest level is searched for. `filling` is one of the two of
+    `served`. `left`, by link, is updated, and what the group uses of it is added to ``used``.
     """
     see_room(served, group, filling, left)
     link, used = served.link, served.traffic.used

@@ -15,17 +15,17 @@ __all__ = ["GREEDY", "GROUP", "INSTANTS", "MADD", "MAXMIN", "NOBODY", "QUEUES", 
            "SLOT", "Desk", "Filling", "Links", "Past", "Senders", "Served", "Service", "Traffic",
            "no_flows"]
 
-#: What comes first, in order: nothing, MADD, or max-min within the share of a queue.
-#: Who gets the rest, in order: nobody, or the flows of each coflow, max-min or in list order.
+#: The first pass over coflows, in order: nothing, MADD, or max-min within the share of a queue. The
+#: rest, in order: unused, or given to the flows of each coflow, max-min fairly or in list order.
 NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4
 
-#: How many instants are remembered. As so many values are an odd number of cache lines, the same
+#: How many instants are remembered. As these values fill an odd number of cache lines, the same
 #: instant of slots that follow each other does not fall on the same few places of the cache.
 INSTANTS = 72
 
 #: The engine as a whole.
 #:
-#: - primary, backfill: what comes first, and who gets the rest
+#: - primary, backfill: the first pass, and how the rest is allocated
 #: - eager: whether each flow's rate is set at each step, rather than the levels of slots remembered
 #: - gone: how many flows have ended; ``coflows``: how many coflows are served
 #: - fresh: whether nothing has been served yet; ``moving``: how many groups move
@@ -51,7 +51,7 @@ SLOT = np.dtype([("known", "f8"), ("first", "i4"), ("stop", "i4"), ("open", "i4"
 #: - row: its row, or -1
 #: - left, speed: the bytes that it has left, and how fast it sends; ``held``: how fast within its
 #:   queue's share
-#: - limit: it must stop when this few bytes are left; ``reached``: if it stands still, so few count
+#: - limit: the bytes left at which it must stop; ``reached``: those if it stands still
 #: - gamma, whole: the seconds that it has left by MADD, now and when that was decided; 0 without
 #: - thinner: whether a flow has ended since it got its queue's share; ``anew``: whether it got that
 #:   again in the last step; ``gains``: whether it gets some of the rest
@@ -80,21 +80,10 @@ RUN = np.dtype([("first", "i4"), ("stop", "i4"), ("slot", "i4"), ("busy", "i4"),
 
 
 class Service(NamedTuple):
-    """What is served, and how; see `PriorityService`.
+    """What is served, and how; see `PriorityService`."""
 
-    Attributes
-    ----------
-    order : ndarray of int
-        Coflows, the first to be served first.
-    primary, backfill : int
-        As the constants above.
-    queue : ndarray of int, shape (coflows,)
-    queue_shares : ndarray of float, shape (queues,)
-    limit : ndarray of float, shape (coflows,)
-    """
-
-    order: NDArray[np.int64]
-    primary: int
+    order: NDArray[np.int64]  #: coflows, the first to be served first
+    primary: int  #: as the constants above
     backfill: int
     queue: NDArray[np.int64]
     queue_shares: NDArray[np.float64]
@@ -102,189 +91,100 @@ class Service(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What coflows send on their links.
+    """What coflows send on their links, by slot."""
 
-    Attributes
-    ----------
-    load, used, held : ndarray of float, shape (slots,)
-        The bytes to send, the bytes per second, and the part of these that comes from the share of
-        a queue.
-    """
-
-    load: NDArray[np.float64]
-    used: NDArray[np.float64]
-    held: NDArray[np.float64]
+    load: NDArray[np.float64]  #: bytes to send
+    used: NDArray[np.float64]  #: bytes per second
+    held: NDArray[np.float64]  #: the part of these that comes from the share of a queue
 
 
 class Links(NamedTuple):
-    """The links in use, and one more that is never full.
+    """The links in use, and one more that is never full; in bytes per second."""
 
-    Attributes
-    ----------
-    left, share, capacity, dust : ndarray of float, shape (links in use + 1,)
-        Bytes per second: what is left of all, and of the share of a queue; the capacity, without
-        the last link; and the bandwidth below which the link counts as full.
-    """
-
-    left: NDArray[np.float64]
-    share: NDArray[np.float64]
-    capacity: NDArray[np.float64]
-    dust: NDArray[np.float64]
+    left: NDArray[np.float64]  #: of all bandwidth
+    share: NDArray[np.float64]  #: left of the share of a queue
+    capacity: NDArray[np.float64]  #: without the last link
+    dust: NDArray[np.float64]  #: with less left, the link counts as full
 
 
 class Desk(NamedTuple):
-    """Space for a fill.
+    """Space for a fill of a group."""
 
-    Attributes
-    ----------
-    slots, turns, heap : ndarray of int, shape (most slots of a group,)
-        Slots to fill, their places in turn, and a heap of them.
-    levels : ndarray of float
-        The levels of the heap.
-    """
-
-    slots: NDArray[np.int64]
-    turns: NDArray[np.int64]
+    slots: NDArray[np.int64]  #: to fill
+    turns: NDArray[np.int64]  #: their places in `Filling.turn`
     heap: NDArray[np.int64]
     levels: NDArray[np.float64]
 
 
 class Senders(NamedTuple):
-    """Flows, group by group.
-
-    Attributes
-    ----------
-    left, rate, floor : ndarray of float
-        Bytes left, the rate, and the bytes left at which the flow counts as ended.
-    place, flow : ndarray of int
-        The place of the coflow in the order, and the position in `flows`.
-    """
+    """Flows, group by group."""
 
     left: NDArray[np.float64]
     rate: NDArray[np.float64]
-    floor: NDArray[np.float64]
-    place: NDArray[np.int32]
-    flow: NDArray[np.int64]
+    floor: NDArray[np.float64]  #: bytes left at which the flow counts as ended; negative if it has
+    place: NDArray[np.int32]  #: of the coflow in the order
+    flow: NDArray[np.int64]  #: the FLOW row
 
 
 class Filling(NamedTuple):
-    """What is filled, group by group; the links of a group are its slots.
+    """What is filled, group by group; the links of a group are its slots."""
 
-    Attributes
-    ----------
-    links : ndarray of SLOT
-    share, others : ndarray
-        For the flows on each slot, slot by slot: the number of unfinished flows at this place, and
-        the other slots that they cross.
-    wants : ndarray of float, shape (slots,)
-        The number of flows on each slot whose other links all have room.
-    room : ndarray of bool, shape (slots,)
-        Whether the slot itself has room.
-    full_at : ndarray of float, shape (slots,)
-        The level at which the slot was full; inf if it was not, 0 if it has no room.
-    unfrozen, left : ndarray of float, shape (slots,)
-        During a fill: the flows that are not frozen yet, and the bandwidth left for them.
-    turn : ndarray of int, shape (slots,)
-        Each group's slots in the order in which they froze last time.
-    """
-
-    links: NDArray[Any]
-    share: NDArray[np.float64]
-    others: NDArray[np.uint32]
-    wants: NDArray[np.float64]
-    room: NDArray[np.bool_]
+    links: NDArray[Any]  #: of SLOT
+    share: NDArray[np.float64]  #: by member: how many unfinished flows there are
+    others: NDArray[np.uint32]  #: by member: the other slots that they cross
+    wants: NDArray[np.float64]  #: by slot: how many flows have room on all of their other links
+    room: NDArray[np.bool_]  #: by slot: whether it has room itself
+    #: By slot: the level at which it was full; inf if it was not, 0 without room.
     full_at: NDArray[np.float64]
-    unfrozen: NDArray[np.float64]
-    left: NDArray[np.float64]
-    turn: NDArray[np.int64]
+    unfrozen: NDArray[np.float64]  #: during a fill, the flows that are not frozen yet
+    left: NDArray[np.float64]  #: during a fill, the bandwidth left for them
+    turn: NDArray[np.int64]  #: each group's slots in the order in which they froze last time
 
 
 class Past(NamedTuple):
-    """The recorded levels and times.
+    """The recorded levels and times, instant by instant."""
 
-    Attributes
-    ----------
-    seconds, keeps : ndarray of float, shape (groups, instants)
-        The time until the next instant, and the fraction of its bytes that MADD leaves to each
-        flow.
-    since : ndarray of float, shape (groups, instants)
-        The time from which the group has had each of its shares of a queue.
-    held, rest : ndarray of float, shape (slots, instants)
-        The level of each slot in the two fillings: for each share of a queue, which changes rarely,
-        and for each instant.
-    weights : ndarray of float, shape (instants,)
-        Scratch space.
-    """
-
-    seconds: NDArray[np.float64]
-    keeps: NDArray[np.float64]
+    seconds: NDArray[np.float64]  #: by group: the time until the next instant
+    keeps: NDArray[np.float64]  #: by group: the fraction of its bytes that MADD leaves to each flow
+    #: By group: the time on its clock from which it has had each share of a queue.
     since: NDArray[np.float64]
-    held: NDArray[np.float64]
-    rest: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    held: NDArray[np.float64]  #: by slot: its level for each share of a queue, which changes rarely
+    rest: NDArray[np.float64]  #: by slot: its level at each instant in the filling of the rest
+    weights: NDArray[np.float64]  #: scratch space
 
 
 class Served(NamedTuple):
-    """The unfinished flows of coflows that are served in order.
-
-    Attributes
-    ----------
-    state : ndarray of SERVING, shape (1,)
-    groups, slots, runs : ndarray of GROUP, SLOT, RUN
-        Groups are in service order. The last slot is a dummy that fills up paths shorter than
-        others.
-    link : ndarray of int, shape (slots,)
-        The place of each slot's link in `links`.
-    links : ndarray of int
-        The links in use.
-    traffic : Traffic
-    senders : Senders
-    path, spot : ndarray of int, shape (flows, most links on a path)
-        The slots that each flow crosses, and its places in their lists of members.
-    held, rest : Filling
-        The fillings of the queues' shares, and of what is left after that.
-    past : Past
-    on_links : Links
-    desk : Desk
-    keys, rows : ndarray of int, shape (coflows,)
-        The key and the row of each coflow, in order.
-    turn, queues : ndarray of int, shape (groups,)
-        The groups in the current order of service, and the queue of each; ``coflows`` entries are
-        in use.
-    queue_shares : ndarray of float, shape (queues,)
-    walls : ndarray of int, shape (groups, 2)
-        At most two links that all flows of the group cross, filled up with a link that is never
-        full. While one of them is full, no flow of the group can send.
-    still : ndarray of bool, shape (groups,)
-        Whether the group got nothing in the last step. Each of its flows then has a slot of level 0
-        in both fillings, so the group can be skipped while a wall is full.
-    moving : ndarray of int, shape (groups,)
-        The groups that are not still come first.
-    """
+    """The unfinished flows of coflows that are served in order."""
 
     state: NDArray[Any]
-    groups: NDArray[Any]
-    slots: NDArray[Any]
-    runs: NDArray[Any]
-    link: NDArray[np.uint32]
-    links: NDArray[np.uint32]
+    groups: NDArray[Any]  #: of GROUP, in service order
+    slots: NDArray[Any]  #: of SLOT; the last one is a dummy that fills up paths shorter than others
+    runs: NDArray[Any]  #: of RUN
+    link: NDArray[np.uint32]  #: the place of each slot's link in `links`
+    links: NDArray[np.uint32]  #: those in use
     traffic: Traffic
     senders: Senders
+    #: By flow, the slots that it crosses; shape (flows, most links on a path).
     path: NDArray[np.uint32]
-    spot: NDArray[np.uint32]
-    held: Filling
-    rest: Filling
+    spot: NDArray[np.uint32]  #: by flow, its places in their lists of members
+    held: Filling  #: the filling of the queues' shares
+    rest: Filling  #: the filling of what is left after that
     past: Past
     on_links: Links
     desk: Desk
-    keys: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    keys: NDArray[np.int64]  #: of coflows, by group
+    rows: NDArray[np.int64]  #: of coflows, by group; -1 if gone
+    #: The groups in the current order of service; ``coflows`` entries are in use.
     turn: NDArray[np.int64]
-    queues: NDArray[np.int64]
+    queues: NDArray[np.int64]  #: the queue of each of these
     queue_shares: NDArray[np.float64]
+    #: At most two links that all flows of a group cross, filled up with a link that is never full.
+    #: While one of them is full, no flow of the group can send.
     walls: NDArray[np.int64]
+    #: Whether a group got nothing in the last step. Each of its flows then has a slot of level 0 in
+    #: both fillings, so the group can be skipped while a wall is full.
     still: NDArray[np.bool_]
-    moving: NDArray[np.int64]
+    moving: NDArray[np.int64]  #: starts with the groups that are not still
 
     def __deepcopy__(self, _: dict[int, Any]) -> Served:
         """Return a copy in which arrays shared by both fillings are still shared."""

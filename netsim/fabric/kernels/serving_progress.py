@@ -138,7 +138,7 @@ def _look(served, run, dt):
 
 @inlined
 def advance(served, dt, carried):
-    """Let `dt` seconds pass for groups and slots, and record them for flows that are passed over.
+    """Advance groups and slots by `dt` seconds, and record these for flows that are passed over.
 
     If `carried` has a value per link, the bytes of each link are added to it.
     """
@@ -198,7 +198,7 @@ def advance_run(served, run, dt, slack):
         return False
     if served.state[0].eager:
         return _move(served.senders, run, dt, slack) > 0
-    # Twice: what is known of them is rounded otherwise than what they have left.
+    # Twice, as the bound is rounded otherwise than what the flows have left.
     if run.least > 2.0 * run.floor:
         return False
     _catch_up(served, run, served.groups[run.group])

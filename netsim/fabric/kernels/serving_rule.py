@@ -30,24 +30,11 @@ __all__ = ["address_for", "serve_by"]
 
 @compiled
 def serve_by(ruled, served, serve_at, addresses, loop, tables):
-    """Serve coflows in the order that a rule gives, over and over until the loop stops.
+    """Serve coflows in the order that a rule gives, again and again until the loop stops.
 
-    Parameters
-    ----------
-    ruled : Ruled
-        Its rule is asked first if the loop ``decides``; otherwise its last decision still holds.
-    served : Served
-        The engine of the call before. It is resumed if the loop was held or paused, and if not,
-        updated if that is possible.
-    serve_at : int
-        See `address_for`.
-    addresses, loop, tables
-        See `loop.run`.
-
-    Returns
-    -------
-    Served
-        The engine.
+    The rule is asked first if the loop ``decides``; otherwise its last decision still holds.
+    `served`, the engine of the call before, is resumed if the loop was held or paused, and if not,
+    updated if that is possible. Return the engine. See `address_for` and `loop.run`.
     """
     engine = owned(served)
     call_at(serve_at, (by_reference(ruled), engine, addresses, loop[0], by_reference(tables)))
@@ -65,10 +52,7 @@ def address_for(ruled: Ruled, served: Served, loop: NDArray[Any], tables: Tables
 def _serve(ruled, engine, addresses, state, tables):
     """Serve with an engine that is replaced where it cannot be resumed; see `serve_by`.
 
-    Returns
-    -------
-    float
-        Why the loop has stopped.
+    Return why the loop has stopped.
     """
     rows, jobs, pools, capacity = tables.rows, tables.jobs, tables.pools, tables.capacity
     until = state.until
@@ -98,7 +82,7 @@ def _renew(engine, ruled, coflows, pools, capacity, interval):
 
 @in_place
 def _decide(ruled, rows, jobs, pools, capacity, state, until):
-    """Ask the rule if the loop decides; return whether what it says can be put into force."""
+    """Ask the rule if the loop decides; return whether there is a decision to put into force."""
     count = state.count
     state.notice = state.now  # so that the loop finds rates first
     state.decides &= count > 0
@@ -120,7 +104,7 @@ def _decide(ruled, rows, jobs, pools, capacity, state, until):
 
 @inlined
 def _has_unused(ruled, count):
-    """Whether the rule has written shares, which what it gives does not take."""
+    """Whether the rule has written shares, which its form ignores."""
     for c in range(count):
         if ruled.order.share[c] != 0.0 or ruled.order.most[c] < ruled.form.most:
             return True
@@ -129,7 +113,7 @@ def _has_unused(ruled, count):
 
 @inlined
 def _service(ruled, count):
-    """Return the decision in force as what is served."""
+    """Return the decision in force as a `Service`."""
     order, form = ruled.order, ruled.form
     sequence = ruled.sequence[:count].copy()
     queue = order.queue[:count].copy()

@@ -38,7 +38,7 @@ from netsim.fabric.kernels.sharing_table import drop_cell, split_anew
 
 __all__ = ["settle", "take_in"]
 
-#: Classes in a piece: only where one ends, or may be the next to, are they looked at one by one.
+#: Classes in a piece: only in pieces where one ends, or may end next, each class is looked at.
 _PIECE = 64
 
 
@@ -63,7 +63,7 @@ def _find_rates(parts, coflows, _jobs, pools, capacity, state):
         catch_up(parts)
     if row.tracked == row.classes:
         begin(parts, state.now)
-    state.decides &= row.classes > 0  # else nobody is left to share
+    state.decides &= row.classes > 0  # else no flow is left to share
     return WAITS
 
 
@@ -104,7 +104,7 @@ def _leave(parts, _coflows, _pools, _state):
 
 
 def _advance(parts, coflows, pools, capacity, dt, now, slack, state, finished, carried):
-    """Let `dt` seconds pass; see `loop.advance`."""
+    """Move bytes for `dt` seconds; see `loop.advance`."""
     head_left, floor, rate, row = parts.head_left, parts.floor, parts.rate, parts.state[0]
     remember(parts, dt)
     if len(carried):

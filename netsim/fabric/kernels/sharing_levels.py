@@ -39,23 +39,24 @@ _MOST_WRONG = 16
 #: How often links of a guess may change places, per link: most are in order.
 _MOVES = 8
 
-#: A link that shares flows with one in so many others is taken from the table.
+#: A full link is released by the table if it has more than one class per this many links of the
+#: range in which it shares flows.
 _CROWDED = 6
 
-#: Levels are repaired with at most so many classes per link in use, or one per link of all, as a
+#: Levels are repaired with at most this many classes per link in use, or one per link of all, as a
 #: fill visits all; unless more than one in `_FEW_TOUCHED` links is touched. The second number is
 #: for paths of more than two links.
 _SPARSE, _SPARSE_LONG = 4, 3
 _FEW_TOUCHED = 4
 
-#: After so many looks per link it is not worth it any more.
+#: After this many looks per link, a repair gives up.
 _MOST_LOOKS = 2
 
 #: Relative: by how much a level may be off, and a link that is not full have too much to carry.
 _CLOSE = 1e-14
 _OVER = 1e-13
 
-#: Relative: a link that is not full, with less left than this, is to be looked at.
+#: Relative: a link that is not full, with less left than this, must be looked at.
 _SCARCE = 1e-6
 
 #: How often the level of one link is corrected at most: each time but the first it rises.

@@ -32,8 +32,8 @@ __all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make", "moved", "swap"]
 #: - changed: how often the table has changed since it was last summed up; ``light``, ``heavy``: the
 #:   least and the largest weight since then
 #: - tracked: how many classes are tracked in this stretch (they come first); ``steps``: how many
-#:   steps it has had; ``horizon``: when it must end; ``reach``: how long the next one is to be
-#: - due: how many links are to be looked at because flows have come or gone
+#:   steps it has had; ``horizon``: when it must end; ``reach``: how long the next one should be
+#: - due: how many links to look at, because flows have come or gone
 #: - moved: how many have moved since rates were set; `ALL` if levels were filled, not repaired
 #: - by_flow: whether links are shared again at each end of a flow, not of coflows only
 #: - keeps_ends: whether ends of classes are in a heap; ``listed``: how many entries that has
@@ -53,7 +53,7 @@ _STATE = np.dtype([("classes", "i8"), ("plain", "i8"), ("known", "i8"), ("waits"
 #: - wants: the sum of the weights of its flows; ``grew``: what of that grew until the link was full
 #:   in the last fill; ``more``: what has joined since
 #: - least: the least level at which it may now be full; inf if no flow has joined
-#: - due, moved: whether it is to be looked at, and whether it is among those that have moved
+#: - due, moved: whether it must be looked at, and whether it is among those that have moved
 _LINK = np.dtype([("first", "i8"), ("stop", "i8"), ("room", "i8"), ("low", "i8"),
                   ("high", "i8"), ("wants", "f8"), ("grew", "f8"), ("more", "f8"),
                   ("least", "f8"), ("due", "i8"), ("moved", "i8")])
@@ -73,146 +73,91 @@ _SENDER = np.dtype([("virtual_finish", "f8"), ("one", "i4"), ("two", "i4"), ("nu
 #: ``other``; ``flow``, the place of the flow in its coflow.
 _CELL = np.dtype([("link", "u2"), ("other", "u2"), ("flow", "i4")])
 
-#: Up to so many links, there is a table of what each two have in common.
+#: Up to this many links, there is a table of what each two have in common.
 _MOST_IN_TABLE = 1024
 
-#: A link has room for so many classes more than twice those that it has.
+#: A link has room for twice as many classes as it has flows, and for this many more.
 _ROOM = 40
 
 #: How many steps a stretch has at most.
 LONGEST = 128
 
-#: Of fewer classes all are tracked. So are those on paths of other than two links: to sum up what
-#: each of many links did takes as long.
+#: With fewer classes, all are tracked, and also where paths have other than two links: summing up
+#: what each of many links did takes as long.
 MANY = 2048
 
 #: No flow, no class.
 NONE = -1
 
-#: All links, where their number is asked for.
+#: In place of a number of links: all of them.
 ALL = -1
 
 
 class Parts(NamedTuple):
-    """A sharing. Its last link is a dummy that fills up paths shorter than others.
-
-    Attributes
-    ----------
-    state : ndarray of _STATE, shape (1,)
-    links : ndarray of _LINK, shape (links + 1,)
-    unfrozen, left, full_at : ndarray of float, shape (links + 1,)
-        During a fill: the weight of flows that are not frozen yet, the bytes per second left for
-        them, and the level at which a link was full, inf if it was not.
-    still : ndarray of bool, shape (classes,)
-        During a fill of links that paths of more than two links cross: whether a class still grows.
-    order : ndarray of int, shape (links + 1,)
-        During a fill: the links in the order in which they will freeze.
-    levels : ndarray of float, shape (links + 1,)
-        The levels at which they will; during a repair, those of the links in ``queue``.
-    classes_left : ndarray of int, shape (links + 1,)
-        During a fill: the number of classes that still grow, if weights are not all 1.
-    share, unit, place, others : ndarray
-        By place in the lists of links: the number of a class's flows, the index of its unit, the
-        class, and the other links it crosses.
-    units : ndarray of float
-        The weights of flows: by the number of their class, and of coflows with split weights.
-    common : ndarray of float, shape (links + 1, links + 1) or (0, 0)
-        The weight of flows that cross both of two links, if there are few links and short paths.
-    pairs : ndarray of int, as `common`
-        The number of such classes; only if weights are not all 1, because their sums may be
-        inexact.
-    head_left, floor, rate : ndarray of float, shape (classes,)
-        Bytes until the class's next flow ends, the bytes at which that flow counts as ended, and
-        the bytes per second of each flow.
-    seen : ndarray of float, shape (classes,)
-        The time at which ``head_left`` is valid, if ends are kept in a heap; otherwise it is at
-        ``now``.
-    unit_of : ndarray of int, shape (classes,)
-        The index of each class's unit.
-    classes : ndarray of _CLASS
-    path, spot : ndarray of int, shape (classes, longest path)
-        The links that each class crosses, and its places in their lists.
-    senders : ndarray of _SENDER, one per FLOW row
-    cells : ndarray of _CELL, one per FLOW row, or none
-        If there is a table, the cells of each coflow that splits its weight among its flows. Those
-        of its unfinished flows come first in the coflow's rows.
-    place_of, free : ndarray of int
-        The place of each class by its number; the numbers, used ones first.
-    ends, ending : ndarray
-        A heap of times and numbers of classes; see `sharing_rates`. Empty without one.
-    listed : ndarray of float
-        The time of the valid entry of each class by its number, inf if there is none.
-    frozen, joined : ndarray of int, shape (links + 1,)
-        Links in the order in which the last fill froze them; links that flows have joined.
-    queue, moved : ndarray of int, shape (links + 1,)
-        Links to examine; links with flows that may have another rate. See `sharing_levels`.
-    full_then, unit_then : ndarray of float
-        The levels of links, and the weights of coflows' flows, when the stretch began.
-    past : ndarray of float, shape (links + 1, LONGEST or 0)
-        The levels of links, step by step.
-    seconds, weights : ndarray of float, shape (LONGEST,)
-        The duration of each step; scratch space.
-    past_unit : ndarray of float, shape (coflows that are split, LONGEST or 0)
-        The weights of their flows, step by step.
-    """
+    """A sharing. Its last link is a dummy that fills up paths shorter than others."""
 
     state: NDArray[Any]
     links: NDArray[Any]
+    #: During a fill, by link: the weight of flows that are not frozen yet.
     unfrozen: NDArray[np.float64]
-    left: NDArray[np.float64]
-    full_at: NDArray[np.float64]
+    left: NDArray[np.float64]  #: during a fill, by link: the bytes per second left for them
+    full_at: NDArray[np.float64]  #: the level at which each link was full; inf if it was not
+    #: During a fill of links that paths of more than two links cross, by class: whether it still
+    #: grows.
     still: NDArray[np.bool_]
-    order: NDArray[np.int64]
+    order: NDArray[np.int64]  #: during a fill: the links in the order in which they will freeze
+    #: The levels at which they will; during a repair, those of the links in `queue`.
     levels: NDArray[np.float64]
+    #: During a fill, by link: how many classes still grow, if weights are not all 1.
     classes_left: NDArray[np.int64]
+    #: By place in the lists of links, as the next three: the number of a class's flows.
     share: NDArray[np.float64]
-    unit: NDArray[np.int64]
-    place: NDArray[np.int64]
-    others: NDArray[np.uint32]
+    unit: NDArray[np.int64]  #: the index of the class's unit
+    place: NDArray[np.int64]  #: the class
+    others: NDArray[np.uint32]  #: the other links that it crosses
+    #: Weights of flows, by number of their class, and then of coflows with split weights.
     units: NDArray[np.float64]
+    #: The weight of flows that cross both of two links, if there are few links and short paths.
     common: NDArray[np.float64]
+    #: The number of such classes, as sums of weights other than 1 may be inexact.
     pairs: NDArray[np.int32]
-    head_left: NDArray[np.float64]
-    floor: NDArray[np.float64]
-    rate: NDArray[np.float64]
+    head_left: NDArray[np.float64]  #: by class: bytes until its next flow ends
+    floor: NDArray[np.float64]  #: by class: the bytes at which that flow counts as ended
+    rate: NDArray[np.float64]  #: by class: bytes per second of each flow
+    #: By class: when `head_left` is valid, if ends are kept in a heap; else at ``now``.
     seen: NDArray[np.float64]
-    unit_of: NDArray[np.int64]
+    unit_of: NDArray[np.int64]  #: by class: the index of its unit
     classes: NDArray[Any]
-    path: NDArray[np.uint32]
-    spot: NDArray[np.uint32]
-    senders: NDArray[Any]
+    path: NDArray[np.uint32]  #: by class: the links that it crosses
+    spot: NDArray[np.uint32]  #: by class: its places in their lists
+    senders: NDArray[Any]  #: of _SENDER, one per FLOW row
+    #: Of _CELL, one per FLOW row or none: if there is a table, the cells of each coflow that splits
+    #: its weight, those of unfinished flows first.
     cells: NDArray[Any]
-    place_of: NDArray[np.int64]
-    free: NDArray[np.int64]
-    ends: NDArray[np.float64]
-    ending: NDArray[np.int64]
+    place_of: NDArray[np.int64]  #: of each class, by its number
+    free: NDArray[np.int64]  #: the numbers of classes, used ones first
+    ends: NDArray[np.float64]  #: a heap of times, see `sharing_rates`; empty without one
+    ending: NDArray[np.int64]  #: the numbers of the classes that end then
+    #: The time of the valid entry of each class by its number; inf if there is none.
     listed: NDArray[np.float64]
-    frozen: NDArray[np.int64]
-    joined: NDArray[np.int64]
-    queue: NDArray[np.int64]
-    moved: NDArray[np.int64]
-    full_then: NDArray[np.float64]
-    unit_then: NDArray[np.float64]
-    past: NDArray[np.float64]
-    seconds: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    past_unit: NDArray[np.float64]
+    frozen: NDArray[np.int64]  #: links in the order in which the last fill froze them
+    joined: NDArray[np.int64]  #: links that flows have joined
+    queue: NDArray[np.int64]  #: links to examine; see `sharing_levels`
+    moved: NDArray[np.int64]  #: links with flows that may have another rate
+    full_then: NDArray[np.float64]  #: the levels of links when the stretch began
+    unit_then: NDArray[np.float64]  #: the weights of coflows' flows then
+    past: NDArray[np.float64]  #: the levels of links, step by step
+    seconds: NDArray[np.float64]  #: the duration of each step
+    weights: NDArray[np.float64]  #: scratch space
+    past_unit: NDArray[np.float64]  #: the weights of flows of coflows that are split, step by step
 
 
 def make(coflows, flows, hops, capacity, longest, by_flow, rounds_alike):
     """Return an empty sharing with space for these rows, and for as many more.
 
-    Parameters
-    ----------
-    capacity : ndarray of float, shape (links,)
-        Bytes per second; unused links keep all of it.
-    longest : int
-        The largest number of links on a path.
-    by_flow : bool
-        Whether links are shared again at each end of a flow.
-    rounds_alike : bool
-        Whether to have no heap of ends and no stretches, in which bytes left are rounded otherwise
-        than where there are few flows.
+    `longest` is the largest number of links on a path. With `by_flow`, links are shared again at
+    each end of a flow. With `rounds_alike`, there is no heap of ends and there are no stretches, in
+    which bytes left are rounded otherwise than where there are few flows.
     """
     count = len(capacity)
     left = np.zeros(count + 1)
@@ -260,14 +205,8 @@ def _no_senders(flows):
 def moved(parts, coflows, before, flows):
     """Return a sharing in which flows have moved to other rows.
 
-    Parameters
-    ----------
-    coflows : ndarray of COFLOW
-        The rows, with the current places of flows.
-    before : ndarray of int, shape (coflows,)
-        The previous place of the first flow of each coflow.
-    flows : int
-        The number of FLOW rows.
+    `coflows` have the current places of flows; the first flow of each was at `before`. There are
+    `flows` FLOW rows now.
     """
     senders = _no_senders(flows)
     cells = np.empty(flows if len(parts.cells) else 0, _CELL)

@@ -28,7 +28,7 @@ __all__ = ["begin", "catch_up", "expect", "forget_ends", "holds", "keep_ends", "
 #: How much the level of a link, or the weight of a coflow's flows, may grow over a stretch.
 _GROWS = 2.0
 
-#: Of fewer classes it is faster to look at each end.
+#: With fewer classes, it is faster to look at each end.
 _MANY_ENDS = 1024
 
 

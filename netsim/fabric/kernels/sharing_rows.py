@@ -22,10 +22,7 @@ _CLASSES_MERGE = True
 def add_coflows(parts, coflows, flows, hops):
     """Add the flows of coflows that the sharing does not have yet.
 
-    Returns
-    -------
-    bool
-        Whether there was room for all; if not, a new sharing must be made.
+    Return whether there was room for all; if not, a new sharing must be made.
     """
     row = parts.state[0]
     first = len(coflows)
@@ -126,7 +123,7 @@ def _class_of(parts, coflow, flows, hops, f, weight):
         fits &= link.stop - link.first < link.room
         if link.stop - link.first < rarest.stop - rarest.first:
             rarest, at = link, h - flow.hop
-    # The next link on its path tells most classes from it, and stands in one line.
+    # The next link on the flow's path, which is quick to compare, rules out most classes.
     beside = np.uint32(len(links) - 1)
     if flow.hops > 1:
         beside = np.uint32(hops[flow.hop + (at == 0)].link)
@@ -141,10 +138,10 @@ def _class_of(parts, coflow, flows, hops, f, weight):
 
 @inlined
 def _belongs(parts, coflow, flows, hops, f, weight, c):
-    """Tell whether a flow belongs in a class.
+    """Whether a flow belongs in a class.
 
-    No class that another coflow of the job has begun: how an end is rounded depends on what else is
-    in the class, and ranks that do the same must have the same times to the last bit.
+    It does not if another coflow of its job has begun the class: how an end is rounded depends on
+    what else is in the class, and ranks that do the same must have the same times to the last bit.
 
     A flow that represents others is not put into one class with a flow on the same links between
     other hosts, because the flows that they represent may cross different links.

@@ -18,16 +18,8 @@ def split(coflows, flows, hops, order, ends, capacity, left, rates):
     batch on the link. Flows that need a full link get nothing and do not count. This is one pass:
     what a flow cannot use of its part stays on the link, for the next batch.
 
-    Parameters
-    ----------
-    order : ndarray of int
-        Coflows, batch by batch.
-    ends : ndarray of int, shape (batches,)
-        The end of each batch in `order`.
-    capacity, left : ndarray of float, shape (links,)
-        Total bytes per second, and those still available; `left` is updated.
-    rates : ndarray of float, shape (unfinished flows,)
-        Is added to.
+    `ends` has the end of each batch in `order`. Parts are added to `rates`, one per unfinished
+    flow, and subtracted from `left`, in bytes per second.
     """
     offset = np.zeros(len(coflows) + 1, np.int64)
     for c in range(len(coflows)):
