@@ -154,7 +154,7 @@ class _Instance:
         self._fixed = all(each.fixed for each in coflows)
 
     def totals(self, name: str) -> tuple[float, float, float]:
-        """Return a bound on the sum of finish times, the weighted sum, and the mean CCT."""
+        """Compute a bound on the sum of finish times, on the weighted sum, and on the mean CCT."""
         if name == "isolation":
             return (float(self._finish.sum()), float(self._weight @ self._finish),
                     float(self._least.mean()))
@@ -169,14 +169,14 @@ class _Instance:
         return float(finish), float(weighted), float(cct)
 
     def _loads(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-        """Return the loads of links as arrays: coflow, link and seconds at full capacity."""
+        """The loads of links as arrays: coflow, link, and seconds at full capacity."""
         loads = [each.demand.loads for each in self._coflows]
         owner = np.repeat(np.arange(len(loads)), [len(rows) for rows in loads])
         rows = np.concatenate(loads)
         return owner, rows["link"], rows["nbytes"] / self._network.usable[rows["link"]]
 
     def _single_link(self) -> float:
-        """Return the largest bound of a single link on the sum of finish times."""
+        """The largest bound of a single link on the sum of finish times."""
         owner, links, seconds = self._loads()
         most = alone = self._finish.sum()
         for link in np.unique(links):
@@ -187,7 +187,7 @@ class _Instance:
         return float(most)
 
     def _bssi(self) -> float:
-        """Return the dual bound; coflows without bytes count with their earliest finish."""
+        """The dual bound; coflows without bytes count with their earliest finish."""
         table = FlowTable(self._network.usable, np.zeros(1))
         for key, each in enumerate(self._coflows):
             if each.demand.nbytes:
@@ -199,21 +199,17 @@ class _Instance:
         return rest + FabricView(table, 0.0, "clairvoyant", Event(0)).bssi()[1]
 
     def _lp(self) -> float:
-        """Return the bound of the linear programme on the weighted sum of finish times."""
+        """The bound of the linear programme on the weighted sum of finish times."""
         from netsim.allocators.lp import ordering
 
         return ordering(self._finish, self._weight, *self._loads()).bound
 
 
 def srpt_total(valid: Floats, seconds: Floats) -> float:
-    """Return the sum of finish times on one machine with shortest remaining time first.
+    """Sum the finish times on one machine that serves the shortest remaining time first.
 
-    This is the least possible sum if jobs may be preempted (Schrage, 1968).
-
-    Parameters
-    ----------
-    valid, seconds : ndarray of float, shape (jobs,)
-        Release time and processing time of each job, in seconds.
+    This is the least possible sum if jobs may be preempted (Schrage, 1968). `valid` and `seconds`
+    are the release time and the processing time of each job, in seconds.
     """
     order = np.argsort(valid, kind="stable")
     arrivals = [*zip(valid[order].tolist(), seconds[order].tolist(), strict=True), (np.inf, 0.0)]

@@ -119,7 +119,7 @@ def each_class(coflows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _row(name: str, group: pd.DataFrame, coflows: pd.DataFrame) -> dict[str, Any]:
-    """Return the row of a class."""
+    """Summarise a class in one row."""
     cct, slowdown = spread(group["cct_s"]), spread(group["slowdown"])
     return {
         "class": name, "coflows": len(group),
@@ -131,5 +131,5 @@ def _row(name: str, group: pd.DataFrame, coflows: pd.DataFrame) -> dict[str, Any
 
 
 def _share(part: float, whole: float) -> float:
-    """Return part over whole; NaN if the whole is 0."""
+    """Divide a part by the whole; NaN if the whole is 0."""
     return float(part / whole) if whole > 0 else float("nan")

@@ -32,47 +32,11 @@ _COFLOW = ["job", "iteration", "stage"]
 
 
 def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.DataFrame:
-    """Return a table with a row per result, in their order, and a last row for the lower bound.
+    """Build the table of `Comparison.table`, whose docstring explains the columns.
 
     Lower bounds may depend on the servers that jobs got, and so differ between runs. The last row
-    then uses the least bound of each job, and the least mean bound on CCTs. They hold for all runs.
-
-    Parameters
-    ----------
-    results : mapping of str to Result
-        Results by label, all of the same workload.
-    baseline : str, optional
-        Label of the baseline. By default the first one.
-
-    Returns
-    -------
-    DataFrame
-        A table with the columns
-
-        label, scheme
-            `scheme` is equal to `label`, except for a run without work conservation: if the same
-            policy also ran with work conservation, `scheme` is the label of that run, so that the
-            two can be grouped.
-        work_conservation
-            The allocator's option; empty if it has none.
-        leftover, decides_per
-            How the bandwidth that the allocator's order leaves over is allocated, such as
-            ``"maxmin to flows"``, or ``"greedy to coflows"`` if the flows of a coflow keep equal
-            progress; and whether rates are decided at the end of each ``"flow"`` or only of each
-            ``"coflow"``. Empty if unknown, or if no links are shared.
-        jobs_finished, jct_total_s, jct_mean_s, jct_p95_s, cct_mean_s, makespan_s
-            As in `Result.summary`. CCTs are NaN if they were not recorded.
-        over_lower_bound
-            Total JCT of the jobs that finished, divided by the run's own lower bound on it.
-        over_baseline
-            Total JCT divided by that of the baseline. NaN if one of the two runs did not finish all
-            jobs.
-        utilisation, preemptions, cloud_share
-            Share of time for which GPUs were held, or edge workers trained; number of preemptions;
-            and, on an edge-cloud, the share of chunks that trained in the cloud. The values are
-            missing for the lower bound. A column is left out if no run has values for it.
-        decisions, wall_s
-            Cost of the run; missing for the lower bound.
+    therefore uses the least bound of each job, and the least mean bound on CCTs, which hold for all
+    runs.
     """
     rows = [_row(label, result, results) for label, result in results.items()]
     rows.append(_bound(results))
@@ -86,12 +50,12 @@ def table_of(results: Mapping[str, Result], baseline: str | None = None) -> pd.D
 
 
 def _place(baseline: str | None, results: Mapping[str, Result]) -> int:
-    """Return the index of the baseline."""
+    """The index of the baseline, which is the first result by default."""
     return 0 if baseline is None else list(results).index(baseline)
 
 
 def _row(label: str, result: Result, results: Mapping[str, Result]) -> dict[str, Any]:
-    """Return the row of a result."""
+    """Build the row of a result."""
     summary = result.summary()
     return {
         "label": label,
@@ -112,7 +76,7 @@ def _row(label: str, result: Result, results: Mapping[str, Result]) -> dict[str,
 
 
 def _of_workers(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns on workers or GPUs; NaN or None if unknown."""
+    """The columns on workers or GPUs; NaN or None where unknown."""
     share = summary.get("utilisation", summary.get("gpu_utilisation", math.nan))
     chunks = summary.get("chunks")
     values = (share, summary.get("preemptions"),
@@ -121,7 +85,7 @@ def _of_workers(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bound(results: Mapping[str, Result]) -> dict[str, Any]:
-    """Return the row of the lower bound: each job, and each coflow, alone on the network."""
+    """Build the row of the lower bound: each job, and each coflow, alone on the network."""
     arrival_s = _of_jobs(next(iter(results.values())), "arrival_s")
     least = _least_bounds(results)
     bound = times(least, "jct")
@@ -145,35 +109,24 @@ def _bound(results: Mapping[str, Result]) -> dict[str, Any]:
 
 
 def _least_bounds(results: Mapping[str, Result]) -> pd.Series:
-    """Return the least lower bound of each job over several runs, by job."""
+    """The least lower bound of each job over several runs, by job."""
     bounds = [_of_jobs(result, "lower_bound_s") for result in results.values()]
     return _least(bounds[0], bounds[1:])
 
 
 def _least(first: pd.Series, others: Iterable[pd.Series]) -> pd.Series:
-    """Return the elementwise minimum of several series, ignoring missing values."""
+    """The elementwise minimum of several series, ignoring missing values."""
     return pd.concat([first, *(each.reindex(first.index) for each in others)], axis=1).min(axis=1)
 
 
 def _sharing(result: Result) -> dict[str, str]:
-    """Return how leftover bandwidth was allocated in a run, as far as known."""
+    """How leftover bandwidth was allocated in a run, as far as known."""
     sharing = result.run.get("sharing", {})
     return {name: str(sharing.get(name, "")) for name in _SHARING}
 
 
 def note_of(table: pd.DataFrame) -> str:
-    """Return a note if the runs of a table allocate leftover bandwidth in different ways.
-
-    Parameters
-    ----------
-    table : DataFrame
-        A table as `table_of` returns it.
-
-    Returns
-    -------
-    str
-        The note; empty if all runs do the same, as far as is known.
-    """
+    """Tell how the runs of a table differ in allocating leftover bandwidth; empty if they agree."""
     runs = table.iloc[:-1]
     if all(runs.loc[runs[name] != "", name].nunique() < 2 for name in _SHARING):
         return ""
@@ -184,12 +137,12 @@ def note_of(table: pd.DataFrame) -> str:
 
 
 def _ratio(total: float, bound: float) -> float:
-    """Return total over bound; NaN if the bound is 0."""
+    """Divide a total by a bound; NaN if the bound is 0."""
     return total / bound if bound > 0 else math.nan
 
 
 def _scheme(label: str, results: Mapping[str, Result]) -> str:
-    """Return the label of the same scheme with work conservation if present, else the own label."""
+    """The label of the same policy run with work conservation, if there is one; else its own."""
     own = results[label].run["allocator"]
     if own.get("work_conservation") != "none":
         return label
@@ -202,55 +155,10 @@ def _scheme(label: str, results: Mapping[str, Result]) -> str:
 
 def ratios_to(baseline: str, results: Mapping[str, Result], *, short: Quantity = "5MB",
               narrow: int = 50) -> pd.DataFrame:
-    """Return the ratios of each run's times to those of a baseline, by class of coflow.
+    """Build the table of `Comparison.against`, whose docstring explains the columns.
 
-    A ratio is the run's value divided by that of the baseline, so that values below 1 are better.
-    The Varys and Aalo papers report the inverse, the factor of improvement.
-
-    Parameters
-    ----------
-    baseline : str
-        Label of the baseline.
-    results : mapping of str to Result
-        Results by label, all of the same workload.
-    short, narrow
-        As for `netsim.classify_coflows`.
-
-    Returns
-    -------
-    DataFrame
-        A tidy table with a row per class of each label except the baseline. The last rows are those
-        of the lower bound, for which every coflow has the network to itself. If runs have different
-        bounds of a coflow, the least bound is used. No ratio is below that of the lower bound. The
-        columns are
-
-        label, baseline, class, coflows
-            `class` is one of `netsim.analysis.coflows.CLASSES`, or ``"all"``; `coflows` is the
-            number of its coflows that the baseline completed. If the baseline did not record
-            coflows, the only class is ``"all"``.
-        cct_mean_ratio, cct_p50_ratio, cct_p95_ratio, cct_p99_ratio
-            Ratios of the means and of the percentiles of CCTs.
-        cct_each_ratio, cct_each_ratio_low, cct_each_ratio_high
-            Geometric mean of the ratios of single coflows with bytes, and its 95 % confidence
-            interval under the assumption that coflows are independent. The interval describes this
-            run, not other seeds.
-        cct_shorter, cct_longer
-            Number of coflows whose CCT is shorter than under the baseline, and number of those
-            whose CCT is longer.
-        jct_total_ratio
-            Ratio of total JCTs. All columns of JCTs have values only in rows of ``"all"``.
-        jct_each_ratio, jct_each_ratio_low, jct_each_ratio_high, jct_shorter, jct_longer
-            The same as the columns of CCTs with similar names, for the JCTs of jobs.
-
-        Values are missing if one of the two runs did not finish all jobs, or did not record
-        coflows.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such label.
-    InputError
-        If a threshold is invalid.
+    If runs have different bounds of a coflow, the least one is used, so that no ratio is below that
+    of the lower bound. If the baseline did not record coflows, the only class is ``"all"``.
     """
     if baseline not in results:
         raise UnknownNameError("baseline", baseline, results)
@@ -269,7 +177,7 @@ def ratios_to(baseline: str, results: Mapping[str, Result], *, short: Quantity =
 
 
 def _classes(result: Result, short: Quantity, narrow: int) -> dict[str, pd.DataFrame]:
-    """Return the coflows of each class and of all, indexed by keys that all runs share."""
+    """The coflows of each class and of all, indexed by keys that all runs share."""
     if "coflows" not in result.recorded:
         return {ALL: pd.DataFrame({"cct_s": [], "gamma_s": []})}
     coflows = classify_coflows(result, short=short, narrow=narrow)
@@ -287,24 +195,24 @@ def _keyed(coflows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ccts(result: Result, column: str = "cct_s") -> pd.Series | None:
-    """Return CCTs, or another column, by coflow; None if coflows were not recorded."""
+    """The CCTs, or another column, by coflow; None if coflows were not recorded."""
     return _keyed(result.coflows)[column] if "coflows" in result.recorded else None
 
 
 def _least_gamma(gamma_s: pd.Series, results: Mapping[str, Result]) -> pd.Series:
-    """Return, for each coflow of the baseline, the least lower bound over several runs."""
+    """The least lower bound over several runs of each coflow of the baseline."""
     known = (_ccts(result, "gamma_s") for result in results.values())
     return _least(gamma_s, (each for each in known if each is not None))
 
 
 def _of_jobs(result: Result, column: str = "jct_s") -> pd.Series:
-    """Return a column of the table of jobs, by job."""
+    """A column of the table of jobs, by job."""
     return result.jobs.set_index("job")[column]
 
 
 def _ratios(label: str, classes: Mapping[str, pd.DataFrame], ccts: pd.Series | None,
             base: Result, jcts: pd.Series) -> list[dict[str, Any]]:
-    """Return the rows of one label, given its CCTs and JCTs."""
+    """Build the rows of one label from its CCTs and JCTs."""
     of_base = _of_jobs(base)
     whole = of_base.notna().all() and jcts.notna().all()
     rows = []

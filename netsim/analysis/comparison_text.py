@@ -68,7 +68,7 @@ def text_of(parts: Iterable[Part], width: int = 80) -> str:
 
 
 def _width(heading: str, texts: Sequence[str]) -> int:
-    """Return the width of a column in letters."""
+    """The width of a column in letters."""
     return max(map(len, [*heading.split("\n"), *texts]))
 
 
@@ -76,18 +76,9 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
              ratios: pd.DataFrame | None = None) -> Iterator[Part]:
     """Yield the tables of a comparison, and lines of text between them.
 
-    Parameters
-    ----------
-    figures : DataFrame
-        A table as `netsim.analysis.comparison.table_of` returns it.
-    what : str
-        The kind of policy that is compared: ``"scheduler"`` or ``"allocator"``.
-    noted : bool
-        Whether to show how leftover bandwidth is allocated, and when rates are decided.
-    baseline : str, optional
-        Label of the run with which the others are compared; by default the first run.
-    ratios : DataFrame, optional
-        Ratios to the baseline, as `netsim.analysis.comparison.ratios_to` returns them.
+    `figures` is from `table_of`, `ratios` from `ratios_to`. `what` is the kind of policy compared,
+    ``"scheduler"`` or ``"allocator"``. If `noted`, a table shows how each run allocates leftover
+    bandwidth.
     """
     ratio = over(figures["label"].iloc[0] if baseline is None else baseline)
     yield {what: figures["label"].tolist()} | {
@@ -105,13 +96,7 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
 
 
 def over(baseline: str) -> str:
-    """Return the heading of a column of ratios to a baseline: the baseline's name in short lines.
-
-    Examples
-    --------
-    >>> over("parrot (theta_max=0.6)")
-    'over\\nparrot\\n(theta_max=0.6)'
-    """
+    """Head a column of ratios to a baseline: ``over`` and the baseline's name, in short lines."""
     return "\n".join(["over", *textwrap.wrap(baseline, _HEADING, break_long_words=False,
                                              break_on_hyphens=False)])
 

@@ -27,17 +27,9 @@ __all__ = ["Computation", "computations"]
 
 
 class Computation(NamedTuple):
-    """An interval in which a job computed before a coflow, or without a coflow to send.
+    """An interval in which a job computed before a coflow, or without a coflow to send."""
 
-    Attributes
-    ----------
-    job : int
-        Index of the job in the workload.
-    iteration, stage : int, str
-    start_s, end_s : float
-    """
-
-    job: int
+    job: int  #: index of the job in the workload
     iteration: int
     stage: str
     start_s: float
@@ -67,23 +59,10 @@ _NEVER = _Sent(math.inf, math.inf, 0)
 def computations(result: Result, workload: Workload) -> Iterator[Computation]:
     """Yield the computations of jobs, job by job and iteration by iteration.
 
-    Jobs whose ranks compute are left out; the result has a table of their computations.
-
-    A computation ends when the coflow after it becomes valid. If this coflow has not completed, the
-    computation is not known, and is left out. A computation without a coflow begins when all stages
+    Jobs whose ranks compute are left out, because the result has a table of their computations. A
+    computation ends when the coflow after it becomes valid; if this coflow has not completed, the
+    computation is not known and is left out. A computation without a coflow begins when all stages
     that it waits for have ended.
-
-    Parameters
-    ----------
-    result : Result
-        A result with coflows recorded.
-    workload : Workload
-        The simulated workload.
-
-    Raises
-    ------
-    InputError
-        If the jobs of the result are not those of the workload.
     """
     if [job.id for job in workload] != result.jobs["job"].tolist():
         raise InputError(f"the jobs of the workload {workload.name!r} are not those of the "
@@ -118,7 +97,7 @@ class _Coflows:
         self._table = table[_COLUMNS].iloc[order]
 
     def of(self, job: int) -> dict[tuple[int, str], _Sent]:
-        """Return the coflows of a job, by iteration and stage."""
+        """The coflows of a job, by iteration and stage."""
         rows = self._table.iloc[slice(*np.searchsorted(self._jobs, [job, job + 1]))]
         columns: list[list[Any]] = [rows[name].tolist() for name in _COLUMNS]
         return {(iteration, stage): _Sent(*times)
@@ -149,7 +128,7 @@ def _of_job(place: int, job: JobSpec, seed: int, fixed: Sequence[Stage] | None,
 
 
 def _end(own: _Sent, holders: Sequence[_Ended], grid: Grid) -> _Ended:
-    """Return the end of a stage, which may have to wait for others to finish."""
+    """Find the end of a stage, which may have to wait for others to finish."""
     if own.finish_s == math.inf:
         return _Ended(math.inf, math.inf)
     held = max((each.finish_s for each in holders), default=-math.inf)

@@ -24,35 +24,17 @@ __all__ = ["Emitted", "emitted"]
 
 
 class Emitted(NamedTuple):
-    """A coflow of a workload.
+    """A coflow of a workload, with its earliest times: every coflow is alone on the network."""
 
-    Attributes
-    ----------
-    coflow : int
-        Number of the coflow in results.
-    job, iteration, stage : int, int, str
-        Id of the job, iteration, and name of the stage.
-    valid_s, finish_s : float
-        Earliest instants at which the coflow becomes valid and finishes, with every coflow alone on
-        the network.
-    fixed : bool
-        Whether the coflow becomes valid at `valid_s` under every policy, because it waits for no
-        other coflow.
-    weight : float
-    least_s : float
-        Its least possible CCT, in seconds.
-    demand : RoutedCoflow
-    """
-
-    coflow: int
-    job: int
+    coflow: int  #: number of the coflow in results
+    job: int  #: id of the job
     iteration: int
     stage: str
     valid_s: float
     finish_s: float
-    fixed: bool
+    fixed: bool  #: waits for no other coflow, so becomes valid at `valid_s` under every policy
     weight: float
-    least_s: float
+    least_s: float  #: least possible CCT
     demand: RoutedCoflow
 
 
@@ -67,18 +49,7 @@ class _Span(NamedTuple):
 
 def emitted(network: Topology | str | Path, workload: Workload | str | Path, seed: int = 0
             ) -> Iterator[Emitted]:
-    """Yield the coflows of a workload, job by job and iteration by iteration.
-
-    Parameters
-    ----------
-    network, workload, seed
-        As for `netsim.simulate`.
-
-    Raises
-    ------
-    InputError
-        If the network or the workload cannot be read, or a job does not fit.
-    """
+    """Yield the coflows of a workload, job by job and iteration by iteration."""
     network = as_network(network)
     workload = all_fitted(as_workload(workload, seed), network, seed)
     numbers = CoflowNumbers(workload)
@@ -95,7 +66,7 @@ def emitted(network: Topology | str | Path, workload: Workload | str | Path, see
 
 
 class _Iteration(NamedTuple):
-    """The graph of an iteration; of each stage the span, and the least time of its coflow."""
+    """The graph of an iteration, with the span of each stage and the least time of its coflow."""
 
     graph: StageGraph | OperationGraph
     spans: Sequence[_Span]
@@ -119,7 +90,7 @@ def _iterations(plan: JobPlan, network: Topology) -> Iterator[_Iteration]:
 
 
 def _alone(demands: Iterable[RoutedCoflow | None], network: Topology) -> list[float]:
-    """Return the least time of each coflow; 0 of none."""
+    """The least time of each coflow; 0 where there is none."""
     return [0.0 if demand is None else demand.least_s(network.usable, network.wire.latency)
             for demand in demands]
 
@@ -145,7 +116,7 @@ def _of_ranks(plan: JobPlan, network: Topology) -> Iterator[_Iteration]:
 
 def _earliest(graph: StageGraph, least: Sequence[float], before: _Span, arrival: float
               ) -> list[_Span]:
-    """Return the span of each stage of an iteration that follows `before`.
+    """Find the span of each stage of an iteration that follows `before`.
 
     `least` has the least time of each stage after its computation, in seconds.
     """

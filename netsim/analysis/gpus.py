@@ -72,20 +72,11 @@ def gpu_usage(result: Result) -> pd.DataFrame:
 
 
 def steps_of(changes: Mapping[str, tuple[list[Any], list[Any]]], end: float) -> pd.DataFrame:
-    """Count what has begun and not ended, at each instant at which a count changes.
+    """Count what has begun and not ended, with a row whenever a count changes and at `end`.
 
-    Parameters
-    ----------
-    changes : mapping of str to (list of columns, list of columns)
-        For each count, columns of the instants at which it grows by one, and of those at which it
-        falls by one, in seconds; NaN for what has not happened.
-    end : float
-        Instant of the last row.
-
-    Returns
-    -------
-    DataFrame
-        One row per change of any count, with its instant, ``t_s``, and the counts.
+    `changes` has, for each count, columns of the instants at which it grows by one and of those at
+    which it falls by one, in seconds; NaN for what has not happened. ``t_s`` is the instant of a
+    row.
     """
     import pandas as pd
 
@@ -103,38 +94,18 @@ def steps_of(changes: Mapping[str, tuple[list[Any], list[Any]]], end: float) -> 
 
 
 def held_gpus(result: Result) -> pd.DataFrame:
-    """Return the table ``gpus`` with unknown times replaced by the end of the run.
+    """The table ``gpus`` with a column ``number``, the number of the GPU in the cluster.
 
-    Parameters
-    ----------
-    result : Result
-        A result of a run on a `netsim.Cluster`.
-
-    Returns
-    -------
-    DataFrame
-        The table, with start_s <= run_s <= stop_s <= end_s, and a column ``number``, the number of
-        the GPU in the cluster.
-
-    Raises
-    ------
-    NotRecordedError
-        If the run was not on a cluster.
-    InputError
-        If a GPU does not belong to the cluster, or the result does not say how many GPUs it has.
+    Unknown times are replaced, so that start_s <= run_s <= stop_s <= end_s.
     """
     return _with_known_times(_with_all_columns(result.gpus).assign(number=_numbers(result)),
                              end_of(result))
 
 
 def held_workers(result: Result) -> pd.DataFrame | None:
-    """Return the table ``held`` of whole jobs on an edge-cloud, with unknown times replaced.
+    """The table ``held`` of whole jobs on an edge-cloud; None if there is none, as with chunks.
 
-    Returns
-    -------
-    DataFrame or None
-        The table, with start_s <= data_s <= run_s <= stop_s <= end_s. Unknown times are replaced by
-        the end of the run. None if the result has no such table, as under schedulers of chunks.
+    Unknown times are replaced, so that start_s <= data_s <= run_s <= stop_s <= end_s.
     """
     if "held" not in result.recorded:
         return None
@@ -142,19 +113,10 @@ def held_workers(result: Result) -> pd.DataFrame | None:
 
 
 def suspended(held: pd.DataFrame, ends: pd.Series) -> pd.DataFrame:
-    """Return the intervals in which jobs were suspended: held no workers after they had held some.
+    """List the intervals in which preempted jobs held no workers: job, start_s and end_s.
 
-    Parameters
-    ----------
-    held : DataFrame
-        As `held_workers` returns it.
-    ends : Series of float
-        By job: when the job ended or, if it did not end, when the run ended; in seconds.
-
-    Returns
-    -------
-    DataFrame
-        One row per stretch of time: job, start_s and end_s.
+    `held` is as from `held_workers`. `ends` has, by job, the time in seconds at which the job
+    ended, or the run if the job did not end.
     """
     spells = segments_of(held).sort_values(["job", "start_s"], kind="stable")
     again = spells.groupby("job")["start_s"].shift(-1).fillna(spells["job"].map(ends))
@@ -172,13 +134,7 @@ def _with_known_times(rows: pd.DataFrame, end: float) -> pd.DataFrame:
 
 
 def gpus_per_server(result: Result) -> Ints:
-    """Return the number of GPUs of each server of the cluster.
-
-    Raises
-    ------
-    InputError
-        If the result does not contain these numbers.
-    """
+    """The number of GPUs of each server of the cluster."""
     try:
         return np.array(result.run["gpus_per_server"], np.int64)
     except (LookupError, TypeError, ValueError, ArithmeticError):
@@ -187,25 +143,25 @@ def gpus_per_server(result: Result) -> Ints:
 
 
 def segments_of(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the first row of each segment, in which a job holds the same GPUs."""
+    """Select the first row of each segment, in which a job holds the same GPUs."""
     return rows.drop_duplicates(["job", "start_s"])
 
 
 def end_of(result: Result) -> float:
-    """Return when a run was stopped or, if it was not, when its last job ended; in seconds."""
+    """The time at which a run was stopped or, if it was not, its last job ended; in seconds."""
     stopped = result.run["stopped_at_s"]
     return float(result.jobs["finish_s"].max() if stopped is None else stopped)
 
 
 def _with_all_columns(gpus: pd.DataFrame) -> pd.DataFrame:
-    """Return a copy of the table; jobs that neither restore nor save run all the time."""
+    """Copy the table and add its missing columns: without saving or restoring, jobs always run."""
     given = {"data_s": gpus["start_s"], "run_s": gpus["start_s"], "stop_s": gpus["end_s"],
              "reason": None}
     return gpus.assign(**{name: column for name, column in given.items() if name not in gpus})
 
 
 def _numbers(result: Result) -> Ints:
-    """Return the number in the cluster of the GPU of each row of the table ``gpus``."""
+    """The number in the cluster of the GPU of each row of the table ``gpus``."""
     server, gpu = (result.gpus[name].to_numpy(np.int64) for name in ("server", "gpu"))
     first = np.concatenate(([0], np.cumsum(gpus_per_server(result))))
     known = (server >= 0) & (server < len(first) - 1) & (gpu >= 0)
@@ -217,6 +173,6 @@ def _numbers(result: Result) -> Ints:
 
 
 def _until(end: float, columns: list[Any]) -> Floats:
-    """Return the sorted instants of some columns up to the end of a run."""
+    """Sort the instants of some columns, and drop those after the end of a run."""
     times: Floats = np.sort(np.concatenate([np.asarray(each, np.float64) for each in columns]))
     return times[:np.searchsorted(times, end, "right")]  # NaN, for what has not been, come last

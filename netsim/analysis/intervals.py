@@ -35,24 +35,10 @@ def policies_in(columns: Iterable[str]) -> list[str]:
 
 
 def mean_interval(values: ArrayLike) -> tuple[float, float, float]:
-    """Return the mean of values and its 95 % confidence interval, by Student's t.
+    """Compute the mean of independent values and the ends of its 95 % confidence interval.
 
-    The interval is exact for normally distributed values, and good for means of many jobs.
-
-    Parameters
-    ----------
-    values : array_like of float
-        Independent values, such as one per seed.
-
-    Returns
-    -------
-    mean, low, high : float
-        The interval is NaN for fewer than two values. All three are NaN if a value is.
-
-    Examples
-    --------
-    >>> [round(x, 3) for x in mean_interval([1.0, 2.0, 3.0])]
-    [2.0, -0.484, 4.484]
+    The interval, by Student's t, is exact for normally distributed values and good for means of
+    many jobs. It is NaN for fewer than two values. All three numbers are NaN if a value is.
     """
     known = np.asarray(values, dtype=np.float64)
     count = len(known)
@@ -64,26 +50,11 @@ def mean_interval(values: ArrayLike) -> tuple[float, float, float]:
 
 
 def geometric_interval(values: ArrayLike) -> tuple[float, float, float]:
-    """Return the geometric mean of ratios and its 95 % confidence interval.
+    """Compute the geometric mean of ratios and the ends of its 95 % confidence interval.
 
-    The interval is computed by `mean_interval` from the logarithms, so that it has no values below
-    0.
-
-    Parameters
-    ----------
-    values : array_like of float
-        Independent values, such as one per seed.
-
-    Returns
-    -------
-    mean, low, high : float
-        The interval is NaN for fewer than two values. All three are NaN if a value is NaN or
-        negative. If a value is 0, the mean is 0 and the interval NaN.
-
-    Examples
-    --------
-    >>> [round(x, 3) for x in geometric_interval([0.5, 2.0, 1.0])]
-    [1.0, 0.179, 5.595]
+    The interval is that of `mean_interval` for the logarithms, so it never goes below 0. All three
+    numbers are NaN if a value is NaN or negative. If a value is 0, the mean is 0 and the interval
+    NaN.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = mean_interval(np.log(np.asarray(values, dtype=np.float64)))
@@ -92,26 +63,15 @@ def geometric_interval(values: ArrayLike) -> tuple[float, float, float]:
 
 
 def sides_of_one(ratios: ArrayLike) -> tuple[int, int]:
-    """Count the ratios below 1 and those above 1; ratios within 1e-9 of 1 are neither.
-
-    Parameters
-    ----------
-    ratios : array_like of float
-
-    Examples
-    --------
-    >>> sides_of_one([0.5, 0.9, 1.0, 1 + 1e-12, 3.0])
-    (2, 1)
-    """
+    """Count the ratios below 1 and those above 1; ratios within 1e-9 of 1 are neither."""
     known = np.asarray(ratios, dtype=np.float64)
     return int((known < 1 - _EQUAL).sum()), int((known > 1 + _EQUAL).sum())
 
 
 def _student_t(freedom: int) -> float:
-    """Return the quantile of Student's distribution for a two-sided interval at `LEVEL`.
+    """Compute the quantile of Student's distribution for a two-sided interval at `LEVEL`.
 
-    It is computed by quadrature: for T = sqrt(n) tan(u), the density of u is proportional to
-    cos(u)^(n-1).
+    Quadrature is enough: for T = sqrt(n) tan(u), the density of u is proportional to cos(u)^(n-1).
     """
     # Not scipy.stats.t.ppf: all comparisons have intervals, and SciPy is an optional dependency.
     # Tests hold it against published tables.
@@ -122,24 +82,12 @@ def _student_t(freedom: int) -> float:
 
 
 def means_of(table: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
-    """Return means over runs that differ only by their seed.
+    """Average metrics over runs that differ only by their seed.
 
-    Parameters
-    ----------
-    table : DataFrame
-        A row per run.
-    by : sequence of str
-        Columns of the varied keys.
-    metrics : sequence of str
-        Columns to average. Means of `RATIOS` are geometric.
-
-    Returns
-    -------
-    DataFrame
-        A row per combination of values of `by`, in order of the first run, with the columns `by`,
-        ``runs`` and, for each metric, its mean and the ends of its 95 % confidence interval,
-        ``<metric>_low`` and ``<metric>_high``. Intervals of a metric without negative values are
-        clipped at 0.
+    The table has a row per combination of values of `by`, in order of the first run, with ``runs``
+    and, for each metric, its mean and the ends ``<metric>_low`` and ``<metric>_high`` of its 95 %
+    confidence interval. Means of `RATIOS` are geometric. Intervals of a metric without negative
+    values are clipped at 0.
     """
     _check(table, (*by, *metrics))
     amounts = {name for name in metrics if not (table[name] < 0).any()}
@@ -157,19 +105,7 @@ def means_of(table: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> 
 
 
 def without_intervals(means: pd.DataFrame) -> str:
-    """Return why there are no intervals to see in a table of means; empty if there are some.
-
-    Parameters
-    ----------
-    means : DataFrame
-        As `means_of` returns it.
-
-    Examples
-    --------
-    >>> runs = pd.DataFrame({"seed": [0, 1], "jct_s": [3.0, 3.0]})
-    >>> without_intervals(means_of(runs, [], ["jct_s"]))
-    'all 2 seeds give the same: nothing in this experiment is drawn'
-    """
+    """Explain why a table of `means_of` has no intervals to see; empty if it has some."""
     least, most = int(means["runs"].min()), int(means["runs"].max())
     if most < 2:
         return "one run each"
@@ -184,39 +120,11 @@ def without_intervals(means: pd.DataFrame) -> str:
 
 def ratios_of(table: pd.DataFrame, of: str, baseline: object, by: Sequence[str], metric: str
               ) -> pd.DataFrame:
-    """Return geometric means of ratios to a baseline, over pairs of runs with the same seed.
+    """Average the ratios of a metric to that of a baseline, over pairs of runs with the same seed.
 
-    The influence of the seed cancels out in pairs, so that intervals are narrower than those of
-    means.
-
-    Parameters
-    ----------
-    table : DataFrame
-        A row per run, with the columns ``seed``, ``jobs_finished`` and ``jobs``.
-    of : str
-        Column of the policies, or of other values to compare.
-    baseline : object
-        Value in that column with which the others are compared.
-    by : sequence of str
-        Columns of the other varied keys.
-    metric : str
-        Column to take ratios of.
-
-    Returns
-    -------
-    DataFrame
-        A row per combination of values of `by` and `of`, without those of the baseline. Columns are
-        `by`, `of`; ``pairs``, the number of pairs; ``ratio``, ``ratio_low`` and ``ratio_high``, the
-        geometric mean of the metric divided by the baseline's metric, and its 95 % confidence
-        interval; ``below`` and ``above``, the numbers of pairs with a ratio below and above 1.
-        Values are missing if a run of a pair did not finish all its jobs.
-
-    Raises
-    ------
-    UnknownNameError
-        If no run has the baseline.
-    InputError
-        If no run has anything else.
+    `of` is the column of the policies, or other values, that are compared, and `baseline` one of
+    its values; `by` are the other varied keys. The influence of the seed cancels out in pairs, so
+    that intervals are narrower than those of means. `Sweep.ratios` explains the columns.
     """
     _check(table, (*by, of, metric))
     if baseline not in set(table[of]):
@@ -238,15 +146,9 @@ def ratios_of(table: pd.DataFrame, of: str, baseline: object, by: Sequence[str],
 
 
 def of_whole_runs(table: pd.DataFrame, metric: str) -> pd.Series:
-    """Return a metric, with NaN for runs that were stopped before all jobs had finished.
+    """A metric, with NaN for runs that were stopped before all jobs had finished.
 
-    Parameters
-    ----------
-    table : DataFrame
-        A row per run, with the columns ``jobs`` and ``jobs_finished``.
-    metric : str
-        Column to return. NaN is used only for times and ``over_lower_bound``, because these cover
-        only the jobs that finished.
+    Only times and ``over_lower_bound`` become NaN, because these cover only the jobs that finished.
     """
     if not (metric.endswith("_s") or metric == "over_lower_bound"):
         return table[metric]

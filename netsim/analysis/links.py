@@ -27,25 +27,16 @@ Floats = NDArray[np.float64]
 
 
 def load_of(links: pd.DataFrame) -> pd.Series:
-    """Return the utilisation of links in rows of `Result.links`, from 0 to 1."""
+    """The utilisation of links in rows of `Result.links`, from 0 to 1."""
     most = links["capacity"] * (links["end_s"] - links["start_s"])
     # By rounding, the last bytes of a flow may take slightly longer than their row.
     return (links["bytes"] / most.where(most > 0)).clip(upper=1).fillna(0.0)
 
 
 def utilised(result: Result) -> pd.DataFrame:
-    """Return the rows of `Result.links` with the utilisation of the link in each.
+    """Add columns to `Result.links`: the length ``seconds`` of each interval, and the ``load``.
 
-    Returns
-    -------
-    DataFrame
-        `Result.links` with the additional columns ``seconds``, the length of the interval, and
-        ``load``, the share of the link's capacity at that time that was used, from 0 to 1.
-
-    Raises
-    ------
-    InputError
-        If links were not recorded.
+    The load is the share of the link's capacity at that time that was used, from 0 to 1.
     """
     links = result.links.copy()
     links["seconds"] = links["end_s"] - links["start_s"]
@@ -183,7 +174,7 @@ def coflows_at_bottleneck(result: Result, network: Topology | str | Path,
 
 
 def makespan(result: Result) -> float:
-    """Return the seconds from the first arrival to the last completion or recorded transfer."""
+    """The seconds from the first arrival to the last completion or recorded transfer."""
     jobs = result.jobs
     last = jobs["finish_s"].max() if "links" not in result.recorded or result.links.empty else (
         np.fmax(jobs["finish_s"].max(), result.links["end_s"].max()))
@@ -197,14 +188,14 @@ def _full(links: pd.DataFrame) -> pd.DataFrame:
 
 
 def _full_intervals(rows: pd.DataFrame) -> tuple[Floats, Floats]:
-    """Return starts and ends of the intervals in which a link was full, merging adjacent ones."""
+    """Starts and ends of the intervals in which a link was full; adjacent intervals are merged."""
     start, end = rows["start_s"].to_numpy(), rows["end_s"].to_numpy()
     new = np.concatenate(([True], start[1:] > end[:-1]))
     return start[new], end[np.concatenate((new[1:], [True]))]
 
 
 def _share(intervals: list[tuple[Floats, Floats]], start: float, end: float) -> float:
-    """Return the share of the time from start to end in which at least one link was full."""
+    """The share of the time from start to end in which at least one link was full."""
     if not end > start:
         return float("nan")
     parts = []
@@ -218,7 +209,7 @@ def _share(intervals: list[tuple[Floats, Floats]], start: float, end: float) -> 
 
 
 def _covered(starts: Floats, ends: Floats) -> float:
-    """Return the length of the union of intervals."""
+    """The length of the union of intervals."""
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], ends[order]
     reached = np.maximum.accumulate(np.concatenate(([-np.inf], ends)))[:-1]

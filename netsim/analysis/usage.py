@@ -64,25 +64,11 @@ def edge_utilisation(result: Result, slot: Quantity = "1h") -> pd.DataFrame:
 
 
 def worker_usage(result: Result) -> pd.DataFrame:
-    """Return the number of edge workers that train, and of jobs that wait, over time.
+    """Count the edge workers that train and the jobs that wait, with a row per change.
 
-    Parameters
-    ----------
-    result : Result
-        A result of a run on a `netsim.EdgeCloud`, with training and ps recorded.
-
-    Returns
-    -------
-    DataFrame
-        One row per change, with its time, ``t_s``, and the values from then until the next row:
-        ``training``, the number of workers of the edge that train, and ``waiting``, the number of
-        jobs that have arrived, have not ended and do not train anywhere. The last row is for the
-        end of the run.
-
-    Raises
-    ------
-    NotRecordedError
-        If the run was not on an edge-cloud, or one of the tables was not recorded.
+    A row has its time ``t_s`` and the counts from then until the next row: ``training`` and
+    ``waiting``, the number of jobs that have arrived, have not ended and do not train anywhere. The
+    last row is for the end of the run.
     """
     at_edge, trained, jobs = result.training, result.ps, result.jobs
     at_edge = at_edge[at_edge["server"] >= 0]
@@ -98,16 +84,6 @@ def suspended_jobs(result: Result) -> int:
     With a scheduler of whole jobs, each preemption is a suspension. With a scheduler of chunks, a
     job is suspended when a chunk is displaced and no other chunk of the job trains, neither at the
     edge nor in the cloud.
-
-    Parameters
-    ----------
-    result : Result
-        A result of a run on a `netsim.EdgeCloud`.
-
-    Raises
-    ------
-    InputError
-        If the run was not on an edge-cloud, or training or chunks were not recorded.
     """
     if "training" not in result.recorded or "preemptions" not in result.jobs:
         raise InputError("suspended_jobs needs a run on a netsim.EdgeCloud with training recorded")
@@ -130,7 +106,7 @@ def suspended_jobs(result: Result) -> int:
 
 
 def _elapsed(since: np.ndarray, instants: np.ndarray) -> np.ndarray:
-    """Sum, over earlier instants, the time elapsed since each. `since` is sorted."""
+    """Sum, for each instant, the time elapsed since each earlier one of `since`, a sorted array."""
     total = np.concatenate(([0.0], np.cumsum(since)))
     count = np.searchsorted(since, instants, "right")
     passed: np.ndarray = count * instants - total[count]

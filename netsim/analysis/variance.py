@@ -19,33 +19,9 @@ def explained_variance(values: ArrayLike, factors: Sequence[str]
     """Split the variance of a full factorial experiment by factors and their interactions.
 
     Shares are the sums of squares of an analysis of variance over their total: main effects of
-    single factors, effects of two factors beyond their main effects, and so on.
-
-    Parameters
-    ----------
-    values : array_like of float, shape (levels, ...)
-        The value of each combination of levels, with an axis for each factor. If values are
-        logarithms, factors with multiplicative effects do not interact.
-    factors : sequence of str
-        Names of the axes.
-
-    Returns
-    -------
-    dict
-        Share of each tuple of factors, single factors first. Shares sum to 1, or to 0 if all
-        values are equal. They are NaN if a value is.
-
-    Raises
-    ------
-    InputError
-        If the number of axes is not that of factors, or there are no values.
-
-    Examples
-    --------
-    The effect of the second factor has opposite signs at the two levels of the first.
-
-    >>> explained_variance([[1, 3], [4, 2]], ["a", "b"])
-    {('a',): 0.2, ('b',): 0.0, ('a', 'b'): 0.8}
+    single factors, effects of two factors beyond their main effects, and so on. They sum to 1, or
+    to 0 if all values are equal; they are NaN if a value is. `values` has an axis for each factor.
+    If values are logarithms, factors with multiplicative effects do not interact.
     """
     cube = np.asarray(values, dtype=np.float64)
     if cube.ndim != len(factors) or not cube.size:
@@ -61,7 +37,7 @@ def explained_variance(values: ArrayLike, factors: Sequence[str]
 
 
 def _mean_square(cube: NDArray[np.float64], which: Sequence[int]) -> float:
-    """Return the mean square of the joint effect of some axes, beyond effects of fewer of them."""
+    """The mean square of the joint effect of some axes, beyond the effects of fewer of them."""
     effects = cube
     for axis in range(cube.ndim):
         mean = effects.mean(axis=axis, keepdims=True)

@@ -2,7 +2,7 @@
 
 Syntax trees count, without docstrings: an edit of a comment, of a docstring or of the layout leaves
 stored runs valid, and so does any edit of a part that no result depends on, such as the plots. A
-run's key names the code of those policies only that the run can use.
+run's key covers the code of only those policies that the run can use.
 """
 
 from __future__ import annotations
@@ -65,26 +65,15 @@ _DATA = Topology | Cluster | EdgeCloud | EdgeWorkload
 
 
 def code_version(*modules: str) -> str:
-    """Identify the code of netsim that results depend on, and that of user-defined modules.
-
-    Parameters
-    ----------
-    *modules : str
-        Names of loaded modules, as returned by `own_modules`.
-    """
+    """Identify the code of netsim that results depend on, and that of user-defined modules."""
     return _version(_modules(), modules)
 
 
 def version_of_run(settings: object, *modules: str) -> str:
-    """Identify the code that one run can depend on; see `netsim.studies.modules.modules_of`.
+    """Identify the code that a run with some settings can depend on; see `modules_of`.
 
-    Parameters
-    ----------
-    settings : object
-        What the run is made of: names of policies and their options, and objects.
-    *modules : str
-        As for `code_version`. If there are any, all policies of netsim count, as the user's code
-        may build on each.
+    If there are user-defined modules, all policies of netsim count, as the user's code may build on
+    each.
     """
     every = _modules()
     if not modules:
@@ -104,12 +93,8 @@ def _version(every: Mapping[str, Module], own: Iterable[str]) -> str:
 def digest_of_files(*modules: str) -> str:
     """Hash the files that `code_version` depends on, byte by byte.
 
-    If the files are equal, so are the versions of the code. Nothing is parsed.
-
-    Parameters
-    ----------
-    *modules : str
-        As for `code_version`.
+    If the files are equal, so are the versions of the code. Nothing is parsed, which would take
+    long.
     """
     digest = hashlib.sha256(_digest_of_netsim_files())
     for source in _sources_of(modules):
@@ -124,19 +109,10 @@ def _sources_of(modules: Iterable[str]) -> Iterator[bytes]:
 
 
 def own_modules(values: object) -> tuple[str, ...]:
-    """List the user-defined modules whose classes and functions occur in some values.
+    """List the user-defined modules, sorted, whose classes and functions occur in some values.
 
-    Parameters
-    ----------
-    values : object
-        Strings such as ``"module:Class"``, names of plug-ins of other packages that have been
-        loaded, policies, workloads, and tables and lists of these. Options of policies and patterns
-        of jobs are searched, too.
-
-    Returns
-    -------
-    tuple of str
-        Sorted names of loaded modules. ``__main__`` is left out, as its classes are sent by value.
+    Strings such as ``"module:Class"`` count, as do names of plug-ins that have been loaded, options
+    of policies, and patterns of jobs. ``__main__`` is left out, as its classes are sent by value.
     """
     found: set[str] = set()
     for value in _within(values):
@@ -167,7 +143,7 @@ def _within(values: object) -> Iterator[Any]:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """Return the parts of a value that may be code or instances of user-defined classes."""
+    """The parts of a value that may be code or instances of user-defined classes."""
     if isinstance(value, Workload):
         return {id(job.pattern): job.pattern for job in value}.values()
     if isinstance(value, Mapping):
@@ -188,7 +164,7 @@ def _is_own(module: str) -> bool:
 
 @functools.cache
 def _modules() -> dict[str, Module]:
-    """Return the modules that results depend on, from a file if equal ones were parsed before.
+    """The modules that results depend on, from a file if equal ones were parsed before.
 
     Parsing takes seconds; hashing the bytes takes a hundredth of that.
     """
@@ -218,18 +194,7 @@ def _digest_of_netsim_files() -> bytes:
 
 
 def digest_of_package(folder: Path) -> str:
-    """Hash the parts of a copy of netsim that results depend on.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the package, which contains ``fabric`` and the other parts.
-
-    Returns
-    -------
-    str
-        16 hexadecimal digits.
-    """
+    """Hash the parts that results depend on, of the copy of netsim whose package is `folder`."""
     return _digest_of({path.relative_to(folder).as_posix(): digest_of_source(read_bytes(path))
                        for path in result_modules(folder)}, folder)
 
@@ -247,13 +212,7 @@ def _digest_of(digests: Mapping[str, str], folder: Path) -> str:
 
 
 def result_modules(folder: Path) -> Iterator[Path]:
-    """Yield the modules that results depend on, in a fixed order.
-
-    Parameters
-    ----------
-    folder : Path
-        See `digest_of_package`.
-    """
+    """Yield the modules of a copy of netsim that results depend on, in a fixed order."""
     for part in RESULT_PARTS:
         path = folder / part
         if path.is_dir():
@@ -266,24 +225,6 @@ def digest_of_source(source: bytes) -> str:
     """Hash the syntax tree of a module, without docstrings and line numbers.
 
     Files that cannot be parsed, such as compiled extensions, are hashed byte by byte.
-
-    Parameters
-    ----------
-    source : bytes
-        The contents of the file.
-
-    Returns
-    -------
-    str
-        16 hexadecimal digits.
-
-    Examples
-    --------
-    >>> plain = digest_of_source(b"LIMIT = 3\\n")
-    >>> digest_of_source(b'"A docstring."\\nLIMIT = 3  # a comment\\n') == plain
-    True
-    >>> digest_of_source(b"LIMIT = 4\\n") == plain
-    False
     """
     try:
         tree = ast.parse(source)

@@ -119,7 +119,7 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
         pattern = fitted_pattern(pattern, network, places)
     rows = []
     for nbytes in _sizes(pattern, sizes):
-        # What is wrong with it is nothing of a job.
+        # Checked here, so that an error does not speak of a job.
         pattern.stages(ranks, nbytes, np.random.default_rng(0))
         choice = pattern.choice(ranks, nbytes)
         job = JobSpec(0, pattern=pattern, ranks=ranks, nbytes=nbytes, hosts=places)
@@ -134,22 +134,9 @@ def collective_times(collective: str, on: Topology | str | Path, ranks: int | No
 
 
 def sizes_between(first: Quantity, last: Quantity, factor: float = 2.0) -> list[float]:
-    """Return sizes from the first to the last one, each `factor` times the previous one.
+    """List sizes from the first to the last one, each `factor` times the previous one.
 
     The last size is always included, even if the last step is smaller.
-
-    Raises
-    ------
-    InputError
-        If a size is not positive, the last one is less than the first, the factor is not above 1,
-        or there would be more than 1,000 sizes.
-
-    Examples
-    --------
-    >>> sizes_between("1kB", "1MB", 10)
-    [1000.0, 10000.0, 100000.0, 1000000.0]
-    >>> sizes_between(8, 40)
-    [8.0, 16.0, 32.0, 40.0]
     """
     low, high = (parse_bytes(size, what, strict=True) for size, what in
                  ((first, "the first size"), (last, "the last size")))

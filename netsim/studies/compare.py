@@ -85,7 +85,35 @@ class Comparison:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row per policy, and one for the lower bound; see `netsim.analysis.comparison`."""
+        """One row per policy, and a last row for the lower bound.
+
+        The columns are
+
+        label, scheme
+            `scheme` is equal to `label`, except for a run without work conservation: if the same
+            policy also ran with work conservation, `scheme` is the label of that run, so that the
+            two can be grouped.
+        work_conservation
+            The allocator's option; empty if it has none.
+        leftover, decides_per
+            How the bandwidth that the allocator's order leaves over is allocated, such as
+            ``"maxmin to flows"``, or ``"greedy to coflows"`` if the flows of a coflow keep equal
+            progress; and whether rates are decided at the end of each ``"flow"`` or only of each
+            ``"coflow"``. Empty if unknown, or if no links are shared.
+        jobs_finished, jct_total_s, jct_mean_s, jct_p95_s, cct_mean_s, makespan_s
+            As in `Result.summary`. CCTs are NaN if they were not recorded.
+        over_lower_bound
+            Total JCT of the jobs that finished, divided by the run's own lower bound on it.
+        over_baseline
+            Total JCT divided by that of the baseline. NaN if one of the two runs did not finish all
+            jobs.
+        utilisation, preemptions, cloud_share
+            Share of time for which GPUs were held, or edge workers trained; number of preemptions;
+            and, on an edge-cloud, the share of chunks that trained in the cloud. The values are
+            missing for the lower bound. A column is left out if no run has values for it.
+        decisions, wall_s
+            Cost of the run; missing for the lower bound.
+        """
         return table_of(self.results, self.baseline)
 
     @property
@@ -111,7 +139,27 @@ class Comparison:
         Returns
         -------
         DataFrame
-            See `netsim.analysis.comparison.ratios_to`.
+            A row per class of each label except the baseline. The last rows are those of the lower
+            bound, for which every coflow has the network to itself. Values below 1 are better; the
+            Varys and Aalo papers report the inverse. They are missing if one of the two runs did
+            not finish all jobs, or did not record coflows. The columns are
+
+            label, baseline, class, coflows
+                `class` is as in `netsim.classify_coflows`, or ``"all"``; `coflows` is the number of
+                its coflows that the baseline completed.
+            cct_mean_ratio, cct_p50_ratio, cct_p95_ratio, cct_p99_ratio
+                Ratios of the means and of the percentiles of CCTs.
+            cct_each_ratio, cct_each_ratio_low, cct_each_ratio_high
+                Geometric mean of the ratios of single coflows with bytes, and its 95 % confidence
+                interval under the assumption that coflows are independent. The interval describes
+                this run, not other seeds.
+            cct_shorter, cct_longer
+                Number of coflows whose CCT is shorter than under the baseline, and number of those
+                whose CCT is longer.
+            jct_total_ratio
+                Ratio of total JCTs. All columns of JCTs have values only in rows of ``"all"``.
+            jct_each_ratio, jct_each_ratio_low, jct_each_ratio_high, jct_shorter, jct_longer
+                The same as the columns of CCTs with similar names, for the JCTs of jobs.
 
         Raises
         ------
@@ -137,7 +185,7 @@ class Comparison:
     @known_names
     def plot(self, kind: str = "bars", of: str | None = None, *, ax: Axes | None = None,
              between: Sequence[Quantity] | None = None) -> Axes:
-        """Draw the comparison; see `netsim.plots.pictures.PICTURES`.
+        """Draw the comparison.
 
         Parameters
         ----------
@@ -298,7 +346,7 @@ def compare(network: Topology | Cluster | EdgeCloud | str | Path,
     policies = policies_by_label(allocators if schedulers is None else schedulers, kind)
     if baseline is not None:
         baseline = label_in(baseline, policies)
-    # Built once, as all runs are of one seed.
+    # Built once, as all runs have the same seed.
     place = network if isinstance(network, Cluster | EdgeCloud) else as_network(network)
     given: Any = workload
     jobs = as_edge_workload(given) if isinstance(place, EdgeCloud) else as_workload(given, seed)
@@ -311,28 +359,11 @@ def _results(fixed: Mapping[str, Any], kind: str, policies: Mapping[str, Any], s
              progress: bool | Callable[[int, int], None],
              finish: Callable[[str, Result], Result] = lambda label, result: result
              ) -> dict[str, Result]:
-    """Run a sweep over policies only, in this process, one run after the other.
+    """Run a sweep over policies, by label, in this process, one run after the other.
 
-    Parameters
-    ----------
-    fixed : mapping
-        Other keyword arguments of `netsim.simulate`.
-    kind : {"allocator", "scheduler"}
-    policies : mapping of str to policy
-        The policies by label.
-    seed : int
-    progress : bool or callable
-        As for `netsim.simulate`; counts the jobs of all runs.
-    finish : callable, optional
-        Takes a label and its result, and returns the result to keep.
-
-    Raises
-    ------
-    Interrupted
-        If the user interrupts it; the message says which runs had finished.
-    NetsimError
-        As `netsim.simulate` does. Invalid arguments are found before the first run. After that,
-        errors have a note about the runs that are lost.
+    `fixed` are other arguments of `netsim.simulate`, and `finish` turns a label and its result into
+    the result to keep. Invalid arguments are found before the first run. Later errors have a note
+    about the runs that are lost, and an interruption says which runs had finished.
     """
     runs = runs_of_calls(fixed, {kind: policies}, [seed])
     if kind == "allocator":
@@ -358,22 +389,7 @@ def compare_experiment(experiment: Experiment | str | Path, *,
                        progress: bool | Callable[[int, int], None] = False) -> Comparison:
     """Run an experiment under each allocator or scheduler of its table ``compare``.
 
-    Parameters
-    ----------
-    experiment, progress
-        As for `netsim.run`.
-
-    Returns
-    -------
-    Comparison
-        Its `spec` is the resolved experiment; the `spec` of each result is that of its run.
-
-    Raises
-    ------
-    SpecError
-        If the experiment names nothing to compare.
-    NetsimError
-        As `compare` does.
+    The `spec` of the comparison is the resolved experiment; that of each result belongs to its run.
     """
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
@@ -395,13 +411,13 @@ def compare_experiment(experiment: Experiment | str | Path, *,
 
 
 def _compared(experiment: Experiment) -> tuple[str, Sequence[PolicyTable]]:
-    """Return the kind of the policies that an experiment compares, and these."""
+    """The kind of the policies that an experiment compares, and the policies."""
     table = experiment.compare
     return ("scheduler", table.schedulers) if table.schedulers else ("allocator", table.allocators)
 
 
 def with_known_baseline(experiment: Experiment) -> Experiment:
-    """Return an experiment, without its baseline if this is not one of the compared policies."""
+    """Drop the baseline of an experiment if it is not one of the compared policies."""
     kind, tables = _compared(experiment)
     table = experiment.compare
     if table.baseline is not None:
@@ -430,5 +446,5 @@ def _lost(kind: str, results: Mapping[str, Result]) -> str:
 
 def _share(report: Callable[[int, int], None], index: int, runs: int
            ) -> Callable[[int, int], None]:
-    """Return a progress function for one run that reports the progress of all runs together."""
+    """Make a progress function for one run that reports the progress of all runs together."""
     return lambda done, total: report(index * total + done, runs * total)

@@ -97,7 +97,7 @@ def convert(
 
 
 def _description(network: Topology) -> dict[str, Any]:
-    """Return the keys of an instance that describe a network: hosts, ports of a big switch."""
+    """The keys of an instance that describe a network: its hosts, and the ports of a big switch."""
     keys: dict[str, Any] = {"hosts": network.hosts}
     if isinstance(network, BigSwitch):
         capacity = network.capacity.tolist()

@@ -70,25 +70,17 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class Failure:
-    """The error of a run that failed.
-
-    Attributes
-    ----------
-    error : str
-        The message of the exception.
-    details : str
-        The traceback, unless netsim raised the exception on purpose.
-    """
+    """The error of a run that failed."""
 
     error: str
-    details: str = ""
+    details: str = ""  #: the traceback, unless netsim raised the exception on purpose
 
 
 Outcome = Files | Failure
 
 
 def _compute(sent: Sequence[bytes | Failure]) -> tuple[list[Outcome], float]:
-    """Compute a chunk of runs; return the outcome of each, and the seconds for all of them."""
+    """Compute a chunk of runs: the outcome of each, and the seconds that all of them took."""
     started = time.perf_counter()
     return [_outcome_of(task) for task in sent], time.perf_counter() - started
 
@@ -98,7 +90,7 @@ def _outcome_of(sent: bytes | Failure) -> Outcome:
         return sent
     try:
         task = pickle.loads(sent)
-    except Exception as error:  # whatever the import of a module of the user's own raises
+    except Exception as error:  # importing a user's module can raise anything
         return Failure(f"it cannot be read by the process that is to do it: {described(error)}",
                        traceback.format_exc())
     return _outcome(task)
@@ -107,7 +99,7 @@ def _outcome_of(sent: bytes | Failure) -> Outcome:
 def _sent(task: Task) -> bytes | Failure:
     try:
         return as_bytes(task)
-    except Exception as error:  # whatever it raises that is asked to pickle itself
+    except Exception as error:  # an object may raise anything when it is pickled
         return Failure(f"it cannot be sent to another process: {described(error)}",
                        traceback.format_exc())
 
@@ -119,7 +111,7 @@ def _outcome(task: Task) -> Outcome:
             return packed(task.run())
     except NetsimError as error:
         return Failure(described(error))
-    except (Exception, SystemExit) as error:  # whatever a policy of the user's own raises
+    except (Exception, SystemExit) as error:  # a user's policy may raise anything
         return Failure(described(error), traceback.format_exc())
 
 
@@ -156,13 +148,7 @@ def pooled(tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Outcome]]
 
 
 def _check_startable(executor: Executor) -> None:
-    """Check that the processes of an executor can be started.
-
-    Raises
-    ------
-    InputError
-        If they cannot.
-    """
+    """Check that the processes of an executor can be started."""
     try:
         executor.submit(int).result()
     except BrokenExecutor as error:
@@ -193,7 +179,7 @@ def _processes(workers: int) -> Iterator[Executor]:
 
 
 def _begin_worker(scratch: str, end: Connection) -> None:
-    tempfile.tempdir = scratch  # what is killed cleans nothing up
+    tempfile.tempdir = scratch  # a killed process does not clean up
     tell_once_by(Path(scratch) / "told")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends it
     threading.Thread(target=_end_with_parent, args=(end,), daemon=True).start()
@@ -212,21 +198,8 @@ def _end_with_parent(end: Connection) -> None:
 def on_dask(tasks: Sequence[Task], scheduler: str) -> Iterator[tuple[int, Outcome]]:
     """Compute all runs on a Dask cluster; yield as `pooled` does.
 
-    Dask itself repeats the runs of a worker that is lost.
-
-    Parameters
-    ----------
-    scheduler : str
-        Address of the Dask scheduler, such as ``"tcp://10.0.0.1:8786"``.
-
-    Raises
-    ------
-    MissingExtraError
-        If Dask is not installed.
-    InputError
-        If there is no scheduler at the address.
-    DaskError
-        If the connection to the scheduler is lost.
+    `scheduler` is the address of the Dask scheduler, such as ``"tcp://10.0.0.1:8786"``. Dask itself
+    repeats the runs of a worker that is lost. DaskError is raised if the connection is lost.
     """
     if find_spec("distributed") is None:
         raise MissingExtraError("dask.distributed", "dist")
@@ -259,14 +232,7 @@ def _close_quietly(client: Any) -> None:
 
 
 class _Cores:
-    """A monitor of a Dask cluster: whether it is reachable, and how many cores it has.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    address : str
-        Address of the scheduler.
-    """
+    """A monitor of a Dask cluster: whether it is reachable, and how many cores it has."""
 
     def __init__(self, client: Any, address: str) -> None:
         self._client, self._address = client, address
@@ -275,12 +241,9 @@ class _Cores:
         self._alone_s = time.monotonic()
 
     def window(self) -> int:
-        """Return how many chunks to keep submitted; warn if there are no workers.
+        """Count the chunks to keep submitted; warn if there are no workers.
 
-        Raises
-        ------
-        OSError
-            If the scheduler cannot be reached.
+        OSError is raised if the scheduler cannot be reached.
         """
         if self._client.status != "running":
             raise ConnectionError(f"its client is {self._client.status}")
@@ -304,26 +267,12 @@ class _Cores:
 
 def on_slurm(tasks: Sequence[Task], jobs: int, options: Mapping[str, Any], folder: Path
              ) -> Iterator[tuple[int, Outcome]]:
-    """Compute all runs in jobs of Slurm; yield as `pooled` does.
+    """Compute all runs in a number of jobs of Slurm; yield as `pooled` does.
 
-    If a job fails or is cancelled, each of its runs is repeated in its own job.
-
-    Parameters
-    ----------
-    jobs : int
-        The number of jobs that share the runs.
-    options : mapping
-        Options of `submitit.AutoExecutor.update_parameters`, such as ``timeout_min`` and
-        ``slurm_partition``; and ``cluster``, the executor of submitit, ``"slurm"`` by default.
-    folder : Path
-        Folder for tasks and logs, on a file system that all machines share.
-
-    Raises
-    ------
-    MissingExtraError
-        If submitit is not installed.
-    InputError
-        If an option is invalid, or Slurm is not available.
+    If a job fails or is cancelled, each of its runs is repeated in its own job. `options` are those
+    of `submitit.AutoExecutor.update_parameters`, and ``cluster``, the executor of submitit,
+    ``"slurm"`` by default. `folder`, for tasks and logs, must be on a file system that all machines
+    share.
     """
     if find_spec("submitit") is None:
         raise MissingExtraError("submitit", "slurm")
@@ -370,26 +319,12 @@ class _Jobs(Executor):
 def _drain(waiting: deque[tuple[int, Task]], executor: Executor, window: Callable[[], int],
            size: int | None, look_s: float | None = None
            ) -> Generator[tuple[int, Outcome], None, list[tuple[int, Task]]]:
-    """Submit all waiting tasks to an executor in chunks, and yield their outcomes.
+    """Submit all waiting tasks in chunks of `size`, yield outcomes, and return unfinished tasks.
 
-    Parameters
-    ----------
-    window : callable
-        Returns how many chunks to keep submitted. Called before the first, and every `look_s`.
-    size : int or None
-        Number of runs in a chunk. If None, as many as take half a second.
-    look_s : float, optional
-        Seconds between calls of `window`. If None, it is called when a chunk is done.
-
-    Returns
-    -------
-    list
-        The tasks that were unfinished when the executor broke.
-
-    Raises
-    ------
-    CancelledError, OSError
-        If the connection to the executor is lost.
+    Tasks are unfinished if the executor broke. `window` returns the number of chunks to keep
+    submitted; it is called before the first, and every `look_s` seconds or, without these, whenever
+    a chunk is done. Without a size, a chunk has as many runs as take half a second. If the
+    connection to the executor is lost, CancelledError or OSError is raised.
     """
     pending: dict[Future[Any], list[tuple[int, Task]]] = {}
     alone: deque[tuple[int, Task]] = deque()

@@ -41,7 +41,7 @@ def load_comparison(folder: str | Path, *, tables: Collection[str] | None = None
     try:
         labels = _labels(path / "comparison.csv")
         ratios = path / "ratios.csv"
-        # The one that the others are held against is not among them.
+        # Ratios have no rows for the baseline.
         others = _labels(ratios) if ratios.is_file() else labels
         baseline = next((label for label in labels if label not in others), None)
         spec = read_spec(path)
@@ -57,15 +57,15 @@ def load_comparison(folder: str | Path, *, tables: Collection[str] | None = None
 
 
 def _labels(path: Path) -> list[str]:
-    """Return the distinct labels in a table of a comparison, without that of the bound."""
+    """The distinct labels in a table of a comparison, without that of the bound."""
     table = read_csv(path, dtype=str, keep_default_na=False)
     if "label" not in table:
         raise InputError(f"{path.name} has no column 'label'")
     return [label for label in dict.fromkeys(table["label"]) if label != LOWER_BOUND]
 
 
-#: By the file that only such a folder has: what it is of, as in
-#: `netsim.plots.pictures.PICTURES`, and how it is read. The first that is there decides.
+#: By the file that marks a folder: the kind of its results, as in `netsim.plots.pictures.PICTURES`,
+#: and the function that loads them. The first file found decides.
 KINDS: dict[str, tuple[str, Callable[..., Any]]] = {
     "summary.json": ("run", load_result),
     "comparison.csv": ("comparison", load_comparison),
@@ -74,35 +74,17 @@ KINDS: dict[str, tuple[str, Callable[..., Any]]] = {
 
 
 def kind_of_folder(folder: str | Path) -> str:
-    """Return the kind of the results in a folder: ``"run"``, ``"comparison"`` or ``"sweep"``.
-
-    Raises
-    ------
-    InputError
-        If the path is not a folder, or the folder contains no results.
-    """
+    """The kind of the results in a folder: ``"run"``, ``"comparison"`` or ``"sweep"``."""
     return KINDS[_mark(folder)][0]
 
 
 def load_folder(folder: str | Path, *, tables: Collection[str] | None = None) -> Any:
-    """Load the results in a folder: a `netsim.Result`, `netsim.Comparison` or `netsim.Sweep`.
-
-    Parameters
-    ----------
-    folder : path-like
-    tables : collection of str, optional
-        As for `netsim.load_result`.
-
-    Raises
-    ------
-    InputError
-        If the folder contains no results, or the results are damaged.
-    """
+    """Load the results in a folder: a `netsim.Result`, `netsim.Comparison` or `netsim.Sweep`."""
     return KINDS[_mark(folder)][1](folder, tables=tables)
 
 
 def _mark(folder: str | Path) -> str:
-    """Return the name of the file that marks a folder as a run, a comparison or a sweep."""
+    """The name of the file that marks a folder as a run, a comparison or a sweep."""
     path = Path(folder)
     if not path.is_dir():
         raise InputError(f"{folder}: is a file, not a folder of results" if path.exists() else

@@ -64,39 +64,21 @@ _FIXED = {"seed": "give seeds (--seeds)", "workload.seed": "give seeds (--seeds)
 
 
 class _Origin(NamedTuple):
-    """Properties that runs of one combination share, independent of the seed.
+    """Properties that runs of one combination share, independent of the seed."""
 
-    Attributes
-    ----------
-    identity : mapping
-        Values that the keys of the runs hash, besides the seed and the experiment.
-    send : callable
-        Makes the `SentTask` of a task.
-    """
-
+    #: Values that the keys of the runs hash, besides the seed and the experiment.
     identity: Mapping[str, Any]
     send: Callable[[ExperimentTask | CallTask], SentTask]
 
 
 @dataclass(frozen=True)
 class SweepRun:
-    """One run of a sweep or a comparison.
+    """One run of a sweep or a comparison."""
 
-    Attributes
-    ----------
-    varied : mapping of str to str, float or bool
-        Values of the varied settings in this run, by column of the result tables.
-    seed : int
-    task : ExperimentTask or CallTask
-        The task to run.
-    origin : callable
-        Returns the `_Origin` of the combination; called when the key is first needed.
-    """
-
-    varied: Mapping[str, Any]
+    varied: Mapping[str, Any]  #: by column of the result tables
     seed: int
     task: ExperimentTask | CallTask
-    origin: Callable[[], _Origin] = field(repr=False)
+    origin: Callable[[], _Origin] = field(repr=False)  #: called when the key is first needed
 
     @cached_property
     def key(self) -> str:
@@ -114,13 +96,7 @@ class SweepRun:
 
 
 def refuse_twins(runs: Sequence[SweepRun]) -> None:
-    """Check that no two runs are identical, and that tables can tell them apart.
-
-    Raises
-    ------
-    InputError
-        If two runs are identical or look the same in tables; the message names the first two.
-    """
+    """Check that no two runs are identical, and that tables can tell them apart."""
     keys: dict[str, SweepRun] = {}
     rows: dict[str, SweepRun] = {}
     for run in runs:
@@ -146,18 +122,7 @@ def runs_of_experiment(draft: Draft, grid: SweepTable,
                        ) -> list[SweepRun]:
     """List the runs of an experiment with varied settings; seeds vary fastest.
 
-    Parameters
-    ----------
-    draft : Draft
-    grid : SweepTable
-    only : callable, optional
-        Whether to list a combination, given its values by column of the tables.
-
-    Raises
-    ------
-    SpecError
-        If a key cannot be varied, or an experiment of the grid is invalid; the message names the
-        varied values.
+    `only` says whether to list a combination, given its values by column of the tables.
     """
     for key in grid.vary:
         _check_key(key)
@@ -169,7 +134,7 @@ def runs_of_experiment(draft: Draft, grid: SweepTable,
 
 
 def _free_in_file(draft: Draft, grid: SweepTable) -> list[Any]:
-    """Return the varied schedulers for which a file's options of preemption have no effect."""
+    """The varied schedulers for which a file's options of preemption have no effect."""
     varied = [value for key, values in grid.vary.items()
               if _column(key) == "scheduler" and not isinstance(values, Range)
               for value in values]
@@ -178,7 +143,7 @@ def _free_in_file(draft: Draft, grid: SweepTable) -> list[Any]:
         return []
     try:
         free = without_preemption(varied)
-    except InputError:  # which is told of its run
+    except InputError:  # the run with the invalid value reports it
         return []
     return [value for value, is_free in zip(varied, free, strict=True) if is_free]
 
@@ -198,7 +163,7 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any], free:
     variant = draft.copy()
     if any(_column(key) == "scheduler" and value in free for key, value in values.items()):
         del variant.keys["preemption"]
-    # A table before what is in it: another allocator comes with its own options.
+    # Tables before their options: another allocator comes with its own options.
     for key in sorted(values, key=lambda key: (_column(key).count("."), key)):
         variant.put(key, values[key], f"{key}={as_cell(values[key])}")
     seeds = seeds_of(grid.seeds, variant.keys.get("seed", 0))
@@ -208,7 +173,7 @@ def _of_variant(draft: Draft, grid: SweepTable, values: Mapping[str, Any], free:
         varied = dict.fromkeys(key.partition(".")[0] for key in values)
         if problems := problems_of_arguments("cluster by a model", varied):
             raise SpecError([f"sweep.vary: {name}: {why}" for name, why in problems])
-    if first.edge_cloud is not None:  # which warns here, as processes of a sweep do not
+    if first.edge_cloud is not None:  # checked here for its warnings: processes of a sweep are mute
         check_call(first.target, first.jobs, Arguments(**first.sharing, **first.settings))
     resolved = first.resolved()
     labels = _labels(values, variant.path)
@@ -232,19 +197,19 @@ def _origin(identity: Mapping[str, Any], settings: Mapping[str, Any], modules: S
 
 
 def _column(key: str) -> str:
-    """Return the column of a key; that of ``"allocator.name"`` is ``"allocator"``."""
+    """The column of a key; that of ``"allocator.name"`` is ``"allocator"``."""
     policy, _, rest = key.partition(".")
     return policy if rest == "name" and policy in _POLICIES else key
 
 
 def _labels(values: Mapping[str, Any], path: Path | None) -> dict[str, Any]:
-    """Return varied values as tables show them."""
+    """Varied values as tables show them, by column."""
     return {_column(key): _label(key, value, path) for key, value in values.items()}
 
 
 def _label(key: str, value: Any, path: Path | None) -> Any:
     if path is not None and key.endswith(".file") and isinstance(value, str):
-        return os.path.relpath(value, path.parent)  # as the experiment file says it
+        return os.path.relpath(value, path.parent)  # as in the experiment file
     if _column(key) not in _POLICIES:
         return as_cell(value)
     return policy_label(_column(key), parse_named(value) if isinstance(value, str) else value)
@@ -258,20 +223,8 @@ def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any]
                   seeds: Sequence[int], points: Points | None = None) -> list[SweepRun]:
     """List the runs of `netsim.simulate` with varied arguments; seeds vary fastest.
 
-    Parameters
-    ----------
-    fixed : mapping
-        Keyword arguments with a single value.
-    vary : mapping of str to mapping or Range
-        Values of each varied keyword argument, by label.
-    seeds : sequence of int
-    points : Points, optional
-        The points that are drawn from ranges.
-
-    Raises
-    ------
-    InputError
-        If `netsim.simulate` would refuse one of the calls.
+    `vary` has the values of each varied argument by label, or a range from which `points` are
+    drawn.
     """
     runs, free = [], _free_of_preemption(fixed, vary)
     listed = {name: values if isinstance(values, Range) else list(values.items())
@@ -302,10 +255,10 @@ def _with_options(fixed: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[s
 
 def _free_of_preemption(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any] | Range]
                         ) -> list[Any]:
-    """Return the labels of schedulers for which the given options of preemption have no effect."""
+    """The labels of schedulers for which the given options of preemption have no effect."""
     schedulers = vary.get("scheduler", {})
     if isinstance(schedulers, Range):
-        return []  # which is refused as a scheduler
+        return []  # a range is refused as a scheduler
     if fixed.get("preemption") is None or not isinstance(fixed.get("network"), EdgeCloud):
         return []
     free = [label for label, is_free in zip(
@@ -316,7 +269,7 @@ def _free_of_preemption(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any
 
 
 def _tell_who_is_free(free: Sequence[Any]) -> None:
-    """Warn that options of preemption have no effect for some schedulers, but for others."""
+    """Warn that options of preemption have no effect for some of the schedulers."""
     runs = "runs" if len(free) == 1 else "run"
     warnings.warn(NetsimWarning(f"options of preemption are for schedulers of whole jobs; "
                                 f"{', '.join(map(str, free))} {runs} without them"), stacklevel=1)
@@ -325,10 +278,7 @@ def _tell_who_is_free(free: Sequence[Any]) -> None:
 def _checked(settings: Mapping[str, Any], varied: Collection[str], seed: int) -> dict[str, Any]:
     """Build the network and the workload of a call, and check its arguments.
 
-    Raises
-    ------
-    InputError
-        As `netsim.simulate` does, or if allocators are varied for jobs that do not share links.
+    Allocators must not be varied for jobs that do not share links.
     """
     check_options(simulate, settings, "netsim.simulate")
     place, jobs = settings["network"], settings["workload"]
@@ -367,22 +317,16 @@ def _described(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def identity_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe keyword arguments of `netsim.simulate` by plain values, to make a run's key.
-
-    Raises
-    ------
-    InputError
-        If a value cannot be sent to another process.
-    """
+    """Describe keyword arguments of `netsim.simulate` by plain values, to make a run's key."""
     identity = {name: _identity(value, name) for name, value in settings.items()}
     for name in {"network", "workload"} & settings.keys():
-        if isinstance(settings[name], str):  # perhaps a file's, of which the contents count
+        if isinstance(settings[name], str):  # perhaps a file, whose contents count
             identity[name] = [settings[name], _identity(Path(settings[name]), name)]
     return identity
 
 
 def _identity(value: object, what: str) -> Any:
-    """Return a plain value unchanged, and a digest of any other object.
+    """Keep a plain value, and replace any other object by a digest.
 
     Equal objects may have different digests; then a run is repeated.
     """

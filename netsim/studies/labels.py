@@ -20,18 +20,12 @@ from netsim.text import bare_names
 __all__ = ["Policy", "as_cell", "by_label", "is_label_in", "label_in", "label_of",
            "policies_by_label", "policy_label"]
 
-#: What `netsim.make_allocator` takes.
+#: Arguments of `netsim.make_allocator`.
 Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 
 
 def label_of(policy: Policy) -> str:
-    """Return the name of an allocator or preset, with the options that differ from its defaults.
-
-    Examples
-    --------
-    >>> label_of({"name": "parrot", "theta_max": 0.9, "work_conservation": "none"})
-    'parrot (work_conservation=none)'
-    """
+    """Label an allocator or preset by its name and the options that differ from its defaults."""
     allocator = make_allocator(policy)
     options = ALLOCATORS.to_dict(allocator)
     name = options.pop("name")
@@ -43,7 +37,7 @@ def label_of(policy: Policy) -> str:
         usual = {option: parameter.default for option, parameter in parameters.items()}
     changed = [f"{option}={value}" for option, value in options.items()
                if option in usual and repr(value) != repr(usual[option])]
-    # What an allocator that is no dataclass was given, it does not tell.
+    # An allocator that is not a dataclass does not know its options.
     table = parse_named(policy) if isinstance(policy, str) else policy
     if isinstance(table, Mapping):
         changed += [f"{option}={value}" for option, value in table.items()
@@ -52,26 +46,9 @@ def label_of(policy: Policy) -> str:
 
 
 def policy_label(kind: str, given: Any) -> str:
-    """Return the label of an allocator, a scheduler, or another policy given by name.
+    """Label an allocator by `label_of`, or another policy by its name and given options.
 
-    Allocators are labelled by `label_of`, other policies by their name and the given options.
-
-    Parameters
-    ----------
-    kind : str
-        ``"allocator"``, ``"scheduler"`` and so on.
-    given : str, mapping or object
-        The policy. A scheduler may be an instance or a class.
-
-    Raises
-    ------
-    InputError
-        If it is not a policy.
-
-    Examples
-    --------
-    >>> policy_label("scheduler", "ff:order=by_size")
-    'ff (order=by_size)'
+    `kind` is as in ``"allocator"``. A scheduler may be an instance or a class.
     """
     if kind == "allocator":
         return label_of(given)
@@ -84,24 +61,9 @@ def policy_label(kind: str, given: Any) -> str:
 def label_in(given: Any, labels: Collection[str], what: str = "baseline") -> str:
     """Find the label of a policy, which is given by its label or by name and options.
 
-    Parameters
-    ----------
-    given : str, mapping, class or object
-        The label, with or without the module of its class, which figures leave out; or a policy in
-        any form that `policy_label` accepts. A string that is a label is always taken as the label.
-    labels : collection of str
-    what : str
-        The name of the thing in errors.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such label; the choices are listed.
-
-    Examples
-    --------
-    >>> label_in("Mine (order=least)", ["fifo", "__main__:Mine (order=least)"])
-    '__main__:Mine (order=least)'
+    The label may lack the module of its class, which figures leave out. A policy may have any form
+    that `policy_label` accepts. A string that is a label is always taken as the label. `what` names
+    the policy in errors.
     """
     if isinstance(given, str) and given in labels:
         return given
@@ -126,22 +88,7 @@ def is_label_in(given: Any, labels: Collection[str]) -> bool:
 
 
 def by_label(name: str, values: Any, label: Callable[[Any], Any]) -> dict[Any, Any]:
-    """Label the values of a varied setting.
-
-    Parameters
-    ----------
-    name : str
-        Name of the setting, such as ``"allocator"``.
-    values : iterable or mapping
-        The keys of a mapping are used as labels.
-    label : callable
-        Makes the label of a value that was given without one.
-
-    Raises
-    ------
-    InputError
-        If there are no values, or two have the same label.
-    """
+    """Label the values of a varied setting: by the keys of a mapping, or else by `label`."""
     pairs = (list(values.items()) if isinstance(values, Mapping) else
              [(label(value), value) for value in values])
     if not pairs:
@@ -156,18 +103,7 @@ def by_label(name: str, values: Any, label: Callable[[Any], Any]) -> dict[Any, A
 
 
 def policies_by_label(policies: Any, kind: str) -> dict[str, Any]:
-    """Label the allocators or schedulers of a comparison; see `by_label`.
-
-    Parameters
-    ----------
-    policies : sequence or mapping
-    kind : {"allocator", "scheduler"}
-
-    Raises
-    ------
-    InputError
-        If there are no policies, two have the same label, or a value is not a policy.
-    """
+    """Label the allocators or schedulers of a comparison; see `by_label`."""
     refuse_set(policies, f"{kind}s")
     if isinstance(policies, str) or not isinstance(policies, Sequence | Mapping):
         raise InputError(f"{kind}s must be a list or a mapping, not {policies!r}")

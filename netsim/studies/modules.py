@@ -12,31 +12,18 @@ __all__ = ["POLICY_PARTS", "Module", "homes_of", "modules_of", "parse_module"]
 #: The parts of netsim with policies, of which a run uses few.
 POLICY_PARTS = ("allocators", "schedulers", "placements", "predictors")
 
-#: Where a registry says that a policy is defined, and a name of one in a text with options.
+#: The place of a policy in a registry, and the name of a policy in a text with options.
 _PLACE, _NAME = re.compile(r"netsim\.([\w.]+):\w+"), re.compile(r"[\w-]+")
 
 
 class Module(NamedTuple):
-    """What a module imports and names.
-
-    Attributes
-    ----------
-    digest : str
-        See `netsim.studies.code_version.digest_of_source`.
-    imports : list of str
-        Modules that it imports, also within functions, by path within the package.
-    texts : list of str
-        All texts in it without spaces, which may name a policy.
-    homes : dict of str to str
-        Of a registry: the module in which each policy is defined.
-    stands_for : dict of str to list of str
-        Of a registry: other names, and those of presets, and texts in what they stand for.
-    """
+    """The imports of a module, and the names in it."""
 
     digest: str
-    imports: list[str]
-    texts: list[str]
-    homes: dict[str, str]
+    imports: list[str]  #: by path within the package; imports within functions count
+    texts: list[str]  #: all texts without spaces, which may name a policy
+    homes: dict[str, str]  #: of a registry: the module in which each policy is defined
+    #: Of a registry: the texts that an alias or a preset stands for.
     stands_for: dict[str, list[str]]
 
 
@@ -64,7 +51,7 @@ def parse_module(source: bytes, digest: str) -> Module:
 
 
 def _path(module: str) -> str:
-    """Return the path of a module within the package."""
+    """The path of a module within the package."""
     return f"{module.removeprefix('netsim.').replace('.', '/')}.py"
 
 
@@ -80,12 +67,12 @@ def _texts(node: ast.AST) -> Iterator[str]:
 
 
 def homes_of(every: Mapping[str, Module]) -> dict[str, set[str]]:
-    """Return the modules of policies by each of their names, of others, and of presets."""
+    """The modules of policies, by each of their names, and by aliases and presets."""
     registries = [module for path, module in every.items()
                   if module.homes and path.partition("/")[0] in POLICY_PARTS]
     homes: dict[str, set[str]] = {}
     for module in registries:
-        for name, home in module.homes.items():  # policies of two kinds may have one name
+        for name, home in module.homes.items():  # policies of two kinds may share a name
             if home.partition("/")[0] in POLICY_PARTS:
                 homes.setdefault(name, set()).add(home)
     for module in registries:
@@ -98,20 +85,12 @@ def homes_of(every: Mapping[str, Module]) -> dict[str, set[str]]:
 
 def modules_of(texts: Iterable[str], classes: Iterable[type], every: Mapping[str, Module]
                ) -> set[str]:
-    """Return the modules that a run can depend on, by path within the package.
+    """Find the modules that a run can depend on, by path within the package.
 
-    Modules that define no policy count. Those that define one count if a text of the run's settings
-    names it, or an object in them is of it, or a module that counts imports it or has its name as
-    a text, as the usual choice of something has.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        Texts in the settings of the run, such as ``"aalo:queues=3"``.
-    classes : iterable of type
-        Classes in them, and of objects in them.
-    every : mapping of str to Module
-        All modules.
+    Modules that define no policy count. A module that defines one counts if a text of the run's
+    settings names the policy, such as ``"aalo:queues=3"``, if it defines one of the classes in the
+    settings or a base of one, or if a module that counts imports it or names its policy in a text,
+    as that of a default.
     """
     homes = homes_of(every)
     policies = set().union(*homes.values())

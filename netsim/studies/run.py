@@ -50,7 +50,7 @@ def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = Fals
 
 
 def adding_bound(experiment: Experiment) -> Callable[[Result], Result]:
-    """Return a function that adds the LP bound to a result, if the experiment asks for it.
+    """Make a function that adds the LP bound to a result, if the experiment asks for it.
 
     The bound is computed once, for the first result, and used for all schedulers.
     """

@@ -42,7 +42,7 @@ _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.[0-9a-f]{8}")
 
 
 def packed(result: Result) -> Files:
-    """Return the files that `Result.save` writes."""
+    """The files that `Result.save` writes, by name."""
     with tempfile.TemporaryDirectory(prefix="netsim-") as folder:
         result.save(Path(folder) / "run")
         return {path.name: read_bytes(path) for path in sorted((Path(folder) / "run").iterdir())}
@@ -55,7 +55,7 @@ def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 
 def _changed(name: str, was: Any, now: Any) -> str:
-    """Describe the change of a setting in words: what is made in Python is known by its digest."""
+    """Describe the change of a setting; objects made in Python are known by their digest."""
     if _is_digest(was) and _is_digest(now):
         return f"the {name} that is given in Python is another one"
     if _is_named(was) and _is_named(now) and was[0] == now[0]:
@@ -70,18 +70,13 @@ def _is_digest(value: Any) -> bool:
 
 
 def _is_named(value: Any) -> bool:
-    """Whether a value is the name of a network or a workload, with what its file holds."""
+    """Whether a value is the name of a network or a workload, with the digest of its file."""
     return isinstance(value, list) and len(value) == 2 and all(
         isinstance(each, str) for each in value)
 
 
 class Scratch:
-    """A temporary folder, removed when no reference to this object is left.
-
-    Attributes
-    ----------
-    path : Path
-    """
+    """A temporary folder, removed when no reference to this object is left."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="netsim-"))
@@ -91,12 +86,8 @@ class Scratch:
 class RunStore:
     """A folder with the finished runs of a sweep.
 
-    ``sweep.json`` describes the sweep. ``runs/<key>`` are the runs, with the digests of their
-    files in ``SHA256SUMS``.
-
-    Parameters
-    ----------
-    folder : path-like
+    ``sweep.json`` describes the sweep. ``runs/<key>`` are the runs, with the digests of their files
+    in ``SHA256SUMS``.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -107,24 +98,9 @@ class RunStore:
     def begun(self, index: Mapping[str, Any], resume: bool) -> Iterator[None]:
         """Create the folder, or continue an existing one, and lock it against other processes.
 
-        Parameters
-        ----------
-        index : mapping
-            New contents of ``sweep.json``. Its ``experiment`` must match that of the stored runs.
-        resume : bool
-            Whether to keep the stored runs.
-
-        Raises
-        ------
-        InputError
-            If the stored runs are of another experiment, or another process uses the folder.
-        OutputError
-            If the folder cannot be written, or contains anything else.
-
-        Warns
-        -----
-        NetsimWarning
-            If runs are kept, but tables of another grid are replaced.
+        `index` is the new contents of ``sweep.json``. If `resume`, stored runs are kept, and their
+        ``experiment`` must be that of `index`; a warning tells of tables of another grid that are
+        replaced.
         """
         made = [path for path in (self._runs, *self._runs.parents) if not path.exists()]
         try:
@@ -140,7 +116,7 @@ class RunStore:
                     yield
         finally:
             for path in made:
-                with suppress(OSError):  # it holds something, if all went well
+                with suppress(OSError):  # not empty, if all went well
                     path.rmdir()
 
     @contextmanager
@@ -155,7 +131,7 @@ class RunStore:
         try:
             yield
         finally:
-            with suppress(OSError):  # on Windows, where open files stay
+            with suppress(OSError):  # Windows cannot remove open files
                 os.unlink(lock.lock_file)
             lock.release()
 
@@ -199,13 +175,7 @@ class RunStore:
                 "replaced, its runs stay. Give another folder to keep both"), stacklevel=2)
 
     def take_over(self, keys: Iterable[str], folders: Iterable[str | Path]) -> None:
-        """Copy missing runs from the folders of other sweeps.
-
-        Raises
-        ------
-        OutputError
-            If they cannot be written.
-        """
+        """Copy missing runs from the folders of other sweeps."""
         held = {path.name: store for store in map(RunStore, folders)
                 for path in store._runs.glob("*")}
         for key in keys:
@@ -215,13 +185,7 @@ class RunStore:
                                if path.name != _SUMS})
 
     def read_index(self) -> dict[str, Any]:
-        """Read ``sweep.json``, the index that `begun` was last called with.
-
-        Raises
-        ------
-        InputError
-            If the folder contains no sweep, or it is damaged.
-        """
+        """Read and check ``sweep.json``, the index that `begun` was last called with."""
         try:
             index: dict[str, Any] = json.loads(read_text(self.folder / _INDEX))
             if not isinstance(index["experiment"], dict) or not isinstance(index["code"], str):
@@ -244,7 +208,7 @@ class RunStore:
         return index
 
     def other_runs(self, keys: Collection[str], columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the listed runs of the same columns that are not among some keys."""
+        """List the runs of the index with the same columns that are not among some keys."""
         if not (self.folder / _INDEX).is_file():
             return []
         index = self.read_index()
@@ -252,24 +216,12 @@ class RunStore:
                 if index["columns"] == list(columns) and run["key"] not in keys]
 
     def write(self, name: str, text: str) -> None:
-        """Write a file completely or not at all.
-
-        Raises
-        ------
-        OutputError
-            If it cannot be written.
-        """
+        """Write a file completely or not at all."""
         with atomic_write(self.folder / name, folders=True, named=self.folder) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
     def put(self, key: str, files: Files) -> None:
-        """Store a run.
-
-        Raises
-        ------
-        OutputError
-            If it cannot be written.
-        """
+        """Store a run completely or not at all."""
         temporary = self._runs / f".{key}.{secrets.token_hex(4)}"
         with naming(self.folder):
             try:
@@ -300,11 +252,5 @@ class RunStore:
         return stored if "summary.json" in files else None
 
     def result(self, key: str) -> Result:
-        """Load the result of a run.
-
-        Raises
-        ------
-        InputError
-            If the run is missing, or cannot be read.
-        """
+        """Load the result of a run."""
         return load_result(self._runs / key)

@@ -31,12 +31,8 @@ def as_bytes(value: object) -> bytes:
     """Pickle a value for another process.
 
     Importable classes and functions are sent by name. Those defined in ``__main__`` or within a
-    function are sent by value, with everything that they refer to.
-
-    Raises
-    ------
-    Exception
-        Any exception that an object raises when it cannot be pickled.
+    function are sent by value, with everything that they refer to. An object that cannot be pickled
+    may raise any exception.
     """
     return _pickled(value, cloudpickle.Pickler)
 
@@ -44,31 +40,21 @@ def as_bytes(value: object) -> bytes:
 def digest_of(value: object, what: str) -> str:
     """Hash a value to hexadecimal digits, including its class if that is sent by value.
 
-    Equal values may have different digests.
-
-    Parameters
-    ----------
-    value : object
-    what : str
-        Name of the value in the message.
-
-    Raises
-    ------
-    InputError
-        If the value cannot be sent to another process.
+    Equal values may have different digests. `what` names the value in the error if it cannot be
+    sent.
     """
     try:
         return hashlib.sha256(_pickled(value, _Timeless)).hexdigest()
-    except Exception as error:  # whatever it raises that is asked to pickle itself
+    except Exception as error:  # an object may raise anything when it is pickled
         raise InputError(f"{what}: {value!r} cannot be sent to another process: {error}") from error
 
 
 def _pickled(value: object, pickler: type[cloudpickle.Pickler]) -> bytes:
     try:
-        plain = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)  # much the faster of the two
+        plain = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)  # much faster than cloudpickle
         if _MAIN.encode() not in plain:
             return plain
-    except Exception:  # it has no name, or cannot be pickled at all, which the next one says
+    except Exception:  # it has no name, or cannot be pickled at all: cloudpickle will tell
         pass
     with io.BytesIO() as file:
         pickler(file).dump(value)
@@ -100,17 +86,11 @@ def is_sent_whole(kind: type) -> bool:
     return kind.__module__ == _MAIN or "<locals>" in kind.__qualname__
 
 
-# --- what is named, as "__main__:Class" ------------------------------------------------
+# --- objects that are named, as "__main__:Class" ---------------------------------------
 
 
 def main_classes(values: object) -> dict[str, Any]:
-    """Find the objects of ``__main__`` that are named in tables and lists.
-
-    Examples
-    --------
-    >>> main_classes({"allocator": {"name": "__main__:Nowhere"}, "seed": 0})
-    {}
-    """
+    """Find the objects of ``__main__`` that some values name, as in ``"__main__:Class"``."""
     here = vars(sys.modules[_MAIN])
     names = (parse_named(text)["name"].partition(":") for text in _texts(values)
              if text.startswith(f"{_MAIN}:"))

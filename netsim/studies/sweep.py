@@ -142,7 +142,7 @@ def sweep(network: Any, workload: Any, *,
 
 
 def _units(vary: Mapping[str, Any]) -> dict[str, str]:
-    """Return the units of values drawn from ranges with units."""
+    """The units of values drawn from ranges with units, by argument."""
     return {name: values.unit for name, values in vary.items()
             if isinstance(values, Range) and values.unit}
 
@@ -150,10 +150,7 @@ def _units(vary: Mapping[str, Any]) -> dict[str, str]:
 def _with_options_apart(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield arguments by name, and ranges of a policy's options as ``allocator.theta_max``.
 
-    Raises
-    ------
-    InputError
-        If a range is given beside other values of the same argument.
+    A range must not stand beside other values of the same argument.
     """
     for name, value in given.items():
         if isinstance(value, Mapping) and _is_table(name, value):
@@ -178,7 +175,7 @@ def _is_table(name: str, value: Mapping[Any, Any]) -> bool:
 
 
 def _varied(name: str, value: Any) -> Mapping[Any, Any] | Range | None:
-    """Return the values of a varied argument by label, or their range; None if it has only one."""
+    """The values of a varied argument by label, or their range; None if it has only one value."""
     if isinstance(value, Range):
         return value
     if isinstance(value, _WHOLE) or not isinstance(value, Iterable):
@@ -281,15 +278,10 @@ def _with_all_columns(runs: Sequence[SweepRun]) -> list[SweepRun]:
 
 
 def _baseline(draft: Draft, runs: Sequence[SweepRun]) -> str | None:
-    """Return the label of ``compare.baseline`` among the policies of a sweep.
+    """The label of ``compare.baseline`` among the policies of a sweep.
 
     None if there is no baseline, if policies of its kind are not varied, or if it is only among
     those that the file compares.
-
-    Raises
-    ------
-    SpecError
-        If it is among neither; the varied policies are listed.
     """
     compared = draft.keys.get("compare", {})
     if (given := compared.get("baseline")) is None:
@@ -317,30 +309,11 @@ def run_sweep(runs: Sequence[SweepRun], columns: Sequence[str], identity: Mappin
               slurm: Mapping[str, Any] | None, progress: bool | Callable[[int, int, int], None],
               baseline: str | None = None, units: Mapping[str, str] = MappingProxyType({}),
               is_part: bool = False, reuse: Sequence[str | Path] = ()) -> Sweep:
-    """Compute the runs of a sweep that are not stored yet, and return the sweep.
+    """Compute the runs of a sweep that are not stored yet, and load the whole sweep.
 
-    Parameters
-    ----------
-    runs : sequence of SweepRun
-    columns : sequence of str
-        Columns of the varied settings.
-    identity : mapping
-        Settings that all runs have in common; see `RunStore.begun`.
-    folder, workers, resume, dask, slurm, progress
-        As for `sweep`.
-    baseline : str, optional
-        Label of the policy that ratios refer to. By default the first.
-    units : mapping of str to str
-        Units of columns that are drawn from ranges; see `Sweep`.
-    is_part : bool
-        Whether runs that the folder lists besides stay in its tables.
-    reuse : sequence of path-like
-        As for `sweep_experiment`.
-
-    Raises
-    ------
-    InputError, OutputError, DaskError
-        As `sweep` does.
+    `identity` are the settings that all runs have in common; see `RunStore.begun`. If `is_part`,
+    other runs that the folder lists stay in its tables. The other arguments are those of `sweep`,
+    `sweep_experiment` and `Sweep`.
     """
     check_whole(workers, "workers", 1)
     if dask is not None and slurm is not None:

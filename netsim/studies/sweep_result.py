@@ -45,7 +45,7 @@ __all__ = ["Sweep", "load_sweep", "save_failures"]
 _MEANS_OF = ("jct_total_s", "over_lower_bound", "jct_mean_s", "jct_p95_s", "cct_mean_s",
              "makespan_s")
 
-#: What a stored summary has besides metrics.
+#: Entries of a stored summary that are not metrics.
 _OF_RUN = ("allocator", "cluster", "counts", "execution", "gpus", "network", "observe_interval",
            "overdue", "placement", "platform", "python", "scheduler", "seed", "sharing", "tables",
            "version", "workers", "workload", "workload_seed")
@@ -66,8 +66,8 @@ class Sweep:
         The varied settings, except the seed.
     table : DataFrame
         A row per run, in order of the grid: `columns`, seed, the numbers of `Result.summary`,
-        leftover and decides_per (see `netsim.analysis.comparison.table_of`), over_lower_bound
-        (total JCT divided by its lower bound), key.
+        leftover and decides_per (see `netsim.Comparison.table`), over_lower_bound (total JCT
+        divided by its lower bound), key.
     failures : DataFrame
         A row per run that failed: `columns`, seed, error, key, details. If the run can be written
         as an experiment file, this file is ``failed/<key>.toml`` in the folder.
@@ -78,7 +78,7 @@ class Sweep:
     grid : mapping of str to list
         The values of each of `columns`, and the seeds.
     code : str
-        Version of the code that computed the runs; see `netsim.studies.code_version`.
+        Version of the code that computed the runs.
     baseline : str or None
         Label of the policy to which ratios refer, if the experiment names it; None stands for the
         first policy of the grid.
@@ -128,15 +128,7 @@ class Sweep:
                    index.get("baseline"), index.get("units", {}), scratch)
 
     def __getitem__(self, policy: Policy) -> pd.DataFrame:
-        """Return the rows of `table` of a policy, by its label or as it was given.
-
-        Raises
-        ------
-        InputError
-            If policies were not varied.
-        UnknownNameError
-            If there is no such policy.
-        """
+        """Select the rows of `table` of a policy, by its label or as it was given."""
         column = self._of_policies()
         return self.table[self.table[column] == self._value(column, policy, "policy")]
 
@@ -150,7 +142,7 @@ class Sweep:
         return len(self.grid[self._of_policies()])
 
     def _of_policies(self) -> str:
-        """Return the column by whose values the sweep is indexed."""
+        """The column by whose values the sweep is indexed."""
         varied = [name for name in ("allocator", "scheduler") if name in self.columns]
         if not varied:
             raise InputError(f"this sweep varied {', '.join(self.columns) or 'seeds alone'}, but "
@@ -161,15 +153,24 @@ class Sweep:
 
     @known_names
     def means(self, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return means over seeds with 95 % intervals; see `netsim.analysis.intervals.means_of`.
+        """Return means over seeds with 95 % confidence intervals.
 
-        Means of times are NaN if one of their runs was stopped before all jobs had finished.
+        Means of times are NaN if one of their runs was stopped before all jobs had finished. Means
+        of metrics that are ratios are geometric. Intervals assume normally distributed values, and
+        are clipped at 0 for metrics without negative values.
 
         Parameters
         ----------
         metrics : sequence of str, optional
             Columns of the table. By default, jct_total_s, over_lower_bound, jct_mean_s, jct_p95_s,
             cct_mean_s and makespan_s.
+
+        Returns
+        -------
+        DataFrame
+            A row per combination of the varied settings, with columns for these, ``runs`` and, for
+            each metric, its mean and the ends of the interval, ``<metric>_low`` and
+            ``<metric>_high``. The interval is NaN for a single run.
 
         Raises
         ------
@@ -185,7 +186,10 @@ class Sweep:
     @known_names
     def ratios(self, of: str | None = None, baseline: Any = None,
                metric: str = "jct_total_s") -> pd.DataFrame:
-        """Return ratios to a baseline, pair by pair; see `netsim.analysis.intervals.ratios_of`.
+        """Return geometric means of ratios to a baseline, over pairs of runs with the same seed.
+
+        The influence of the seed cancels out in pairs, so that intervals are narrower than those of
+        `means`.
 
         Parameters
         ----------
@@ -197,6 +201,22 @@ class Sweep:
             default, `Sweep.baseline` if it is a value of the column, else the first value.
         metric : str
             A column of the table.
+
+        Returns
+        -------
+        DataFrame
+            A row per combination of the varied settings, without those of the baseline. Besides
+            columns for the settings, there are
+
+            baseline, pairs
+                The baseline, and the number of pairs.
+            ratio, ratio_low, ratio_high
+                Geometric mean of the metric divided by the baseline's metric, and its 95 %
+                confidence interval.
+            below, above
+                Numbers of pairs with a ratio below and above 1.
+
+            Ratios of times are missing if a run of a pair did not finish all its jobs.
 
         Raises
         ------
@@ -222,7 +242,7 @@ class Sweep:
             return None
 
     def _reference(self, of: str) -> Any:
-        """Return the baseline, or the first value of the grid; at least one run must have it."""
+        """The baseline, or the first value of the grid; at least one run must have it."""
         values = self.grid[of]
         chosen = self.baseline if self.baseline in values else values[0]
         if chosen not in set(self.table[of]):
@@ -230,7 +250,7 @@ class Sweep:
         return chosen
 
     def _value(self, column: str, given: Any, what: str) -> Any:
-        """Return a value of the grid from one that equals it, or a policy from any of its names."""
+        """Find the value of the grid that equals a given one, or the policy that it names."""
         values = self.grid[column]
         if column in ("allocator", "scheduler"):
             return label_in(given, values, what)
@@ -463,13 +483,7 @@ def _csv(table: pd.DataFrame) -> str:
 
 
 def save_failures(store: RunStore, failed: Sequence[tuple[SweepRun, Failure]]) -> None:
-    """Write ``failures.csv`` and the experiments of failed runs, if there are any.
-
-    Raises
-    ------
-    OutputError
-        If they cannot be written.
-    """
+    """Write ``failures.csv`` and the experiments of failed runs, if there are any."""
     if not failed:
         return
     rows = [{**run.varied, "seed": run.seed, "error": failure.error, "key": run.key,
@@ -501,7 +515,7 @@ def load_sweep(folder: str | Path) -> Sweep:
 
 
 def _amounts(value: Any) -> set[tuple[str, float]]:
-    """Return the kinds and amounts that a quantity may be; a number without unit is of each."""
+    """The kinds and amounts that a quantity may be; a number without unit may be of each kind."""
     found = set()
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         for parse in (parse_seconds, parse_rate, parse_bytes):

@@ -33,36 +33,18 @@ __all__ = ["CallTask", "ExperimentTask", "SentTask", "digest_of_file", "policies
 
 @dataclass(frozen=True)
 class ExperimentTask:
-    """A run described by an experiment.
-
-    Attributes
-    ----------
-    spec : mapping
-        The resolved experiment.
-    """
+    """A run described by a resolved experiment."""
 
     spec: Mapping[str, Any]
 
     def run(self, progress: bool | Callable[[int, int], None] = False) -> Result:
-        """Run the experiment.
-
-        Parameters
-        ----------
-        progress : bool or callable
-            As for `netsim.simulate`.
-        """
+        """Run the experiment."""
         return run_experiment(Experiment(**self.spec), progress=progress)
 
 
 @dataclass(frozen=True)
 class CallTask:
-    """A run described by a call of `netsim.simulate`.
-
-    Attributes
-    ----------
-    settings : mapping
-        The keyword arguments.
-    """
+    """A run described by the keyword arguments of a call of `netsim.simulate`."""
 
     settings: Mapping[str, Any]
 
@@ -78,38 +60,18 @@ class CallTask:
 
 @dataclass(frozen=True)
 class SentTask:
-    """A task for another process or machine, with the code and files that must match there.
-
-    Attributes
-    ----------
-    task : ExperimentTask or CallTask
-    code : str
-        Version of the code with which the task must be run; see `code_version`.
-    sources : str
-        Digest of the files of this code; see `digest_of_files`.
-    modules : sequence of str
-        User-defined modules, which are part of `code`.
-    classes : mapping of str to object
-        Objects of ``__main__`` that the task refers to by name.
-    files : mapping of str to str
-        Digests of the files that the task reads, by path.
-    """
+    """A task for another process or machine, with the code and files that must match there."""
 
     task: ExperimentTask | CallTask
     code: str
-    sources: str
-    modules: Sequence[str] = ()
+    sources: str  #: digest of the files of this code; see `digest_of_files`
+    modules: Sequence[str] = ()  #: user-defined modules, which are part of `code`
+    #: Objects of ``__main__`` that the task names.
     classes: Mapping[str, Any] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)  #: digests by path
 
     def run(self) -> Result:
-        """Run the task.
-
-        Raises
-        ------
-        InputError
-            If the version of the code on this machine differs, or a file has changed.
-        """
+        """Run the task, unless this machine has other code or a file has changed."""
         put_in_main(self.classes)
         for module in self.modules:
             import_module(module)
@@ -124,15 +86,7 @@ class SentTask:
 
 
 def policies_of_call(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """Make the policies of a call of `netsim.simulate`, and describe them for the run's key.
-
-    Returns
-    -------
-    identity : dict
-        Name and options of the policy, by kind.
-    made : list
-        The policies.
-    """
+    """Make the policies of a call of `netsim.simulate`, and describe them for the run's key."""
     made: dict[str, tuple[Any, Registry]] = {
         "allocator": (make_allocator(settings["allocator"]), ALLOCATORS)}
     if isinstance(settings["network"], Cluster):

@@ -81,7 +81,7 @@ def warm_up(allocators: Iterable[str] | None = None, *, workers: int | None = No
 
 
 def _installed_ones() -> list[str]:
-    """Return the allocators whose extras are installed, and warn of the others."""
+    """List the allocators whose extras are installed, and warn of the others."""
     names: list[str] = []
     passed_over: dict[str, list[str]] = {}
     for name in ALLOCATORS:
@@ -98,16 +98,13 @@ def _installed_ones() -> list[str]:
 def compile_for(allocators: Iterable[str], workers: int,
                 progress: bool | Callable[[int, int, int], None] = False
                 ) -> dict[str, Failure | None]:
-    """Compile for those allocators for which it was not done yet, each in one process.
+    """Compile for those allocators that are not compiled yet, each in one process.
 
-    Returns
-    -------
-    dict
-        Why it failed, or None, by name of these allocators.
+    The result has, by name of these, the failure or None.
     """
     names = [name for name in dict.fromkeys(allocators) if not _mark_of(name).exists()]
     tasks = [CallTask({**_SMALL, "allocator": name}) for name in names]
-    # A single one is compiled here, and needs no process of its own.
+    # A single allocator is compiled in this process.
     outcomes = (one_by_one(tasks) if min(len(tasks), workers) < 2
                 else pooled(tasks, min(len(tasks), workers)))
     failures: dict[str, Failure | None] = dict.fromkeys(names)
@@ -116,14 +113,14 @@ def compile_for(allocators: Iterable[str], workers: int,
             if isinstance(outcome, Failure):
                 failures[names[place]] = outcome
             else:
-                with suppress(OSError):  # nothing can be kept, so that each process compiles
+                with suppress(OSError):  # without the mark, each process compiles
                     _mark_of(names[place]).touch()
             report(isinstance(outcome, Failure))
     return failures
 
 
 def allocator_of(task: CallTask | ExperimentTask) -> str | None:
-    """Return the name of the allocator of netsim that a run uses; None for others."""
+    """The name of the allocator of netsim that a run uses; None for others."""
     given: Any = (task.settings if isinstance(task, CallTask) else task.spec).get("allocator")
     if isinstance(given, str):
         given = parse_named(given)
@@ -132,7 +129,7 @@ def allocator_of(task: CallTask | ExperimentTask) -> str | None:
 
 
 def _mark_of(name: str) -> Path:
-    """Return the file that says that an allocator is compiled; other versions compile again."""
+    """The file that marks an allocator as compiled by these versions of Python and numba."""
     import numba
 
     versions = f"{sys.implementation.cache_tag}-numba-{numba.__version__}"
