@@ -53,7 +53,7 @@ _SAVE_STYLE: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": 
 
 
 class _Bar(NamedTuple):
-    """A bar: its position, its value with the ends of the interval, and matplotlib's style."""
+    """A bar, with the ends of its interval, and its style in matplotlib."""
 
     y: float
     value: float
@@ -77,7 +77,7 @@ class _Metric(NamedTuple):
 
     @property
     def is_time(self) -> bool:
-        """Whether values are seconds, which the axis has in seconds, hours or days."""
+        """Whether values are seconds, which the axis shows in seconds, hours or days."""
         return self.key.endswith("_s")
 
 
@@ -119,35 +119,9 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
 
     Ratios to the lower bound are drawn on a logarithmic scale from 1, other metrics on a linear
     scale from 0. If there is one table, each scheme has a colour; if there are several, each table
-    has a colour.
-
-    Parameters
-    ----------
-    tables : mapping of str to DataFrame
-        Tables by name, with the columns ``scheme``, ``work_conservation`` and that of the
-        metric, and optionally those of its interval, such as ``jct_mean_s_low``.
-    metric : str
-        Column to draw.
-    name : str
-        Label of the axis.
-    ax : Axes, optional
-        Axes to draw on; by default those of a new figure, one paper column wide or, for long
-        names, wider.
-    among : iterable of str
-        All schemes of the comparison or sweep, as for `netsim.plots.style.looks`.
-    beside : iterable of DataFrame
-        The tables of all panels, which have the same axis.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    InputError
-        If there is nothing to draw.
+    has a colour. Tables have the columns ``scheme``, ``work_conservation`` and that of the metric,
+    and perhaps those of its interval, such as ``jct_mean_s_low``. `among` is as for `looks`;
+    `beside` are the tables of all panels, which share the axis.
     """
     require_matplotlib(ax)
     shown = _Metric(metric, name)
@@ -172,7 +146,7 @@ def metric_bars(tables: Mapping[str, pd.DataFrame], metric: str, name: str,
 
 
 def _room(names: Iterable[str]) -> float:
-    """Return the width in inches that names of bars need."""
+    """The width in inches that names of bars need."""
     return _LETTER_IN * max(len(line) for name in names for line in name.split("\n"))
 
 
@@ -217,7 +191,7 @@ def _draw(ax: Axes, bar: _Bar, metric: _Metric) -> None:
 
 
 def _ends(tables: Iterable[pd.DataFrame], metric: str) -> list[float]:
-    """Return the values of all bars, and the ends of their intervals."""
+    """The values of all bars, and the ends of their intervals."""
     return [float(end) for table in tables for name in (metric, f"{metric}_low", f"{metric}_high")
             if name in table for end in table.loc[table["scheme"] != LOWER_BOUND, name]
             if math.isfinite(end)]
@@ -233,7 +207,7 @@ def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric, ends: Sequence[float
     else:
         ax.set_xlim(0, room * largest if largest > 0 else 1)
     ax.set_ylim(bars[-1].y + 0.8, -0.8)
-    # Or else lengths would be compared.
+    # The name tells of the scale, as readers would otherwise compare lengths.
     name_axes(ax, f"{metric.name} (log scale, 1 = alone)" if metric.base else metric.name)
     dress(ax, "x")
     if metric.is_time:
@@ -242,7 +216,7 @@ def _set_scale(ax: Axes, bars: list[_Bar], metric: _Metric, ends: Sequence[float
 
 
 def _ratios_from_1(ax: Axes, least: float, most: float, room: float) -> None:
-    """Let a logarithmic x axis begin at 1 or, with a line at 1, at the least ratio below 1."""
+    """Start a logarithmic x axis at 1 or, with a line at 1, at the least ratio below 1."""
     if least < 1:
         ax.axvline(1, color=INK, linewidth=0.8)
     ax.set_xlim(1 if least >= 1 else 0.98 * least, max(most, 1.5) ** room)
@@ -267,15 +241,7 @@ def _add_legend(ax: Axes, bars: list[_Bar], names: list[str]) -> None:
 
 
 def check_plottable(path: str | Path) -> None:
-    """Check before a long run that a plot can be drawn, and written to a file of that name.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    OutputError
-        If the suffix is not one of `SUFFIXES`, or the file cannot be written.
-    """
+    """Check before a long run that a plot can be drawn, and written to a file of that name."""
     require_matplotlib()
     if Path(path).suffix.lower() not in SUFFIXES:
         raise OutputError(f"{path}: the suffix of a plot must be one of {', '.join(SUFFIXES)}")
@@ -309,5 +275,5 @@ def save_plot(ax: Axes, path: str | Path) -> Path:
 
 
 def _dateless(path: Path) -> dict[str, None]:
-    """Return the metadata that keeps the time of day out of a file, so that it is reproducible."""
+    """The metadata that keep the time of day out of a file, so that it is reproducible."""
     return {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix.lower(), {})

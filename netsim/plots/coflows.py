@@ -149,7 +149,7 @@ def slowdown_bars(results: Mapping[str, Result], ax: Axes | None = None, *,
 
 def _class_rows(ax: Axes | None, counts: Mapping[Any, int], bars: int
                 ) -> tuple[Axes, dict[str, float]]:
-    """Return axes with a row per class that has coflows, and the y of each row's first bar."""
+    """Make axes with a row per class that has coflows, and find the y of each row's first bar."""
     height = max(bars + _GAP, 2.2)  # at least that of a label in two lines
     classes = [name for name in (*CLASSES, ALL) if name in counts]
     if ax is None:
@@ -170,7 +170,7 @@ def _finish(ax: Axes, ends: NDArray[np.float64], name: str) -> None:
     ax.set_xscale("log")
     ax.set_xlim(low / (room if low < 1 else 1.02), high * room)
     log_values(ax.xaxis)
-    name_axes(ax, f"{name} (log scale)")  # or else lengths would be compared
+    name_axes(ax, f"{name} (log scale)")  # readers would otherwise compare lengths
     dress(ax, "x")
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)

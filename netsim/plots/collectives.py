@@ -67,7 +67,7 @@ def collective_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None
     if with_busbw:
         busbw_curves(tables, axes[1])
         if (legend := axes[1].get_legend()) is not None:
-            legend.remove()  # that of the upper axes is for both
+            legend.remove()  # the legend of the upper axes is for both
     else:
         log_sizes(axes[0])
     dress(axes[0], "y")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CHANGE", "EDGE_COUNTS", "GPU_COUNTS", "LinkRates", "counters_of", "link_rates"]
 
-#: A change: from the instant ``at``, in nanoseconds, the counter (an index into the names) has
-#: another value: of a link, bytes per second.
+#: A change of a counter (an index into the names) to a new value, at an instant in nanoseconds. The
+#: value of a link is in bytes per second.
 CHANGE = np.dtype([("at", "i8"), ("counter", "i8"), ("value", "f8")])
 
 #: Counters of clusters, by their column in the result of `gpu_usage`.
@@ -42,37 +42,19 @@ _DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class LinkRates:
-    """Rates of the busiest links over time.
+    """Rates of the busiest links over time."""
 
-    Attributes
-    ----------
-    names : sequence of str
-        The busiest links, in the network's order.
-    used : int
-        Number of links that have carried anything.
-    changes : ndarray of CHANGE
-        Changes of rates, in order of time.
-    until : int or None
-        Instant in nanoseconds from which on changes are left out; None if none are.
-    """
-
-    names: Sequence[str]
-    used: int
-    changes: NDArray[np.void]
-    until: int | None
+    names: Sequence[str]  #: in the network's order
+    used: int  #: number of links that have carried anything
+    changes: NDArray[np.void]  #: array of CHANGE, in order of time
+    until: int | None  #: instant in nanoseconds from which on changes are left out
 
 
 def link_rates(result: Result, most_links: int, most_changes: int) -> LinkRates:
-    """Return the rates of the busiest links over time, reading the table in chunks.
+    """Compute the rates of the links that carried most bytes, reading the table in chunks.
 
-    Parameters
-    ----------
-    result : Result
-        If it has no links recorded, the rates are empty.
-    most_links : int
-        Largest number of links: those that carried most bytes are chosen.
-    most_changes : int
-        Number of changes after which to stop; all changes from one instant on are then left out.
+    The rates are empty if links were not recorded. After about `most_changes` changes, all changes
+    from one instant on are left out.
     """
     carried: NDArray[np.float64] = np.zeros(0)
     names: Sequence[str] = ()
@@ -90,14 +72,7 @@ def link_rates(result: Result, most_links: int, most_changes: int) -> LinkRates:
 
 
 def counters_of(result: Result) -> tuple[list[str], NDArray[np.void]]:
-    """Return the counters of a cluster or an edge-cloud; none if the run was on neither.
-
-    Returns
-    -------
-    names : list of str
-    changes : ndarray of CHANGE
-        In order of time.
-    """
+    """Name the counters of a cluster or an edge-cloud, if any, and list their changes by time."""
     if table_of(result, "gpus") is not None:
         usage, names = gpu_usage(result), GPU_COUNTS
     elif on_edge(result.run):
@@ -122,7 +97,7 @@ def _chunks(result: Result) -> Iterator[pd.DataFrame]:
 
 def _changes(result: Result, place: NDArray[np.int64], links: int, most_changes: int
              ) -> tuple[NDArray[np.void], int | None]:
-    """Return the changes of the chosen links, and the instant at which they are cut off, if any."""
+    """Find the changes of the chosen links, and the instant at which they are cut off, if any."""
     last = np.zeros(links, _ROW)
     last["link"] = np.arange(links)
     found, count, until = [np.empty(0, CHANGE)], 0, None
@@ -151,7 +126,7 @@ def _rows(chunk: pd.DataFrame, place: NDArray[np.int64]) -> NDArray[np.void]:
 
 
 def _between(rows: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """Return the changes between successive rows of each link, and the last row of each link."""
+    """Find the changes between successive rows of each link, and the last row of each link."""
     rows = rows[np.argsort(rows["link"], kind="stable")]
     before, after = rows[:-1], rows[1:]
     same = before["link"] == after["link"]

@@ -73,7 +73,7 @@ def cdf_curves(results: Mapping[str, Result | ArrayLike], of: str = "jct",
     ax : Axes, optional
         Axes to draw on; by default those of a new figure, one paper column wide.
     among : iterable of str
-        All labels of the sweep, as for `netsim.plots.style.looks`.
+        All labels of the sweep, so that each keeps its colour if only some are drawn.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def _check_recorded(results: Mapping[str, Any], table: str) -> None:
 
 
 def _times(result: Result | ArrayLike, of: str, column: str) -> Floats | None:
-    """Return a column of a result (None if it was not recorded), or the given array itself."""
+    """A column of a result (None if it was not recorded), or the given array itself."""
     if not isinstance(result, Result):
         return np.asarray(result, np.float64).ravel()
     table = DISTRIBUTIONS[of][0]
@@ -196,7 +196,7 @@ def active_curves(results: Mapping[str, Result], of: str = "jobs", ax: Axes | No
 
 
 def _check_active(results: Mapping[str, Result], of: str) -> int:
-    """Return how many results have anything to count; raise an error if none has."""
+    """Count the results that have anything to count; raise an error if none has."""
     _check_recorded(results, of)
     count = sum(_has_rows(result, of) for result in results.values())
     if not count:
@@ -206,7 +206,7 @@ def _check_active(results: Mapping[str, Result], of: str) -> int:
 
 
 def _draw_active(results: Mapping[str, Result], of: str, ax: Axes) -> str:
-    """Draw what `active_curves` does on axes, and return the note that belongs under them."""
+    """Draw the curves of `active_curves` on axes, and return the note that belongs under them."""
     from matplotlib.ticker import MaxNLocator
 
     name, curves, note = active_counts(results, of, _CHANGES, _BINS)
@@ -230,23 +230,10 @@ def _draw_active(results: Mapping[str, Result], of: str, ax: Axes) -> str:
 
 def active_counts(results: Mapping[str, Result], of: str, most: int, intervals: int
                   ) -> tuple[str, dict[str, tuple[Floats, Floats]], str]:
-    """Return the curves that `active_curves` draws.
+    """Compute the name, the curves by label, and the note of `active_curves`.
 
-    Parameters
-    ----------
-    results, of
-        As for `active_curves`.
-    most, intervals : int
-        As for `thin_steps`.
-
-    Returns
-    -------
-    name : str
-        What is counted.
-    curves : dict
-        Instants, and the number active from each on, by label.
-    note : str
-        Says which curves show means; empty if all curves are exact.
+    A curve has instants, and the number active from each on. The note says which curves show means;
+    it is empty if all are exact. `most` and `intervals` are as for `thin_steps`.
     """
     spells = {label: _active_times(result, of) for label, result in results.items()
               if _has_rows(result, of)}
@@ -260,7 +247,7 @@ def active_counts(results: Mapping[str, Result], of: str, most: int, intervals: 
 
 
 def _active_rows(result: Result, of: str) -> pd.DataFrame:
-    """Return the rows of a table that are counted."""
+    """The rows of a table that are counted."""
     table: pd.DataFrame = getattr(result, of)
     return table[table["server"] >= 0] if of == "training" else table
 
@@ -271,7 +258,7 @@ def _has_rows(result: Result, of: str) -> bool:
 
 
 def _active_times(result: Result, of: str) -> tuple[Floats, Floats]:
-    """Return when each row begins and ends to be active, at the latest at the end of the run."""
+    """The instants from which and until which rows are active, at most until the end of the run."""
     rows = _active_rows(result, of)
     starts, ends = (rows[name].to_numpy(np.float64) for name in _ACTIVE[of][:2])
     stop = result.run["stopped_at_s"]
@@ -280,7 +267,7 @@ def _active_times(result: Result, of: str) -> tuple[Floats, Floats]:
 
 
 def _counts(starts: Floats, ends: Floats) -> tuple[Floats, Floats]:
-    """Return instants and the number active from each on."""
+    """The instants of changes, and the number active from each on."""
     changes = np.concatenate((starts, ends))
     times, inverse = np.unique(changes, return_inverse=True)
     steps = np.bincount(inverse, np.repeat((1.0, -1.0), len(starts)), len(times))
@@ -289,22 +276,10 @@ def _counts(starts: Floats, ends: Floats) -> tuple[Floats, Floats]:
 
 def thin_steps(times: Floats, values: Floats, span: float, most: int = _CHANGES,
                intervals: int = _BINS) -> tuple[Floats, Floats]:
-    """Replace the steps of a curve by means over intervals if there are too many to be seen.
+    """Replace the steps of a curve by means over intervals if there are more than `most`.
 
-    Parameters
-    ----------
-    times, values : ndarray of float
-        Instants, and the value from each on until the next one.
-    span : float
-        Time that the picture shows.
-    most : int
-        Largest number of steps that can be seen.
-    intervals : int
-        Number of intervals into which `span` is divided if there are more steps than `most`.
-
-    Returns
-    -------
-    times, values : ndarray of float
+    A value holds from its instant to the next one. `intervals` is the number of intervals into
+    which `span`, the time that the picture shows, is divided.
     """
     if len(times) <= most or not times[-1] > times[0]:
         return times, values
@@ -357,24 +332,7 @@ def timeline(results: Mapping[str, Result]) -> list[Axes]:
     """Draw the numbers of active jobs and, if they are recorded, active coflows over time.
 
     On an edge-cloud, workers in training take the place of coflows. For a single run with decisions
-    recorded, the instants of decisions are drawn too.
-
-    Parameters
-    ----------
-    results : mapping of str to Result
-        Results by label, all of the same workload.
-
-    Returns
-    -------
-    list of Axes
-        The panels of one figure, from top to bottom.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    InputError
-        If there is nothing to draw.
+    recorded, the instants of decisions are drawn too. The panels are returned from top to bottom.
     """
     require_matplotlib()
     first = next(iter(results.values()), None)
@@ -397,6 +355,6 @@ def timeline(results: Mapping[str, Result]) -> list[Axes]:
     for panel in panels[:-1]:
         panel.set_xlabel("")
     figure.align_ylabels(panels[:1 + len(below)])
-    if note := max(notes):  # all panels have the same, or none
+    if note := max(notes):  # panels have the same note or none
         add_note(figure, note)
     return panels

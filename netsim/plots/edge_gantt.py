@@ -89,7 +89,7 @@ def edge_gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, lon
 
 
 def _states(result: Result, shown: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the intervals in which whole jobs did not train: job, start_s and end_s, by state."""
+    """The intervals in which whole jobs did not train: job, start_s and end_s, by state."""
     held = held_workers(result)
     if held is None:
         return {}
@@ -118,7 +118,7 @@ def _draw_training(ax: Axes, y: int, training: pd.DataFrame, end: float) -> None
 
 def _numbers(starts: Floats, ends: Floats, groups: list[NDArray[np.bool_]]
              ) -> tuple[Floats, Floats]:
-    """Return the times of changes, and the active intervals of each group from then on."""
+    """The times of changes, and the number of active intervals of each group from then on."""
     times = np.unique(np.concatenate((starts, ends)))
     return times, np.array([
         np.searchsorted(np.sort(starts[group]), times, "right")
@@ -126,7 +126,7 @@ def _numbers(starts: Floats, ends: Floats, groups: list[NDArray[np.bool_]]
 
 
 def _add_key(ax: Axes, training: pd.DataFrame, states: list[str]) -> None:
-    """Add a legend of where chunks train, of what else jobs do, and of time without training."""
+    """Add a legend of places of training, other states of jobs, and time without training."""
     from matplotlib.patches import Patch
 
     cloud = training["server"] < 0

@@ -86,7 +86,7 @@ _LINES, _PANELS = ("x", "hue", "col", "row", "style"), ("hue", "col", "row")
 _DOTS, _GRID = ("x", "y", "col", "row"), ("col", "row")
 
 
-#: What the values of a role are told apart by.
+#: How a role distinguishes values, in words for messages.
 _CALLED = {"hue": "colour", "style": "kind of dashes", "col": "panel", "row": "panel"}
 
 
@@ -111,7 +111,7 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
     Parameters
     ----------
     means : DataFrame
-        A means table; see `netsim.plots.sweeps`.
+        A table of means, as `netsim.Sweep.means` returns it.
     y : str
         The metric.
     among : mapping of str to iterable, optional
@@ -166,7 +166,7 @@ def line_facets(means: pd.DataFrame, y: str = "over_lower_bound", *,
         if "hue" in roles:
             for look, artists in zip(own, drawn, strict=True):
                 tag(_names({roles["hue"]: [look[0]]}, [roles["hue"]])[0], *artists)
-    for each in axes:  # of what all panels show
+    for each in axes:  # after all lines were drawn, as panels share their axes
         set_x(each, axis)
         set_y(each, known, y)
         name_axes(each, axis.name)
@@ -302,7 +302,7 @@ def cdf_facets(sweep: Sweep, of: str = "jct", *, ax: Axes | None = None, **given
 
 
 def _spans(pools: Sequence[Sequence[NDArray[np.float64]]]) -> list[tuple[float, float]]:
-    """Return the limits of the logarithmic axis of each panel, given the times that it shows.
+    """Choose the limits of the logarithmic axis of each panel, given the times that it shows.
 
     All have the same unless this leaves half of a panel empty.
     """
@@ -325,23 +325,17 @@ def _say(note: str, figure: Figure, axes: Sequence[Axes], panels: Sequence[_Pane
     _make_room(figure, axes, panels)
 
 
-# --- what is where -------------------------------------------------------------------------
+# --- roles and panels ----------------------------------------------------------------------
 
 
 def _counts(table: pd.DataFrame, keys: Sequence[str]) -> dict[str, int]:
-    """Return the number of values of each key."""
+    """The number of values of each key."""
     return {key: table[key].nunique(dropna=False) for key in keys}
 
 
 def _of_panels(roles: Sequence[str], given: Mapping[str, str | None], ax: Axes | None
                ) -> list[str]:
-    """Return the roles that a figure has, or those of a single panel if axes are given.
-
-    Raises
-    ------
-    InputError
-        If axes are given, and a setting that would need several panels.
-    """
+    """Drop the roles that need several panels if axes are given; none may have been chosen."""
     if ax is None:
         return list(roles)
     if panels := [role for role in _GRID if given.get(role)]:
@@ -352,16 +346,10 @@ def _of_panels(roles: Sequence[str], given: Mapping[str, str | None], ax: Axes |
 
 def _roles(table: pd.DataFrame, keys: Sequence[str], roles: Sequence[str],
            given: Mapping[str, str | None], ax: Axes | None) -> dict[str, str]:
-    """Give each setting a role; refuse a panel, a colour or dashes for each point of a range.
-
-    Raises
-    ------
-    InputError
-        As for `roles_of` and `_of_panels`, or if points of ranges would have to be told apart.
-    """
+    """Give each setting a role; refuse a panel, a colour or dashes for each point of a range."""
     free = [key for key in numbers_among(table, keys) if key not in given.values()]
     if "x" in roles and not given.get("x") and free:
-        given = {**given, "x": free[0]}  # names have no lines
+        given = {**given, "x": free[0]}  # names cannot be joined by lines
     chosen = roles_of(_counts(table, keys), _of_panels(roles, given, ax), given)
     points = drawn_together(table, keys)
     for role, key in chosen.items():
@@ -376,26 +364,26 @@ def _roles(table: pd.DataFrame, keys: Sequence[str], roles: Sequence[str],
 
 
 def _values(table: pd.DataFrame, key: str, among: Mapping[str, Iterable[Any]] | None) -> list[Any]:
-    """Return the values of a key: those of the whole sweep, if they are known, in their order."""
+    """The values of a key: those of the whole sweep, if they are known, in their order."""
     own = dict.fromkeys(table[key])
     every = dict.fromkeys((among or {}).get(key, ()))
     return [*every, *(value for value in own if value not in every)]
 
 
 def _names(values: Mapping[str, list[Any]], keys: Sequence[str]) -> list[str]:
-    """Return the labels of all values of a key, if one is given."""
+    """The labels of all values of the key, if there is one."""
     return [label for key in keys for label in labels_of(pd.DataFrame({key: values[key]}), [key])]
 
 
 def _tuples(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
-    """Return the values of some keys in each row, as tuples."""
+    """The values of some keys in each row, as tuples."""
     return pd.Series([tuple(each) for each in rows[list(keys)].to_numpy(object)] if keys
                      else [()] * len(rows), index=rows.index, dtype=object)
 
 
 def _looks(roles: Mapping[str, str], values: Mapping[str, list[Any]]
            ) -> dict[tuple[Any, ...], Look]:
-    """Return the look of each combination of a hue and a style."""
+    """Choose the look of each combination of a hue and a style."""
     hues, styles = (values.get(roles.get(role, ""), [None]) for role in ("hue", "style"))
     if "hue" not in roles:
         by_hue = {None: looks([""])[""]}
@@ -413,7 +401,7 @@ def _looks(roles: Mapping[str, str], values: Mapping[str, list[Any]]
 
 def _panels(table: pd.DataFrame, roles: Mapping[str, str], values: Mapping[str, list[Any]]
             ) -> list[_Panel]:
-    """Return the panels with something to show, wrapped if only columns are varied."""
+    """List the panels with something to show, wrapped if only columns are varied."""
     across, down = (
         [(value, titled(roles[role], value)) for value in values[roles[role]]
          if value in set(table[roles[role]])] if role in roles else [(None, "")]
@@ -444,7 +432,7 @@ def _panels(table: pd.DataFrame, roles: Mapping[str, str], values: Mapping[str, 
 def _grid(panels: Sequence[_Panel], width_in: float, alone_in: float, ax: Axes | None = None, *,
           share_x: bool = True, share_y: bool = True, height_in: float = _PANEL_IN[1]
           ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with the axes of each panel; one panel fills a column of a paper.
+    """Make a figure with axes for each panel; one panel fills a column of a paper.
 
     If axes are given, they are those of the only panel.
     """
@@ -490,13 +478,8 @@ def _name_once(axes: Sequence[Axes], along: Sequence[int], across: Sequence[int]
                upright: bool = False) -> None:
     """Keep one of the names of an axis that panels share, in the middle of all.
 
-    Parameters
-    ----------
-    axes : sequence of Axes
-    along, across : sequence of int
-        The place of each in the direction of the axis, and across it: the name is at the last.
-    upright : bool
-        Whether the axis is y.
+    `along` and `across` are the place of each panel in the direction of the axis, and across it.
+    The name stays at the last place across.
     """
     places = sorted(set(along))
     middle = places[(len(places) - 1) // 2]
@@ -517,9 +500,9 @@ def _title(text: str) -> str:
 def _make_room(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel]) -> None:
     """Enlarge a figure whose titles, labels and legend leave too little for the axes.
 
-    To be called when all of these are there.
+    Call it when all of these are there.
     """
-    # Names of axes may reach beyond their panel, as they are for all.
+    # Names of axes may reach beyond their panel, as all panels share them.
     boxes = [(ax.bbox, ax.get_tightbbox(for_layout_only=True)) for ax in axes]
 
     def needed_in(side: str, places: Sequence[int], least_in: float) -> float:
@@ -544,7 +527,7 @@ def _make_room(figure: Figure, axes: Sequence[Axes], panels: Sequence[_Panel]) -
 
 def _key(roles: Mapping[str, str], values: Mapping[str, list[Any]],
          styled: Mapping[tuple[Any, ...], Look]) -> list[Any]:
-    """Return the entries of a legend: colours, and dashes if they have a meaning."""
+    """Make the entries of a legend: colours, and dashes if they have a meaning."""
     from matplotlib.lines import Line2D
 
     entries = []
@@ -560,7 +543,7 @@ def _key(roles: Mapping[str, str], values: Mapping[str, list[Any]],
 
 
 def _entries(axes: Sequence[Axes]) -> list[Any]:
-    """Return what the legends of all axes have, each once."""
+    """The entries of the legends of all axes, each once."""
     return list({handle.get_label(): handle for ax in axes
                  for handle in ax.get_legend_handles_labels()[0]}.values())
 

@@ -49,7 +49,7 @@ NARROW = 0.012  # share of the axis below which a bar is drawn without a white e
 #: the intervals of the axis.
 _FEW, _MOSTLY, _PIXELS, _LANES, _BANDS = 20, 0.5, 400, 6, 150
 
-#: What a legend has besides stages.
+#: Entries of a legend besides stages.
 _PARTS, _DENSE, _WAITS, _UNFINISHED, _NONE = (
     "overhead, tail", "part of the time", "waiting", "did not finish", "no coflow")
 
@@ -140,7 +140,7 @@ def gantt(result: Result, ax: Axes | None = None, *, jobs: int = _JOBS, longest:
 
 
 def _has_gap(spells: Floats, begin: float, end: float, least: float) -> bool:
-    """Whether a job's life has a part without a coflow, given their begins and ends, to be seen."""
+    """Whether a job's life has a part without a coflow that is long enough to be seen."""
     starts, ends = spells[np.argsort(spells[:, 0], kind="stable")].T
     reached = np.maximum.accumulate([begin, *ends])
     return bool((np.array([*starts, end]) - reached).max() >= least)
@@ -148,25 +148,10 @@ def _has_gap(spells: Floats, begin: float, end: float, least: float) -> bool:
 
 def job_rows(result: Result, ax: Axes | None, jobs: int, longest: bool
              ) -> tuple[Axes, pd.DataFrame, float]:
-    """Draw a labelled row per job, light grey from its arrival to its end.
+    """Draw a labelled row per job, as for `gantt`, light grey from its arrival to its end.
 
-    Parameters
-    ----------
-    result, ax, jobs, longest
-        As for `gantt`.
-
-    Returns
-    -------
-    ax : Axes
-    shown : DataFrame
-        The jobs of the rows, from the top, with ``end_s``: their end, or that of a stopped run.
-    span : float
-        Seconds that the rows show.
-
-    Raises
-    ------
-    InputError
-        If there are no jobs, or `jobs` is not a positive integer.
+    Return the axes, the jobs of the rows from the top with their ``end_s``, which is that of the
+    run if it was stopped before, and the seconds that the rows show.
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int | np.integer) or jobs < 1:
         raise InputError(f"jobs must be a whole number of at least 1, not {jobs!r}")
@@ -186,7 +171,7 @@ def job_rows(result: Result, ax: Axes | None, jobs: int, longest: bool
 
 
 def _chosen(result: Result, most: int, longest: bool) -> pd.DataFrame:
-    """Return the jobs to draw, by arrival, with ``end_s``: their end, or that of a stopped run."""
+    """Select the jobs to draw, by arrival, with ``end_s``: their end, or that of a stopped run."""
     stop = result.run["stopped_at_s"]
     ends = result.jobs["finish_s"]
     # Jobs of a script that were cancelled end with their coflows.
@@ -205,7 +190,7 @@ def _draw_coflows(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], sp
                   ) -> set[str]:
     """Draw the coflows of a job, in order of validity, simultaneous ones in lanes of its row.
 
-    Return what can be seen besides stages.
+    Return the entries of the legend, besides stages, that can be seen.
     """
     seen = set()
     lanes = _lanes(coflows)
@@ -250,7 +235,7 @@ def _draw_density(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], sp
                   ) -> set[str]:
     """Draw a band per stage of a job, the stronger the more of the time it has a coflow.
 
-    Return what can be seen besides stages.
+    Return the entries of the legend, besides stages, that can be seen.
     """
     from matplotlib.colors import to_rgb
 
@@ -275,13 +260,7 @@ def _draw_density(ax: Axes, y: int, coflows: pd.DataFrame, stages: list[str], sp
 
 
 def _share_of_time(starts: Floats, ends: Floats, edges: Floats) -> Floats:
-    """Return which part of each interval between edges lies in at least one spell.
-
-    Examples
-    --------
-    >>> _share_of_time(np.array([0.0, 0.5]), np.array([1.0, 1.5]), np.array([0.0, 1.0, 2.0]))
-    array([1. , 0.5])
-    """
+    """Compute the part of each interval between edges that lies in at least one spell."""
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], np.maximum.accumulate(ends[order])
     since = np.maximum(starts, np.concatenate(([-np.inf], ends[:-1])))  # not yet covered
@@ -294,19 +273,10 @@ def _share_of_time(starts: Floats, ends: Floats, edges: Floats) -> Floats:
 
 def draw_spells(ax: Axes, spells: list[tuple[float, float]], place: tuple[float, float],
                 span: float, **style: Any) -> None:
-    """Draw bars in a row, of which narrow ones have no white edge, which would hide them.
+    """Draw bars, each a start and a length, in a row.
 
-    Parameters
-    ----------
-    ax : Axes
-    spells : list of (float, float)
-        The start and the length of each bar.
-    place : (float, float)
-        The y of the row, and its height.
-    span : float
-        Length of the axis.
-    **style
-        Matplotlib's style of wide bars.
+    Narrow bars have no white edge, which would hide them. `place` is the y of the row and its
+    height, `span` the length of the axis, and `style` that of wide bars.
     """
     ax.broken_barh([spell for spell in spells if spell[1] >= span * NARROW], place, **style)
     ax.broken_barh([spell for spell in spells if spell[1] < span * NARROW], place,
@@ -314,7 +284,7 @@ def draw_spells(ax: Axes, spells: list[tuple[float, float]], place: tuple[float,
 
 
 def _stage_style(stage: int) -> dict[str, Any]:
-    """Return matplotlib's style of the bars of a stage."""
+    """Matplotlib's style of the bars of a stage."""
     return {"facecolor": COLOURS[stage % len(COLOURS)], "edgecolor": "white", "linewidth": 0.3,
             "hatch": HATCHES[stage % len(HATCHES)]}
 
@@ -335,8 +305,8 @@ def merge_close(starts: pd.Series, ends: pd.Series, least: float, seen: float | 
                 ) -> Iterator[tuple[float, float]]:
     """Yield (start, length) of bars, merging those so close that the gap could not be seen.
 
-    Bars that are long enough to be seen, which is `seen` or else `least`, are not merged, even if
-    they touch, so that the edge between them is drawn.
+    Bars longer than `seen`, by default `least`, are not merged even if they touch, so that the edge
+    between them is drawn.
     """
     seen = least if seen is None else seen
     begun = reached = np.nan
@@ -367,7 +337,7 @@ def _finish(ax: Axes, shown: pd.DataFrame, jobs: int, longest: bool) -> None:
 
 
 def _add_key(ax: Axes, stages: list[str], seen: set[str]) -> None:
-    """Add a legend of stages, and of what else can be seen."""
+    """Add a legend of stages, and of the other entries that can be seen."""
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
 

@@ -39,7 +39,7 @@ __all__ = ["gpu_gantt"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_JOBS = 60  # most jobs that have colours of their own; if there are more, sizes have
+_JOBS = 60  # most jobs with a colour each; beyond, colours stand for sizes
 _GPUS = 256  # most GPUs with a row each
 _ROWS, _BLOCKS = 128, 3000  # most rows, and blocks, that are drawn one by one
 _BINS = 600  # intervals of time if they are not
@@ -65,24 +65,12 @@ _ENDS = {"preempt": ("|", "preempted"), "fault": ("x", "lost GPUs")}
 
 
 class _Rows(NamedTuple):
-    """The rows of a chart.
+    """The rows of a chart, each a GPU, a server or several servers."""
 
-    Attributes
-    ----------
-    of_server : ndarray of int, shape (servers,), or None
-        Row of each server; None if each GPU has a row.
-    gpus : ndarray of int, shape (rows,)
-        Number of GPUs of each row.
-    first : ndarray of int, shape (servers + 1,)
-        First row of each server, followed by the number of rows.
-    title : str
-        What a row is.
-    """
-
-    of_server: Ints | None
-    gpus: Ints
-    first: Ints
-    title: str
+    of_server: Ints | None  #: row of each server; None if each GPU has a row
+    gpus: Ints  #: number of GPUs of each row
+    first: Ints  #: first row of each server, followed by the number of rows
+    title: str  #: what a row is
 
 
 def gpu_gantt(result: Result, ax: Axes | None = None) -> list[Axes]:
@@ -149,7 +137,7 @@ def gpu_gantt(result: Result, ax: Axes | None = None) -> list[Axes]:
 
 
 def _panels(height_in: float, *, waits: bool) -> tuple[Axes | None, Axes]:
-    """Return a strip for waiting jobs, if any waits, and the axes below it."""
+    """Make the axes, and above them a strip for waiting jobs, if any waits."""
     if not waits:
         return None, new_axes(0.75 + height_in)
     strip, chart = new_figure(0.85 + _STRIP_IN + height_in).subplots(
@@ -159,7 +147,7 @@ def _panels(height_in: float, *, waits: bool) -> tuple[Axes | None, Axes]:
 
 def _draw_held(ax: Axes, held: pd.DataFrame, rows: _Rows, row_in: float, begin: float, span: float
                ) -> list[Any]:
-    """Draw what jobs hold, as blocks or as an image; return entries of the legend."""
+    """Draw the GPUs that jobs hold, as blocks or as an image; return entries of the legend."""
     colours, entries = _colours(held)
     blocks = _blocks(held) if rows.of_server is None and len(rows.gpus) <= _ROWS else None
     if blocks is None or len(blocks) > _BLOCKS:
@@ -201,7 +189,7 @@ def _blocks(held: pd.DataFrame) -> pd.DataFrame:
 
 
 def _colours(held: pd.DataFrame) -> tuple[pd.Series, list[Any]]:
-    """Return the number of the colour of each job, and entries of the legend if it means a size."""
+    """Number the colour of each job; if colours stand for sizes, make entries of a legend."""
     from matplotlib.patches import Patch
 
     if held["job"].nunique() <= _JOBS:
@@ -218,7 +206,7 @@ def _colours(held: pd.DataFrame) -> tuple[pd.Series, list[Any]]:
 
 
 def _classes(gpus: pd.Series, gpu_s: pd.Series) -> Ints:
-    """Return the largest size of each class of jobs, given the sizes and GPU-seconds of jobs.
+    """Find the largest size of each class of jobs, given the sizes and GPU-seconds of jobs.
 
     Each size is a class. If there are too many, classes end at powers of two, and those with least
     GPU-seconds are merged.
@@ -245,7 +233,7 @@ def _colours_of_jobs(held: pd.DataFrame) -> pd.Series:
 
 
 def _neighbours(held: pd.DataFrame) -> dict[int, dict[int, None]]:
-    """Return the jobs that have the same rows right before or after each job, or adjacent rows.
+    """Find the jobs that have the same rows right before or after each job, or adjacent rows.
 
     Jobs are in order of their first start.
     """
@@ -288,7 +276,7 @@ def _draw_blocks(ax: Axes, blocks: pd.DataFrame, colours: pd.Series, row_in: flo
 
 
 def _corners(blocks: pd.DataFrame, begin: Floats, end: Floats, gap: float) -> list[Floats]:
-    """Return the four corners of each block."""
+    """The four corners of each block."""
     top = blocks["row"].to_numpy() - 0.5 + gap / 2
     bottom = top + blocks["count"].to_numpy() - gap
     return [*np.stack([np.stack([begin, end, end, begin], 1),
@@ -308,7 +296,7 @@ def _name_blocks(ax: Axes, blocks: pd.DataFrame, colours: pd.Series, row_in: flo
 
 
 def _on(colour: str) -> str:
-    """Return the colour of text that is legible on a colour."""
+    """The colour of text that is legible on a colour."""
     from matplotlib.colors import to_rgb
 
     red, green, blue = to_rgb(colour)
@@ -359,7 +347,7 @@ def _draw_image(ax: Axes, held: pd.DataFrame, colours: pd.Series, rows: _Rows, e
 
 
 def _coverage(held: pd.DataFrame, state: str, shape: tuple[int, int], edges: Floats) -> Floats:
-    """Return the GPU-seconds in a state, per row and interval."""
+    """Compute the GPU-seconds in a state, per row and interval."""
     width, covered = np.diff(edges), np.zeros(shape)
     rows = held["row"].to_numpy()
     for name, sign in zip(STATES[state], (1, -1), strict=True):
@@ -410,7 +398,7 @@ def _dress_strip(ax: Axes, most: int) -> None:
 
 
 def _in_words(held: pd.DataFrame, ax: Axes, entries: list[Any]) -> str:
-    """Return what the axis of time says of jobs, and numbers of what is not marked."""
+    """Describe the jobs for the label of the time axis, and count the ends that are not marked."""
     segments, marked = segments_of(held), {entry.get_label() for entry in entries}
     said, jobs = "", segments["job"].nunique()
     if jobs > _JOBS:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COUNTS", "draw_waiting", "usage_areas", "usage_curves"]
 
-#: What `usage_curves` can draw: numbers of GPUs, or of jobs that wait for them.
+#: Counts that `usage_curves` can draw: numbers of GPUs, or of jobs that wait for them.
 COUNTS = ("held", "running", "waiting")
 
 _HEIGHTS = (1.35, 0.8)  # of the two panels, in inches
@@ -151,14 +151,7 @@ def usage_curves(results: Mapping[str, Result], of: str = "held", ax: Axes | Non
 
 
 def draw_waiting(ax: Axes, usage: pd.DataFrame) -> None:
-    """Draw the number of waiting jobs over time as an area.
-
-    Parameters
-    ----------
-    ax : Axes
-    usage : DataFrame
-        The result of `netsim.gpu_usage`.
-    """
+    """Draw the number of waiting jobs in a table of `gpu_usage` over time, as an area."""
     _draw_area(ax, usage, "waiting", facecolor=_WAITING)
 
 
@@ -182,7 +175,7 @@ def _draw_area(ax: Axes, usage: pd.DataFrame, name: str, **style: Any) -> None:
 
 
 def _panels(curves: int, of: str, ax: Axes | None, *, waits: bool) -> dict[str, Axes]:
-    """Return axes by what they count: GPUs above jobs, if any waits, or only what is asked for."""
+    """Make axes by what they count: GPUs above jobs, if any waits, or only what is asked for."""
     legend_in = 0.13 * (curves // 3)
     if ax is not None or of == "waiting" or not waits:
         return {of: new_axes(_HEIGHTS[0] + 0.6 + legend_in) if ax is None else ax}

@@ -37,8 +37,8 @@ __all__ = ["MOST_GPUS", "SPAN", "GpuSpans", "JobSpans", "RankSpans", "gpu_spans"
            "parts_of", "rank_spans", "with_others"]
 
 #: A span: the index of its owner (a job, a GPU or a server); its start and end in nanoseconds; its
-#: lane among those of the owner and whether it is the first on that lane; and ``which``: of jobs,
-#: the row of its coflow if at least 0, or else computation ``-1 - which``; of GPUs, see `GpuSpans`.
+#: lane among those of the owner and whether it is the first on that lane; and ``which``. For jobs,
+#: this is the row of a coflow if at least 0, or else of computation ``-1 - which``.
 SPAN = np.dtype([("owner", "i8"), ("start", "i8"), ("end", "i8"), ("lane", "i8"), ("opens", "?"),
                  ("which", "i8")])
 
@@ -57,85 +57,44 @@ _SLACK = 4
 
 @dataclass(frozen=True, slots=True)
 class JobSpans:
-    """Coflows and computations of jobs over time.
+    """Coflows and computations of jobs over time."""
 
-    Attributes
-    ----------
-    spans : ndarray of SPAN
-        The first spans, in order of their start.
-    coflows : DataFrame
-        All completed coflows, and those of `Result.other_coflows`; on an edge-cloud, the states of
-        jobs with their times.
-    computations : list of Computation
-        Computations that spans refer to, and possibly more.
-    """
-
-    spans: NDArray[np.void]
+    spans: NDArray[np.void]  #: the first spans, in order of their start
+    #: All completed coflows, and those of `Result.other_coflows`; on an edge-cloud, the states of
+    #: jobs with their times.
     coflows: pd.DataFrame
-    computations: list[Computation]
+    computations: list[Computation]  #: those that spans refer to, and possibly more
 
 
 @dataclass(frozen=True, slots=True)
 class GpuSpans:
-    """GPUs that jobs hold over time, or workers of an edge-cloud on which they train.
+    """GPUs that jobs hold over time, or workers of an edge-cloud on which they train."""
 
-    Attributes
-    ----------
-    spans : ndarray of SPAN
-        The first spans, in order of their start. ``which`` is the row of `held`, times the number
-        of `STATES`, plus the number of the state.
-    held : DataFrame
-        A row per segment of a job and GPU, or per server, with ``gpus``, the number of GPUs there;
-        or per worker that a job held, or chunk trained on, with the ``chunk``.
-    names : list of str
-        Names of the GPUs or workers, or of the servers if there are too many of them.
-    noun : str
-        ``"GPUs"`` or ``"workers"``.
-    shown : str
-        The column of `held` that is shown beside the job.
-    """
-
+    #: As for jobs; ``which`` is the row of `held`, times the number of `STATES`, plus the number of
+    #: the state.
     spans: NDArray[np.void]
+    #: A row per segment of a job and GPU, or per server, with ``gpus``, the number of GPUs there;
+    #: or per worker that a job held, or chunk trained on, with the ``chunk``.
     held: pd.DataFrame
-    names: list[str]
-    noun: str = "GPUs"
-    shown: str = "gpus"
+    names: list[str]  #: of the GPUs or workers, or of the servers if there are too many of them
+    noun: str = "GPUs"  #: or ``"workers"``
+    shown: str = "gpus"  #: the column of `held` that is shown beside the job
 
 
 @dataclass(frozen=True, slots=True)
 class RankSpans:
-    """What ranks compute over time.
+    """Computations of ranks over time."""
 
-    Attributes
-    ----------
-    spans : ndarray of SPAN
-        The first spans, in order of their start. ``which`` is the row of `computed`.
-    computed : DataFrame
-    names : list of str
-        Names of the ranks.
-    """
-
-    spans: NDArray[np.void]
+    spans: NDArray[np.void]  #: as for jobs; ``which`` is the row of `computed`
     computed: pd.DataFrame
     names: list[str]
 
 
 def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
-    """Return the coflows and computations of a run as spans.
+    """Lay out the coflows and computations of a run, of which the first `most`, as spans.
 
-    Parameters
-    ----------
-    result : Result
-        A result with coflows recorded, or of a run on a cluster or an edge-cloud.
-    workload : Workload or None
-        The simulated workload; without it, computations are not known.
-    most : int
-        Largest number of spans: the first ones are returned.
-
-    Raises
-    ------
-    InputError
-        If coflows were not recorded, or the workload is not the one that was simulated.
+    Computations are known only with the simulated workload. Runs on a cluster or an edge-cloud need
+    no recorded coflows.
     """
     if on_edge(result.run):
         return _edge_job_spans(result, most)
@@ -166,7 +125,7 @@ def job_spans(result: Result, workload: Workload | None, most: int) -> JobSpans:
 
 
 def with_others(coflows: pd.DataFrame, result: Result) -> pd.DataFrame:
-    """Return coflows together with those of `Result.other_coflows`.
+    """Join coflows with those of `Result.other_coflows`.
 
     These have their ends in the columns of the others, and their kind in ``why``.
     """
@@ -180,7 +139,7 @@ def with_others(coflows: pd.DataFrame, result: Result) -> pd.DataFrame:
 
 
 def parts_of(coflows: pd.DataFrame) -> dict[str, tuple[pd.Series, pd.Series]]:
-    """Return the parts of coflows, by name: when each begins and ends, in seconds.
+    """Split coflows into parts, by name: the times at which each begins and ends, in seconds.
 
     They are the overhead before the first byte, the sending of bytes, and the tail, in which the
     last bytes are in transit. Empty if no coflow has an overhead or a tail.
@@ -193,7 +152,7 @@ def parts_of(coflows: pd.DataFrame) -> dict[str, tuple[pd.Series, pd.Series]]:
 
 
 def _places(result: Result, jobs: pd.Series) -> NDArray[np.int64]:
-    """Return the indices of jobs in the table of jobs."""
+    """The indices of jobs in the table of jobs."""
     ids = result.jobs["job"].to_numpy()
     order = np.argsort(ids)
     found: NDArray[np.int64] = order[np.searchsorted(ids, jobs.to_numpy(), sorter=order)]
@@ -201,7 +160,7 @@ def _places(result: Result, jobs: pd.Series) -> NDArray[np.int64]:
 
 
 def _edge_job_spans(result: Result, most: int) -> JobSpans:
-    """Return the states of the jobs of an edge-cloud over time.
+    """Lay out the states of the jobs of an edge-cloud over time.
 
     Jobs wait for their first data, and train. Whole jobs also restore and save progress, and are
     suspended.
@@ -236,14 +195,7 @@ def _besides_training(held: pd.DataFrame, result: Result) -> Iterator[pd.DataFra
 
 
 def rank_spans(result: Result, most: int) -> RankSpans:
-    """Return the computations of ranks over time as spans; none if they were not recorded.
-
-    Parameters
-    ----------
-    result : Result
-    most : int
-        Largest number of spans: the first ones are returned.
-    """
+    """Lay out the first `most` computations of ranks as spans; none if they were not recorded."""
     table = columns_of(table_of(result, "computations"),
                        ["job", "rank", "iteration", "stage", "start_s", "finish_s"])
     if table is None:
@@ -258,7 +210,7 @@ def rank_spans(result: Result, most: int) -> RankSpans:
 
 
 def _edge_spans(result: Result, most: int) -> GpuSpans:
-    """Return the training on the workers of an edge-cloud over time, or the jobs that hold them."""
+    """Lay out the training on the workers of an edge-cloud, or the jobs that hold them."""
     held = held_workers(result)
     if held is None:
         training = result.training
@@ -281,14 +233,7 @@ def _edge_spans(result: Result, most: int) -> GpuSpans:
 
 
 def gpu_spans(result: Result, most: int) -> GpuSpans:
-    """Return the jobs on GPUs or edge workers over time as spans; none on a network.
-
-    Parameters
-    ----------
-    result : Result
-    most : int
-        Largest number of spans: the first ones are returned.
-    """
+    """Lay out the jobs on GPUs or edge workers as spans, at most `most`; none on a network."""
     if on_edge(result.run):
         return _edge_spans(result, most)
     if table_of(result, "gpus") is None:
@@ -327,7 +272,7 @@ def _by_state(whole: NDArray[np.void], held: pd.DataFrame) -> NDArray[np.void]:
 
 
 def _packed(spans: NDArray[np.void], most: int) -> NDArray[np.void]:
-    """Return the first spans, in order of their start, on lanes without overlaps."""
+    """Put the first spans, in order of their start, on lanes without overlaps."""
     first = spans[np.lexsort((spans["which"], spans["end"], spans["start"]))[:most]]
     _pack(first)
     return first

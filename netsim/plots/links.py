@@ -50,7 +50,7 @@ _FAILED: Any = {"facecolor": "white", "edgecolor": COLOURS[5], "hatch": "//////"
 _KEY = ("idle", "25 %", "50 %", "75 %", "100 %")
 
 _SEEN = 0.02  # utilisation from which a shade can be told from white
-_WHOLE = 1e-9  # what rounding may take from a share of time
+_WHOLE = 1e-9  # tolerance for rounding of a share of time
 
 
 class _Row(NamedTuple):
@@ -137,7 +137,7 @@ def link_strips(results: Mapping[str, Result], links: int | None = None, ax: Axe
 
 
 def _failures(table: pd.DataFrame) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Return the spells in which links had failed, by link: while they did, there are no bytes."""
+    """Find the intervals in which links had failed, by link."""
     table = table.sort_values("start_s", kind="stable")
     down = table["capacity"] <= 0
     # Rows without others between them are one spell.
@@ -152,7 +152,7 @@ def _failures(table: pd.DataFrame) -> dict[str, tuple[tuple[float, float], ...]]
 
 def _ranked(used: Mapping[str, pd.DataFrame], tables: Mapping[str, pd.DataFrame],
             failed: Mapping[str, Mapping[str, Any]], most: int) -> list[_Row]:
-    """Return rows of all links in use or failed, grouped if they are more than `most`.
+    """Rank rows of all links in use or failed, grouped if they are more than `most`.
 
     The busiest are first, but failed ones are among the first `most`.
     """
@@ -175,7 +175,7 @@ def _ranked(used: Mapping[str, pd.DataFrame], tables: Mapping[str, pd.DataFrame]
 
 
 def _in_words(shown: Sequence[_Row], ranked: Sequence[_Row], total: int) -> str:
-    """Say which of the rows are shown, of a network of some links."""
+    """Say which of the rows are shown, for a network of `total` links."""
     in_use = sum(len(row.links) for row in ranked)
     if len(ranked) < in_use:
         return (f"{in_use:,} links in {len(ranked):,} groups" if len(shown) == len(ranked) else
@@ -187,13 +187,13 @@ def _in_words(shown: Sequence[_Row], ranked: Sequence[_Row], total: int) -> str:
 
 
 def _busiest(count: int, noun: str = "") -> str:
-    """Say how many of the busiest are meant."""
+    """Write ``"the 3 busiest links"``, or the like without a number or a noun."""
     one = count == 1
     return f"the {'' if one else f'{count} '}busiest{noun and f' {noun}' + 's' * (not one)}"
 
 
 def _groups(links: Mapping[str, Any]) -> Iterable[_Row]:
-    """Yield groups of links that have equal values; of those that a link may be in, the largest."""
+    """Group links that have equal values; each goes to the largest group that it may be in."""
     keys = {link: [(*key, value) for key in _keys(link)] for link, value in links.items()}
     sizes = Counter(key for own in keys.values() for key in own)
     grouped: dict[Any, list[str]] = {}
@@ -205,36 +205,28 @@ def _groups(links: Mapping[str, Any]) -> Iterable[_Row]:
 
 
 def _keys(link: str) -> list[tuple[str, str]]:
-    """Return the groups that a link may be in, by the names of its ends, some without numbers.
+    """The groups that a link may be in, by the names of its ends, some of them without numbers.
 
-    Examples
-    --------
-    >>> _keys("gpu-4.1->nic-4.1")
-    [('gpu-4.1', 'nic-#.#'), ('gpu-#.#', 'nic-4.1'), ('gpu-4.#', 'nic-4.#')]
+    ``"gpu-4.1->nic-4.1"`` may be in ``("gpu-4.1", "nic-#.#")``, ``("gpu-#.#", "nic-4.1")`` or
+    ``("gpu-4.#", "nic-4.#")``.
     """
     start, _, end = link.partition("->")
     if not end:
         return [(link, "")]
     found = [(start, _kind(end)), (_kind(start), end)]
     within = [re.sub(r"\d+(?=\D*$)", "#", name) for name in (start, end)]
-    if all(re.search(r"\d", name) for name in within):  # of one server, say
+    if all(re.search(r"\d", name) for name in within):  # such as all of one server
         found.append((within[0], within[1]))
     return found
 
 
 def _kind(node: str) -> str:
-    """Return the name of a node without its numbers."""
+    """The name of a node without its numbers."""
     return re.sub(r"\d+", "#", node)
 
 
 def _common(names: Sequence[str]) -> str:
-    """Return what names of one kind have in common, with stars for numbers that differ.
-
-    Examples
-    --------
-    >>> _common(["gpu-0.0->server-0", "gpu-0.1->server-0"])
-    'gpu-0.*->server-0'
-    """
+    """Name links of one kind together, with stars for numbers that differ: ``"gpu-0.*->nic-0"``."""
     parts = zip(*(re.split(r"(\d+)", name) for name in names), strict=True)
     return "".join(each[0] if len(set(each)) == 1 else "*" for each in parts)
 
@@ -243,7 +235,7 @@ def _common(names: Sequence[str]) -> str:
 
 
 def _new_strips(rows: Sequence[_Row], strips: int) -> list[Axes]:
-    """Return axes on a new figure, which is wider for long names."""
+    """Make axes on a new figure, which is wider for long names."""
     height_in = max(_ROW_IN * len(rows), _LEAST_IN)
     names_in = _LETTER_IN * max(len(row.name) for row in rows)
     figure = new_figure(0.75 + (height_in + 0.08) * strips,
@@ -273,17 +265,17 @@ def _draw_failures(ax: Axes, rows: Sequence[_Row],
 
 
 def _over_time(loads: pd.DataFrame, rows: Sequence[_Row], edges: Floats) -> Floats:
-    """Return the mean utilisation of the busiest link of each row in each interval.
+    """Compute the mean utilisation of the busiest link of each row in each interval.
 
-    Shape (rows, intervals).
+    The result has shape (rows, intervals).
     """
     strips = np.zeros((len(rows), len(edges) - 1))
     of_link = loads.groupby("link", observed=True).indices
     for place, link in ((place, link) for place, row in enumerate(rows) for link in row.links
                         if link in of_link):
         mine = loads.iloc[of_link[link]]
-        # What the link has carried, in seconds at full capacity, grows within rows of the table
-        # and is constant between them.
+        # The bytes carried, in seconds at full capacity, grow within rows of the table and are
+        # constant between them.
         done = (mine["load"] * mine["seconds"]).cumsum().to_numpy()
         knots = np.column_stack((mine["start_s"], mine["end_s"])).ravel()
         reached = np.column_stack((np.concatenate(([0.0], done[:-1])), done)).ravel()
@@ -294,7 +286,7 @@ def _over_time(loads: pd.DataFrame, rows: Sequence[_Row], edges: Floats) -> Floa
 
 def _write_shares(ax: Axes, full: pd.Series, rows: Sequence[_Row]) -> None:
     """Write the share of time for which each row was full beside it, or the range of its links."""
-    for place in map(int, ax.get_yticks()):  # of those that there is room for
+    for place in map(int, ax.get_yticks()):  # the rows whose names have room
         shares = full[rows[place].links]
         low, high = (_percent(share) for share in (shares.min(), shares.max()))
         write_beside(ax, place, f"{high} %" if low == high else f"{low} to {high} %")

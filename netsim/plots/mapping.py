@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["mapping_picture"]
 
+#: The number of GPUs of each server (row) that work on each stage (column), and the seconds per
+#: server of each part of the servers' bars, by name.
 Panel = tuple[NDArray[np.int64], Mapping[str, NDArray[np.float64]]]
 
 _ROW_IN, _WIDTH_IN = 0.19, 7.0
@@ -34,26 +36,9 @@ _LABELLED = 40
 
 
 def mapping_picture(panels: Mapping[str, Panel], gpus: int) -> Axes:
-    """Draw the stages that the GPUs of each server work on, and the times of each server.
+    """Draw the stages on which the GPUs of each server work, and the times of each server.
 
-    Parameters
-    ----------
-    panels : mapping of str to (placement, times)
-        Panels by title. A placement is an array with the number of GPUs of each server (row)
-        that work on each stage (column). Times map the name of each part of the servers' bars to
-        an array with its seconds per server.
-    gpus : int
-        GPUs per server.
-
-    Returns
-    -------
-    Axes
-        The first axes; their ``figure`` has all panels.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
+    Panels are by title; `gpus` is the number of GPUs per server. The first axes are returned.
     """
     require_matplotlib()
     rows = [len(placement) for placement, _ in panels.values()]
@@ -71,7 +56,7 @@ def mapping_picture(panels: Mapping[str, Panel], gpus: int) -> Axes:
 
 
 def _longest(times: Mapping[str, NDArray[np.float64]]) -> float:
-    """Return the length of the longest bar, in seconds; positive, to be the limit of an axis."""
+    """The length of the longest bar in seconds; positive, to be the limit of an axis."""
     return max(1e-9, float(sum(times.values()).max()))  # type: ignore[union-attr]
 
 
@@ -105,7 +90,7 @@ def _draw_gpus(ax: Axes, placement: NDArray[np.int64], gpus: int) -> None:
 
 
 def _colours(stages: int) -> list[Any]:
-    """Return a colour per stage: distinct ones if there are few stages, else a colour map."""
+    """Choose a colour per stage: distinct ones if there are few stages, else from a colour map."""
     if stages <= len(COLOURS):
         return list(COLOURS[:stages])
     from matplotlib import colormaps

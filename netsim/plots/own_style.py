@@ -1,4 +1,4 @@
-"""The colours of the style that somebody has set in matplotlib, on axes of their own."""
+"""The colours of matplotlib's style, if the user has changed it, on the user's own axes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["adopt_style"]
 
 
 def adopt_style(ax: Axes) -> None:
-    """Draw text, and lines in the colour of text, in that of matplotlib's style, if it was changed.
+    """Give text, and lines of its colour, the text colour of matplotlib's style if it was changed.
 
     Numbers on bars keep their colour, which suits that of the bars.
     """

@@ -30,7 +30,7 @@ _LARGE = 1_500_000
 #: Width of a figure, in columns of a paper, from which on it is beside no other.
 _COLUMN = 1.25
 
-#: Columns of whole numbers that count nothing.
+#: Columns of whole numbers that are not counts, and so have no commas.
 _IDS = ("job", "seed")
 
 _LONG = 48  # letters from which on a text is broken
@@ -97,13 +97,13 @@ def text_of(value: object) -> str:
 
 
 def page_of(title: str, body: str) -> str:
-    """Return a page with a title."""
+    """Write a page with a title."""
     script = read_text(Path(__file__).with_name("report.js"))
     return _PAGE.substitute(title=text_of(title), body=body, script=script)
 
 
 def table_of(table: pd.DataFrame) -> str:
-    """Return a table as HTML, which scrolls if it is wider than the page; long texts are broken."""
+    """Write a table as HTML, which scrolls if it is wider than the page; long texts are broken."""
     text = {name for name in table if table[name].dtype.kind not in "iuf"}
 
     def cell(tag: str, name: Any, shown: str) -> str:
@@ -122,7 +122,7 @@ def table_of(table: pd.DataFrame) -> str:
 
 
 def _shown(name: Any, value: Any) -> str:
-    """Return the text of a cell; empty if it has no value."""
+    """Write the text of a cell; empty if it has no value."""
     if pd.isna(value):
         return ""
     if isinstance(value, float):
@@ -132,9 +132,9 @@ def _shown(name: Any, value: Any) -> str:
 
 
 def figure_of(ax: Axes, caption: str) -> str:
-    """Return the figure of some axes with its caption, as SVG or, if that is large, as PNG.
+    """Write the figure of some axes with its caption, as SVG or, if that is large, as PNG.
 
-    Those of more than a column of a paper take the whole width of a page.
+    Figures wider than a column of a paper take the whole width of a page.
     """
     figure = ax.figure.canvas.figure
     whole = ' class="whole"' if figure.get_figwidth() > _COLUMN * WIDTH_IN else ""
@@ -142,8 +142,8 @@ def figure_of(ax: Axes, caption: str) -> str:
 
 
 def interactive_of(ax: Axes, data: Any, caption: str) -> str:
-    """Return a figure that the page's script draws from data, with a picture for use without it."""
-    # "</" would end the script element, whatever it stands in.
+    """Write a figure that the page's script draws from data, with a picture for use without it."""
+    # "</" would end the script element, even within a string.
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
     return (f'<figure class="zoom"><script type="application/json">{text}</script>'
             f"<div>{_drawn(ax.figure.canvas.figure)}</div>"
@@ -151,7 +151,7 @@ def interactive_of(ax: Axes, data: Any, caption: str) -> str:
 
 
 def _drawn(figure: Figure) -> str:
-    """Return a figure as an element."""
+    """Write a figure as an HTML element."""
     from matplotlib import rc_context
 
     for artist, label in series_of(figure):
@@ -162,7 +162,7 @@ def _drawn(figure: Figure) -> str:
     svg = file.getvalue().partition("<!DOCTYPE")[2].partition(">")[2].strip()
     if len(svg) <= _LARGE:
         svg = _SIZE.sub(lambda size: f'width="{_SCALE * float(size[1]):.0f}pt"', svg, count=1)
-        # Several artists of one policy, and of several figures: no ids, which are unique.
+        # Not ids, which must be unique: a policy has several artists, in several figures.
         return _SERIES.sub(r'<g data-series="\1"', svg)
     image = io.BytesIO()
     figure.savefig(image, format="png", metadata={"Software": None})

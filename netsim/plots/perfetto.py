@@ -50,11 +50,11 @@ MOST_EVENTS, MOST_LINKS = 200_000, 16
 #: Groups of tracks are processes of the format, and tracks are threads. Their ids are distinct.
 _JOBS, _POLICY, _LINKS, _GPUS, _DECISIONS, _RANKS, _FIRST_LANE = 1, 2, 3, 4, 5, 6, 7
 
-#: What is said of a coflow, or of what a job on an edge-cloud does.
+#: Arguments shown for a coflow, or for a state of a job on an edge-cloud.
 _ARGUMENTS = ("coflow", "iteration", "stage", "bytes", "width", "gamma_s", "cct_s", "start_s",
               "begin_s", "sent_s", "deadline_s", "ps")
 
-#: What is said of coflows that have no rows of their own; state that moves is a stage.
+#: Kinds of other coflows that follow the name of their stage; state that moves is a stage itself.
 _WHY = ("withdrawn", "repeated")
 
 #: Number of events that name and order the groups, name the decisions' track, and mark and label
@@ -143,20 +143,7 @@ def save_with_timeline(result: Result, folder: str | Path, workload: Workload | 
                        format: str = "csv") -> Path:
     """Write a result to a folder as `Result.save` does, and its timeline as ``trace.json``.
 
-    Parameters
-    ----------
-    result : Result
-    folder : path-like
-        A folder that is new, empty, or holds an earlier result.
-    workload : Workload or None
-        The simulated workload, except on an edge-cloud.
-    format : {"csv", "parquet"}
-        Format of the files of tables.
-
-    Raises
-    ------
-    OutputError, UnknownNameError, MissingExtraError
-        As `Result.save` does.
+    The simulated workload is not needed on an edge-cloud.
     """
     check_format(format)
     with whole_folder(folder) as temporary:
@@ -222,7 +209,7 @@ class _Timeline:
         return made
 
     def notice(self) -> str:
-        """Return the notice of a timeline that ends early."""
+        """Describe where a timeline ends early, and what it has."""
         assert self.cut is not None
         shown = []
         if table_of(self.result, "coflows") is not None:
@@ -239,7 +226,7 @@ class _Timeline:
                 f"it has {' and '.join(shown)}")
 
     def head(self) -> Json:
-        """Return the description of the run at the head of the file."""
+        """Describe the run, for the head of the file."""
         run, links = self.result.run, self.links
         facts = {kind: run[kind] for kind in ("workload", "network", "cluster") if kind in run}
         facts |= {kind: run[kind]["name"] for kind in
@@ -273,7 +260,7 @@ class _Timeline:
         yield from self._counters()
 
     def _groups(self) -> dict[int, str]:
-        """Return the names of the groups."""
+        """The names of the groups."""
         run = self.result.run
         groups = {_JOBS: f"jobs: {run['workload']}",
                   _POLICY: f"policy: {run['allocator']['name']}", _LINKS: "links"}
@@ -286,7 +273,7 @@ class _Timeline:
         return groups
 
     def _labels(self) -> dict[int, str]:
-        """Return the label of each job by its id."""
+        """The label of each job by its id."""
         ids, names = (self.result.jobs[name].tolist() for name in ("job", "name"))
         return {job: f"job {job}" + (f" {name}" if name else "")
                 for job, name in zip(ids, names, strict=True)}
@@ -312,7 +299,7 @@ class _Timeline:
                 args = {"iteration": computed.iteration, "stage": computed.stage}
             yield {"name": name, "cat": kind, "ph": "X", "pid": _JOBS, "tid": thread,
                    "ts": start, "dur": long, "args": args}
-        # After the coflows, within which viewers show what begins at the same instant.
+        # After the coflows: viewers nest an event in an earlier one with the same start.
         yield from self._parts(spans[sent], track[sent])
 
     def _parts(self, spans: NDArray[np.void], track: NDArray[np.int64]) -> Iterator[Json]:
@@ -376,7 +363,7 @@ class _Timeline:
 
 
 def _tracks(spans: NDArray[np.void], owners: int, first: int) -> tuple[NDArray[np.int64], int]:
-    """Return the number of the first track of each owner of spans, and the first one after all."""
+    """Number the first track of each owner of spans, and the first one after all."""
     lanes = np.zeros(owners, np.int64)
     np.maximum.at(lanes, spans["owner"], spans["lane"] + 1)
     ends = first + np.cumsum(lanes)
@@ -402,7 +389,7 @@ def _check_whole(name: str, value: object, least: int) -> None:
 
 
 def _workload(result: Result, given: Workload | str | Path | None) -> Workload | None:
-    """Return the simulated workload: the given one, or that of the result's experiment, if any.
+    """The simulated workload: the given one, or that of the result's experiment, if any.
 
     None on a cluster, where the stages of jobs depend on their placement, and on an edge-cloud.
     """
@@ -435,21 +422,9 @@ def _earliest(kinds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], room
               until: int | None) -> tuple[list[NDArray[np.bool_]], int | None]:
     """Select the earliest events of several kinds that there is room for.
 
-    Parameters
-    ----------
-    kinds : sequence of (ndarray of int, ndarray of int)
-        For each kind, the instants of its events, and the room that each of them takes.
-    room : int
-        Room for the events of all kinds together.
-    until : int or None
-        Instant at which the given events end early, if they do.
-
-    Returns
-    -------
-    kept : list of ndarray of bool
-        For each kind, the events to keep.
-    cut : int or None
-        Instant from which events are left out; None if all fit.
+    Each kind has the instants of its events, and the room that each of them takes. Return masks of
+    the events to keep, and the instant from which on events are left out, None if all fit. `until`
+    is such an instant for events that the caller has left out already.
     """
     at, cost = (np.concatenate(columns) for columns in zip(*kinds, strict=True))
     order = np.argsort(at, kind="stable")
@@ -464,7 +439,7 @@ def _earliest(kinds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], room
 
 
 def _all_off(changes: NDArray[np.void], at: int) -> NDArray[np.void]:
-    """Return a change to 0 for each counter above 0, as counters keep their last value."""
+    """Make a change to 0 for each counter above 0, as counters keep their last value."""
     last = np.unique(changes["counter"][::-1], return_index=True)[1]
     off = changes[::-1][last]
     off = off[off["value"] > 0]

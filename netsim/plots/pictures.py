@@ -37,21 +37,13 @@ __all__ = ["ALIASES", "PICTURES", "Picture", "check_picture", "default_kind", "d
 
 
 class Picture(NamedTuple):
-    """A plot that can be drawn.
+    """A plot that can be drawn."""
 
-    Attributes
-    ----------
-    draw : callable
-        Draws the plot. It takes the thing to draw, one of the keys of `of`, the Axes to draw on, of
-        which None stands for those of a new figure, and, for a sweep, settings by role, see
-        `netsim.plots.facets`. It returns the Axes, the first ones if there are several.
-    of : mapping of str to str
-        Quantities or panels that can be drawn, with the record that each needs. The default is the
-        first one with a record that the run can have. The key ``""`` stands for all panels, or for
-        the only one.
-    """
-
+    #: Takes the thing to draw, one of the keys of `of`, the Axes (None for those of a new figure)
+    #: and, for a sweep, settings by role; returns the first of the Axes.
     draw: Callable[..., Axes]
+    #: Quantities or panels, with the record that each needs. The default is the first one with a
+    #: record that the run can have; ``""`` stands for all panels, or for the only one.
     of: Mapping[str, str]
 
 
@@ -61,7 +53,7 @@ _GANTTS: dict[str, Callable[[Any, Axes | None], Axes]] = {
     "coflows": gantt, "training": edge_gantt, "ranks": rank_gantt}
 _USED = {"links": "links", "workers": "training"}
 
-#: Tables that need not be asked for.
+#: Tables that are recorded in any case.
 _ALWAYS = ("jobs", "gpus")
 _MEANS = dict.fromkeys(METRICS, "jobs")
 
@@ -120,9 +112,9 @@ ALIASES = {"jct": ("bars", None), "cct": ("cdf", "cct"), "links": ("utilisation"
 #: Plots over time, of which a part can be drawn.
 _TIMED = ("gantt", "gpus", "timeline", "usage", "utilisation")
 
-_ROOM = 0.02  # part of a window beyond its end that is drawn, but not shown
+_ROOM = 0.02  # part of a window beyond its end that is drawn, but not visible
 
-#: What the quantities of a plot are, if not metrics.
+#: Names of the quantities of a plot, if they are not metrics.
 _CHOICES = {"cdf": "distribution", "gantt": "table", "utilisation": "part of the system",
             "usage": "count of GPUs", "timeline": "panel", "workload": "panel"}
 
@@ -130,32 +122,11 @@ _CHOICES = {"cdf": "distribution", "gantt": "table", "utilisation": "part of the
 def check_picture(kind: str | None, what: str, of: str | None = None,
                   record: Collection[str] | None = None,
                   lacking: Mapping[str, str] = MappingProxyType({})) -> tuple[str, str]:
-    """Check before a long run that a plot exists and that the records it needs will be there.
+    """Resolve the name of a plot and its quantity, and check that it has the records it needs.
 
-    Parameters
-    ----------
-    kind : str or None
-        Name of the plot; if None, the first of `PICTURES`.
-    what : {"run", "comparison", "sweep", "network", "workload"}
-        The thing to plot.
-    of : str, optional
-        Quantity or panel to draw; see `Picture`.
-    record : collection of str, optional
-        Records besides jobs. If not given, the need for records is not checked.
-    lacking : mapping of str to str
-        Records that such runs cannot have, with the reason; see `lacking_on`.
-
-    Returns
-    -------
-    kind, of : str
-        Name of the plot and its quantity, with aliases and defaults resolved.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such plot or quantity.
-    InputError
-        If the plot is not for this kind of thing, or needs records that are missing.
+    This is possible before a long run. `what` is a key of `PICTURES`. Without `record`, the records
+    besides jobs, the need for them is not checked. `lacking` has records that such runs cannot
+    have, with the reason.
     """
     known = PICTURES[what]
     name, implied = ALIASES.get(kind, (kind, None)) if kind else (next(iter(known)), None)
@@ -184,14 +155,7 @@ def check_picture(kind: str | None, what: str, of: str | None = None,
 
 
 def default_kind(thing: Any, what: str) -> str:
-    """Return the plot that is drawn by default: of a sweep, one with its numbers on axes.
-
-    Parameters
-    ----------
-    thing : Result, Comparison, Sweep, or other thing to plot
-    what : {"run", "comparison", "sweep", "network", "workload"}
-        The kind of `thing`.
-    """
+    """The plot that is drawn by default: for a sweep, one with its numbers on axes."""
     if what == "sweep":
         if drawn_together(thing.table, thing.columns):
             return "scatter"
@@ -201,7 +165,7 @@ def default_kind(thing: Any, what: str) -> str:
 
 
 def _drawable(known: Mapping[str, Picture], lacking: Collection[str]) -> list[str]:
-    """Return the plots that do not need certain records, with quantities if only some are left."""
+    """List the plots that do not need certain records, with quantities if only some are left."""
     found = []
     for name, picture in sorted(known.items()):
         left = [of for of, needs in picture.of.items() if needs not in lacking]
@@ -214,11 +178,8 @@ def _drawable(known: Mapping[str, Picture], lacking: Collection[str]) -> list[st
 def lacking_on(target: str, shares_links: bool = True) -> dict[str, str]:
     """Map each record that runs on a target cannot have to the reason.
 
-    Parameters
-    ----------
-    target : {"network", "cluster", "edge-cloud"}
-    shares_links : bool
-        On an edge-cloud, whether chunks move over links, whose bandwidth an allocator shares.
+    `target` is ``"network"``, ``"cluster"`` or ``"edge-cloud"``; `shares_links` is whether the
+    chunks of an edge-cloud move over links, whose bandwidth an allocator shares.
     """
     lacking = ({"computations": "only runs on a network, or by the fabric, can have them"}
                if target != "network" else {})
@@ -236,11 +197,7 @@ def lacking_on(target: str, shares_links: bool = True) -> dict[str, str]:
 def records_lacking(thing: Any, what: str) -> dict[str, str]:
     """Map each record that a run, or the runs of a comparison, cannot have to the reason.
 
-    Parameters
-    ----------
-    thing : Result, Comparison, Sweep, or other thing to plot
-    what : {"run", "comparison", "sweep", "network", "workload"}
-        The kind of `thing`. The map is empty for a sweep, as its runs have not been read yet.
+    The map is empty for a sweep, as its runs have not been read yet.
     """
     if what not in ("run", "comparison"):
         return {}
@@ -254,35 +211,12 @@ def records_lacking(thing: Any, what: str) -> dict[str, str]:
 def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
                  ax: Axes | None = None, *, between: Sequence[Quantity] | None = None,
                  **roles: str | None) -> Axes:
-    """Draw a plot of a run, a comparison, a sweep, a network or a workload.
+    """Draw a plot of a run, a comparison, a sweep, a network or a workload; return the first axes.
 
-    Parameters
-    ----------
-    thing : Result, Comparison, Sweep, Topology, Workload or EdgeWorkload
-    kind : str or None
-        Name of the plot; `default_kind` if None.
-    what, of
-        As for `check_picture`.
-    ax : Axes, optional
-        Axes to draw on; by default those of a new figure. If the plot has several panels, they get
-        the one that `of` names, or the first.
-    between : (Quantity, Quantity), optional
-        The time to draw, such as ``("1s", "2s")``, if the plot is over time; by default all.
-    **roles : str
-        For a sweep, its settings by role; see `netsim.plots.facets`.
-
-    Returns
-    -------
-    Axes
-        The first axes; their ``figure`` has all of them.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    InputError
-        As for `check_picture`, or if there is nothing to draw, or `ax` is not an Axes or has no
-        room for all panels, none of which comes first.
+    Without a `kind`, it is that of `default_kind`; `what` and `of` are as for `check_picture`. If
+    the plot has several panels, a given `ax` gets the one that `of` names, or the first, unless
+    none comes first. `between` selects a part of a plot over time. `roles` are for the settings of
+    a sweep.
     """
     thing = thing.as_shown() if what in ("comparison", "sweep") else thing
     name, chosen = check_picture(kind or default_kind(thing, what), what, of,
@@ -294,32 +228,19 @@ def draw_picture(thing: Any, kind: str | None, what: str, of: str | None = None,
         if name not in _TIMED or what not in ("run", "comparison"):
             raise InputError(f"the plot {name!r} is not over time; between is for: "
                              f"{', '.join(_TIMED)}")
-        # Curves of what goes on fall at the end of what is drawn, which is beyond that of the axis.
+        # Curves of what goes on drop at the end of the window, which must lie beyond the axis.
         room = _ROOM * (limits[1] - limits[0]) if name == "timeline" else 0.0
         thing = within(thing, limits[0], limits[1] + room)
     drawn = PICTURES[what][name].draw(thing, chosen, ax, **given)
     if between is not None:
-        drawn.set_xlim(*limits)  # its panels share it
+        drawn.set_xlim(*limits)  # panels share the axis
     if ax is not None:
         adopt_style(ax)
     return drawn
 
 
 def roles_given(what: str, roles: Mapping[str, str | None]) -> dict[str, str]:
-    """Select the roles that are given.
-
-    Parameters
-    ----------
-    what : {"run", "comparison", "sweep", "network", "workload"}
-        The thing to plot.
-    roles : mapping of str to str or None
-        Settings by role, or None.
-
-    Raises
-    ------
-    InputError
-        If a role is given and the thing is not a sweep.
-    """
+    """Select the roles that are given; only sweeps may have any."""
     given = {role: key for role, key in roles.items() if key is not None}
     if given and what != "sweep":
         raise InputError(f"{', '.join(given)}: only plots of a sweep have settings to choose, not "
@@ -328,7 +249,7 @@ def roles_given(what: str, roles: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _without_y(roles: dict[str, str]) -> dict[str, str]:
-    """Check that no setting is to be along y, which is for the metric."""
+    """Check that no setting is given as y, which is for the metric."""
     if "y" in roles:
         raise InputError(f"y is the metric, which `of` chooses, not the setting {roles['y']!r}; "
                          "the plot 'scatter' has settings along x and y")
@@ -336,12 +257,12 @@ def _without_y(roles: dict[str, str]) -> dict[str, str]:
 
 
 def _alone(run: Any) -> dict[str, Any]:
-    """Return a run as a mapping with the names of its policies as the only label."""
+    """Label a run by the names of its policies."""
     return {policies_of(run.run): run}
 
 
 def _timeline(results: Mapping[str, Any], of: str, ax: Axes | None) -> Axes:
-    """Draw what is active over time, or one panel of it."""
+    """Draw the numbers of active things over time, or one panel of these."""
     if not of and ax is None:
         return timeline(results)[0]
     if of == "decisions":

@@ -75,7 +75,7 @@ def error_histogram(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) 
 
 
 def _bins(tables: Mapping[str, pd.DataFrame]) -> list[float]:
-    """Return the bounds of the bins, after checking that all tables have the same."""
+    """The bounds of the bins, which must be the same for all tables."""
     bounds = [[*table["from"], *table["to"].iloc[-1:]] for table in tables.values()]
     if not bounds or len(bounds[0]) < 2:
         raise InputError("there is nothing to draw: give the histogram of a predictor")

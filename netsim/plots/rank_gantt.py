@@ -36,7 +36,7 @@ _ROWS = 16  # ranks drawn by default
 _ROW_IN = 0.16  # distance between two rows, in inches
 _SPOTS = 300  # resolution of the axis: of shorter bars, the white edges would hide the colour
 
-#: What the passes of a language model's training are called.
+#: Names of the passes of a language model's training.
 _PASSES = {"F": "forward", "B": "backward"}
 
 _ANY = "computation"  # name of the only entry if there are too many kinds to tell apart
@@ -83,7 +83,7 @@ def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] |
     if ax is None:
         ax = new_axes(height_in=0.75 + max(_ROW_IN * len(shown), 0.4))
     kinds = table["stage"].astype(str).map(_kind)
-    # Passes have the same colours whichever is drawn, and comes first.
+    # Passes have fixed colours, whichever are drawn and come first.
     passes = _PASSES.values() if kinds.isin([*_PASSES.values()]).any() else ()
     listed = list(dict.fromkeys([*passes, *kinds]))
     if len(listed) > len(COLOURS):
@@ -106,7 +106,7 @@ def rank_gantt(result: Result, ax: Axes | None = None, *, ranks: Sequence[int] |
 
 
 def _lives(result: Result, jobs: set[int]) -> tuple[float, float]:
-    """Return when the first of some jobs arrives, and when the last one ends."""
+    """The time at which the first of some jobs arrives, and that at which the last one ends."""
     rows = result.jobs[result.jobs["job"].isin(jobs)]
     ends = rows["finish_s"].fillna(result.run["stopped_at_s"] or np.inf)
     if not np.isfinite(ends).all():
@@ -125,13 +125,13 @@ def _joined(computed: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kind(stage: str) -> str:
-    """Return the kind of a stage; see `rank_gantt`."""
+    """The kind of a stage; see `rank_gantt`."""
     kind = re.split(r"[\d./]", stage, maxsplit=1)[0].rstrip("-_ ") or stage
     return _PASSES.get(kind, kind)
 
 
 def _chosen(rows: list[tuple[int, int]], ranks: Sequence[int] | None) -> list[tuple[int, int]]:
-    """Return the rows to draw, each a job and a rank."""
+    """Select the rows to draw, each a job and a rank."""
     if ranks is not None:
         wanted = set(check_collection(ranks, int | np.integer, "ranks", "whole numbers"))
         return [row for row in rows if row[1] in wanted]
@@ -141,7 +141,7 @@ def _chosen(rows: list[tuple[int, int]], ranks: Sequence[int] | None) -> list[tu
 
 
 def _names(jobs: pd.DataFrame, shown: set[int]) -> dict[int, str]:
-    """Return what jobs are called: their names, with the number if several have the same."""
+    """Name jobs by their names, with the number if several have the same."""
     own = jobs[jobs["job"].isin(shown)]
     names = dict(zip(own["job"].tolist(), own["name"].astype(str).tolist(), strict=True))
     once = {name for name, count in Counter(names.values()).items() if count == 1} - {""}

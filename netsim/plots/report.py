@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["report_page", "save_report"]
 
-#: What experiments are called that have no name of their own.
+#: Name of experiments that were not given one.
 _UNNAMED = Experiment.model_fields["name"].default
 
 #: Captions by what is drawn, the kind of plot, and the quantity if there are several.
@@ -132,7 +132,7 @@ def report_page(thing: Result | Comparison | Sweep, claims: pd.DataFrame | None 
     else:
         parts, spec, called = _of_run(thing), thing.spec or {}, (
             f"{policies_of(thing.run)} on {_places(thing)}")
-    # A file describes what it compares, which is more than one run.
+    # The description of a file is about all that it compares, not about one run.
     text = spec.get("description") if isinstance(thing, Sweep | Comparison) else None
     described = f"<p>{text_of(text)}</p>\n" if text else ""
     named = spec.get("name")
@@ -174,7 +174,7 @@ def save_report(thing: Result | Comparison | Sweep, path: str | Path,
     return target
 
 
-# --- what is reported ----------------------------------------------------------------------
+# --- parts of a report ---------------------------------------------------------------------
 
 
 def _of_run(run: Result) -> Iterator[str]:
@@ -209,7 +209,7 @@ def _of_comparison(compared: Comparison) -> Iterator[str]:
 
 def _of_sweep(sweep: Sweep, claims: pd.DataFrame | None) -> Iterator[str]:
     """Yield the parts of a report of a sweep."""
-    # With allocators by their whole labels, so that the file can be run.
+    # Allocators keep their whole labels, so that the file can be run.
     varied = {"seeds": sweep.grid["seed"], "vary": {
         name: values for name, values in sweep.with_units().grid.items() if name != "seed"}}
     sweep = sweep.as_shown()
@@ -250,14 +250,14 @@ def _of_sweep(sweep: Sweep, claims: pd.DataFrame | None) -> Iterator[str]:
 
 
 def _places(run: Result) -> str:
-    """Return the names of workload and network, cluster or edge-cloud of a run."""
+    """The names of workload and network, cluster or edge-cloud of a run."""
     where = next((run.run[key] for key in ("cluster", "edge_cloud", "network")
                   if run.run.get(key)), "")
     return f"{run.run['workload']}, {where}".removesuffix(", ")
 
 
 def _text_of_policies(run: Result) -> str:
-    """Return the policies of a run, escaped."""
+    """The policies of a run, escaped."""
     placement = run.run.get("placement")
     name = placement["name"] if isinstance(placement, Mapping) else placement
     return text_of(policies_of(run.run) + (f", placement {name}" if name else ""))
@@ -267,7 +267,7 @@ def _text_of_policies(run: Result) -> str:
 
 
 def _summary(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return a table of the numbers of a summary in words."""
+    """Make a table of the numbers of a summary in words."""
     known = {name: value for name, value in summary.items() if name not in _UNSTEADY
              and isinstance(value, int | float) and not math.isnan(value)}
     of_jobs = unit_of(max((value for name, value in known.items() if name in _OF_JOBS),
@@ -282,7 +282,7 @@ def _summary(summary: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _unit(name: str, most: float) -> tuple[str, float]:
-    """Return the unit in which a column is shown, and its value in the column's own unit."""
+    """The unit in which a column is shown, and its length in the column's own unit."""
     return ("%", 0.01) if name in _SHARES else unit_of(most) if name.endswith("_s") else ("", 1.0)
 
 
@@ -291,7 +291,7 @@ def _counts_bytes(name: str) -> bool:
 
 
 def _heading(name: str, unit: str = "s") -> str:
-    """Return a column in words, with its unit if it has times."""
+    """Name a column in words, with its unit if it has times."""
     if name in _NAMES:
         return _NAMES[name].replace("(s)", f"({unit})")
     if name in METRICS:
@@ -304,10 +304,8 @@ def _heading(name: str, unit: str = "s") -> str:
 def _in_words(table: pd.DataFrame, baseline: object = "") -> pd.DataFrame:
     """Name columns in words with units: per cent, or hours where seconds have too many digits.
 
-    Ratios have the name of their baseline.
-
-    Bytes have their unit in the cell. Empty columns are left out, and means share a cell with their
-    intervals.
+    Ratios have the name of their baseline, and bytes their unit in the cell. Empty columns are left
+    out, and means share a cell with their intervals.
     """
     full = table.loc[:, (table.notna() & (table != "")).any()] if len(table) else table
     units = {str(name): _unit(str(name), float(full[name].max())) for name in full
@@ -341,13 +339,13 @@ def _joined(table: pd.DataFrame) -> pd.DataFrame:
 def _figures(thing: Any, what: str, results: Mapping[str, Result]) -> Iterator[str]:
     """Yield all plots of a thing, and the reasons why others are left out."""
     yield "<h2>Figures</h2>"
-    if what != "run":  # of one policy, there is nothing to hide
+    if what != "run":  # with one policy, there is nothing to hide
         yield '<div class="policies"></div>'
     yield '<div class="figures">'
     impossible, lacking = records_lacking(thing, what), []
     for kind, picture in PICTURES[what].items():
         if kind == "scatter" and not drawn_together(thing.table, thing.columns):
-            continue  # of a grid, lines and bars show all
+            continue  # lines and bars show all of a grid
         for of in _quantities(kind, what, picture.of):
             if picture.of[of] in impossible:
                 continue  # such as GPUs of a network
@@ -369,7 +367,7 @@ def _caption(what: str, key: str) -> str:
 
 
 def _quantities(kind: str, what: str, of: Iterable[str]) -> list[str]:
-    """Return the quantities of a plot that a report shows."""
+    """The quantities of a plot that a report shows."""
     every = list(of)
     if what == "sweep" or kind == "usage" or "" in every:
         return every[:1]
@@ -377,7 +375,7 @@ def _quantities(kind: str, what: str, of: Iterable[str]) -> list[str]:
 
 
 def _timeline(ax: Axes, results: Mapping[str, Result]) -> str:
-    """Return a timeline, with what the page's script needs to draw it."""
+    """Write a timeline, with the data that the page's script needs to draw it."""
     style = looks(results)
     panels: list[dict[str, Any]] = []
     notes = set()
@@ -401,11 +399,11 @@ def _timeline(ax: Axes, results: Mapping[str, Result]) -> str:
     return interactive_of(ax, data, ". ".join(each[:1].upper() + each[1:] for each in caption))
 
 
-# --- where it comes from -------------------------------------------------------------------
+# --- provenance ----------------------------------------------------------------------------
 
 
 def _origin(spec: Mapping[str, Any] | None, run: Result) -> Iterator[str]:
-    """Yield the experiment, if there is a file, and the version of netsim."""
+    """Yield the experiment, if there is one, and the version of netsim."""
     if spec:
         yield _experiment(spec)
     yield _provenance({"netsim": run.run["version"], "Python": run.run["python"],

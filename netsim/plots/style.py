@@ -36,8 +36,8 @@ __all__ = ["COLOURS", "GREY", "INK", "NOTE_INK", "SERIES", "WIDTH_IN", "Look", "
 #: Colours of Okabe and Ito, which are distinct for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
-#: Colours of series: four more, as far from these and from each other with red-green and blue
-#: blindness as those are: CIEDE2000 differences are above 10.
+#: Colours of series. The four more are as distinct for colour-blind readers: all CIEDE2000
+#: differences are above 10.
 SERIES = (*COLOURS, "#332288", "#59251B", "#735062", "#BFBF86")
 
 INK, GREY = "#222222", "#cccccc"
@@ -59,7 +59,7 @@ _HATCHES = ("", "/////", ".....")
 
 _WITHOUT = "work_conservation=none"
 
-#: Letters from which on labels are broken, and most letters of a line of those.
+#: Letters from which on labels are broken, and most letters of a line of theirs.
 _BREAK, _LINE = 18, 24
 
 _DECADES = (*(10.0**power for power in range(-9, 2)), 60.0, 600.0, 3600.0, 36000.0,
@@ -95,7 +95,7 @@ _LONGER = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 #: Least ratio of the ends of a logarithmic axis: that of times which differ by rounding is wider.
 _LEAST_RATIO = 1.01
 
-#: Seconds from which on labels are as long as to need room, and the width of a digit of theirs.
+#: Seconds from which on labels are long enough to need room, and the width of a digit of theirs.
 _LONG, _DIGIT_IN = 1e4, 0.075
 
 #: Height of the name of a row, in inches.
@@ -107,15 +107,7 @@ _LABEL, _BEYOND, _TICK_LETTER_IN = 0.1, 0.03, 0.057
 
 
 def require_matplotlib(ax: object = None) -> None:
-    """Check that matplotlib is installed, and that what is given to draw on are axes.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    InputError
-        If `ax` is neither None nor an Axes.
-    """
+    """Check that matplotlib is installed, and that `ax` is None or an Axes."""
     if find_spec("matplotlib") is None:
         raise MissingExtraError("matplotlib", "plot")
     if ax is None:
@@ -150,12 +142,12 @@ def new_axes(height_in: float, width_in: float = WIDTH_IN) -> Axes:
 
 
 def colour(index: int) -> str:
-    """Return the colour of an entry by its number; colours repeat after the tenth."""
+    """The colour of an entry by its number; colours repeat after the tenth."""
     return SERIES[index % len(SERIES)]
 
 
 def fill(colour: str, *, light: bool) -> dict[str, Any]:
-    """Return matplotlib's style of a bar, filled with a colour or with a lighter tone of it."""
+    """Matplotlib's style of a bar, filled with a colour or with a lighter tone of it."""
     from matplotlib.colors import to_rgb
 
     # Mixed with white rather than transparent: the grid must not show through.
@@ -181,15 +173,10 @@ def dress(ax: Axes, grid: str) -> None:
 
 
 def drawable(name: object) -> str:
-    r"""Escape a name so that matplotlib draws it literally, without taking ``$`` for mathematics.
+    """Escape a name so that matplotlib draws it literally, without taking ``$`` for mathematics.
 
     Control characters are escaped too, except line feeds. Apply it once to each name that comes
     from a file or a user.
-
-    Examples
-    --------
-    >>> print(drawable("$x$"))
-    \$x\$
     """
     return visible(name, lines=True).replace("$", r"\$")
 
@@ -197,12 +184,8 @@ def drawable(name: object) -> str:
 def short(label: str) -> str:
     """Shorten a label: drop the names of options whose value is a word, and break long labels.
 
-    Labels are named as by `named`, and escaped as by `drawable`.
-
-    Examples
-    --------
-    >>> short("__main__:Mine (order=least)")
-    'Mine (least)'
+    ``"__main__:Mine (order=least)"`` becomes ``"Mine (least)"``. Labels are also named as by
+    `named`, and escaped as by `drawable`.
     """
     words = re.sub(r"\b\w+=([A-Za-z])", r"\1", _without_wc(label))
     if len(words) <= _BREAK:
@@ -217,33 +200,22 @@ def on_lines(text: str, letters: int) -> str:
 
 
 class Look(NamedTuple):
-    """Style of the line and the bar of a label, distinct also in greyscale.
-
-    Attributes
-    ----------
-    colour : str
-    dashes : str or tuple
-        A ``linestyle`` of matplotlib.
-    marker, hatch : str
-        As in matplotlib.
-    hollow : bool
-        Whether markers are hollow and bars light. This marks a scheme without work conservation.
-    """
+    """Style of the line and the bar of a label, distinct also in greyscale."""
 
     colour: str
-    dashes: Any
+    dashes: Any  #: a ``linestyle`` of matplotlib
     marker: str
     hatch: str
-    hollow: bool
+    hollow: bool  #: hollow markers and light bars mark a scheme without work conservation
 
     def line(self) -> dict[str, Any]:
-        """Return matplotlib's style of a line with markers."""
+        """Matplotlib's style of a line with markers."""
         return {"color": self.colour, "linestyle": self.dashes, "marker": self.marker,
                 "linewidth": 1.1, "markersize": 3.6, "markeredgewidth": 0.8,
                 "markerfacecolor": "white" if self.hollow else self.colour}
 
     def bar(self) -> dict[str, Any]:
-        """Return matplotlib's style of a bar."""
+        """Matplotlib's style of a bar."""
         edge = {"edgecolor": "white"} if self.hatch and not self.hollow else {}
         return fill(self.colour, light=self.hollow) | {"hatch": self.hatch} | edge
 
@@ -252,15 +224,8 @@ def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
     """Assign a `Look` to each label.
 
     A scheme without work conservation has hollow markers and a dashed line. If the same scheme with
-    work conservation is present, both have the same colour and marker.
-
-    Parameters
-    ----------
-    labels : iterable of str
-        Labels that are drawn.
-    among : iterable of str
-        All labels of the comparison or sweep, so that each has the same look in every picture,
-        whichever are drawn.
+    work conservation is present, both have the same colour and marker. `among` are all labels of
+    the comparison or sweep, so that each has the same look in every picture, whichever are drawn.
     """
     drawn = dict.fromkeys(labels)
     partners = schemes_of((*among, *drawn))
@@ -275,13 +240,7 @@ def looks(labels: Iterable[str], among: Iterable[str] = ()) -> dict[str, Look]:
 
 
 def series_name(label: str) -> str:
-    """Return the name of the series of a label, on one line.
-
-    Examples
-    --------
-    >>> series_name("lccf (work_conservation=none)")
-    'lccf (no WC)'
-    """
+    """Name the series of a label on one line, as ``"lccf (no WC)"`` without work conservation."""
     return visible(_without_wc(label))
 
 
@@ -302,18 +261,18 @@ def series_of(figure: Figure) -> Iterator[tuple[Artist, str]]:
 
 
 def dashes(index: int) -> Any:
-    """Return the dashes of the lines of a further parameter's value, by its number."""
+    """The dashes of the lines of a further parameter's value, by its number."""
     return _STYLES[index % len(_STYLES)]
 
 
 def uncover(ax: Axes) -> None:
     """Widen lines that lie under others, so that they show on both sides of them.
 
-    To be called when the limits and the scales of the axes are final.
+    Call it when the limits and the scales of the axes are final.
     """
     lines = [line for line in ax.get_lines()
              if not str(line.get_label()).startswith("_") and line.get_linestyle() != "None"]
-    # On transAxes rather than on data, so that logarithmic axes need no case of their own.
+    # In coordinates of the axes rather than of data, so that logarithmic axes are no special case.
     to_axes = [(line.get_transform() - ax.transAxes).transform(line.get_xydata())
                for line in lines]
     known = [place[np.isfinite(place).all(axis=1)] for place in to_axes]
@@ -323,7 +282,7 @@ def uncover(ax: Axes) -> None:
 
 
 def _covers(upper: NDArray[np.float64], lower: NDArray[np.float64]) -> bool:
-    """Whether a line hides another one, both being points in order of x. Shape (points, 2)."""
+    """Whether a line hides another one; both are points in order of x, of shape (points, 2)."""
     if len(upper) < 2 or len(lower) < 2:
         return False
     begin, end = max(upper[0, 0], lower[0, 0]), min(upper[-1, 0], lower[-1, 0])
@@ -369,7 +328,7 @@ def add_note(figure: Figure, text: str) -> None:
 
 
 def add_note_to(ax: Axes, text: str) -> None:
-    """Write a note under the x label of axes in a figure that somebody else made.
+    """Write a note under the x label of axes in a figure that netsim did not make.
 
     The note is one of the axes' texts, and moves with the axes. If several axes of a figure would
     have the same note, only the axes drawn last have it.
@@ -393,13 +352,7 @@ def _wrapped(text: str, width_in: float) -> list[str]:
 
 
 def schemes_of(labels: Iterable[str]) -> dict[str, str]:
-    """Map each label to the same label with work conservation if that is present, else to itself.
-
-    Examples
-    --------
-    >>> list(schemes_of(["lccf", "lccf (work_conservation=none)", "fifo (sharing=equal)"]).values())
-    ['lccf', 'lccf', 'fifo (sharing=equal)']
-    """
+    """Map each label to the same label with work conservation if present, else to itself."""
     found = dict.fromkeys(labels, "")
     for label in found:
         name, options = _name_and_options(label)
@@ -410,13 +363,7 @@ def schemes_of(labels: Iterable[str]) -> dict[str, str]:
 
 
 def not_conserving(label: str) -> bool:
-    """Whether a label is that of a scheme without work conservation.
-
-    Examples
-    --------
-    >>> not_conserving("lccf (work_conservation=none)"), not_conserving("lccf")
-    (True, False)
-    """
+    """Whether a label is that of a scheme without work conservation."""
     return _WITHOUT in _name_and_options(label)[1]
 
 
@@ -434,15 +381,9 @@ def name_axes(ax: Axes, x: str | None = None, y: str | None = None) -> None:
 
 
 def add_legend(ax: Axes, handles: Sequence[Any] | None = None, beside_in: float = 0.0) -> None:
-    """Place the legend above the axes.
+    """Place a legend above the axes, by default with the entries of the axes.
 
-    Parameters
-    ----------
-    ax : Axes
-    handles : sequence of artists, optional
-        Its entries; by default those of the axes.
-    beside_in : float
-        Width of what is written at the right of the axes, in inches.
+    `beside_in` is the width in inches of the text at the right of the axes.
     """
     own = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
     widen_for(ax.figure.canvas.figure, own)
@@ -462,7 +403,7 @@ def widen_for(figure: Figure, handles: Iterable[Any]) -> None:
 
 
 def _columns(ax: Axes, handles: Sequence[Any], beside_in: float) -> int:
-    """Return the number of columns of a legend: as many as fit, but none left empty."""
+    """Choose the number of columns of a legend: as many as fit, but none left empty."""
     widths = [max(map(len, str(handle.get_label()).split("\n"))) for handle in handles]
     place = ax.get_subplotspec()
     whole_in = ax.figure.canvas.figure.get_figwidth()
@@ -481,16 +422,9 @@ def _columns(ax: Axes, handles: Sequence[Any], beside_in: float) -> int:
 
 
 def colour_bar(shown: Any, axes: Sequence[Axes], **place: Any) -> Colorbar:
-    """Add a bar of colours beside axes: of a figure of others, without taking room from them.
+    """Add a bar of colours beside axes; on the user's figures, without taking room from the axes.
 
-    Parameters
-    ----------
-    shown : ScalarMappable
-        What has the colours.
-    axes : sequence of Axes
-        Where it is shown.
-    **place
-        Matplotlib's ``fraction``, ``pad`` and ``aspect``, for axes of our own figures.
+    `place` has matplotlib's ``fraction``, ``pad`` and ``aspect``, for figures that netsim has made.
     """
     figure = axes[0].figure.canvas.figure
     if may_grow(figure):
@@ -513,7 +447,7 @@ def duration(seconds: float) -> str:
 
 
 def _filled(seconds: float) -> tuple[str, float]:
-    """Return the longest unit that a time fills, and its length; no name for seconds or less."""
+    """The longest unit that a time fills, and its length; no name for seconds or less."""
     return next((each for each in _LONGER if seconds >= each[1]), ("", 1.0))
 
 
@@ -526,43 +460,19 @@ def _in_unit(seconds: float, unit: str, length: float) -> str:
 
 
 def time_axis(ax: Axes, note: str = "") -> None:
-    """Label the x axis as time, in hours or days where seconds would have too many digits.
-
-    To be called when the limits of the axis are final.
-
-    Parameters
-    ----------
-    ax : Axes
-        Axes whose x is in seconds.
-    note : str
-        Text that follows the unit.
-    """
+    """Label the x axis as time, as by `seconds_axis`."""
     seconds_axis(ax.xaxis, "time", note)
 
 
 def unit_of(most: float) -> tuple[str, float]:
-    """Return the unit for times up to some seconds, and its length in seconds.
-
-    Examples
-    --------
-    >>> unit_of(99_999), unit_of(2e5), unit_of(1e6)
-    (('s', 1.0), ('h', 3600.0), ('d', 86400.0))
-    """
+    """The unit for times up to some seconds, and its length in seconds."""
     return next((name, length) for name, length, end in _UNITS if most < end)
 
 
 def seconds_axis(axis: Axis, name: str, note: str = "") -> None:
     """Label an axis of seconds, in hours or days where seconds would have too many digits.
 
-    To be called when the limits of the axis are final.
-
-    Parameters
-    ----------
-    axis : Axis
-    name : str
-        What the times are.
-    note : str
-        Text that follows the unit.
+    Call it when the limits of the axis are final. `note` follows the unit.
     """
     low, high = sorted(axis.get_view_interval())
     unit, length = unit_of(high)
@@ -577,7 +487,7 @@ def _number(tick: float) -> str:
 
 
 def _room_for_labels(axis: Axis, low: float, high: float) -> list[float]:
-    """Return the ticks between two values, as many as there is room for their labels."""
+    """Choose the ticks between two values, as many as there is room for their labels."""
     from matplotlib.ticker import MaxNLocator
 
     def between(most: int) -> list[float]:
@@ -627,15 +537,10 @@ def log_seconds(axis: Axis) -> None:
 
 def fitting(axis: Axis, labels: Mapping[float, str], *, within: bool = False
             ) -> dict[float, str]:
-    """Select the labels of an axis that have room, by their places; the first given come first.
+    """Select the labels of an axis that have room, by their places; earlier ones take precedence.
 
-    Parameters
-    ----------
-    axis : Axis
-        An axis whose limits and scale are final.
-    labels : mapping of float to str
-    within : bool
-        Whether labels stay within their panel, if there are others beside it.
+    The limits and the scale of the axis must be final. If `within`, labels stay within their panel
+    if there are others beside it.
     """
     upright = axis is axis.axes.yaxis  # labels are one above the other
     scaled = math.log if axis.get_scale() == "log" else float
@@ -657,9 +562,9 @@ def fitting(axis: Axis, labels: Mapping[float, str], *, within: bool = False
 
 
 def log_sizes(ax: Axes) -> None:
-    """Make an x axis of bytes logarithmic: 1 kB, 10 kB, and so on; of many, 1 kB, 1 MB.
+    """Make an x axis of bytes logarithmic: 1 kB, 10 kB, and so on; or 1 kB, 1 MB if there are many.
 
-    To be called when its limits are final.
+    Call it when its limits are final.
     """
     from matplotlib.ticker import FixedLocator, NullLocator
 

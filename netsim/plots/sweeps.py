@@ -64,20 +64,11 @@ _BARS = 12  # most points of a line for error bars; with more points, a band is 
 
 def draw_series(ax: Axes, axis: Placed, x: str, y: str,
                 series: Sequence[tuple[str, Look, pd.DataFrame]]) -> list[list[Artist]]:
-    """Draw lines with intervals; return what was drawn of each.
+    """Draw lines with intervals, each with its label, look and rows of the means table.
 
-    Points of numbers are where the axis says. Only where whiskers of two lines would cover each
-    other, lines are shifted, by little more than two points. Those of categories are side by side.
-
-    Parameters
-    ----------
-    ax : Axes
-    axis : Placed
-        The positions of the values of `x`.
-    x, y : str
-        The varied key, and the metric.
-    series : sequence of (str, Look, DataFrame)
-        Label, look and rows of the means table of each line.
+    Return the artists of each line. Points of numbers are where the axis says; only where whiskers
+    of two lines would cover each other, lines are shifted, by little more than two points. Points
+    of categories are side by side.
     """
     from matplotlib.transforms import ScaledTranslation
 
@@ -119,14 +110,7 @@ def as_bars(known: pd.DataFrame, bars: Sequence[str]) -> pd.DataFrame:
 def interval_note(known: pd.DataFrame, y: str, most_points: int = 0) -> str:
     """Explain whiskers or bands, and say how many runs there are, or that all seeds give the same.
 
-    Parameters
-    ----------
-    known : DataFrame
-        A means table.
-    y : str
-        The metric.
-    most_points : int
-        Points of a line.
+    `known` is a means table, `y` the metric, and `most_points` the number of points of a line.
     """
     least, most = int(known["runs"].min()), int(known["runs"].max())
     seeds = f"{least} seeds" if least == most else f"{least} to {most} seeds"
@@ -143,7 +127,7 @@ def interval_note(known: pd.DataFrame, y: str, most_points: int = 0) -> str:
 
 
 def keys_of(means: pd.DataFrame) -> list[str]:
-    """Return the varied keys: the columns before ``runs``."""
+    """List the varied keys: the columns before ``runs``."""
     columns = list(means.columns)
     if "runs" not in columns:
         raise InputError("not a table of means: it has no column 'runs', but "
@@ -185,16 +169,8 @@ def _draw_line(ax: Axes, own: pd.DataFrame, places: NDArray[np.float64], y: str,
 def set_x(ax: Axes, axis: Placed, *, upright: bool = False) -> None:
     """Label the x axis with as many numbers as fit, or with all categories, slanted if needed.
 
-    Of numbers on a scale, those that have no room are between their neighbours.
-
-    Parameters
-    ----------
-    ax : Axes
-        Axes on which lines were drawn; of several that share their x, after all were drawn.
-    axis : Placed
-        The positions and labels of the values on it.
-    upright : bool
-        Whether to label the y axis instead, on which all labels fit.
+    If `upright`, it is the y axis, on which all labels fit. Call it after all axes that share
+    theirs were drawn.
     """
     from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
@@ -215,7 +191,7 @@ def set_x(ax: Axes, axis: Placed, *, upright: bool = False) -> None:
 
 
 def _between_decades(labels: Mapping[float, str]) -> list[float]:
-    """Return 1, 2, ..., 9 times each power of ten, in the unit of the labels."""
+    """List 1, 2, ..., 9 times each power of ten, in the unit of the labels."""
     place, label = next(iter(labels.items()))
     unit = place / float(label.split()[0].replace(",", ""))  # prefixes of units are powers of ten
     lowest, highest = (math.floor(math.log10(end / unit)) for end in (min(labels), max(labels)))
@@ -224,16 +200,9 @@ def _between_decades(labels: Mapping[float, str]) -> list[float]:
 
 
 def set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
-    """Choose a scale on which small and large values are both legible.
+    """Choose a scale for a metric on which small and large values are both legible.
 
-    Parameters
-    ----------
-    ax : Axes
-        Axes on which lines were drawn; of several that share their y, after all were drawn.
-    known : DataFrame
-        Rows of the means table of all axes that are to have the same scale.
-    y : str
-        The metric.
+    `known` are the rows of all axes that share their scale. Call it after all of these were drawn.
     """
     ends = [known[name] for name in (y, f"{y}_low", f"{y}_high") if name in known]
     least, most = min(each.min() for each in ends), max(each.max() for each in ends)
@@ -260,7 +229,7 @@ def set_y(ax: Axes, known: pd.DataFrame, y: str) -> None:
 
 
 def shades_of(values: pd.Series) -> dict[str, Any]:
-    """Return matplotlib's style of dots with colours for values."""
+    """Matplotlib's style of dots with colours for values."""
     from matplotlib.colors import LogNorm, Normalize
 
     low, high = float(values.min()), float(values.max())

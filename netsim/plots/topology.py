@@ -63,8 +63,7 @@ def topology_picture(graph: nx.DiGraph, layers: Mapping[Any, int] | None = None,
         The network, as `netsim.Topology.to_networkx` returns it. The two links of a pair of nodes
         are drawn as one line.
     layers : mapping, optional
-        Layer of each node, 0 for hosts; by default as `netsim.network.describe.host_layers` returns
-        them.
+        Layer of each node, 0 for hosts; by default the distance from hosts.
     ax : Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -105,7 +104,7 @@ def _merged(graph: nx.DiGraph, rows: Mapping[Any, int]
             ) -> tuple[nx.DiGraph, dict[Any, int], dict[Any, int]]:
     """Merge hosts with the same neighbours, or of one server, and the switches of these alone.
 
-    Return the graph of what is left, with the row of each node and the number that it stands for.
+    Return the merged graph, with the row of each node and the number of nodes that it stands for.
     """
     into: dict[Any, Any] = {}
 
@@ -192,10 +191,7 @@ def _matrix(graph: nx.DiGraph, rows: Mapping[Any, int], counts: Mapping[Any, int
 def _apart(places: NDArray[np.float64], least: float, end: float) -> list[float]:
     """Move places apart, in order and as little as possible, so that neighbours are `least` apart.
 
-    Examples
-    --------
-    >>> _apart(np.array([50.0, 98.0, 99.0]), 5, 100)
-    [50.0, 95.0, 100.0]
+    None is moved beyond `end`.
     """
     moved = [float(place) for place in places]
     for index in range(1, len(moved)):
@@ -208,7 +204,7 @@ def _apart(places: NDArray[np.float64], least: float, end: float) -> list[float]
 
 
 def _rows(graph: nx.DiGraph, layers: Mapping[Any, int]) -> dict[Any, int]:
-    """Return the row of each node: its layer, with the exceptions that `topology_picture` names."""
+    """The row of each node: its layer, with the exceptions that `topology_picture` names."""
     beside = {node: [other for other in graph.adj[node] if layers[other] == layers[node]]
               for node in graph if layers[node]}
     joined = any(layers[other] for node in beside for other in graph.adj[node])
@@ -239,7 +235,7 @@ def _mean(values: list[float]) -> float:
 
 
 def _flat(graph: nx.DiGraph) -> Places:
-    """Return a circle, or, for small dense graphs, a layout that puts neighbours close together."""
+    """Place nodes on a circle or, in small dense graphs, so that neighbours are close together."""
     degree = max(dict(graph.out_degree).values(), default=0)
     if degree <= 2 or len(graph) >= _LARGE:
         turns = {node: 2 * math.pi * place / len(graph) for place, node in enumerate(graph)}
@@ -276,9 +272,9 @@ def _widths(rates: list[float]) -> dict[float, float]:
 
 def _draw_nodes(ax: Axes, nodes: Mapping[Any, int], places: Places, row: int, layered: bool, *,
                 between: bool) -> None:
-    """Draw the nodes of a row, with their names, or what they stand for, if there are few.
+    """Draw the nodes of a row, with their names, or numbers of hosts or switches, if there are few.
 
-    Of nodes `between` other rows, these are where links are apart: beside them and further down.
+    With rows above and below, names stand where links are apart: beside the nodes and further down.
     """
     from matplotlib.patheffects import withStroke
 

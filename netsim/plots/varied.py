@@ -18,7 +18,7 @@ from netsim.units import format_quantity, parse_bytes, parse_rate, parse_seconds
 __all__ = ["ROLES", "SCALES", "WIDE", "Placed", "drawn_together", "is_range_of", "labels_of",
            "numbers_among", "placed", "roles_of", "titled", "words"]
 
-#: What a varied setting can be in a figure.
+#: Roles that a varied setting can have in a figure.
 ROLES = ("x", "y", "hue", "col", "row", "style")
 
 SCALES = ("linear", "log", "categories")
@@ -48,27 +48,13 @@ _TICKS = 6  # most ticks of a linear axis with round numbers
 
 
 class Placed(NamedTuple):
-    """The positions of a setting's values on an axis.
+    """The positions of a setting's values on an axis."""
 
-    Attributes
-    ----------
-    places : dict
-        Position of each value, in the order of the axis.
-    scale : str
-        One of `SCALES`.
-    numeric : bool
-        Whether values are numbers, so that lines may join them.
-    labels : dict of float to str
-        Labels of positions: of all values, or of round ones if there are many.
-    name : str
-        The setting in words, with the unit if all values have the same.
-    """
-
-    places: dict[Any, float]
-    scale: str
-    numeric: bool
-    labels: dict[float, str]
-    name: str
+    places: dict[Any, float]  #: by value, in the order of the axis
+    scale: str  #: one of `SCALES`
+    numeric: bool  #: whether values are numbers, so that lines may join them
+    labels: dict[float, str]  #: by position: of all values, or of round ones if there are many
+    name: str  #: the setting in words, with the unit if all values have the same
 
     @property
     def matplotlib_scale(self) -> str:
@@ -77,13 +63,7 @@ class Placed(NamedTuple):
 
 
 def words(key: str) -> str:
-    """Return a key of an experiment file in words.
-
-    Examples
-    --------
-    >>> words("network.capacity"), words("scheduler.lam"), words("workload.seed")
-    ('link speed', 'lambda', 'workload seed')
-    """
+    """Put a key of an experiment file in words: ``"network.capacity"`` is the ``"link speed"``."""
     if key in _WORDS:
         return _WORDS[key]
     *table, last = key.split(".")
@@ -92,13 +72,7 @@ def words(key: str) -> str:
 
 
 def titled(key: str, value: Any) -> str:
-    """Return a title for a value of a setting: names alone, numbers with the setting.
-
-    Examples
-    --------
-    >>> titled("observe_interval", "10ms"), titled("allocator", "sebf"), titled("jobs", 20)
-    ('observe interval 10 ms', 'sebf', 'jobs 20')
-    """
+    """Write a title for a value of a setting: names alone, numbers with the setting."""
     if isinstance(value, str):
         found = _quantity(value)
         return (f"{words(_setting(key, [value]))} {_rounded(found[1])} {found[2]}" if found
@@ -107,12 +81,12 @@ def titled(key: str, value: Any) -> str:
 
 
 def _setting(key: str, values: Sequence[Any]) -> str:
-    """Return the setting in which values differ: networks that are called by speeds, in these."""
+    """The setting in which values differ: for networks that are called by speeds, the speed."""
     return "network.capacity" if key == "network" and _numbers(values)[1] == "B/s" else key
 
 
 def labels_of(table: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
-    """Return the label of each row: its values of `keys`, numbers with the name of their key."""
+    """Label each row by its values of `keys`, numbers with the name of their key."""
     parts = [table[key].map(lambda value, key=key: value if isinstance(value, str)
                             else f"{key.rpartition('.')[-1]} {value}") for key in keys]
     return pd.Series([", ".join(row) for row in zip(*parts, strict=True)] if parts else "",
@@ -125,21 +99,7 @@ def labels_of(table: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 def placed(values: list[Any], key: str, scale: str | None) -> Placed:
     """Choose the scale of an axis, and the position and the label of each value of a setting.
 
-    Parameters
-    ----------
-    values : list
-        The distinct values, in their order.
-    key : str
-        The setting.
-    scale : str or None
-        One of `SCALES`; None for the one that suits the values.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such scale.
-    InputError
-        If values do not fit the scale.
+    Values are distinct and in order. Without a `scale`, it is one that suits the values.
     """
     if scale is not None and scale not in SCALES:
         raise UnknownNameError("scale", scale, SCALES)
@@ -192,12 +152,12 @@ def _round_labels(numbers: Sequence[float], kind: str, scale: str
 
 
 def _by_place(places: Mapping[Any, float], texts: Mapping[Any, str]) -> dict[float, str]:
-    """Return labels by position."""
+    """The labels of values, by position."""
     return {place: texts[value] for value, place in places.items()}
 
 
 def _texts(values: Sequence[Any], key: str) -> tuple[dict[Any, str], str]:
-    """Return the label of each value, and the unit that all have in common, or an empty text."""
+    """The label of each value, and the unit that all have in common, or an empty text."""
     found = {value: _quantity(value) for value in values}
     units = {match[2] for match in found.values() if match}
     bare = [value for value in values if not found[value]]
@@ -228,14 +188,14 @@ def _is_amount(value: Any) -> bool:
 
 
 def _number(value: Any) -> str:
-    """Return a value as text; numbers without superfluous digits."""
+    """Write a value as text; numbers without superfluous digits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return short(str(value))
     return f"{value:,.10g}" if value == int(value) else f"{value:,.4g}"
 
 
 def _natural(numbers: list[float]) -> str:
-    """Return the default scale for sorted numbers."""
+    """The default scale for sorted numbers."""
     positive = [number for number in numbers if number > 0]
     if numbers[0] < 0 or not positive or positive[-1] < WIDE * positive[0]:
         return "linear"
@@ -290,30 +250,11 @@ def drawn_together(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
 
 def roles_of(varied: Mapping[str, int], roles: Sequence[str], given: Mapping[str, str | None]
              ) -> dict[str, str]:
-    """Give each varied setting a role in a figure.
+    """Give each varied setting a role in a figure, after the settings that the caller chose.
 
-    Parameters
-    ----------
-    varied : mapping of str to int
-        The number of values of each setting.
-    roles : sequence of str
-        The roles that the figure has, in the order in which they are filled. The policy is the
-        hue; x and y are the other settings with the most values.
-    given : mapping of str to str or None
-        Settings by role, as far as the caller chose.
-
-    Returns
-    -------
-    dict
-        Maps roles to settings. Settings other than policies that have one value get no role unless
-        they are given one.
-
-    Raises
-    ------
-    UnknownNameError
-        If a setting was not varied.
-    InputError
-        If the figure has no such role, a setting has two, or more were varied than there are roles.
+    `varied` has the number of values of each setting. `roles` are filled in their order: the policy
+    is the hue; x and y are the other settings with the most values. Settings other than policies
+    that have one value get no role unless they are given one.
     """
     chosen = {role: key for role, key in given.items() if key is not None}
     for role, key in chosen.items():

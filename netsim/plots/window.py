@@ -32,18 +32,7 @@ _INSTANTS = {
 
 
 def limits_of(between: Sequence[Quantity]) -> tuple[float, float]:
-    """Return the beginning and the end of a window, in seconds.
-
-    Parameters
-    ----------
-    between : (Quantity, Quantity)
-        Such as ``("1s", "2s")``.
-
-    Raises
-    ------
-    InputError
-        If these are not two times of which the second is later.
-    """
+    """Parse the beginning and the end of a window, such as ``("1s", "2s")``, in seconds."""
     if isinstance(between, str) or not isinstance(between, Sequence) or len(between) != 2:
         raise InputError(f'between must be two times, such as ("1s", "2s"), not {between!r}')
     begin, end = (parse_seconds(at, "between") for at in between)
@@ -53,20 +42,11 @@ def limits_of(between: Sequence[Quantity]) -> tuple[float, float]:
 
 
 def within(thing: Any, begin: float, end: float) -> Any:
-    """Return what of a run, or of the runs of a comparison, was in a window of time.
+    """Cut a run, or the runs of a comparison, to a window of time.
 
     Rows of tables that end before it or begin after it are left out. Instants before or after it
-    are moved to its ends, and the bytes that links carried are those in it.
-
-    Parameters
-    ----------
-    thing : Result or Comparison
-    begin, end : float
-
-    Raises
-    ------
-    InputError
-        If it was on an edge-cloud, or had ended before.
+    are moved to its ends, and the bytes that links carried are those in it. Runs on an edge-cloud
+    are refused.
     """
     if hasattr(thing, "results"):
         return replace(thing, results={label: within(result, begin, end)
@@ -83,7 +63,7 @@ def within(thing: Any, begin: float, end: float) -> Any:
 
 
 def _clipped(result: Result, name: str, begin: float, end: float) -> pd.DataFrame:
-    """Return the rows of a table in a window; those without an end last until that of the run."""
+    """Cut a table to a window; rows without an end last until that of the run."""
     table: pd.DataFrame = getattr(result, name)
     instants = [column for column in _INSTANTS[name] if column in table]
     first, last = table[instants[0]], table[instants[-1]].fillna(np.inf)

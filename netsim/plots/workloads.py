@@ -86,7 +86,7 @@ def workload_picture(workload: Workload | EdgeWorkload, of: str = "", ax: Axes |
 
 
 def _sizes(workload: Workload | EdgeWorkload) -> NDArray[np.float64]:
-    """Return the size of each job; see `workload_picture`."""
+    """The size of each job; see `workload_picture`."""
     if isinstance(workload, EdgeWorkload):
         return np.array([job.weight_s for job in workload])
     return bytes_of(workload)
