@@ -49,7 +49,7 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
     if baseline is not None:
         changes.append(f"compare.baseline={json.dumps(baseline)}")
     loaded, folder = prepared(experiment, changes, out, single=False, plugins=plugins)
-    # Only now, so that mistakes in the file are told at once.
+    # Imported only now, so that mistakes in the file are reported at once.
     from netsim.cli.tables import print_comparison
     from netsim.plots.bars import save_plot
     from netsim.plots.pictures import check_picture, lacking_on
@@ -77,7 +77,7 @@ def compare(experiment: str, settings: tuple[str, ...], seed: int | None, out: s
 
 
 def _compared(allocators: tuple[str, ...], schedulers: tuple[str, ...]) -> list[str]:
-    """Return overrides that replace the policies that the file compares."""
+    """Make overrides that replace the policies that the file compares."""
     given = {"allocators": allocators, "schedulers": schedulers}
     if not any(given.values()):
         return []
@@ -91,6 +91,6 @@ def _sets_baseline(change: str) -> bool:
 
 
 def _picture(given: str) -> tuple[str, str]:
-    """Return the kind and the file of ``[KIND=]FILE``."""
+    """Split ``[KIND=]FILE`` into the kind and the file."""
     kind, equals, path = given.partition("=")
     return (kind, path) if equals and kind.isidentifier() else ("bars", given)

@@ -1,4 +1,4 @@
-"""Completion in a shell: names, keys and files, without importing what they stand for.
+"""Completion in a shell: names, keys and files, without importing the objects that they name.
 
 Importing netsim's registries would take a second at each press of the key. The names are therefore
 read from the source of the registries, from catalogues and from the folders of ready-made files.
@@ -50,10 +50,10 @@ _CATALOGUES = {"models": ("models/catalogue.toml", "models"),
 _READY_MADE = {"networks": ("topologies", False), "experiments": ("workloads", True),
                "jobs": ("workloads", False)}
 
-#: What `netsim list` calls by one name.
+#: Kinds that `netsim list` shows under one name.
 _TOGETHER = {"topologies": ("kinds of networks", "networks"), "workloads": ("jobs", "experiments")}
 
-#: Reproductions that are of no paper.
+#: Reproductions that belong to no paper.
 _STUDIES = ("accuracy-allreduce", "accuracy-htsim", "accuracy-m3", "joint-study", "joint-systems",
             "llm-neighbours", "preemption-recurrent", "preemption-tiresias")
 
@@ -76,13 +76,7 @@ _VALUES = {"allocator": "allocators", "scheduler": "schedulers", "placement": "p
 
 
 def names_of(kind: str) -> list[str]:
-    """Return the names of a kind, sorted: of one of ``netsim list``, or one that this module has.
-
-    Parameters
-    ----------
-    kind : str
-        An unknown kind has no names.
-    """
+    """List the names of a kind, sorted; an unknown kind has none."""
     if kind in _TOGETHER:
         return sorted({name for each in _TOGETHER[kind] for name in names_of(each)})
     if kind in _REGISTRIES:
@@ -159,7 +153,7 @@ def _flat(table: dict[str, Any], before: str) -> Iterator[str]:
 
 
 def named(*kinds: str, suffixes: tuple[str, ...] = ()) -> Completer:
-    """Return a completer of one name, or of a file with one of some suffixes."""
+    """Make a completer of one name, or of a file with one of some suffixes."""
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str
                  ) -> list[CompletionItem]:
         found = _beginning(incomplete, (name for kind in kinds for name in names_of(kind)))
@@ -174,7 +168,7 @@ def named(*kinds: str, suffixes: tuple[str, ...] = ()) -> Completer:
 
 
 def listed(kind: str) -> Completer:
-    """Return a completer of names that are separated by commas."""
+    """Make a completer of names that are separated by commas."""
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str
                  ) -> list[CompletionItem]:
         before, comma, last = incomplete.rpartition(",")
@@ -189,7 +183,7 @@ def of_kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 
 def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete a folder."""
+    """Have the shell complete a folder."""
     return [CompletionItem(incomplete, type="dir")]
 
 
@@ -221,13 +215,13 @@ def _setting(ctx: click.Context, incomplete: str, comma: str) -> list[Completion
 
 
 def _experiment(ctx: click.Context) -> str | None:
-    """Return the experiment, which click has not told apart yet if an option lacks its value."""
+    """The experiment, which may be among the unparsed words if an option lacks its value."""
     given: str | None = ctx.params.get("experiment") or next(iter(ctx.args), None)
     return given
 
 
 def _beginning(incomplete: str, names: Iterable[str], before: str = "") -> list[CompletionItem]:
-    """Return the names that begin like this, after what stands before them."""
+    """The names that begin with some letters, each after the text that stands before them."""
     return [CompletionItem(before + name) for name in names if name.startswith(incomplete)]
 
 
@@ -245,7 +239,7 @@ class Bash(BashComplete):
     _before = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the incomplete one, and that one, put together again."""
+        """The words before the incomplete one, and that one, put together again."""
         args, incomplete = super().get_completion_args()
         words: list[str] = []
         for word in [*args, incomplete]:
@@ -259,5 +253,5 @@ class Bash(BashComplete):
         return args, incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
-        """Return a line for the script, with what bash is to insert."""
+        """Write a line for the script, with the text for bash to insert."""
         return f"{item.type},{item.value.removeprefix(self._before)}"

@@ -18,15 +18,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def echo(message: object, *, err: bool = False) -> None:
-    """Print lines of text, with characters that are not printable escaped.
-
-    Parameters
-    ----------
-    message : object
-        Its string is printed.
-    err : bool
-        On standard error.
-    """
+    """Print lines of text, with characters that are not printable escaped."""
     click.echo(visible(message, lines=True), err=err)
 
 

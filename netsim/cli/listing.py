@@ -30,7 +30,7 @@ KINDS = {
 
 
 class _Kind(click.Choice[str]):
-    """A kind of things; an unknown one is refused as every other unknown name is."""
+    """A kind of things; an unknown one is refused like every other unknown name."""
 
     def convert(self, value: Any, param: click.Parameter | None,
                 ctx: click.Context | None) -> str:

@@ -70,7 +70,7 @@ def _terminable() -> Iterator[list[int]]:
 
     def terminate(number: int, frame: object) -> None:
         received.append(number)
-        if len(received) == 1:  # what cleans up is not to be interrupted in its turn
+        if len(received) == 1:  # cleaning up must not be interrupted in its turn
             raise KeyboardInterrupt
 
     try:
@@ -115,7 +115,7 @@ def main(context: click.Context, no_plugins: bool) -> None:
 
 
 def _without_plugins(command: click.Command) -> dict[str, Any]:
-    """Return defaults of a command and of those below it by which each has `--no-plugins`."""
+    """Make defaults that set `--no-plugins` for a command and for all commands below it."""
     below = getattr(command, "commands", {})
     return {"plugins": False, **{name: _without_plugins(each) for name, each in below.items()}}
 

@@ -98,7 +98,7 @@ def _counts(text: str) -> list[int]:
 
 def _optimum(model: ParallelModel, counts: list[int], kind: ServerKind, time_limit: str,
              *, needed: bool) -> Mapped | None:
-    """Return the best mapping; None with a note if its solver is missing and was not asked for."""
+    """Find the best mapping; None with a note if its solver is missing and was not asked for."""
     from netsim.errors import MissingExtraError
     from netsim.models.mapping import optimal_mapping
 
@@ -112,7 +112,7 @@ def _optimum(model: ParallelModel, counts: list[int], kind: ServerKind, time_lim
 
 
 def _facts(model: ParallelModel, kind: ServerKind, found: dict[str, Mapped]) -> dict[str, Any]:
-    """Return iteration times in seconds, their bounds, and how many replicas go to each server."""
+    """List iteration times in seconds, their bounds, and the replicas on each server."""
     from netsim.models.iteration_time import alpha_min_bound
     from netsim.models.mapping import Mapper
 
@@ -183,7 +183,7 @@ def _stages(row: list[int]) -> str:
 
 
 def _slowest(parts: IterationParts) -> dict[str, Any]:
-    """Return the parts of the time of the slowest stage on each server, in seconds."""
+    """The parts of the time of the slowest stage on each server, in seconds."""
     import numpy as np
 
     total = parts.compute_s + parts.communication_s + parts.allreduce_s

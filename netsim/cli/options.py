@@ -23,13 +23,13 @@ __all__ = ["EXIT_FAILED", "EXPERIMENT", "FORMAT", "PLUGINS", "SET", "check_pictu
            "quiet_option", "seeds_of", "settings_of", "tell_replaced", "with_plugins"]
 
 
-#: Of a seed; Python itself refuses to read numbers of some thousands.
+#: Most digits of a seed; Python itself refuses to read numbers of some thousands of digits.
 _MOST_DIGITS = 999
 
 #: Endings of files in a folder of results that other commands or options have made.
 _MADE = (".png", ".pdf", ".svg", ".html", "trace.json")
 
-#: Some runs of several have failed.
+#: Exit code if some of several runs have failed.
 EXIT_FAILED = 1
 
 FORMAT = click.option("--format", metavar="NAME", shell_complete=named("formats"),
@@ -50,7 +50,7 @@ def _hush(ctx: click.Context, option: click.Parameter, quiet: bool) -> bool:
 
 
 def quiet_option(text: str) -> Callable[[Any], Any]:
-    """Return the option ``--quiet``, which turns off progress reports."""
+    """Make the option ``--quiet``, which turns off progress reports."""
     return click.option("--quiet", is_flag=True, callback=_hush, help=text)
 
 
@@ -85,7 +85,7 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def overrides(settings: tuple[str, ...], seed: int | None) -> list[str]:
-    """Return the settings of the command line as overrides of the file."""
+    """Turn the settings of the command line into overrides of the file."""
     return [*settings, *([] if seed is None else [f"seed={seed}"])]
 
 
@@ -99,11 +99,7 @@ def find_own_modules() -> None:
 def with_plugins(plugins: bool, *files: str | None) -> Iterator[None]:
     """Enable user-defined modules; or, without `plugins`, refuse code and files elsewhere.
 
-    Parameters
-    ----------
-    plugins : bool
-    *files : str or None
-        Files that the user names. Further files may be read from their folders.
+    `files` are those that the user names; further files may be read from their folders.
     """
     from netsim.plugins import without_code
     from netsim.reading import confined
@@ -134,14 +130,9 @@ def prepared(experiment: str, changes: list[str], out: str | None, *, single: bo
 
 
 def tell_replaced(path: str | Path, option: str) -> None:
-    """Say, before it happens, that a file or a folder of results is replaced.
+    """Announce that a file or a folder of results is about to be replaced, if there is one.
 
-    Parameters
-    ----------
-    path : path-like
-        Nothing is said if it does not exist, or is an empty folder.
-    option : str
-        The option or argument that names another place.
+    `option` is the option or argument that names another place.
     """
     from netsim.errors import OutputError
 

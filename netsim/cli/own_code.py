@@ -1,4 +1,4 @@
-"""Errors of a user's own code, in a line and with the user's own frames alone."""
+"""Errors of the user's own code, in a line and with only the user's own frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["told_by_own_frames"]
 
-#: Packages through which a call comes to the code of a user, or goes on from it.
+#: Packages through which calls reach the user's code, or which it calls.
 _OTHERS = frozenset((
     "__main__", "click", "cloudpickle", "gymnasium", "joblib", "llvmlite", "loky", "matplotlib",
     "netsim", "networkx", "numba", "numpy", "pandas", "PIL", "pyarrow", "pydantic", "rich", "scipy",
@@ -18,12 +18,9 @@ _OTHERS = frozenset((
 
 
 def told_by_own_frames(error: BaseException) -> str | None:
-    """Describe an error that a user's own code has raised: who, when, what and where.
+    """Describe an error that the user's own code has raised: who, when, what and where.
 
-    Returns
-    -------
-    str or None
-        None if no frame is of such code, so that the error is one of netsim itself.
+    None if no frame belongs to such code, so that the error is one of netsim itself.
     """
     from netsim.errors import causes_of, described
 

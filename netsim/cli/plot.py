@@ -57,11 +57,11 @@ def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...],
     from netsim.studies.folders import kind_of_folder, load_folder
 
     what = kind_of_folder(folder)
-    if what == "sweep":  # has the numbers that were varied, and no table of a run
+    if what == "sweep":  # its default depends on its numbers; loading it reads no table of a run
         kind = kind or default_kind(load_folder(folder), what)
     name, _ = check_picture(kind, what, of)
     given = roles_given(what, roles)
-    # Another picture has another name.
+    # Pictures with other options have other names.
     title = " ".join([kind or name, *filter(None, [of]), *(between or ()),
                       *(f"{role}={key}" for role, key in given.items())])
     for path in (outs := files or (str(Path(folder) / f"{folder_names([title])[0]}.pdf"),)):

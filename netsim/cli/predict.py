@@ -86,7 +86,7 @@ def predict(workload: str, predictors: tuple[str, ...], train: float, path: str 
 
 
 def _table(evaluations: list[Evaluation]) -> pd.DataFrame:
-    """Return a row for each predictor."""
+    """Make a row for each predictor."""
     import pandas as pd
 
     names = ("predictor", "trained_on", "unseen", "mae", "within_5_percent", "fit_s", "predict_s")

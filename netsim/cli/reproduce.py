@@ -99,7 +99,7 @@ def _print_names(as_json: bool) -> None:
 
 
 def _print_rows(papers: Mapping[str, Paper], as_json: bool, page: str | None) -> None:
-    """Print all statements of papers, with what is known of them."""
+    """Print all statements of papers, with their measured values and verdicts."""
     import pandas as pd
 
     from netsim.cli.tables import print_table
@@ -122,7 +122,7 @@ def _print_rows(papers: Mapping[str, Paper], as_json: bool, page: str | None) ->
 
 def _run(name: str, as_json: bool, page: str | None, folder: Path, *, seeds: str | None,
          trace: str | None, workers: int, resume: bool, keep: bool) -> bool:
-    """Run a reproduction, and print what it found; return whether a run failed."""
+    """Run a reproduction, and print its claims; return whether a run failed."""
     from netsim.cli.sweep_tables import print_claims
     from netsim.plots.bars import save_plot
     from netsim.reproductions import find_reproduction
@@ -166,7 +166,7 @@ def _keep(name: str, done: Reproduced, trace: str | None) -> Path:
 
 def _run_row(paper: Paper, identity: str, as_json: bool, out: str | None, *, seeds: str | None,
              trace: str | None, workers: int, resume: bool, keep: bool) -> bool:
-    """Run what a statement needs, and print the verdict; return whether a run failed."""
+    """Run the runs that a statement needs, and print the verdict; return whether a run failed."""
     from netsim.cli.sweep_tables import print_claims
     from netsim.errors import InputError, UnknownNameError
 

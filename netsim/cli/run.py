@@ -29,10 +29,10 @@ def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str |
         timeline: bool) -> None:
     """Run an experiment: a TOML file, or a ready-made one."""
     policies = _single("allocator", allocator) + _single("scheduler", scheduler)
-    # Options that --set gives are of the policy that is used.
+    # Overrides come after the policies, so that --set gives options of the policy that is used.
     loaded, folder = prepared(experiment, policies + overrides(settings, seed), out, single=True,
                               plugins=plugins)
-    # Only now, so that mistakes in the file are told at once.
+    # Imported only now, so that mistakes in the file are reported at once.
     from netsim.cli.tables import print_result
     from netsim.plots.perfetto import save_with_timeline
     from netsim.results.result import asked_for
@@ -52,7 +52,7 @@ def run(experiment: str, settings: tuple[str, ...], seed: int | None, out: str |
 
 
 def _single(kind: str, given: str | None) -> list[str]:
-    """Return the override by which a policy replaces that of the file."""
+    """Make the override by which a policy replaces that of the file."""
     from netsim.errors import InputError
 
     if given is None:

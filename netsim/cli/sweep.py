@@ -94,7 +94,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...],
                             "seeds": None if seeds is None else seeds_of(seeds),
                             "points": None if points is None else _points(points)}
     usual = default_sweep_folder(draft, **grid)
-    # Only now, so that mistakes are told at once.
+    # Imported only now, so that mistakes are reported at once.
     from netsim.cli.sweep_tables import means_and_ratios, print_failures, print_sweep
     from netsim.studies.sweep import sweep_experiment
 
@@ -139,7 +139,7 @@ def _slurm(options: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _policies(allocators: tuple[str, ...], schedulers: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the policies to vary, by their kind."""
+    """The policies to vary, by their kind."""
     from netsim.errors import InputError
 
     if address := next((each for each in schedulers if "://" in each), None):
@@ -173,13 +173,7 @@ def _grid(varied: tuple[str, ...], policies: Mapping[str, list[str]]) -> dict[st
 
 
 def _range(values: str) -> Range | None:
-    """Parse ``LOW..HIGH`` and ``LOW..HIGH:log``; None for anything else, such as a path.
-
-    Raises
-    ------
-    InputError
-        If the scale or an end of a range is unknown.
-    """
+    """Parse ``LOW..HIGH`` and ``LOW..HIGH:log``; None for anything else, such as a path."""
     from netsim.errors import InputError
     from netsim.experiment_file.ranges import Range
     from netsim.units import parse_value

@@ -21,7 +21,7 @@ __all__ = ["means_and_ratios", "print_claims", "print_failures", "print_sweep"]
 
 
 def means_and_ratios(sweep: Sweep) -> pd.DataFrame:
-    """Return the means of a sweep and, where there are some, the ratios beside them."""
+    """Join the means of a sweep and, if there are any, the ratios."""
     if not len(sweep.table):
         return sweep.table
     means, ratios = sweep.means(), sweep.ratios_if_any()

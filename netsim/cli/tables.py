@@ -60,7 +60,7 @@ def print_result(result: Result, folder: str | os.PathLike[str],
 
 
 def _policies(run: Mapping[str, Any]) -> dict[str, str]:
-    """Return the policies of a run, each with its options."""
+    """The policies of a run, each with its options."""
     names = ["scheduler", "placement", "execution", *(["allocator"] if shares_links(run) else [])]
     return {name: ", ".join(bare_names([value])[value] if key == "name" else f"{key} {value}"
                             for key, value in _chosen(name, run[name]).items()
@@ -69,9 +69,9 @@ def _policies(run: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _chosen(kind: str, policy: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options of a policy; of an execution only those that were given.
+    """The options of a policy; for an execution, only those that were given.
 
-    Others may be options of another one, as all executions are of one class.
+    Others may belong to another execution, as all executions share a class.
     """
     if kind != "execution":
         return policy
@@ -79,14 +79,14 @@ def _chosen(kind: str, policy: Mapping[str, Any]) -> Mapping[str, Any]:
     from netsim.errors import InputError
 
     usual: Mapping[str, Any] = {}
-    with suppress(InputError):  # of one's own, which may need options
+    with suppress(InputError):  # a user-defined execution may need options
         usual = EXECUTIONS.to_dict(EXECUTIONS.make(policy["name"], {}))
     return {key: value for key, value in policy.items()
             if key == "name" or value != usual.get(key)}
 
 
 def _seconds(value: float) -> str:
-    """Format a time; "-" if there is none, as of a run in which nothing has finished."""
+    """Format a time; ``"-"`` if there is none, as for a run in which nothing has finished."""
     return "-" if math.isnan(value) else format_seconds(value)
 
 
@@ -99,7 +99,7 @@ def _at_the_edge(run: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str
     if summary["ps_shortages"]:
         lines["PSs"] = (f"{summary['ps_shortages']:,} times none was free at the edge, and one in "
                         "the cloud helped out")
-    # Of whole jobs no chunk has an estimate.
+    # Whole jobs have no chunks with estimates.
     if run["execution"]["transport"] != "constant" and "delay_ratio_mean" in summary:
         lines["estimates"] = (f"delays {summary['delay_ratio_mean']:.3g} times and rates "
                               f"{summary['rate_ratio_mean']:.3g} times what jobs say, on average")
@@ -125,7 +125,7 @@ def _queueing(summary: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_coflows(summary: Mapping[str, Any]) -> dict[str, str]:
-    """Return the lines on coflows; a run on an edge-cloud has no table of them."""
+    """The lines on coflows; a run on an edge-cloud has no table of them."""
     if "cloud_chunks" in summary:
         return {}
     return {"CCT": _spread(summary, "cct"), **_deadlines(summary)}
@@ -147,7 +147,7 @@ def print_comparison(comparison: Comparison, folder: str | os.PathLike[str],
 def print_table(columns: Columns, texts: int = 1) -> None:
     """Print columns by their headings, the first ones as text, the others as figures."""
     console = Console(highlight=False, markup=False, emoji=False)  # names are names
-    # Too narrow a terminal breaks lines, and a pipe takes them as long as they are.
+    # A narrow terminal breaks lines itself, and a pipe takes long lines.
     console.width = max(console.width, 100) if console.is_terminal else 160
     print_columns(console, columns, texts)
 

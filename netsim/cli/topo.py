@@ -68,7 +68,7 @@ def _print(lines: dict[str, str]) -> None:
 
 
 def _lines(found: Topology, facts: dict[str, Any]) -> dict[str, str]:
-    """Return the properties of a network, by heading."""
+    """The properties of a network, by heading."""
     from netsim.units import format_rate
 
     low, high = (format_rate(facts[f"capacity_{end}"]) for end in ("min", "max"))
@@ -86,7 +86,7 @@ def _lines(found: Topology, facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _of_wire(network: Topology) -> dict[str, str]:
-    """Return what a network defines of host names, latency, efficiency, packets and overhead."""
+    """What a network defines of host names, latency, efficiency, packets and overhead."""
     from netsim.units import format_seconds
 
     names, wire = network.host_names, network.wire
@@ -103,6 +103,6 @@ def _of_wire(network: Topology) -> dict[str, str]:
 
 
 def _range(values: NDArray[np.float64], said: Callable[[float], str]) -> str:
-    """Return the range of the links' values, as text."""
+    """Write the range of the links' values."""
     low, high = said(float(values.min())), said(float(values.max()))
     return low if low == high else f"{low} to {high} per link"

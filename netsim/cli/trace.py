@@ -65,12 +65,12 @@ def check(ctx: click.Context, file: str, format: str | None, settings: tuple[str
 
 
 def _place(path: str | Path, line: int | None) -> str:
-    """Return a place in a file."""
+    """Write a place in a file."""
     return f"{path}:{line}" if line else str(path)
 
 
 def _columns(report: TraceReport) -> dict[str, str]:
-    """Return lines on the columns of a table of flows."""
+    """The lines on the columns of a table of flows."""
     if not report.columns:
         return {}
     read = [name if name == option else f"{name} as {option}"

@@ -25,47 +25,26 @@ _ROUNDING = 1e-9
 
 
 class Asked(NamedTuple):
-    """A decision of a scheduler, and its forbidden side effects.
-
-    Attributes
-    ----------
-    now, wake_at : float
-    starts : tuple of (int, tuple of int)
-        Jobs with their GPUs.
-    preempted : tuple of int
-    changed : tuple of str
-        Parts of the view that it changed.
-    out_of_line : tuple of int
-        Waiting jobs whose current keys differ from those by which they are ordered.
-    """
+    """A decision of a scheduler, and its forbidden side effects."""
 
     now: float
-    starts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    starts: tuple[tuple[int, tuple[int, ...]], ...] = ()  #: jobs with their GPUs
     preempted: tuple[int, ...] = ()
     wake_at: float = math.inf
-    changed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()  #: parts of the view that the scheduler changed
+    #: Waiting jobs whose current keys differ from those by which they are ordered.
     out_of_line: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Record:
-    """The record of a run to its end.
-
-    Parameters
-    ----------
-    case : ClusterCase
-    log : list of Asked
-        All decisions, in order.
-    segments : list of Segment
-        The segments in which jobs held GPUs.
-    jobs : dict of str to ndarray, shape (jobs,)
-        For each job ``first_start``, ``end``, ``preemptions`` and ``restarts``, and what it held:
-        ``held_gpu_s``, ``useful_gpu_s``, ``lost_gpu_s`` and ``overhead_gpu_s``.
-    """
+    """The record of a run to its end."""
 
     case: ClusterCase
-    log: list[Asked]
+    log: list[Asked]  #: all decisions, in order
     segments: list[Segment]
+    #: By job: ``first_start``, ``end``, ``preemptions`` and ``restarts``, and ``held_gpu_s``,
+    #: ``useful_gpu_s``, ``lost_gpu_s`` and ``overhead_gpu_s``.
     jobs: dict[str, NDArray[Any]]
 
     @cached_property
@@ -75,13 +54,13 @@ class Record:
                        key=lambda each: each.got) for job in range(len(self.case.jobs))]
 
     def waiting(self, now: float) -> list[int]:
-        """Return the jobs that wait after all events of an instant."""
+        """List the jobs that wait after all events of an instant."""
         return [number for number, job in enumerate(self.case.jobs)
                 if job.arrival_s <= now < self.jobs["end"][number]
                 and not any(each.got <= now < each.free for each in self.of_job[number])]
 
     def idle(self, now: float) -> int:
-        """Return the number of GPUs that are free after all events of an instant."""
+        """Count the GPUs that are free after all events of an instant."""
         case = self.case
         lost = [loss.server for loss in case.losses if loss.at <= now < loss.until]
         return case.cluster.total - sum(case.gpus[server] for server in lost) - sum(
@@ -142,7 +121,7 @@ def _faults_of_segments(record: Record, number: int, job: Submitted) -> Iterator
 
 
 def _due_before(record: Record, job: Submitted, segment: Segment, before: Segment | None) -> float:
-    """Return the seconds of moving and restoring a job."""
+    """The seconds that moving and restoring a job take."""
     assert before is not None
     case, options = record.case, record.case.preemption
     server_of = case.cluster.server_of
@@ -195,13 +174,13 @@ def _faults_of_accounts(record: Record, number: int, job: Submitted) -> Iterator
 
 
 def _reason_of_stop(segment: Segment) -> str | None:
-    """Return why the progress of a job stopped: a server may be lost while it saves."""
+    """The reason why the progress of a job stopped: its server may be lost while it saves."""
     saving = segment.reason == "fault" and segment.free > segment.stop
     return "preempt" if saving else segment.reason
 
 
 def _wrong_acts(record: Record) -> Iterator[str]:
-    """Compare decisions with what happened."""
+    """Compare decisions with the starts and preemptions that happened."""
     ends = {(each.job, each.stop) for each in record.segments if each.reason == "finish"}
     decided = [(each.now, *start) for each in record.log for start in each.starts]
     happened = [(each.got, each.job, tuple(each.gpus.tolist())) for each in record.segments]

@@ -29,7 +29,7 @@ _GRAIN = 64
 _PORT = 250_000.0
 _GROUPS = (None, "a", "b")
 
-#: What makes a view, in full, so that a printed call needs nothing but netsim.
+#: The function that makes a view, in full, so that a printed call needs nothing but netsim.
 _CALL = "netsim.testing.make_view"
 
 #: Groups of arguments that can be reset to their defaults independently of the others.
@@ -69,12 +69,12 @@ class Case:
                          information=information, sees_running=sees_running)
 
     def bytes_sent(self) -> tuple[tuple[float, ...], ...]:
-        """Return the bytes that each flow has sent; the field `sent` may hold fractions instead."""
+        """The bytes that each flow has sent; the field `sent` may hold fractions instead."""
         return tuple(tuple(part * size for _, _, size in flows) if isinstance(part, float)
                      else part for flows, part in zip(self.coflows, self.sent, strict=True))
 
     def open_flows(self) -> list[tuple[int, int]]:
-        """Return (coflow, index in it) of each flow in the view, in the view's order."""
+        """List (coflow, index in it) of each flow in the view, in the view's order."""
         return [(c, f) for c, sent in enumerate(self.bytes_sent())
                 for f, nbytes in enumerate(sent) if nbytes < self.coflows[c][f][2]]
 
@@ -111,7 +111,7 @@ class Case:
             yield {name: defaults[name] for name in names}
 
     def _defaults(self) -> dict[str, Any]:
-        """Return the default values of the arguments of `make_view`."""
+        """The default values of the arguments of `make_view`."""
         count, jobs = len(self.coflows), len(self.arrival_s)
         return {"sent": (0.0,) * count, "jobs": tuple(range(count)), "valid_s": (0.0,) * count,
                 "now": max(self.valid_s), "weight": (1.0,) * count,
@@ -132,17 +132,17 @@ class Case:
 
 
 def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
-    """Return a tuple without the entry at one place."""
+    """Drop the entry at one place."""
     return (*values[:place], *values[place + 1:])
 
 
 def _with(values: Sequence[Any], place: int, value: Any) -> tuple[Any, ...]:
-    """Return a tuple with another entry at one place."""
+    """Replace the entry at one place."""
     return (*values[:place], value, *values[place + 1:])
 
 
 def _network_text(network: Topology) -> str:
-    """Return the expression that makes a network, if it is a big switch."""
+    """Write the expression that makes a network, if it is a big switch."""
     if not isinstance(network, BigSwitch):
         return repr(network)
     ports = network.capacity.tolist()
@@ -152,7 +152,7 @@ def _network_text(network: Topology) -> str:
 
 
 def with_capacity(network: Topology, capacity: NDArray[np.float64]) -> Topology:
-    """Return a copy of a network with other capacities of its links."""
+    """Copy a network with other capacities of its links."""
     other = copy.copy(network)
     other.capacity = np.array(capacity, dtype=np.float64)
     other.capacity.flags.writeable = False
@@ -169,10 +169,7 @@ def draw_network(pick: Pick, min_hosts: int, max_hosts: int) -> BigSwitch:
 def draw_case(pick: Pick, network: Topology, max_coflows: int, max_width: int) -> Case:
     """Draw coflows of several jobs in the middle of a run, possibly with a degraded or failed link.
 
-    Raises
-    ------
-    InputError
-        If no flow can cross a link, as on a single host.
+    It is an InputError if no flow can cross a link, as on a single host.
     """
     if network.hosts == 1 and not network.loopback_uses_ports:
         raise InputError(f"network {network.name!r} has one host: no flow crosses a link")

@@ -30,18 +30,7 @@ _HISTORY = History(np.array([0, 0, 1, 2]), np.array([0, 0, 0, 0]), np.array([2.0
 
 @dataclass(frozen=True)
 class Submitted:
-    """A job, with its iteration time, which schedulers do not know.
-
-    Parameters
-    ----------
-    ranks : int
-    arrival_s, iteration_s : float
-        Arrival time, and time of an iteration, which is the same on all GPUs; in seconds.
-    iterations, group : int
-    estimate_s, weight : float
-    slices : int
-        Slices of each replica of the job's model; 0 for a ring all-reduce without a model.
-    """
+    """A job with its iteration time, the same on all GPUs, which schedulers do not know."""
 
     ranks: int
     arrival_s: float = 0.0
@@ -49,7 +38,7 @@ class Submitted:
     iterations: int = 1
     estimate_s: float = 1.0
     group: int = 0
-    slices: int = 0
+    slices: int = 0  #: of each replica of the job's model; 0 for a ring all-reduce without a model
     weight: float = 1.0
 
     @property
@@ -58,7 +47,7 @@ class Submitted:
         return self.iterations * self.iteration_s
 
     def spec(self, number: int) -> JobSpec:
-        """Return the job as it is submitted."""
+        """The job as it is submitted."""
         sent: dict[str, Any] = {"pattern": "ring-all-reduce", "ranks": self.ranks, "nbytes": 1e6,
                                 "compute_s": 0.01}
         if self.slices:
@@ -94,24 +83,12 @@ class Loss:
 
 @dataclass(frozen=True)
 class ClusterCase:
-    """Jobs that arrive at a cluster, with the costs of preemption and the losses of servers.
+    """Jobs that arrive at a cluster, with the costs of preemption and the losses of servers."""
 
-    Parameters
-    ----------
-    gpus : tuple of int
-        GPUs of each server.
-    jobs : tuple of Submitted
-        Jobs in order of arrival.
-    preemption : Preemption
-        What jobs keep, and what it costs.
-    losses : tuple of Loss
-        Losses of different servers.
-    """
-
-    gpus: tuple[int, ...]
-    jobs: tuple[Submitted, ...]
+    gpus: tuple[int, ...]  #: of each server
+    jobs: tuple[Submitted, ...]  #: in order of arrival
     preemption: Preemption = _USUAL
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[Loss, ...] = ()  #: of different servers
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -129,11 +106,11 @@ class ClusterCase:
         return [event for loss in self.losses for event in loss.events]
 
     def context(self, seed: int) -> RunContext:
-        """Return the context of a run, which schedulers may see."""
+        """The context of a run, which schedulers may see."""
         return RunContext(self.cluster, self.specs, Contention(time="continuous"), _HISTORY, seed)
 
     def with_job(self, place: int, **changes: Any) -> ClusterCase:
-        """Return a copy in which the job at one place has other values."""
+        """Copy the case with other values of the job at one place."""
         jobs = list(self.jobs)
         jobs[place] = replace(jobs[place], **changes)
         return replace(self, jobs=tuple(jobs))
@@ -166,7 +143,7 @@ class ClusterCase:
                         yield other
 
     def _on(self, gpus: tuple[int, ...]) -> ClusterCase:
-        """Return the case on fewer servers or GPUs, with jobs shrunk to fit."""
+        """Move the case to fewer servers or GPUs, with jobs shrunk to fit."""
         return replace(self, gpus=gpus, jobs=tuple(_cut(job, gpus) for job in self.jobs),
                        losses=tuple(loss for loss in self.losses if loss.server < len(gpus)))
 
@@ -182,13 +159,13 @@ class ClusterCase:
 
 
 def _changed(preemption: Preemption) -> list[str]:
-    """Return the names of options that do not have their default."""
+    """List the options that do not have their default."""
     return [each.name for each in fields(preemption)
             if getattr(preemption, each.name) != getattr(_USUAL, each.name)]
 
 
 def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
-    """Return a tuple without the entry at one place."""
+    """Drop the entry at one place."""
     return (*values[:place], *values[place + 1:])
 
 
@@ -199,7 +176,7 @@ def _fits(job: Submitted, gpus: Sequence[int]) -> bool:
 
 
 def _cut(job: Submitted, gpus: Sequence[int]) -> Submitted:
-    """Return a job with as many of its replicas as fit; with a single GPU if none does."""
+    """Reduce a job to as many of its replicas as fit, or to a single GPU if none does."""
     step = max(job.slices, 1)
     for ranks in range(job.ranks, 0, -step):
         smaller = replace(job, ranks=ranks)
@@ -211,14 +188,8 @@ def _cut(job: Submitted, gpus: Sequence[int]) -> Submitted:
 def draw_jobs(pick: Pick, size: int, slices: bool = False) -> ClusterCase:
     """Draw jobs on a cluster, arriving together or over time; some may need all GPUs.
 
-    Parameters
-    ----------
-    pick : callable
-        See `netsim.testing.cases.Pick`.
-    size : int
-        Largest number of servers and of GPUs per server; half of the largest number of jobs.
-    slices : bool
-        Whether some jobs train models whose replicas consist of slices.
+    `size` is the largest number of servers and of GPUs per server, and half of the largest number
+    of jobs. With `slices`, some jobs train models whose replicas consist of slices.
     """
     servers = pick(1, size)
     gpus = (pick(1, size),) * servers if pick(0, 1) else tuple(
@@ -229,7 +200,7 @@ def draw_jobs(pick: Pick, size: int, slices: bool = False) -> ClusterCase:
         ranks = sum(gpus) if pick(0, 5) == 5 else pick(1, sum(gpus))
         job = Submitted(ranks, 0.0 if together else _QUARTER * pick(0, 12),
                         _QUARTER * pick(1, 4), pick(1, 9), float(pick(1, 4)), pick(0, 3))
-        job = replace(job, weight=1.0 + job.group)  # which differ as groups do
+        job = replace(job, weight=1.0 + job.group)  # weights differ as groups do
         many = pick(1, 2) if slices else 0
         if many and pick(0, 1) and ranks % many == 0:
             cut = replace(job, slices=many)
@@ -257,20 +228,11 @@ def draw_run(pick: Pick, size: int) -> ClusterCase:
 
 @dataclass(frozen=True)
 class Taken:
-    """A cluster some of whose GPUs are taken, and jobs to place one after another.
-
-    Parameters
-    ----------
-    case : ClusterCase
-    taken : tuple of int
-        GPUs that other jobs hold.
-    load : tuple of float
-        Seconds of work that each GPU has been promised.
-    """
+    """A cluster some of whose GPUs are taken, and jobs to place one after another."""
 
     case: ClusterCase
-    taken: tuple[int, ...]
-    load: tuple[float, ...]
+    taken: tuple[int, ...]  #: GPUs that other jobs hold
+    load: tuple[float, ...]  #: seconds of work promised to each GPU
 
     def smaller(self) -> Iterator[Taken]:
         """Yield smaller cases."""

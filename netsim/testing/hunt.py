@@ -16,12 +16,8 @@ __all__ = ["BrokenPromise", "Promise", "Trial", "chosen", "hunt", "hunt_accepted
 class Trial(Protocol):
     """A policy, pattern or network under test, and an example to test it on.
 
-    Attributes
-    ----------
-    subject : str
-        The thing under test, as ``"allocator maxmin"``.
-    example : str
-        The example, as ``"on the view\\nmake_view(...)"``.
+    Messages name the subject, as ``"allocator maxmin"``, and end with the example, as ``"on the
+    view"`` and the call that makes it.
     """
 
     @property
@@ -47,18 +43,10 @@ R = TypeVar("R", bound=RefusableTrial)
 
 
 class Promise(NamedTuple, Generic[T]):
-    """A promise that policies, patterns or networks make.
+    """A promise that policies, patterns or networks make."""
 
-    Attributes
-    ----------
-    broken : str
-        The message about a policy, pattern or network that breaks the promise.
-    find_fault : callable
-        Returns the fault in a trial, or None if the promise is kept.
-    """
-
-    broken: str
-    find_fault: Callable[[T], str | None]
+    broken: str  #: the message about a policy, pattern or network that breaks the promise
+    find_fault: Callable[[T], str | None]  #: the fault in a trial, or None
 
 
 #: Promises by name, in the order in which they are checked.
@@ -66,15 +54,7 @@ Promises = Mapping[str, Promise[T]]
 
 
 def chosen(promises: Promises[T], names: Iterable[str] | None) -> Promises[T]:
-    """Return the promises with the given names, in their usual order; all if `names` is None.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no promise of a name.
-    InputError
-        If `names` is not a list of names, or empty.
-    """
+    """Select the promises with the given names, in their usual order; all if `names` is None."""
     if names is None:
         return promises
     given = check_collection(names, str, "promises", "names")
@@ -98,10 +78,7 @@ class BrokenPromise(Exception):
 def hunt(trials: Iterable[T], promises: Promises[T]) -> None:
     """Check promises on trials until one is broken.
 
-    Raises
-    ------
-    AssertionError
-        With the smallest example found that breaks the same promise.
+    The AssertionError has the smallest example found that breaks the same promise.
     """
     for trial in trials:
         broken = _find_broken(trial, promises)
@@ -113,17 +90,7 @@ def hunt_accepted(trials: Iterable[R], promises: Promises[R], all_refused: Calla
                   ) -> None:
     """Check promises as `hunt` does, on the trials whose examples are not refused.
 
-    Parameters
-    ----------
-    trials : iterable of RefusableTrial
-    promises : mapping of str to Promise
-    all_refused : callable
-        Returns the beginning of the message if all examples are refused.
-
-    Raises
-    ------
-    AssertionError
-        As `hunt` does, or if all examples are refused.
+    It is an AssertionError if all are refused; `all_refused` returns the beginning of its message.
     """
     refusals: list[InputError] = []
     accepted = 0
@@ -144,7 +111,7 @@ def hunt_accepted(trials: Iterable[R], promises: Promises[R], all_refused: Calla
 
 
 def _find_broken(trial: T, promises: Promises[T]) -> BrokenPromise | None:
-    """Return the first promise that a trial breaks, if any."""
+    """Find the first promise that a trial breaks, if any."""
     try:
         for promise in promises.values():
             fault = promise.find_fault(trial)

@@ -1,4 +1,4 @@
-"""The names of the promises that each check is about."""
+"""The names of the promises that each check tests."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def check_pattern(pattern: Any, *, ranks: Iterable[int] = range(1, 10), nbytes: 
 
 
 def _describe(pattern: Any) -> str:
-    """Return the pattern with its options, as messages name it."""
+    """Describe the pattern with its options, for messages."""
     return f"pattern {labelled(PATTERNS.to_dict(make_pattern(pattern)))}"
 
 
@@ -106,7 +106,7 @@ class _Trial:
         yield from ()
 
     def ask(self, nbytes: float, seed: int) -> Any:
-        """Return the answer of a fresh instance."""
+        """Ask a fresh instance for its stages."""
         with noted(f"{self.example}; a pattern refuses a number of ranks with an InputError"):
             made, rng = make_pattern(self.pattern), np.random.default_rng(seed)
             stages = made.stages(self.ranks, nbytes, rng)
@@ -129,13 +129,7 @@ class _Trial:
         return self.drawn(self.nbytes, self.seed)
 
     def drawn(self, nbytes: float, seed: int) -> tuple[Stage, ...]:
-        """Return the stages for a message size and a seed.
-
-        Raises
-        ------
-        BrokenPromise
-            If the answer does not consist of stages.
-        """
+        """Draw the stages for a message size and a seed; any other answer is a BrokenPromise."""
         try:
             stages = self.ask(nbytes, seed)
         except InputError as error:
@@ -202,7 +196,7 @@ def _is_not_deterministic(trial: _Trial) -> str | None:
 
 
 def _in_words(stages: tuple[Stage, ...]) -> str:
-    """Return stages in words, with the first flow of each."""
+    """Describe stages, with the first flow of each."""
     return "; ".join(f"{stage.name!r} {[tuple(flow) for flow in stage.flows or ()][:1]}"
                      for stage in stages)
 
@@ -227,7 +221,7 @@ def _depends_on_unit_of_bytes(trial: _Trial) -> str | None:
         return None
     other = trial.drawn(_BYTES * trial.nbytes, trial.seed)
     if len(other) != len(trial.stages):
-        return None  # which is a fault of another kind
+        return None  # a fault of another kind
     for one, stage in zip(trial.stages, other, strict=True):
         before, after = (np.array([nbytes for _, _, nbytes in each.flows or ()])
                          for each in (one, stage))

@@ -82,7 +82,7 @@ def check_placement(placement: Any, *, promises: Iterable[str] | None = None,
 
 
 def _describe(placement: Any) -> str:
-    """Return the placement with its options, as messages name it."""
+    """Describe the placement with its options, for messages."""
     return f"placement {labelled(PLACEMENTS.to_dict(make_placement(placement)))}"
 
 
@@ -143,7 +143,7 @@ class _Trial:
                 yield trial
 
     def made(self) -> Placement:
-        """Return a fresh instance of the placement."""
+        """Make a fresh instance of the placement."""
         return make_placement(self.placement, self.seed)
 
     @cached_property
@@ -156,13 +156,13 @@ class _Trial:
         return None
 
     def free(self) -> NDArray[np.bool_]:
-        """Return the mask of free GPUs."""
+        """The mask of free GPUs."""
         free = np.ones(len(self.drawn.load), np.bool_)
         free[list(self.drawn.taken)] = False
         return free
 
     def room(self, placement: Any, free: NDArray[np.bool_]) -> Room:
-        """Return the state of the cluster with some GPUs free."""
+        """The state of the cluster with some GPUs free."""
         case = self.drawn.case
         return Room(case.cluster, case.specs, placement, free,
                     np.add.reduceat(free, case.cluster.first[:-1], dtype=np.int64),
@@ -170,12 +170,9 @@ class _Trial:
 
     def place(self, placement: Any, free: NDArray[np.bool_], jobs: list[int]
               ) -> list[list[int] | None]:
-        """Place jobs one after the other; return the GPUs of each, or None for one that must wait.
+        """Place jobs one after the other; the result has the GPUs of each, or None if it must wait.
 
-        Raises
-        ------
-        BrokenPromise
-            If the placement breaks a rule.
+        BrokenPromise is raised if the placement breaks a rule.
         """
         room = self.room(placement, free)
         with noted(self.example):

@@ -41,7 +41,7 @@ def _changes_the_view(trial: Trial) -> str | None:
 
 
 def _snapshot(view: FabricView) -> dict[str, bytes]:
-    """Return all properties of a view, and the rows behind it, as bytes."""
+    """All properties of a view, and the rows behind it, as bytes."""
     shown = {name: getattr(view, name) for name in _SHOWN if view.shows(name)}
     if view._running is not None:
         shown["running"] = view.running()
@@ -56,7 +56,7 @@ def _snapshot(view: FabricView) -> dict[str, bytes]:
 
 
 def _does_not_fit(trial: Trial) -> str | None:
-    trial.answer  # noqa: B018  # which says so itself
+    trial.answer  # noqa: B018  # raises BrokenPromise itself
     return None
 
 
@@ -109,7 +109,7 @@ def _peeks_at_sizes(trial: Trial) -> str | None:
     order = trial.allocation(trial.case).order
     if order is None:
         return trial.difference(other, what)
-    # It is served by sizes, which the fabric knows: what must not change is the order.
+    # The fabric serves an order by sizes, which it knows: only the order must not change.
     found = trial.allocation(other).order
     if found is not None and np.array_equal(order, found):
         return None

@@ -45,7 +45,7 @@ _UNSTEADY = "is not deterministic"
 _WAITS = "leaves jobs waiting forever"
 _RULE = "breaks a rule"
 
-#: Ends this much earlier, relative, count as equal: on another example they may be rounded.
+#: Relative difference up to which ends count as equal: on another example they may be rounded.
 _ROUNDING = 1e-9
 
 #: A start or preemption: the instant, the job, and its GPUs or None.
@@ -118,7 +118,7 @@ def check_scheduler(scheduler: Any, *, placement: Any = None,
 
 
 def _describe(scheduler: Any) -> str:
-    """Return the scheduler with its options, as messages name it."""
+    """Describe the scheduler with its options, for messages."""
     return f"scheduler {labelled(SCHEDULERS.to_dict(make_scheduler(scheduler)))}"
 
 
@@ -150,7 +150,7 @@ class _Watched:
         return decision
 
     def _out_of_line(self, view: ClusterView) -> tuple[int, ...]:
-        """Return waiting jobs whose current keys differ from those in the order."""
+        """List the waiting jobs whose current keys differ from those in the order."""
         with noted(f"on the example\n{self._case}"):
             return tuple(self._scheduler.out_of_line(view)
                          if isinstance(self._scheduler, InOrderRun) else ())
@@ -181,7 +181,7 @@ class _EndlessCalls(Exception):
 
 
 def _snapshot(view: ClusterView) -> dict[str, Any]:
-    """Return all parts of a view that a scheduler must not change."""
+    """All parts of a view that a scheduler must not change."""
     jobs = np.arange(len(view.jobs))
     arrays = {name: getattr(view, name).tobytes()
               for name in ("free", "free_on", "load", "estimates", "holding")}
@@ -250,13 +250,7 @@ class _Trial:
         return self.run_on(self.case)
 
     def run_on(self, case: ClusterCase) -> Record:
-        """Run the scheduler on another example.
-
-        Raises
-        ------
-        BrokenPromise
-            If not all jobs end.
-        """
+        """Run the scheduler on another example; BrokenPromise is raised if not all jobs end."""
         context = case.context(self.seed)
         watched = _Watched(decider_of(make_scheduler(self.scheduler), context), case)
         env, engine = timed_engine(context, watched, self.placed,
@@ -280,16 +274,13 @@ class _Trial:
     def difference(self, case: ClusterCase, until: float, what: str) -> str | None:
         """Describe the first action before an instant that differs on another example, if one does.
 
-        Raises
-        ------
-        BrokenPromise
-            If two runs on this example differ too.
+        BrokenPromise is raised if two runs on this example differ too.
         """
         here = _acts(self.run, until)
         try:
             there = _acts(self.run_on(case), until)
         except BrokenPromise:
-            return None  # another promise, which examples of their own show
+            return None  # another promise, which its own check tests
         fault = _first_difference(here, there)
         if fault is None:
             return None
@@ -301,7 +292,7 @@ class _Trial:
 
 
 def _acts(run: Record, until: float) -> list[_Act]:
-    """Return the actions of a scheduler before an instant."""
+    """List the actions of a scheduler before an instant."""
     before = until * (1 - _ROUNDING)
     return [(each.now, *act) for each in run.log if each.now < before
             for act in (*((job, None) for job in each.preempted), *each.starts)]
@@ -323,7 +314,7 @@ def _in_words(act: _Act | None) -> str:
 
 
 def _breaks_a_rule(trial: _Trial) -> str | None:
-    trial.run  # noqa: B018  # which says so itself, and where jobs wait forever
+    trial.run  # noqa: B018  # raises BrokenPromise itself, also where jobs wait forever
     return None
 
 
@@ -375,7 +366,7 @@ def _is_not_work_conserving(trial: _Trial) -> str | None:
     for now in dict.fromkeys(each.now for each in run.log):
         idle = run.idle(now)
         for job in run.waiting(now):
-            # What is being saved is kept for jobs that come before this one.
+            # GPUs of jobs that save may be meant for jobs that come before this one.
             if specs[job].ranks <= idle and not run.saves(now):
                 return f"at {now:g} s job {job} fits but does not start"
     return None

@@ -83,7 +83,7 @@ def workloads(hosts: int = 2, *, max_jobs: int = 4, chains: bool = False
 
 
 def _drawn(function: Any, *arguments: Any) -> SearchStrategy[Any]:
-    """Return a strategy that calls a function of a `Pick`."""
+    """Make a strategy that calls a function of a `Pick`."""
     try:
         from hypothesis import strategies
     except ImportError:

@@ -150,12 +150,9 @@ class _Trial:
         return self.ask(*self.flows)
 
     def ask(self, src: Ints, dst: Ints, key: Ints) -> list[list[int]]:
-        """Return the routes of flows, as lists of links.
+        """Ask for the routes of flows, as lists of links.
 
-        Raises
-        ------
-        BrokenPromise
-            If the answer is not in compressed rows.
+        BrokenPromise is raised if the answer is not in compressed rows.
         """
         with noted(f"of {self.network!r}, asked for routes from {src.tolist()[:9]} to "
                    f"{dst.tolist()[:9]}"):
@@ -231,7 +228,7 @@ def _has_broken_route(trial: _Trial) -> str | None:
         at = trial.hosts[src]
         for link in links:
             if not 0 <= link < trial.network.links:
-                break  # which is a fault of another kind
+                break  # a fault of another kind
             start, end = trial.ends[link]
             if start != at:
                 return f"{text}, of which link {link} begins at {start!r}, and not at {at!r}"

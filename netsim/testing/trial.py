@@ -20,7 +20,7 @@ from netsim.testing.hunt import BrokenPromise, noted
 
 __all__ = ["MISFIT", "Policy", "Trial", "listed"]
 
-#: What is said of an allocator whose answer is none.
+#: The message about an allocator whose answer is not valid.
 MISFIT = "does not return an Allocation that fits the view"
 
 Floats = NDArray[np.float64]
@@ -31,18 +31,12 @@ Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 class Trial:
     """An allocator under test on a view, and on variations of it that must give the same answer.
 
-    Parameters
-    ----------
-    policy : str, mapping, Allocator or class
-        A fresh instance is made for each call.
-    case : Case
-    seed : int
-        Seed of the variations.
+    A fresh instance of the policy is made for each call.
     """
 
     policy: Policy
     case: Case
-    seed: int
+    seed: int  #: of the variations
 
     @property
     def subject(self) -> str:
@@ -84,27 +78,21 @@ class Trial:
                         ).revisit_at
 
     def rng(self) -> np.random.Generator:
-        """Return the random generator of variations, with the same seed for all promises."""
+        """Make the random generator of variations, with the same seed for all promises."""
         return np.random.default_rng(self.seed)
 
     def ask(self, view: FabricView) -> Allocation:
-        """Return the allocation of a fresh instance. Its exceptions get a note of the case."""
+        """Ask a fresh instance for its allocation; its exceptions get a note of the case."""
         with noted(self.example):
             return make_allocator(self.policy).allocate(view)
 
     def rates(self, case: Case) -> Floats:
-        """Return the rates that the allocator gives in a case; see `allocation`."""
+        """The rates that the allocator gives in a case; see `allocation`."""
         return case.view(self.allocator.information, self.allocator.sees_running).rates(
             self.allocation(case))
 
     def allocation(self, case: Case) -> Allocation:
-        """Return the allocation in a case.
-
-        Raises
-        ------
-        BrokenPromise
-            If the allocation does not fit the view.
-        """
+        """The allocation in a case; BrokenPromise is raised if it does not fit the view."""
         other = replace(self, case=case)
         view = case.view(self.allocator.information, self.allocator.sees_running)
         allocation = other.ask(view)
@@ -117,16 +105,8 @@ class Trial:
                    places: list[int] | None = None) -> str | None:
         """Describe how the answer to an equivalent case differs; None if it does not.
 
-        Parameters
-        ----------
-        other : Case
-            The equivalent case.
-        what : str
-            Description of the variation.
-        factor : float
-            Factor by which the variation scales rates.
-        places : list of int, optional
-            Index of each flow of the other case in this trial's view.
+        `what` describes the variation, and `factor` is that by which it scales rates. `places` has
+        the index of each flow of the other case in this trial's view.
         """
         expected = factor * (self.answer if places is None else self.answer[places])
         rates = self.rates(other)
@@ -137,7 +117,7 @@ class Trial:
 
 
 def _misfit(view: FabricView, allocation: Allocation) -> str | None:
-    """Describe what is wrong with the form of an allocation, if anything."""
+    """Describe the fault in the form of an allocation, if there is one."""
     if not isinstance(allocation, Allocation):
         return f"it returned {type(allocation).__name__}, not an Allocation"
     if not allocation.revisit_at > view.now:

@@ -29,11 +29,7 @@ def rename_hosts(case: Case, names: Sequence[int]) -> Case:
 def reorder_flows(case: Case, orders: Sequence[Sequence[int]]) -> tuple[Case, list[int]]:
     """List the flows of coflow c in the order ``orders[c]``.
 
-    Returns
-    -------
-    case : Case
-    places : list of int
-        Index in the old view of each flow of the new one.
+    The result has also the index in the old view of each flow of the new one.
     """
     sent = case.bytes_sent()
     other = replace(

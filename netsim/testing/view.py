@@ -141,7 +141,7 @@ optional
 
 
 def _given(name: str, values: Sequence | None, count: int, default: float = 0.0) -> Sequence:
-    """Return an argument with a value per coflow, or its default, after checking its length."""
+    """Check the length of an argument with a value per coflow, or use its default."""
     if values is None:
         return [default] * count
     refuse_set(values, name)
@@ -164,7 +164,7 @@ def _check_order(valid: Sequence[float], owner: Sequence[int]) -> None:
 
 def _table(network: Topology, owner: Sequence[int], valid: Sequence[float],
            demands: Sequence[RoutedCoflow], per_job: Mapping[str, Sequence | None]) -> FlowTable:
-    """Return a table of coflows, with rows for all jobs."""
+    """Make a table of coflows, with rows for all jobs."""
     given = {name: values for name, values in per_job.items() if values is not None}
     count = max([max(owner) + 1, *(len(values) for values in given.values())])
     table = FlowTable(network.usable, np.zeros(count))
@@ -183,7 +183,7 @@ def _table(network: Topology, owner: Sequence[int], valid: Sequence[float],
 def _running(network: Topology, jobs: int, owner: Sequence[int],
              coflows: Sequence[Sequence[tuple[int, int, float]]],
              given: Sequence[Sequence[int]] | None) -> Running:
-    """Return the running jobs with their hosts: the given ones, and those of their flows."""
+    """The running jobs with their hosts: the given ones, and those of their flows."""
     hosts = [set(map(int, each)) for each in given or [()] * jobs]
     for job, flows in zip(owner, coflows, strict=True):
         hosts[job].update(host for src, dst, _ in flows for host in (src, dst))
