@@ -55,7 +55,7 @@ REGISTRIES: dict[str, dict[str, Registry]] = {
 
 
 def _experiments() -> Summaries:
-    from netsim.experiment_file.load import ready_made_experiments  # slow, and rarely needed
+    from netsim.experiment_file.load import ready_made_experiments  # slow and rarely needed
 
     return ready_made_experiments()
 
@@ -84,7 +84,7 @@ REQUIRED = "(to be given)"
 
 
 def _where(registry: Registry, name: str) -> str:
-    """Return where a scheduler runs, unless it runs everywhere; "" for other policies."""
+    """The place where a scheduler runs, unless it runs everywhere; ``""`` for other policies."""
     if registry is not SCHEDULERS:
         return ""
     from netsim.simulation.compatibility import places_of
@@ -97,13 +97,13 @@ def _where(registry: Registry, name: str) -> str:
 
 
 def _other_names(registry: Registry, name: str) -> str:
-    """Return the aliases of a policy, to be put after its summary; "" if there are none."""
+    """The aliases of a policy, to follow its summary; ``""`` if there are none."""
     aliases = [alias for alias, own in registry.aliases.items() if own == name]
     return f" (also named {', '.join(aliases)})" if aliases else ""
 
 
 def _summary(registry: Registry, name: str) -> str:
-    """Return the summary of another package's plug-in, or why it cannot be used."""
+    """The summary of another package's plug-in, or the reason why it cannot be used."""
     try:
         return _where(registry, name) + registry.help(name)
     except InputError as error:
@@ -111,19 +111,10 @@ def _summary(registry: Registry, name: str) -> str:
 
 
 def catalogue(kind: str) -> Summaries:
-    """Map each name of a kind to a one-line summary; of other packages' plug-ins, with the package.
+    """Map each name of a kind of `CATALOGUES` to a one-line summary.
 
-    Parameters
-    ----------
-    kind : str
-        A name of `CATALOGUES`. ``"topologies"`` has kinds of networks and ready-made ones,
-        ``"workloads"`` ready-made workloads and experiments, ``"models"`` neural networks,
-        ``"gpus"`` kinds of GPUs, and ``"llms"`` transformers.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such kind.
+    Summaries of other packages' plug-ins name the package. ``"topologies"`` has kinds of networks
+    and ready-made ones, ``"workloads"`` ready-made workloads and experiments.
     """
     if kind not in REGISTRIES:
         raise UnknownNameError("catalogue", kind, CATALOGUES)
@@ -140,29 +131,12 @@ def catalogue(kind: str) -> Summaries:
 
 
 def details(kind: str, name: str) -> dict[str, Any]:
-    """Describe a named thing: a policy, a format, a network or the like.
+    """Describe a named policy, format, network or the like: ``kind``, ``name`` and ``summary``.
 
-    Parameters
-    ----------
-    kind : str
-        A name of `CATALOGUES`.
-    name : str
-        A name of that kind, an alias, or ``"module:attribute"`` for your own code.
-
-    Returns
-    -------
-    dict
-        ``kind``, ``name`` and ``summary``. If the thing takes options, also ``options``, a mapping
-        of each option to its default (`REQUIRED` if it has none), and ``doc``, the docstring
-        without its summary. If the docstring describes an option only by reference to another class
-        or function, ``doc`` has the description from there.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such kind or name.
-    InputError
-        If your own code cannot be loaded.
+    The name may be an alias, or ``"module:attribute"``. If the thing takes options, the result also
+    has ``options``, with the default of each (`REQUIRED` if it has none), and ``doc``, the
+    docstring without its summary, in which references to parameters of other classes or functions
+    are replaced by their text.
     """
     known = catalogue(kind)
     registries = REGISTRIES[kind].values()
@@ -183,7 +157,7 @@ def _after_summary(doc: str) -> str:
 
 
 def _written_out(described: Any) -> str:
-    """Return a docstring with the text of parameters in place of references to it."""
+    """Write a docstring with the text of parameters in place of references to it."""
     def entries(reference: re.Match[str]) -> str:
         names, own_type, target, more = reference.groups(default="")
         known = _parameters(_referred(described, target))
@@ -197,7 +171,7 @@ def _written_out(described: Any) -> str:
 
 
 def _referred(described: Any, target: str) -> Any:
-    """Find what a docstring refers to, in its own module or by its full name; None if nowhere."""
+    """Find the object of a reference, in the docstring's module or by its full name; or None."""
     for place in (f"{described.__module__}:{target}", target):
         with suppress(ImportError, AttributeError, ValueError):
             return pkgutil.resolve_name(place)

@@ -13,19 +13,13 @@ __all__ = ["check_digest", "pinned"]
 
 
 def pinned(path: str | Path) -> dict[str, str]:
-    """Return the keys that identify a file by its path and its digest."""
+    """The keys that identify a file by its path and its digest."""
     digest = hashlib.sha256(read_bytes(path)).hexdigest()
     return {"file": os.path.abspath(path), "sha256": digest}
 
 
 def check_digest(path: str | Path | None, sha256: str | None) -> None:
-    """Check that a file has the expected digest, if there is one.
-
-    Raises
-    ------
-    InputError
-        If the digest differs, or there is no file.
-    """
+    """Check that there is a file with the expected digest, if one is given."""
     if sha256 is None:
         return
     if path is None:

@@ -41,19 +41,13 @@ __all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_e
 class EdgeCloudTable(OpenTable):
     """``[edge_cloud]``: a ready-made edge-cloud, a file, or a kind; and options.
 
-    Attributes
-    ----------
-    name, file : str, optional
-    kind : str, optional
-        As for `netsim.edge.files.make_edge_cloud`; all other keys are options.
-    seed : int
-        Seed of edge-clouds that are drawn at random. By default, that of the experiment.
+    All keys other than those below are options.
     """
 
     name: str | None = None
     file: str | None = None
-    kind: str | None = None
-    seed: int = 0
+    kind: str | None = None  #: as for `netsim.edge.files.make_edge_cloud`
+    seed: int = 0  #: of edge-clouds drawn at random; by default, that of the experiment
     _built: EdgeCloud = PrivateAttr()
 
     @model_validator(mode="after")
@@ -62,17 +56,11 @@ class EdgeCloudTable(OpenTable):
         return self
 
     def on(self, network: Topology | None) -> EdgeCloud:
-        """Make the edge-cloud, on a given network or on one made from its own links.
-
-        Raises
-        ------
-        InputError
-            If the network has too few hosts.
-        """
+        """Make the edge-cloud, on a given network or on one made from its own links."""
         return self._built if network is None else replace(self._built, topology=network)
 
     def resolved(self) -> dict[str, Any]:
-        """Return the table completed with the contents of its file and all defaults."""
+        """Complete the table with the contents of its file and all defaults."""
         return full_edge_cloud(self.given, defaults=True)
 
 
@@ -102,29 +90,18 @@ def is_of_edge(table: Mapping[str, Any]) -> bool:
     return True
 
 
-#: Keys of a table ``[workload]`` that it needs, in the order in which errors name them.
+#: Keys that a table ``[workload]`` needs, in the order in which errors name them.
 _SKELETON = ("jobs", "file", "format", "name", "seed")
 
 
 def edge_jobs(system: EdgeCloud, table: Mapping[str, Any]) -> EdgeWorkload:
-    """Make the jobs that a table ``[workload]`` describes, for an edge-cloud.
-
-    Parameters
-    ----------
-    system : EdgeCloud
-    table : mapping
-
-    Raises
-    ------
-    Problems
-        If the table is invalid; names the keys.
-    """
+    """Make the jobs of a table ``[workload]``, for an edge-cloud; errors name the keys."""
     return build(_maker(system), table, _SKELETON)
 
 
 def _maker(system: EdgeCloud, check: Callable[[EdgeWorkload], None] = lambda jobs: None
            ) -> Callable[..., EdgeWorkload]:
-    """Return a function that makes jobs from a table, and raises InputError if a check does."""
+    """Make a function that makes jobs from a table, and raises InputError if a check does."""
     def make(*, seed: int = 0, sha256: str | None = None, **options: Any) -> EdgeWorkload:
         if sha256 is not None:
             check_digest(full_edge_jobs(options).get("file", options.get("file")), sha256)
@@ -134,15 +111,7 @@ def _maker(system: EdgeCloud, check: Callable[[EdgeWorkload], None] = lambda job
 
 
 def refuse_unknown(table: object) -> None:
-    """Check that the format or name of a table ``[workload]`` exists for edge-clouds.
-
-    Raises
-    ------
-    InputError
-        If there is a list of tables.
-    Problems
-        If the format or name does not exist; the message lists those that do.
-    """
+    """Check that ``[workload]`` is one table, whose format or name exists for edge-clouds."""
     if isinstance(table, list):
         raise InputError("must be a table on an edge-cloud, not a list")
     if not isinstance(table, Mapping):
@@ -159,20 +128,14 @@ def refuse_unknown(table: object) -> None:
 
 
 def resolved_edge_jobs(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table ``[workload]`` completed with the contents of its file and all defaults."""
+    """Complete a table ``[workload]`` with the contents of its file and all defaults."""
     options = {name: value for name, value in table.items() if name != "sha256"}
     full = full_edge_jobs(options, defaults=True)
     return full | (pinned(full["file"]) if "file" in full else {})
 
 
 def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """List the problems of an experiment's arguments on an edge-cloud: keys and messages.
-
-    Parameters
-    ----------
-    given : mapping
-        The relevant keys of the experiment that are given, with their values.
-    """
+    """List the problems of an experiment's given arguments on an edge-cloud: keys and messages."""
     problems = problems_of_arguments("edge-cloud", given)
     transport = make_transport(given.get("transport", "constant"))
     if not transport.shares_links:
@@ -190,7 +153,7 @@ def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _problems_of_preemption(options: Any, schedulers: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the first problem of preemption options with the given schedulers, if there is one.
+    """List the first problem of preemption options with the given schedulers, if there is one.
 
     Options may have no effect for some of the schedulers, but not for all.
     """
@@ -206,7 +169,7 @@ def _problems_of_preemption(options: Any, schedulers: Mapping[str, Any]) -> list
 
 
 def _keys_of_schedulers(given: Mapping[str, Any]) -> list[str]:
-    """Return the keys of an experiment that name schedulers."""
+    """List the keys of an experiment that name schedulers."""
     return [key for key in given if key == "scheduler" or key.startswith("compare.schedulers.")]
 
 
@@ -214,15 +177,7 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
                      given: Mapping[str, Any]) -> list[tuple[str, str]]:
     """List the reasons why jobs cannot run on an edge-cloud: keys and messages.
 
-    Parameters
-    ----------
-    system : EdgeCloud
-    jobs : EdgeWorkload
-        The jobs that `table` describes.
-    table : mapping
-        The table ``[workload]``.
-    given : mapping
-        As for `problems_on_edge`, which must have found no problem.
+    `table` is the table ``[workload]`` of the jobs. `problems_on_edge` must have found no problem.
     """
     from netsim.simulation.compatibility import problems_of_edge
 
@@ -238,7 +193,7 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
                                                 given.get("events", ()))]
 
     def blamed(why: str) -> tuple[str, str]:
-        """Return the key that causes the problem of a job, and the message of the problem."""
+        """Find the key that causes the problem of a job, and the message of the problem."""
         def check(jobs: EdgeWorkload) -> None:
             for at, other in problems(jobs):
                 if at == "workload" and _need_of(other) == _need_of(why):
@@ -252,28 +207,16 @@ def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, 
 
 
 def _need_of(problem: str) -> str:
-    """Return the part of a problem's message that says who needs what."""
+    """The part of a problem's message that says who needs what."""
     return problem.partition(": ")[0]
 
 
 def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None
              ) -> Callable[[Result], Result]:
-    """Return a function that adds the LP bound, and its ratio to the total JCT, to a run's counts.
+    """Make a function that adds the LP bound, with slots of `slot_s`, to a run's counts.
 
-    The ratio is the run's total JCT divided by the bound. It is left out if the run was stopped
-    before all jobs had finished.
-
-    Parameters
-    ----------
-    system : EdgeCloud
-    jobs : EdgeWorkload
-    slot_s : float, optional
-        Length of a slot in seconds. If not given, nothing is added.
-
-    Raises
-    ------
-    NetsimError
-        As `netsim.lp_bound` does.
+    It also adds the run's total JCT divided by the bound, which is NaN if the run was stopped
+    before all jobs had finished. Without `slot_s`, nothing is added.
     """
     if slot_s is None:
         return lambda result: result

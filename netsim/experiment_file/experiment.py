@@ -66,7 +66,7 @@ from netsim.workload import Workload
 
 __all__ = ["POLICIES", "Experiment", "table_at"]
 
-#: What a name or a table with a name chooses on a cluster, besides the allocator.
+#: Policies of a cluster besides the allocator, each chosen by a name or a table with a name.
 POLICIES = ("scheduler", "placement", "execution")
 
 _RESOLVED = ("network", "cluster", "edge_cloud", "workload", *POLICIES, "transport", "allocator")
@@ -173,7 +173,7 @@ class Experiment(Table):
         found = keys | {"workload": [*keys["workload"]]} if isinstance(
             keys.get("workload"), list) else {**keys}
         for *above, last in _without_seed(keys):
-            # Else entries of a list that draw the same would draw equal numbers.
+            # Entries of a list with equal distributions must not draw equal numbers.
             own = seed_of(seed, "workload entry", int(last)) if above and last else seed
             table_at(found, above)[last] = {"seed": own, **table_at(keys, [*above, last])}
         return found
@@ -223,7 +223,7 @@ class Experiment(Table):
     @field_validator("workload", mode="before")
     @classmethod
     def _check_known(cls, table: Any, info: ValidationInfo) -> Any:
-        if info.data.get("edge_cloud", ...) is not None:  # also if there is something wrong with it
+        if info.data.get("edge_cloud", ...) is not None:  # also if it is invalid
             refuse_unknown(table)
         return table
 
@@ -297,7 +297,7 @@ class Experiment(Table):
         return self
 
     def _given(self) -> dict[str, Any]:
-        """Return the given arguments that some targets do not support."""
+        """The given arguments that some targets do not support."""
         names = ("network", "cluster", "placement", "execution", "preemption")
         given: dict[str, Any] = {name: True for name in names if getattr(self, name) is not None}
         given |= {name: True for name in ("events", "stragglers", "epsilon", "lp_bound", "until",
@@ -396,7 +396,7 @@ class Experiment(Table):
         policies: dict[str, Any] = {name: table.given for name, table in self._policies.items()}
         policies["until"] = self.until
         if self.preemption is not None:
-            # What is not given depends on where jobs run.
+            # Defaults depend on where jobs run.
             policies["preemption"] = self.preemption.model_dump(
                 exclude_unset=self.edge_cloud is not None)
         if self.edge_cloud is not None:
@@ -447,7 +447,7 @@ class Experiment(Table):
         digest. If the returned value is called ``resolved``, ``Experiment(**resolved)`` gives the
         same results.
         """
-        # Without what only an edge-cloud has, other experiments are what they were before it.
+        # Without keys of edge-clouds, hashes of other experiments are those of earlier versions.
         only = () if self.edge_cloud is not None else ("epsilon",)
         plain = self.model_dump(exclude={*_RESOLVED, "compare", "sweep", *only},
                                 exclude_none=True)
@@ -458,7 +458,7 @@ class Experiment(Table):
                   and not (name == "allocator" and not self.shares_links)}
         if self.preemption is not None and self.edge_cloud is not None:
             given = self.preemption.model_dump(exclude_unset=True)
-            tables["preemption"] = asdict(on_edge(given))  # with what is the default there
+            tables["preemption"] = asdict(on_edge(given))  # with the defaults of an edge-cloud
         if self.cluster is not None:
             tables["cluster"] = self.cluster.resolved(_built(self.network))
         if compared := {name: [table.resolved() for table in getattr(self.compare, name)]
@@ -472,7 +472,7 @@ class Experiment(Table):
 
 
 def _source(table: Any) -> str:
-    """Return the key by which a network or a workload is given: a name, a file, or a kind."""
+    """The key by which a network or a workload is given: a name, a file, or a kind."""
     if isinstance(table, WorkloadList):
         return " + ".join(map(_source, table.root))
     given = (getattr(table, key, None) for key in ("name", "file", "kind", "format"))
@@ -484,14 +484,14 @@ def _built(network: NetworkTable | None) -> Topology | None:
 
 
 def table_at(keys: Any, path: Iterable[str | int]) -> Any:
-    """Return the table at a path, which consists of keys, and indices in lists."""
+    """Look up the table at a path, which consists of keys, and indices in lists."""
     for part in path:
         keys = keys[part]
     return keys
 
 
 def _of_one(problem: tuple[str, str], of_parts: Mapping[str, list[tuple[str, str]]]) -> str:
-    """Return the key of a problem, or that of the only part that has the problem."""
+    """The key of a problem, or that of the only part that has the problem."""
     having = [part for part, problems in of_parts.items() if problem in problems]
     return f"{problem[0]}.{having[0]}" if len(having) == 1 else problem[0]
 

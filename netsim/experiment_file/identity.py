@@ -31,12 +31,12 @@ def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:
 
 
 def _without_file(tables: Any) -> Any:
-    """Return a table, or a list of tables, without their files."""
+    """Copy a table, or a list of tables, without the key of its file."""
     if isinstance(tables, list):
         return list(map(_without_file, tables))
     return {key: value for key, value in tables.items() if key != "file"}
 
 
 def default_folder(experiment: Experiment) -> Path:
-    """Return the default folder of an experiment's results: ``runs/<name>-<hash8>``."""
+    """The default folder of an experiment's results: ``runs/<name>-<hash8>``."""
     return Path("runs") / f"{experiment.name}-{spec_hash(experiment.resolved())}"

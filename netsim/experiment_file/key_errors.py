@@ -12,7 +12,7 @@ from netsim.text import visible
 
 __all__ = ["KINDS", "KeyErrors", "build", "culprit", "problems_of"]
 
-#: What pydantic adds to the path of a key that may be a table or a list of tables.
+#: Tags that pydantic adds to the path of a key that may be a table or a list of tables.
 KINDS = TABLE, LIST = "<table>", "<list>"
 
 Built = TypeVar("Built")
@@ -21,10 +21,7 @@ Built = TypeVar("Built")
 class KeyErrors(ValueError):
     """Several problems of one table, raised together; pydantic carries them to `problems_of`.
 
-    Parameters
-    ----------
-    found : iterable of (str, str)
-        The key path below the table, which may be empty, and the message.
+    Each is a key path below the table, which may be empty, and a message.
     """
 
     def __init__(self, found: Iterable[tuple[str, str]]) -> None:
@@ -33,26 +30,12 @@ class KeyErrors(ValueError):
 
 
 def build(make: Callable[..., Built], table: Mapping[str, Any], skeleton: Sequence[str]) -> Built:
-    """Return ``make(**table)``, and attribute its errors to keys of the table.
+    """Call ``make(**table)``, and attribute its InputErrors to keys of the table.
 
     An error is attributed to a key whose removal leaves no error; if there is no such key, to a key
-    whose removal leads to another error. The key is then removed, unless it is in the skeleton, and
-    the search is repeated to find further errors.
-
-    Parameters
-    ----------
-    make : callable
-        Raises `InputError` for an invalid table.
-    table : mapping
-        The keys and values.
-    skeleton : sequence of str
-        Keys that `make` requires. An error is attributed to one of them, in this order, only if it
-        cannot be attributed to another key.
-
-    Raises
-    ------
-    Problems
-        One per key.
+    whose removal leads to another error. The key is then removed, and the search is repeated to
+    find further errors. Keys of the skeleton, which `make` requires, are not removed; an error is
+    attributed to one of them, in their order, only if it cannot be attributed to another key.
     """
     try:
         return make(**table)
@@ -75,19 +58,11 @@ def _blame(make: Callable[..., Any], table: dict[str, Any], skeleton: Sequence[s
 
 def culprit(make: Callable[..., Any], table: Mapping[str, Any], skeleton: Sequence[str]
             ) -> tuple[str, str]:
-    """Return the key to which an error is attributed, and the message of the error.
+    """Find the key to which an error is attributed, and the message of the error.
 
-    Parameters
-    ----------
-    make, table, skeleton
-        As for `build`.
-
-    Returns
-    -------
-    key : str
-        The first key outside of the skeleton whose removal changes the error; if there is none, the
-        first key of the skeleton in the table; if there is none either, "".
-    message : str
+    It is the first key outside of the skeleton whose removal leaves no error; if there is none, the
+    first key of the skeleton in the table; if there is none either, "". Arguments are as for
+    `build`.
     """
     options = [key for key in table if key not in skeleton]
     mended = (key for key in options if _failure(make, _without(key, table)) is None)
@@ -148,7 +123,7 @@ def _message(detail: Mapping[str, Any], cause: object, model: type[BaseModel]) -
 
 
 def _keys(model: type[BaseModel], where: Iterable[str | int]) -> list[str]:
-    """Return the fields of the table at a key path."""
+    """List the fields of the table at a key path."""
     for part in where:
         if isinstance(part, str):
             kind = model.model_fields[part].annotation

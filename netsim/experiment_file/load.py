@@ -69,20 +69,11 @@ def load_experiment(source: str | Path, overrides: Iterable[str] = (), *,
 
 
 class Draft:
-    """The unchecked keys of an experiment, and the overrides that replaced some of them.
-
-    Parameters
-    ----------
-    keys : dict
-        Keys as in a file; changed in place.
-    path : Path, optional
-        The file that the keys were read from.
-    plugins : bool
-        As for `load_experiment`.
-    """
+    """The unchecked keys of an experiment, and the overrides that replaced some of them."""
 
     def __init__(self, keys: dict[str, Any], path: Path | None = None, *,
                  plugins: bool = True) -> None:
+        #: Keys as in a file, changed in place; the file that they were read from, if any.
         self.keys, self.path, self.plugins = keys, path, plugins
         _expand_policies(keys)
         self._settings: list[str] = []
@@ -106,7 +97,7 @@ class Draft:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Draft:
-        """Return the keys of an experiment."""
+        """Take the keys of an experiment."""
         keys = experiment.model_dump(exclude_none=True)
         for path in experiment.seeded:
             del table_at(keys, path)["seed"]
@@ -115,32 +106,20 @@ class Draft:
         return cls(keys)
 
     def copy(self) -> Draft:
-        """Return an independent copy."""
+        """Make an independent copy."""
         draft = Draft(copy.deepcopy(self.keys), self.path, plugins=self.plugins)
         draft._settings = [*self._settings]
         return draft
 
     def override(self, setting: str) -> None:
-        """Apply an override ``key.path=value``.
-
-        Raises
-        ------
-        SpecError
-            If the key cannot exist.
-        """
+        """Apply an override ``key.path=value``."""
         key, equals, text = setting.partition("=")
         if not equals:
             raise SpecError([f"{setting!r} is not a setting; write it as key.path=value"])
         self.put(key, parse_value(text), setting)
 
     def put(self, key: str, value: Any, setting: str) -> None:
-        """Set a value; messages about problems that the value causes contain `setting`.
-
-        Raises
-        ------
-        SpecError
-            If the key cannot exist.
-        """
+        """Set a value; messages about problems that the value causes contain `setting`."""
         *parents, last = _path(key)
         if not (last and all(parents)):
             raise SpecError([f"{setting!r} is not a setting; write it as key.path=value"])
@@ -153,13 +132,7 @@ class Draft:
         self._settings.append(setting)
 
     def build(self, single: bool = False) -> Experiment:
-        """Make the experiment; with `single`, without its tables ``compare`` and ``sweep``.
-
-        Raises
-        ------
-        SpecError
-            If anything is wrong; see `load_experiment`.
-        """
+        """Make the experiment; with `single`, without its tables ``compare`` and ``sweep``."""
         if not self.plugins and (named := code_named(self.keys)):
             raise SpecError([f"{each} names code to load, which is not allowed without plug-ins"
                              for each in named], self.path)
@@ -183,31 +156,19 @@ class Draft:
 
 
 def ready_made_experiments() -> dict[str, str]:
-    """Return the ready-made experiments: name to one-line description."""
+    """List the ready-made experiments: name to one-line description."""
     tables = {path.stem: _read(path) for path in sorted(_folder().glob("*.toml"))}
     return {name: str(table.get("description", "")) for name, table in tables.items()
             if "workload" in table}
 
 
 def template(of: str = "network") -> str:
-    """Return an experiment file in which every option is explained.
-
-    Parameters
-    ----------
-    of : {"network", "cluster", "edge"}
-        The target on which jobs run.
-    """
+    """Read the experiment file for ``"network"``, ``"cluster"`` or ``"edge"`` with every option."""
     return read_text(Path(__file__).with_name(f"template-{of}.toml"))
 
 
 def write_template(path: str | Path, of: str = "network") -> Path:
-    """Write `template` to a new file.
-
-    Raises
-    ------
-    OutputError
-        If the file exists or cannot be written.
-    """
+    """Write `template` to a new file; existing files are not replaced."""
     if os.path.lexists(path):
         raise OutputError(f"{path}: exists already, and is left as it is")
     with atomic_write(path) as temporary:
@@ -216,7 +177,7 @@ def write_template(path: str | Path, of: str = "network") -> Path:
 
 
 def _folder() -> Path:
-    """Return the folder of the ready-made experiments, in an installation or a checkout."""
+    """The folder of the ready-made experiments, in an installation or a checkout."""
     package = Path(__file__).parent.parent
     installed = package / "workloads"
     return installed if installed.is_dir() else package.parent / "workloads"
@@ -246,7 +207,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _path(key: str) -> list[str]:
-    """Return the parts of the key path whose value a setting replaces.
+    """The parts of the key path whose value a setting replaces.
 
     Setting the name of a policy replaces its whole table, so that the new policy has its defaults.
     """
@@ -282,7 +243,7 @@ def _relabel(keys: Mapping[str, Any], path: list[str], value: Any) -> None:
 
 
 def _entry(table: Any, part: str, override: str) -> Any:
-    """Return the table or list at a key, a new table if nothing is there."""
+    """The table or list at a key, a new table if nothing is there."""
     key = _key(table, part, override)
     entry = table[key] if isinstance(table, list) else table.setdefault(key, {})
     if not isinstance(entry, dict | list):

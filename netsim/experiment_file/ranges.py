@@ -154,13 +154,7 @@ class Points:
 
     @classmethod
     def of(cls, given: Any) -> Points:
-        """Make points from their number, or from a mapping of all their fields.
-
-        Raises
-        ------
-        InputError
-            If the argument is neither.
-        """
+        """Make points from their number, or from a mapping of all their fields."""
         if isinstance(given, Points):
             return given
         options = given if isinstance(given, Mapping) else {"count": plain(given)}
@@ -168,20 +162,14 @@ class Points:
         return cls(**options)
 
     def drawn_from(self, ranges: Mapping[str, Range]) -> list[dict[str, Any]]:
-        """Draw points from some ranges; each point is a mapping with the same keys.
-
-        Raises
-        ------
-        MissingExtraError
-            If a Latin hypercube is asked for, and SciPy is not installed.
-        """
+        """Draw points from some ranges; each point is a mapping with the same keys."""
         places = self._places(len(ranges))
         points = [tuple(each.at(place) for each, place in zip(ranges.values(), row, strict=True))
                   for row in places]
         return [dict(zip(ranges, point, strict=True)) for point in dict.fromkeys(points)]
 
     def _places(self, dimensions: int) -> list[list[float]]:
-        """Return places from 0 to 1 for each point, in each range."""
+        """Draw places from 0 to 1 for each point, in each range."""
         rng = stream(self.seed, "points")
         if self.method == "random":
             return rng.random((self.count, dimensions)).tolist()
@@ -194,13 +182,7 @@ class Points:
 
 
 def range_of(given: Mapping[str, Any]) -> Range:
-    """Make a range from a table with ``low``, ``high`` and perhaps ``log``.
-
-    Raises
-    ------
-    InputError
-        If it has other keys, or the range is invalid.
-    """
+    """Make a range from a table with ``low``, ``high`` and perhaps ``log``."""
     check_options(Range, given, "a range")
     return Range(**given)
 
@@ -215,22 +197,7 @@ def combinations(vary: Mapping[str, Sequence[Any] | Range], points: Points | Non
                  ) -> Iterator[dict[str, Any]]:
     """Yield all combinations of listed values, each with every point drawn from the ranges.
 
-    Parameters
-    ----------
-    vary : mapping of str to sequence or Range
-        Values by key. Combinations have the same keys, in this order.
-    points : Points, optional
-        Needed if there are ranges.
-
-    Examples
-    --------
-    >>> vary = {"hosts": Range(2, 9), "allocator": ["sebf", "aalo"]}
-    >>> for each in combinations(vary, Points(2, "random")):
-    ...     print(each)
-    {'hosts': 9, 'allocator': 'sebf'}
-    {'hosts': 6, 'allocator': 'sebf'}
-    {'hosts': 9, 'allocator': 'aalo'}
-    {'hosts': 6, 'allocator': 'aalo'}
+    Combinations have the keys of `vary`, in this order. Points are needed if there are ranges.
     """
     lists = {key: each for key, each in vary.items() if not isinstance(each, Range)}
     ranges = {key: each for key, each in vary.items() if isinstance(each, Range)}
@@ -242,13 +209,7 @@ def combinations(vary: Mapping[str, Sequence[Any] | Range], points: Points | Non
 
 
 def check_points(vary: Mapping[str, Any], points: Points | None) -> None:
-    """Check that there are points if and only if there are ranges.
-
-    Raises
-    ------
-    InputError
-        If there are ranges without points, or points without ranges.
-    """
+    """Check that there are points if and only if there are ranges."""
     ranges = [key for key, each in vary.items() if isinstance(each, Range)]
     if ranges and points is None:
         raise InputError(f"points must say how many are drawn from the range of {ranges[0]!r}, "

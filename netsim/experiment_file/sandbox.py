@@ -21,7 +21,7 @@ _FILE = re.compile(rf"(sweep\.vary\.)?({'|'.join(_SOURCES)})(\.\d+)?\.file(\.\d+
 _PROGRAM = re.compile(r"(sweep\.vary\.)?workload(\.\d+)?\.pattern(\.\d+)?\.algorithm(\.\d+)?")
 _XML = ".xml"
 
-#: Tables in which a name is what something is found by: a policy, or what a policy is made of.
+#: Tables in which all names are those of policies or of their parts.
 _OF_POLICIES = ("allocator", "scheduler", "placement", "execution", "transport", "compare")
 _VARIED = re.compile(rf"sweep\.vary\.({'|'.join(_OF_POLICIES)})\b.*")
 
@@ -31,13 +31,7 @@ _NAMES = re.compile(r"(sweep\.vary\.)?(network(\.\d+)?\.kind|edge_cloud(\.\d+)?\
 
 
 def code_named(keys: Mapping[str, Any]) -> list[str]:
-    """List the keys of an experiment whose values name code, ``"module:Class"``.
-
-    Examples
-    --------
-    >>> code_named({"allocator": "aalo:queues=3", "scheduler": {"predictor": "mine:Best"}})
-    ["scheduler.predictor: 'mine:Best'"]
-    """
+    """List the keys of an experiment whose values name code, ``"module:Class"``."""
     return [f"{path}: {value!r}" for _, _, path, value in _values(keys, "")
             if isinstance(value, str)
             and (path.partition(".")[0] in _OF_POLICIES or _VARIED.fullmatch(path)

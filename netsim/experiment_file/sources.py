@@ -34,36 +34,26 @@ from netsim.workload import Workload, column
 
 __all__ = ["ClusterTable", "NetworkTable", "PartTable", "WorkloadList", "WorkloadTable"]
 
-#: Keys that stand for a format of their name, and the option that they give.
+#: Keys that stand for a format of the same name, and the option that each gives.
 _SHORT = {"llm": "model", "pattern": "pattern"}
 
 
 class _SourceTable(OpenTable):
     """A table that describes something to read or to build.
 
-    Attributes
-    ----------
-    name : str, optional
-        Name of a ready-made description. Together with `file`, or with keys that describe how to
-        build it, the name is only a label.
-    file : str, optional
-        A file for `netsim.read_network` or `netsim.read_workload`.
-    sha256 : str, optional
-        Expected digest of `file`.
+    `name` is that of a ready-made description. Together with `file`, or with keys that describe how
+    to build it, the name is only a label.
     """
 
     name: str | None = None
     file: str | None = None
-    sha256: str | None = None
+    sha256: str | None = None  #: expected digest of `file`
 
 
 class NetworkTable(_SourceTable):
     """``[network]``: a ready-made network, a file, or a kind, with options.
 
-    Attributes
-    ----------
-    kind : str, optional
-        A name of `netsim.network.TOPOLOGIES`. All other keys are options of its builder.
+    All keys without a field are options of the kind's builder in `netsim.network.TOPOLOGIES`.
     """
 
     kind: str | None = None
@@ -81,7 +71,7 @@ class NetworkTable(_SourceTable):
         return self._built
 
     def resolved(self) -> dict[str, Any]:
-        """Return the table completed with the options of a TOML description and all defaults."""
+        """Complete the table with the options of a TOML description and all defaults."""
         table = self.given
         if self.file is not None and Path(self.file).suffix != ".toml":
             return table | pinned(self.file)
@@ -89,7 +79,7 @@ class NetworkTable(_SourceTable):
             path = Path(table.pop("file", ready_made_folder() / f"{self.name}.toml"))
             description = tomllib.loads(read_text(path))
             table.pop("sha256", None)
-            if "file" in description:  # a graph's, beside the description
+            if "file" in description:  # of a graph, beside the description
                 description |= pinned(path.parent / description["file"])
             table = {"name": path.stem} | description | table | {"name": self._built.name}
         options = networks.TOPOLOGIES.options(table["kind"])
@@ -117,21 +107,15 @@ def _network(*, kind: str | None = None, file: str | None = None, name: str | No
 class WorkloadTable(_SourceTable):
     """``[workload]``: a ready-made workload, a file, or a generator, with options.
 
-    The name of a ready-made workload is not taken as a label of a file, which keeps its own.
+    All keys without a field are options of `netsim.read_workload`. The name of a ready-made
+    workload is not taken as a label of a file, which keeps its own.
 
     Without a name, a file and a format, the key ``llm`` stands for the format ``llm`` with this
     ``model``, and ``pattern`` for the format ``pattern``. A name beside ``llm`` is the job's.
-
-    Attributes
-    ----------
-    format : str, optional
-        A name of `netsim.traces.FORMATS`. All other keys are options of `netsim.read_workload`.
-    seed : int
-        Seed of everything random in the workload. By default, that of the experiment.
     """
 
     format: str | None = None
-    seed: int = 0
+    seed: int = 0  #: of everything random in the workload; by default, that of the experiment
     _request: Request = PrivateAttr()
     _built: Workload = PrivateAttr()
     _of_edge: bool = PrivateAttr(default=False)
@@ -167,13 +151,7 @@ class WorkloadTable(_SourceTable):
 
     @property
     def built(self) -> Workload:
-        """The workload of a network or a cluster.
-
-        Raises
-        ------
-        InputError
-            If the jobs are those of an edge-cloud.
-        """
+        """The workload of a network or a cluster."""
         if self._of_edge:
             raise InputError("these are jobs of an edge-cloud; there is no [edge_cloud]")
         return self._built
@@ -184,15 +162,7 @@ class WorkloadTable(_SourceTable):
         return {"": self.built}
 
     def on(self, system: EdgeCloud) -> EdgeWorkload:
-        """Make the jobs of an edge-cloud.
-
-        Raises
-        ------
-        InputError
-            If the jobs are not those of an edge-cloud.
-        Problems
-            If the table is invalid; names the keys.
-        """
+        """Make the jobs of an edge-cloud."""
         if not self._of_edge:
             raise InputError("these are no jobs of an edge-cloud; choose a format from: "
                              f"{', '.join(EDGE_FORMATS)}; netsim list workloads has ready-made "
@@ -202,7 +172,7 @@ class WorkloadTable(_SourceTable):
         return self._edge_jobs[1]
 
     def resolved(self) -> dict[str, Any]:
-        """Return the table completed with the options of a workload file and all defaults."""
+        """Complete the table with the options of a workload file and all defaults."""
         if self._of_edge:
             return resolved_edge_jobs(self.given)
         request = self._request
@@ -211,27 +181,19 @@ class WorkloadTable(_SourceTable):
         if request.path is not None:
             table |= pinned(request.path)
         if request.path is not None and self.file is None:
-            # The data come with netsim: by name, not by a path of this machine.
+            # The data come with netsim: a name is valid on other machines, too.
             table = table | {"name": self.name}
             del table["file"], table["format"]
         return table
 
 
 class PartTable(WorkloadTable):
-    """An entry of a list ``workload``: a `WorkloadTable` with offsets of arrivals and ids.
-
-    Attributes
-    ----------
-    arrival : quantity
-        Time that is added to the arrival times of its jobs.
-    id_offset : int, optional
-        Number that is added to the ids of its jobs; by default, ids continue after those of the
-        previous entries.
-    """
+    """An entry of a list ``workload``: a `WorkloadTable` with offsets of arrivals and ids."""
 
     _JOINED: ClassVar[tuple[str, ...]] = ("arrival", "id_offset")
 
-    arrival: Seconds = 0.0
+    arrival: Seconds = 0.0  #: added to the arrival times of its jobs
+    #: Added to the ids of its jobs; by default, ids continue after those of the previous entries.
     id_offset: Annotated[int, Field(ge=0)] | None = None
 
     @property
@@ -288,17 +250,11 @@ class WorkloadList(RootModel[list[PartTable]]):
         return {}
 
     def on(self, system: EdgeCloud) -> EdgeWorkload:
-        """Raise an error: an edge-cloud has a single workload.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
+        """Raise an error: an edge-cloud has a single workload."""
         raise InputError("must be a table on an edge-cloud, not a list")
 
     def resolved(self) -> list[dict[str, Any]]:
-        """Return the entries completed with all defaults."""
+        """Complete the entries with all defaults."""
         return [part.resolved() for part in self.root]
 
 
@@ -317,24 +273,14 @@ def _workload(*, name: str | None = None, file: str | None = None, format: str |
     if request.options.get("pattern") is not None:
         make_pattern(request.options["pattern"])  # else it fails only when jobs begin to run
     if file is not None and name in traces.ready_made():
-        name = None  # that of a template, which the file has replaced: no label for other data
+        name = None  # of a ready-made workload that the file has replaced: no label for other data
     return request, workload if name is None else replace(workload, name=name)
 
 
 class ClusterTable(Table):
     """``[cluster]``: servers with GPUs; on the hosts of ``[network]``, if there is one.
 
-    Attributes
-    ----------
-    name : str
-    servers : int, optional
-    gpus : int or list of int
-    nic, intra : quantity
-        As for `netsim.Cluster`.
-    draw_gpus : list of int, optional
-        Numbers from which the number of GPUs of each server is drawn; an alternative to `gpus`.
-    seed : int
-        Seed of these draws. By default, that of the experiment.
+    Keys are as for `netsim.Cluster`, and `draw_gpus` is an alternative to `gpus`.
     """
 
     name: str = "cluster"
@@ -342,8 +288,8 @@ class ClusterTable(Table):
     gpus: int | list[int] | None = None
     nic: str | float | int | None = None
     intra: str | float | int = "300GB/s"
-    draw_gpus: list[int] | None = None
-    seed: Annotated[int, Field(ge=0)] = 0
+    draw_gpus: list[int] | None = None  #: numbers from which that of each server is drawn
+    seed: Annotated[int, Field(ge=0)] = 0  #: of these draws; by default, that of the experiment
 
     @property
     def is_whole(self) -> bool:
@@ -351,22 +297,16 @@ class ClusterTable(Table):
         return self.servers is not None or isinstance(self.gpus, list)
 
     def on(self, network: networks.Topology | None) -> Cluster:
-        """Make the cluster, on a given network or on a big switch.
-
-        Raises
-        ------
-        Problems
-            If the table is invalid; names the keys.
-        """
+        """Make the cluster, on a given network or on a big switch; errors name the keys."""
         return build(partial(_cluster, network), self._given(network), ("gpus", "servers"))
 
     def _given(self, network: networks.Topology | None) -> dict[str, Any]:
-        """Return the options; if the network knows its GPUs, only the given ones."""
+        """The options; if the network knows its GPUs, only those that are given."""
         known = network is not None and network.gpu_servers is not None
         return self.model_dump(exclude_none=True, exclude_unset=known)
 
     def resolved(self, network: networks.Topology | None = None) -> dict[str, Any]:
-        """Return the table completed with all defaults, on a given network."""
+        """Complete the table with all defaults, on a given network."""
         if network is not None and network.gpu_servers is not None:
             made = self.on(network)
             return {"gpus": made.gpus.tolist(), "nic": made.nic, "intra": made.intra,

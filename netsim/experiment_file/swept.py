@@ -23,19 +23,16 @@ __all__ = ["common_keys", "default_sweep_folder", "prepare"]
 def prepare(experiment: Experiment | str | Path | Draft,
             vary: Mapping[str, Any] | None, seeds: int | Sequence[int] | None,
             points: int | Points | None = None) -> tuple[Draft, SweepTable]:
-    """Return the keys of an experiment, and the grid of varied settings.
+    """Separate the keys of an experiment from the grid of varied settings.
 
-    Raises
-    ------
-    SpecError
-        If there is nothing to vary.
+    It is a SpecError if there is nothing to vary.
     """
     draft = experiment if isinstance(experiment, Draft) else (
         Draft.of(experiment) if isinstance(experiment, Experiment) else Draft.read(experiment))
     draft = draft.copy()
     table = draft.keys.get("sweep", {})
     if not isinstance(table, Mapping):
-        _base(draft)  # which says where that is written
+        _base(draft)  # raises an error with the key path
     table = dict(table)
     if vary is not None:
         drawn = any(isinstance(values, Range) for values in vary.values())
@@ -60,7 +57,7 @@ def prepare(experiment: Experiment | str | Path | Draft,
 def _base(draft: Draft) -> Experiment:
     """Make the experiment that is varied, without keys that may only be valid in its variants."""
     base = draft.copy()
-    base.keys.pop("preemption", None)  # its scheduler, which may be varied, may be one of chunks
+    base.keys.pop("preemption", None)  # a varied scheduler may be one of chunks
     return base.build()
 
 
@@ -69,7 +66,7 @@ def _spelled(key: str) -> str:
 
 
 def common_keys(draft: Draft) -> dict[str, Any]:
-    """Return the keys that all runs in one folder must have in common."""
+    """The keys that all runs in one folder must have in common."""
     return {key: value for key, value in draft.keys.items()
             if key not in ("sweep", "compare", "seed", "description")}
 
@@ -77,18 +74,7 @@ def common_keys(draft: Draft) -> dict[str, Any]:
 def default_sweep_folder(draft: Draft, vary: Mapping[str, Any] | None = None,
                          seeds: int | Sequence[int] | None = None,
                          points: int | Points | None = None) -> Path:
-    """Return the default folder of a sweep, ``sweeps/<name>-<hash8>``: another for each grid.
-
-    Parameters
-    ----------
-    draft, vary, seeds, points
-        As for `sweep_experiment`.
-
-    Raises
-    ------
-    SpecError
-        If the experiment cannot be swept.
-    """
+    """The default folder of a sweep, ``sweeps/<name>-<hash8>``, which is another for each grid."""
     swept, grid = prepare(draft, vary, seeds, points)
     keys = {**common_keys(swept), "grid": json.dumps(
         [grid.vary, grid.points, seeds_of(grid.seeds, swept.keys.get("seed", 0)),

@@ -51,13 +51,7 @@ class OpenTable(BaseModel):
 
 
 class PolicyTable(OpenTable):
-    """A policy: a name, or a table with a name and options.
-
-    Attributes
-    ----------
-    name : str
-        All other keys are options.
-    """
+    """A policy: a name, or a table with a name and options."""
 
     name: str
 
@@ -76,14 +70,14 @@ class PolicyTable(OpenTable):
         return self
 
     def resolved(self) -> dict[str, Any]:
-        """Return the table completed with all options."""
+        """Complete the table with all options."""
         defaults = {key: value for key, value in self._full(self.given).items()
                     if isinstance(value, str | int | float | list | tuple | dict)}
         return defaults | self.given
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
-        """Return the name and all options of a policy."""
+        """The name and all options of a policy."""
         raise NotImplementedError
 
 
@@ -108,7 +102,7 @@ class PlacementTable(PolicyTable):
 
     @classmethod
     def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
-        # A random one takes the experiment's seed, unless it has one of its own.
+        # A random placement takes the experiment's seed, unless it has its own.
         full = PLACEMENTS.to_dict(make_placement(table))
         return {key: value for key, value in full.items() if key != "seed"}
 
@@ -128,13 +122,7 @@ class ExecutionTable(PolicyTable):
 
 
 class PreemptionTable(Table):
-    """``preemption``: an argument of `netsim.simulate`, with the options of `Preemption`.
-
-    Attributes
-    ----------
-    keep, checkpoint_s, restore_s, state_bytes, on_fault
-        As for `netsim.engine.preemption.Preemption`.
-    """
+    """``preemption``: an argument of `netsim.simulate`, with the options of `Preemption`."""
 
     keep: str = "iterations"
     checkpoint_s: Seconds = 0.0
@@ -149,13 +137,7 @@ class PreemptionTable(Table):
 
 
 class EventTable(Table):
-    """``[[events]]``: a link, a host or a switch degrades, fails or is repaired.
-
-    Attributes
-    ----------
-    at, link, capacity, host, kind, factor, restart, switch
-        As for `netsim.FaultEvent`.
-    """
+    """``[[events]]``: a fault or repair of a link, a host or a switch; see `netsim.FaultEvent`."""
 
     at: Seconds
     link: LinkName = None
@@ -171,7 +153,7 @@ class EventTable(Table):
         from netsim.simulation.events import FaultEvent
 
         try:
-            with question_units(False):  # it is in bytes per second by now
+            with question_units(False):  # the capacity is in bytes per second by now
                 FaultEvent(**dict(self))
         except InputError as error:
             raise InputError(str(error).removeprefix("event: ")) from None
@@ -189,38 +171,24 @@ class EventTable(Table):
 class CompareTable(Table):
     """``[compare]``: the policies that `netsim compare` runs.
 
-    Attributes
-    ----------
-    allocators : list of AllocatorTable
-    schedulers : list of SchedulerTable
-        Schedulers to compare instead of allocators, on a cluster or an edge-cloud.
-    baseline : str, optional
-        Label of the policy that the others are compared with. By default the first.
+    Schedulers are compared on a cluster or an edge-cloud, instead of allocators.
     """
 
     allocators: list[AllocatorTable] = []
     schedulers: list[SchedulerTable] = []
-    baseline: str | None = None
+    baseline: str | None = None  #: label of the policy that the others are compared with
 
 
 class SweepTable(Table):
-    """``[sweep]``: the settings that `netsim sweep` varies.
+    """``[sweep]``: the settings that `netsim sweep` varies."""
 
-    Attributes
-    ----------
-    seeds : int or list of int
-        The seeds, or their number, counted from that of the experiment.
-    vary : dict of str to list
-        Values by key of the experiment file, such as ``"network.capacity"``. Nested tables,
-        ``network = {capacity = [...]}``, are equivalent. Points are drawn from a `Range`, or a
-        table such as ``{low = "1ms", high = "1s", log = true}``.
-    points : int or table, optional
-        The number of points to draw from the ranges, and the method; see `Points`.
-    """
-
+    #: The seeds, or their number, counted from that of the experiment.
     seeds: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]] = 1
+    #: Values by key of the experiment file, such as ``"network.capacity"``, or in nested tables,
+    #: ``network = {capacity = [...]}``. Points are drawn from a `Range`, or from a table such as
+    #: ``{low = "1ms", high = "1s", log = true}``.
     vary: dict[str, Any] = {}
-    points: Any = None
+    points: Any = None  #: see `Points`
 
     @field_validator("vary", mode="before")
     @classmethod
@@ -252,7 +220,7 @@ class SweepTable(Table):
 
 
 def _varied(values: Any) -> list[Any] | Range:
-    """Return the values of a key, or the range that they are drawn from."""
+    """Check the values of a key, or make the range from which they are drawn."""
     if isinstance(values, Range):
         return values
     if is_range(values):

@@ -18,7 +18,7 @@ from netsim.units import LONG_INTERVAL, parse_bytes, parse_rate, parse_seconds
 __all__ = ["Bytes", "HostName", "Interval", "LinkName", "PositiveSeconds", "Rate", "Seconds",
            "Stragglers", "seeds_of"]
 
-#: More would be a slip of the pen, and fill the memory.
+#: Most seeds of a sweep; more are taken for a typing error, and would fill the memory.
 _MOST_SEEDS = 10**6
 
 #: A duration or an instant, ``"10ms"`` or a number of seconds; kept in seconds.
@@ -30,11 +30,11 @@ PositiveSeconds = Annotated[float | None, BeforeValidator(
 
 
 def _interval(value: Any) -> float:
-    parse_seconds(value)  # whose errors do not repeat the key
+    parse_seconds(value)  # its errors do not repeat the key
     return parse_seconds(value, "observe_interval", usual=LONG_INTERVAL)
 
 
-#: The same of the observe interval.
+#: The same, for the observe interval.
 Interval = Annotated[float, BeforeValidator(_interval)]
 
 #: ``"40MB"`` or a number of bytes.
@@ -66,18 +66,12 @@ def _name_or_number(of: str, value: object) -> object:
 #: A link's name or number.
 LinkName = Annotated[Any, BeforeValidator(partial(_name_or_number, "link"))]
 
-#: The same of a host.
+#: The same, for a host.
 HostName = Annotated[Any, BeforeValidator(partial(_name_or_number, "host"))]
 
 
 def seeds_of(given: int | Iterable[int], first: int = 0) -> list[int]:
-    """Return seeds given as a list, or as a number of seeds that count up from the first.
-
-    Raises
-    ------
-    InputError
-        If there are none, one is not a whole number of at least 0, or two are the same.
-    """
+    """List and check seeds, given as a list or as a number of seeds that count up from `first`."""
     refuse_set(given, "seeds")
     given = plain(given)
     if isinstance(given, int):
