@@ -30,13 +30,7 @@ REPRODUCTIONS: dict[str, Reproduction | Measurement | Accuracy] = {
 
 
 def find_reproduction(name: str) -> Reproduction | Measurement | Accuracy:
-    """Look up a reproduction by its name.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no reproduction of that name.
-    """
+    """Look up a reproduction by its name."""
     if name not in REPRODUCTIONS:
         raise UnknownNameError("reproduction", name, REPRODUCTIONS)
     return REPRODUCTIONS[name]

@@ -1,4 +1,4 @@
-"""What some of A_online's statements are measured with; see ``papers/a-online.toml``."""
+"""Measurements for some of A_online's statements; see ``papers/a-online.toml``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_utilisation", "model", "preempted", "suspended", "utilisation"]
 
-#: Hours of a point of the figure over time, and points.
+#: Hours that a point of the figure over time stands for, and the number of points.
 _HOURS, _POINTS = 50, 48
 
 #: Chunks and mini-batches of Table II.
@@ -29,10 +29,11 @@ _TABLE_2 = {(27, 58), (115, 58), (60, 58)}
 
 
 def preempted(result: Result) -> Mapping[str, float]:
-    """Return what is preempted, and what goes to the cloud.
+    """Count preemptions and migrations, and compute the share of chunks in the cloud.
 
-    Schedulers of whole jobs suspend gangs. ``preempted`` counts each worker of a gang, the column
-    ``preemptions`` of every result a gang once. ``preempted_per_chunk`` counts displaced chunks.
+    Schedulers of whole jobs suspend gangs. ``preempted`` counts each worker of a gang, while the
+    column ``preemptions`` of every result counts a gang once. ``preempted_per_chunk`` counts
+    displaced chunks.
     """
     summary = result.summary()
     return {"preempted": summary.get("preempted_workers", summary["preemptions"]),
@@ -42,12 +43,12 @@ def preempted(result: Result) -> Mapping[str, float]:
 
 
 def suspended(result: Result) -> Mapping[str, float]:
-    """Return the same, and how often a job is suspended, so that no chunk of it trains."""
+    """Count suspensions of jobs, after which no chunk of the job trains, besides `preempted`."""
     return {**preempted(result), "suspended_jobs": suspended_jobs(result)}
 
 
 def utilisation(result: Result) -> Mapping[str, float]:
-    """Return the highest utilisation of the edge in a slot of an hour, and that over time."""
+    """Compute the highest utilisation of the edge in an hour, and the utilisation over time."""
     share = edge_utilisation(result, _HOURS * 3600.0)["utilisation"].to_numpy()[:_POINTS]
     busy = np.pad(share, (0, _POINTS - len(share)))  # 0 after the last job
     return {"utilisation_peak": float(edge_utilisation(result, "1h")["utilisation"].max()),
@@ -85,7 +86,7 @@ def draw_utilisation(table: pd.DataFrame, columns: Sequence[str], called: Mappin
 
 
 def _job(number: int = 0, **options: object) -> EdgeJob:
-    """Return a job of one chunk that trains for 4 s, 1 s after its arrival."""
+    """Make a job of one chunk that trains for 4 s, 1 s after its arrival."""
     return EdgeJob(**{"id": number, "worker_type": "a", "compute_s": 4.0, "upload_s": 1.0,
                       "cloud_upload_s": 50.0, **options})  # type: ignore[arg-type]
 
@@ -122,8 +123,8 @@ def _is_in_range(job: EdgeJob) -> bool:
 def _of_schedulers() -> dict[str, float]:
     """Check the schedulers on one or two workers.
 
-    The short job arrives at 4 s at the worker, which trains the long one since 1 s. It ends at 6 s,
-    and the long one at 13 s. SRTF suspends the long one at 3 s already, and ends it at 14 s. A
+    The short job arrives at the worker at 4 s, while the long one has trained since 1 s. It ends at
+    6 s, and the long one at 13 s. SRTF suspends the long one already at 3 s, and ends it at 14 s. A
     worker that is half as fast again takes 6.67 s.
     """
     one, two = EdgeCloud([["a"]], ps=1), EdgeCloud([["a", "a"]], cloud=False)

@@ -1,4 +1,4 @@
-"""What some of A-SRPT's statements are measured with; see ``papers/a-srpt.toml``."""
+"""Measurements for some of A-SRPT's statements; see ``papers/a-srpt.toml``."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ _TABLE_1 = {"vgg19": (144, 32), "resnet152": (60, 4), "inception-v3": (24, 32),
 #: The servers of the simulations: 8 GPUs, 10 Gbps, 300 GB/s.
 _SERVER = ServerKind(gpus=8, nic=1.25e9, intra=300e9)
 
-#: Cases of Table II, and what HiGHS may take for each.
+#: Number of cases of Table II, and the time limit of HiGHS for each.
 _CASES, _LIMIT_S = 20, 5.0
 
 
 def over_shortest(result: Result) -> Mapping[str, float]:
-    """Return how long jobs run, over the least time by the safe bound on an iteration: the mean."""
+    """Average the running time of jobs over the least time by the safe bound on an iteration."""
     jobs = result.jobs
     return {"over_shortest": float(((jobs["finish_s"] - jobs["start_s"])
                                     / jobs["lower_bound_s"]).mean())}
 
 
 def errors(seed: int) -> pd.DataFrame:
-    """Return how far each predictor is off: a row each.
+    """Measure the error of each predictor, in a row each.
 
     The trace is drawn with as many jobs as the paper's. Columns are the mean absolute error in
-    iterations (`mae`), what learning takes (`fit_s`), which share of the jobs is learnt from
+    iterations (`mae`), the time of learning (`fit_s`), the share of the jobs that is learnt from
     (`trained`), and the share of the others whose error is below each bound of the bins of Fig. 4
     (``below_10`` to ``below_300``).
     """
@@ -126,7 +126,7 @@ def table_2(seed: int) -> pd.DataFrame:
             solve = MAPPINGS.resolve(mapping)
             limit = {"time_limit": _LIMIT_S} if mapping == "optimal" else {}
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NetsimWarning)  # `proven` says it
+                warnings.simplefilter("ignore", NetsimWarning)  # `proven` has the same information
                 began = perf_counter()
                 found = [solve(job, counts, _SERVER, **limit) for job, counts in jobs]
                 took = perf_counter() - began
@@ -138,7 +138,7 @@ def table_2(seed: int) -> pd.DataFrame:
 
 
 def _free(gpus: int, rng: np.random.Generator) -> list[int]:
-    """Draw how many GPUs each server has free, until a job has enough."""
+    """Draw the numbers of free GPUs of servers, until a job has enough."""
     counts: list[int] = []
     while (left := gpus - sum(counts)):
         counts.append(min(left, int(rng.integers(1, _SERVER.gpus + 1))))
@@ -200,8 +200,8 @@ def _of_mapping() -> dict[str, float]:
 def _of_scheduling() -> dict[str, float]:
     """Check Algorithm 1 on four jobs of 10 s with one GPU each, on two GPUs.
 
-    Each is 5 s of work for the virtual machine, which completes them at 5, 10, 15 and 20 s. So they
-    end at 15, 20, 25 and 30 s, and the optimum at 10, 10, 20 and 20 s.
+    Each is 5 s of work for the virtual machine, which completes them at 5, 10, 15 and 20 s. They
+    therefore end at 15, 20, 25 and 30 s, and in the optimum at 10, 10, 20 and 20 s.
     """
     one = ParallelModel([ModelStage(1, 0.05, 0.05)])
     jobs = [JobSpec(k, model=one, iterations=100) for k in range(4)]

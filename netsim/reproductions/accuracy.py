@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Accuracy", "errors_by", "refitted_claim"]
 
-#: Relative: parameters are written with four digits, and other processors may round otherwise.
+#: Relative tolerance: parameters are written with four digits, and processors round differently.
 _SAME = 2e-3
 
 #: Parameters by their names, for each table that they were fitted to.
@@ -34,35 +34,18 @@ Parameters = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A comparison with a public table of times.
-
-    Attributes
-    ----------
-    name, title : str
-        As for `Reproduction`.
-    data : str
-        Name of the table in `PUBLIC_TRACES`.
-    compare : callable
-        Simulates all points of the table in a folder or file; returns a row per point.
-    summarise : callable
-        Makes tables of errors from the points, by name.
-    claims : sequence of Claim
-        Claims about the tables of errors, which are concatenated with their name in the column
-        ``table``.
-    draw : callable
-        Draws the figure from the points.
-    fit : callable, optional
-        Fits the parameters to the points at odd positions. `compare` uses the parameters in
-        `netsim/reproductions/fitted.toml`.
-    """
+    """A comparison with a public table of times."""
 
     name: str
     title: str
-    data: str
+    data: str  #: name of the table in `PUBLIC_TRACES`
+    #: Simulates all points of the table in a folder or file; returns a row per point.
     compare: Callable[[Path], pd.DataFrame]
-    summarise: Callable[[pd.DataFrame], Mapping[str, pd.DataFrame]]
+    summarise: Callable[[pd.DataFrame], Mapping[str, pd.DataFrame]]  #: tables of errors, by name
+    #: About the tables of errors, which are concatenated with their name in the column ``table``.
     claims: Sequence[Claim]
     draw: Callable[[pd.DataFrame], Axes]
+    #: Fits the parameters to the points at odd positions; `compare` uses those of ``fitted.toml``.
     fit: Callable[[Path], Parameters] | None = None
 
     seeds: ClassVar[int] = 1  # nothing is random
@@ -72,24 +55,10 @@ class Accuracy:
             progress: bool | Callable[[int, int, int], None] = False) -> Reproduced:
         """Simulate the points of the table, and check the claims.
 
-        Parameters
-        ----------
-        seeds, workers, resume
-            Without effect: nothing is random, and all is simulated in one process.
-        trace : path-like
-            The folder with the table's files; what `netsim data fetch` prints.
-        folder : path-like, optional
-            Folder for the files: ``runs.csv`` with the points, ``errors.csv``, ``claims.csv``, and
-            ``fitted.toml`` with the parameters that this table gives.
-        progress
-            As for `Reproduction.run`.
-
-        Raises
-        ------
-        InputError
-            If the table is not given, or cannot be read.
-        OutputError
-            If the folder cannot be written.
+        `trace` is the folder with the table's files, as `netsim data fetch` prints it. The folder
+        gets the points, the errors, the claims and the parameters that this table gives. `seeds`,
+        `workers` and `resume` have no effect, as nothing is random and one process simulates
+        everything.
         """
         if trace is None:
             raise InputError(f"{self.name} needs the table that it compares with: "
@@ -113,21 +82,21 @@ class Accuracy:
                           ].rename(columns={"paper": "expected"})})
 
     def _parameters(self, found: Parameters) -> dict[str, pd.DataFrame]:
-        """Return a table of the parameters in use, and of those fitted to the points."""
+        """Make a table of the parameters in use, and of those fitted to the points."""
         rows = [{"fitted to": table, "parameter": key, "in use": fitted(self.name)[table][key],
                  "refitted": value} for table, values in found.items()
                 for key, value in values.items()]
         return {"parameters": pd.DataFrame(rows)} if rows else {}
 
     def _source(self) -> pd.DataFrame:
-        """Return a table with the version of netsim and the source of the data."""
+        """Make a table with the version of netsim and the source of the data."""
         public = PUBLIC_TRACES[self.data]
         return pd.DataFrame({"netsim": [__version__], "compared with": [public.url],
                              "licence": [public.licence]})
 
 
 def refitted_claim() -> Claim:
-    """Return the claim that a table gives the parameters that are part of netsim."""
+    """Make the claim that a table gives the parameters that are part of netsim."""
     return Claim("Largest relative difference of a parameter from its fit", "0", _refitted,
                  below(_SAME), scale=PLAIN)
 
@@ -138,21 +107,12 @@ def _refitted(runs: Runs) -> pd.Series:
 
 
 def errors_by(points: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Summarise the errors of points by class.
+    """Summarise the errors of points, ``simulated_s`` over ``measured_s``, by class.
 
-    Parameters
-    ----------
-    points : DataFrame
-        With the columns ``measured_s`` and ``simulated_s``.
-    by : sequence of str
-        Columns whose values make a class.
-
-    Returns
-    -------
-    DataFrame
-        A row per class: the columns of `by`; ``points``; ``simulated / measured``, its geometric
-        mean; ``geometric mean error``, exp(mean of |log(simulated / measured)|) - 1; ``mean error``
-        and ``worst error`` of |simulated / measured - 1|.
+    A class has one combination of values of the columns `by`. Its row has the number of ``points``;
+    ``simulated / measured``, its geometric mean; ``geometric mean error``, exp(mean of
+    |log(simulated / measured)|) - 1; and ``mean error`` and ``worst error`` of |simulated /
+    measured - 1|.
     """
     return pd.DataFrame([{**dict(zip(by, names, strict=True)), **_errors(own)}
                          for names, own in points.groupby(list(by), sort=False)])

@@ -49,14 +49,7 @@ _APART_S = 0.1
 
 
 def network_of(kind: str, gpus: int) -> Topology:
-    """Return the network of some GPUs, with the fitted parameters.
-
-    Parameters
-    ----------
-    kind : str
-        A key of the table of kinds, such as ``"all-reduce"``.
-    gpus : int
-    """
+    """Make the network of some GPUs, with the parameters that were fitted for a kind of point."""
     found = fitted(_NAME)
     latency = found["all-reduce"]["latency_s"]
     # Half the latency is of a port; a path has two.
@@ -64,7 +57,7 @@ def network_of(kind: str, gpus: int) -> Topology:
 
 
 def _read(folder: Path) -> pd.DataFrame:
-    """Read both tables; those at odd positions of each are to be fitted to."""
+    """Read both tables; parameters are fitted to the points at odd positions of each."""
     all_reduce, pairs = (read_vidur(find_file(folder, f"h100_dgx/{name}.csv",
                                               f"h100_dgx-{name}.csv"))
                          for name in ("all_reduce", "send_recv"))
@@ -100,7 +93,7 @@ def _fit(folder: Path) -> Mapping[str, Mapping[str, float]]:
 
 
 def _simulated(kind: str, gpus: int, sizes: pd.Series) -> np.ndarray:
-    """Return the time of a collective of each size, one after the other in one run."""
+    """Simulate the time of a collective of each size, one after the other in one run."""
     pattern: dict[str, Any] = {"name": _KINDS[kind][0], "form": "aggregate"}
     if pattern["name"] == "send-recv":
         pattern["pairs"] = [[0, 1]]

@@ -50,14 +50,9 @@ _TOGETHER, _STAGGERED = "together", "within 16 us"
 
 
 def network_of(gbps: int, oversubscription: int) -> Topology:
-    """Return the network of a run, with the fitted parameters.
+    """Make the network of a run, with the fitted parameters.
 
-    Parameters
-    ----------
-    gbps : int
-        Rate of each link.
-    oversubscription : int
-        Ratio of the capacity of a leaf's host links to that of its uplinks.
+    `oversubscription` is the ratio of the capacity of a leaf's host links to that of its uplinks.
     """
     found = fitted(_NAME)["incast"]
     made = leaf_spine(_LEAVES, _HOSTS_PER_LEAF // oversubscription, _HOSTS_PER_LEAF,
@@ -80,7 +75,7 @@ def _incasts(folder: Path) -> pd.DataFrame:
 
 
 def _fit_points(incasts: pd.DataFrame) -> pd.Series:
-    """Return a mask of the points to which parameters are fitted."""
+    """Mask the points to which parameters are fitted."""
     own = incasts.index[(incasts["control"] == "RCCC") & (incasts["starts"] == _TOGETHER)]
     return pd.Series(incasts.index.isin(own[at_odd_positions(len(own))]), incasts.index)
 
@@ -96,7 +91,7 @@ def _fit(folder: Path) -> Mapping[str, Mapping[str, float]]:
 
 
 def _simulate_incasts(network: Topology, cases: pd.DataFrame) -> np.ndarray:
-    """Return the time of each incast to host 0, from hosts of other leaves.
+    """Simulate the time of each incast to host 0, from hosts of other leaves.
 
     They are jobs of one run, each of which begins when those before have ended.
     """
@@ -126,7 +121,7 @@ def _compare_incasts(folder: Path) -> pd.DataFrame:
 
 
 def _networks(table: pd.DataFrame) -> list[tuple[int, int]]:
-    """Return the different rates and oversubscriptions of runs."""
+    """The different rates and oversubscriptions of runs."""
     return sorted(set(zip(table["gbps"].tolist(), table["oversubscription"].tolist(),
                           strict=True)))
 
@@ -177,7 +172,7 @@ def _summarise(points: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
 
 
 def _each_permutation(permutations: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per network and size, with the times, errors and losses of both controls."""
+    """Make a row per network and size, with the times, errors and losses of both controls."""
     by_ratio = permutations.pivot(index=["gbps", "MB", "oversubscription"], columns="control",
                                   values=["measured_s", "simulated_s", "resent"])
     simulated = by_ratio["simulated_s"][_CONTROLS[0]]

@@ -36,10 +36,10 @@ _SIZES = {1e3: "one packet", 1e4: "1 to 10 kB", 5e4: "10 to 50 kB", np.inf: "abo
 
 
 def path_of_three() -> Topology:
-    """Return the network of the scenarios.
+    """Make the network of the scenarios.
 
     Two links of 10 Gbps lead from host 0 over a switch to host 2; that of host 1, on the switch, is
-    so fast that it limits nothing. Each has a latency of 1 us, and packets 1,000 + 48 bytes.
+    fast enough to limit nothing. Each has a latency of 1 us, and packets 1,000 + 48 bytes.
     """
     graph = nx.Graph()
     for host, rate in enumerate(("10Gbps", "100Gbps", "10Gbps")):
@@ -49,7 +49,7 @@ def path_of_three() -> Topology:
 
 
 def simulate_scenario(network: Topology, scenario: M3Scenario) -> tuple[np.ndarray, np.ndarray]:
-    """Return when each observed flow has been sent, and has arrived, in seconds from its start."""
+    """Simulate when each observed flow is sent, and when it arrives, in seconds from its start."""
     jobs = Workload.from_arrays(scenario.src, scenario.dst, scenario.nbytes, scenario.start_s)
     done = simulate(network, jobs, allocator="maxmin", record=("jobs", "coflows"))
     flows = done.coflows.set_index("job").loc[scenario.observed]
@@ -100,7 +100,7 @@ def _slowdowns(points: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def _slowdown(own: pd.DataFrame, **names: str) -> dict[str, str | float]:
-    """Return mean and 99th percentile of slowdowns, and the ratio of means of each scenario."""
+    """Compute mean and 99th percentile of slowdowns, and the ratio of means of each scenario."""
     slow = own[["measured_s", "simulated_s"]].div(own["alone_s"], axis=0)
     means = slow.groupby(own["scenario"]).mean()
     ratio = np.exp(np.log(means["simulated_s"] / means["measured_s"]).mean())

@@ -26,24 +26,18 @@ __all__ = ["LESS", "MORE", "PLAIN", "RATIO", "SHARE", "Claim", "Runs", "Scale", 
 
 
 class Scale(NamedTuple):
-    """The kind of number that a claim measures, which decides how its mean over seeds is taken.
+    """The kind of number that a claim measures, which decides how its mean over seeds is taken."""
 
-    Attributes
-    ----------
-    to_ratio, from_ratio : callable, optional
-        Conversion from values to ratios and back. Means are geometric means of the ratios; without
-        these functions, they are arithmetic.
-    least, most : float
-        Bounds of values, to which the ends of intervals are clipped.
-    """
-
+    #: Conversion of values to ratios and back. Means are geometric means of the ratios or, without
+    #: these functions, arithmetic.
     to_ratio: Callable[[Any], Any] | None = None
     from_ratio: Callable[[Any], Any] | None = None
+    #: Bounds of values, to which the ends of intervals are clipped.
     least: float = -math.inf
     most: float = math.inf
 
     def interval(self, values: pd.Series) -> tuple[float, float, float]:
-        """Return the mean of values and the ends of its 95 % confidence interval."""
+        """Compute the mean of values and the ends of its 95 % confidence interval."""
         if self.to_ratio is None or self.from_ratio is None:
             mean, low, high = mean_interval(values)
             return mean, float(np.maximum(low, self.least)), float(np.minimum(high, self.most))
@@ -66,33 +60,17 @@ PLAIN = Scale()
 
 
 class Runs:
-    """Selects metrics of the runs of a sweep, for claims.
-
-    Parameters
-    ----------
-    table : DataFrame
-        `Sweep.table`.
-    """
+    """Selects metrics of the runs of a sweep, from its `Sweep.table`, for claims."""
 
     def __init__(self, table: pd.DataFrame) -> None:
         self._table = table
         self._cubes: dict[str, tuple[list[int], NDArray[np.float64]]] = {}
 
     def of(self, metric: str = "jct_total_s", **where: Any) -> pd.Series:
-        """Return a metric of the selected run of each seed; NaN if that run was stopped.
+        """The metric of the selected run of each seed; NaN if that run was stopped.
 
-        Parameters
-        ----------
-        metric : str
-            Column of the metric.
-        **where
-            Columns and their values, which select the runs. The last part of a dotted name is
-            enough, such as ``capacity``.
-
-        Raises
-        ------
-        InputError
-            If several runs of the same seed are selected.
+        `where` has columns and their values, which must select one run of each seed. The last part
+        of a dotted name is enough, such as ``capacity``.
         """
         if not len(self._table):
             return pd.Series(dtype=float)
@@ -104,28 +82,10 @@ class Runs:
 
     def cube(self, metric: str, axes: Mapping[str, Sequence[Any]], **where: Any
              ) -> tuple[list[int], NDArray[np.float64]]:
-        """Return a metric of all combinations of values of some columns.
+        """The seeds, and a metric of all combinations of values of some columns; see `of`.
 
-        A value is NaN if there is no such run, or if it was stopped.
-
-        Parameters
-        ----------
-        metric : str
-            Column of the metric.
-        axes : mapping of str to sequence
-            Columns, and the values of each.
-        **where
-            As for `of`.
-
-        Returns
-        -------
-        seeds : list of int
-        values : ndarray of float, shape (seeds, values of the first column, ...)
-
-        Raises
-        ------
-        InputError
-            If two runs have the same seed and combination.
+        The array has an axis for seeds and one for each column. A value is NaN if there is no such
+        run, or if it was stopped.
         """
         key = repr((metric, axes, where))  # many claims use the same cube
         if key not in self._cubes:
@@ -144,7 +104,7 @@ class Runs:
         return seeds, values.reindex(keys).to_numpy(float).reshape(shape)
 
     def rows(self, **where: Any) -> pd.DataFrame:
-        """Return the selected runs; see `of`."""
+        """The selected runs; see `of`."""
         rows = self._table
         for name, value in where.items():
             column = column_of(name, rows.columns)
@@ -154,24 +114,24 @@ class Runs:
         return rows
 
     def any_of(self, places: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-        """Return the runs that any of some columns and values select, each once."""
+        """The runs that any of some columns and values select, each once."""
         found = [self.rows(**place) for place in places] if len(self._table) else []
         every = pd.concat([self._table.iloc[:0], *found])
         return every[~every.index.duplicated()].sort_index()
 
     def ratio(self, one: dict[str, Any], other: dict[str, Any], metric: str = "jct_total_s"
               ) -> pd.Series:
-        """Return a metric of one run over that of another, for each seed."""
+        """Divide a metric of one run by that of another, for each seed."""
         return self.of(metric, **one) / self.of(metric, **other)
 
 
 def column_of(name: str, columns: Iterable[str]) -> str | None:
-    """Return the column of a name, which may be the last part of that of the column, if any."""
+    """Find the column with a name, which may be only the last part of the column's name."""
     return next((each for each in columns if name in (each, each.rpartition(".")[2])), None)
 
 
 def is_value(column: pd.Series, value: Any) -> pd.Series:
-    """Return where a column has a value, which a file may have turned into its text.
+    """Mask the places at which a column has a value, which a file may have turned into its text.
 
     A policy may be given as to a sweep, as in ``ff:order=by_size``.
     """
@@ -183,42 +143,24 @@ def is_value(column: pd.Series, value: Any) -> pd.Series:
 
 
 def _whole(rows: pd.DataFrame, metric: str) -> pd.Series:
-    # What is kept of runs that were stopped is NaN already.
+    # Kept metrics of runs that were stopped are NaN already.
     return of_whole_runs(rows, metric) if "jobs_finished" in rows else rows[metric]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper.
+    """A claim of a paper."""
 
-    Attributes
-    ----------
-    text : str
-        The claim; it begins with the measured quantity.
-    paper : str
-        The paper's value, or ``"-"`` if it gives none.
-    measure : callable
-        Computes the quantity for each seed from `Runs`.
-    rule : Rule
-        The values for which the claim holds.
-    sense : Rule, optional
-        Values that agree at least in their direction.
-    percent : bool
-        Whether values are shown as percentages.
-    scale : Scale
-        `RATIO`, `LESS`, `MORE`, `SHARE`, or `PLAIN` for any other number.
-    """
-
-    text: str
-    paper: str
-    measure: Callable[[Runs], pd.Series]
+    text: str  #: begins with the measured quantity
+    paper: str  #: the paper's value, or ``"-"`` if it gives none
+    measure: Callable[[Runs], pd.Series]  #: the quantity for each seed
     rule: Rule
-    sense: Rule | None = None
+    sense: Rule | None = None  #: values that agree at least in their direction
     percent: bool = False
     scale: Scale = RATIO
 
     def row(self, runs: Runs) -> dict[str, Any]:
-        """Return the claim's row of the table."""
+        """Check the claim, for its row of the table."""
         values = self.measure(runs)
         mean, low, high = self.scale.interval(values)
         known = len(values) > 0 and bool(np.isfinite(values).all())
@@ -236,26 +178,12 @@ class Claim:
 
 
 def table_of_claims(claims: Iterable[Claim], table: pd.DataFrame) -> pd.DataFrame:
-    """Check claims against the runs of a sweep.
+    """Check claims against the runs of a sweep, in a row each.
 
-    Returns
-    -------
-    DataFrame
-        A row per claim, with the columns
-
-        claim, paper
-            Text of the claim, and the paper's value.
-        measured
-            Mean over seeds with its 95 % confidence interval. Both are taken of logarithms if
-            values are ratios of runs, or differences relative to a run.
-        holds_on
-            Number of seeds on which the claim holds and, if any, the number of others on which
-            the two runs are equal.
-        verdict
-            See `Rule.verdict`.
-        mean, low, high, least, most, held, equal, seeds
-            The numbers behind `measured` and `holds_on`, and the smallest and largest value over
-            seeds.
+    ``measured`` is the mean over seeds with its 95 % confidence interval, both of logarithms if
+    values are ratios of runs, or differences relative to a run. ``holds_on`` is the number of seeds
+    on which the claim holds and, if any, the number of others on which the two runs are equal. For
+    ``verdict``, see `Rule.verdict`. The other columns have the numbers behind these.
     """
     runs = Runs(table)
     return pd.DataFrame([claim.row(runs) for claim in claims])

@@ -22,7 +22,7 @@ __all__ = ["IN_PAPER", "bars", "curve", "distributions", "lines", "several"]
 #: A column of a lower bound, which is drawn as a further policy, and its name there.
 _BOUND, _CALLED = "lower_bound_total_s", "lower bound"
 
-#: What the name of a policy goes on with, if its runs stand for a number of the paper.
+#: Suffix of the name of a policy whose runs stand for a number of the paper.
 IN_PAPER = ", paper"
 
 #: Metrics over those under SRTF.
@@ -31,24 +31,11 @@ _RATES = {"jct_rate": "jct_total_s", "communication_rate": "communication_s"}
 
 def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], x: str,
           called: Mapping[str, str] | None = None, log: bool = False, **roles: Any) -> Axes:
-    """Draw means against a setting: a line per policy, and of total JCTs one of the lower bound.
+    """Draw means against a setting: a line per policy and, for total JCTs, one for the lower bound.
 
-    Parameters
-    ----------
-    table : DataFrame
-        A row per run.
-    columns : sequence of str
-        The varied settings.
-    metric : str or list of str
-        Several metrics have a panel each, of seconds.
-    x : str
-        The setting.
-    called : mapping of str to str, optional
-        Names of policies, and of other values, in the figure, which has no others.
-    log : bool
-        Whether the metric, a time, has a logarithmic axis; for a single metric only.
-    **roles
-        Further roles, as of `netsim.plots.facets.line_facets`.
+    Several metrics, which must be times, have a panel each. `called` has the names of policies and
+    of other values in the figure, which shows no others. With `log`, the axis of a single metric, a
+    time, is logarithmic. Further roles are as for `netsim.plots.facets.line_facets`.
     """
     from netsim.plots.facets import line_facets
 
@@ -67,7 +54,7 @@ def lines(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str], 
 
 def several(table: pd.DataFrame, columns: Sequence[str], metrics: Mapping[str, str], x: str,
             called: Mapping[str, str] | None = None) -> Axes:
-    """Draw means against a setting in a panel per metric, each with an axis of its own."""
+    """Draw means against a setting in a panel per metric, each with its own axis."""
     from netsim.plots.facets import line_facets
 
     return panels(metrics, lambda metric, ax: line_facets(
@@ -88,7 +75,7 @@ def bars(table: pd.DataFrame, columns: Sequence[str], metric: str | list[str],
 
 def _means(table: pd.DataFrame, columns: Sequence[str], metric: str,
            called: Mapping[str, str] | None) -> pd.DataFrame:
-    """Return means; of total JCTs, with those of the lower bound, which is the same for all."""
+    """Average a metric; total JCTs with those of the lower bound, which is the same for all."""
     if metric == "jct_total_s" and _BOUND in table and "allocator" in columns:
         least = table[table["allocator"] == table["allocator"].iloc[0]]
         table = pd.concat([table, least.assign(allocator=_CALLED, jct_total_s=least[_BOUND])])
@@ -117,7 +104,7 @@ def _named(table: pd.DataFrame, called: Mapping[str, str] | None) -> pd.DataFram
 
 
 def curve(table: pd.DataFrame, columns: Sequence[str], x: str, metric: str) -> Axes:
-    """Draw a metric against a column, both as they are."""
+    """Draw a metric of single runs against a column."""
     from netsim.plots.style import dress, looks, name_axes, new_axes
 
     ax, shown = new_axes(2.1), table[table[x] < 1e15]  # a last row may stand for infinity
@@ -130,7 +117,7 @@ def curve(table: pd.DataFrame, columns: Sequence[str], x: str, metric: str) -> A
 
 
 def _mark(ax: Axes, own: pd.DataFrame, label: str, look: Look) -> None:
-    """Mark shares of jobs below a time, as the paper has them."""
+    """Mark shares of jobs below a time that the paper reports."""
     below = {float(name[6:-1]): own[name].mean() for name in map(str, own)
              if name.startswith("below_") and own[name].notna().any()}
     ax.plot(list(below), list(below.values()), label=label,
@@ -159,7 +146,7 @@ def distributions(table: pd.DataFrame, columns: Sequence[str], col: str) -> Axes
         ax.set_title(words(value), fontsize=7.5, color=INK, loc="left", pad=4)
         dress(ax, "both")
         name_axes(ax, "JCT", "share of jobs" if ax is axes[0] else None)
-    log_seconds(axes[0].xaxis)  # of what all panels show
+    log_seconds(axes[0].xaxis)  # after all panels, which share the axis, were drawn
     handles, labels = axes[0].get_legend_handles_labels()
     axes[0].figure.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False,
                           fontsize=6.5)

@@ -18,35 +18,22 @@ __all__ = ["Factorial"]
 
 @dataclass(frozen=True)
 class Factorial:
-    """Runs of all combinations of choices under one condition, by the logarithm of a metric.
+    """Runs of all combinations of choices under one condition, by the logarithm of a metric."""
 
-    Attributes
-    ----------
-    layers : mapping of str to sequence
-        Columns with the choices of each layer, the default first.
-    where : mapping of str to object
-        Columns and values that select the condition.
-    metric : str
-        Column of a time; less is better.
-    """
-
-    layers: Mapping[str, Sequence[str]]
-    where: Mapping[str, Any]
-    metric: str = "jct_mean_s"
+    layers: Mapping[str, Sequence[str]]  #: by column: the choices, the default first
+    where: Mapping[str, Any]  #: columns and values that select the condition
+    metric: str = "jct_mean_s"  #: column of a time; less is better
 
     def logs(self, runs: Runs) -> tuple[list[int], NDArray[np.float64]]:
-        """Return the seeds and the logarithms, with an axis for seeds and one for each layer."""
+        """The seeds and the logarithms, with an axis for seeds and one for each layer."""
         seeds, values = runs.cube(self.metric, self.layers, **self.where)
         return seeds, np.log(values)
 
     def variance(self, runs: Runs) -> pd.DataFrame:
-        """Return the share of the variance that each layer explains.
+        """Compute the share of the variance that each layer explains, in a row per seed.
 
-        Returns
-        -------
-        DataFrame
-            A row per seed, with the share of each layer, ``"together"`` (the share of all
-            interactions) and ``"deviation"`` (the standard deviation of the logarithms).
+        ``"together"`` is the share of all interactions, and ``"deviation"`` the standard deviation
+        of the logarithms.
         """
         seeds, logs = self.logs(runs)
         rows = []
@@ -57,19 +44,14 @@ class Factorial:
         return pd.DataFrame(rows, seeds, [*self.layers, "together", "deviation"], float)
 
     def share(self, part: str, runs: Runs) -> pd.Series:
-        """Return a column of `variance`."""
+        """A column of `variance`."""
         return self.variance(runs)[part]
 
     def spread(self, layer: str, best: bool, runs: Runs) -> pd.Series:
-        """Return the metric with a layer's worst choice over that with its best, for each seed.
+        """Divide the metric with a layer's worst choice by that with its best, for each seed.
 
-        Parameters
-        ----------
-        layer : str
-        best : bool
-            Choices in the other layers: those of the combination that is best over all seeds if
-            true, else the defaults.
-        runs : Runs
+        Choices in the other layers are those of the combination that is best over all seeds if
+        `best`, else the defaults.
         """
         seeds, logs = self.logs(runs)
         chosen: Sequence[Any] = [0] * len(self.layers)
@@ -81,7 +63,7 @@ class Factorial:
         return pd.Series(_range_ratio(logs[:, *own]), seeds)
 
     def spread_at(self, layer: str, other: str, choice: int, runs: Runs) -> pd.Series:
-        """Return worst over best choice of a layer, given a choice in another layer.
+        """Divide worst by best choice of a layer, given a choice in another layer.
 
         Choices are compared by geometric means over all further layers.
         """
@@ -92,13 +74,13 @@ class Factorial:
         return pd.Series(_range_ratio(_means(at, names, layer)), seeds)
 
     def over_default(self, layer: str, choice: int, runs: Runs) -> pd.Series:
-        """Return a choice over the default, by geometric means over all other layers."""
+        """Divide a choice by the default, by geometric means over all other layers."""
         seeds, logs = self.logs(runs)
         means = _means(logs, list(self.layers), layer)
         return pd.Series(np.exp(means[:, choice] - means[:, 0]), seeds)
 
     def over_others(self, layer: str, choice: int, runs: Runs) -> pd.Series:
-        """Return a choice over the best other choice, for each seed.
+        """Divide a choice by the best other choice, for each seed.
 
         Each choice is combined with the choices in the other layers that are best for it over all
         seeds.
@@ -114,13 +96,13 @@ class Factorial:
 
 
 def _means(logs: NDArray[np.float64], names: Sequence[str], layer: str) -> NDArray[np.float64]:
-    """Return means over all layers but one. Shape (seeds, choices)."""
+    """Average over all layers but one; the result has shape (seeds, choices)."""
     rest = tuple(1 + axis for axis, name in enumerate(names) if name != layer)
     means: NDArray[np.float64] = logs.mean(axis=rest)
     return means
 
 
 def _range_ratio(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the largest over the smallest value of each row, given logarithms."""
+    """Divide the largest by the smallest value of each row, given logarithms."""
     ratios: NDArray[np.float64] = np.exp(np.ptp(logs, axis=1))
     return ratios

@@ -17,36 +17,17 @@ __all__ = ["at_odd_positions", "fit_times", "fitted", "fitted_text", "four_figur
 
 Floats = NDArray[np.float64]
 
-#: More steps than Gauss-Newton takes; and the change that ends them.
+#: Most steps of Gauss-Newton, which needs fewer; and the relative change that ends them.
 _STEPS, _SMALL = 100, 1e-12
 
 
 def fit_times(terms: ArrayLike, measured: ArrayLike) -> Floats:
     """Fit a linear model of times, by least squares of the logarithms of simulated over measured.
 
-    An error by a factor of 2 thus weighs the same at each size, and in either direction. The method
-    is Gauss-Newton, from the least squares of relative errors.
-
-    Parameters
-    ----------
-    terms : array_like of float, shape (points, parameters)
-        Derivative of each time by each parameter; not negative.
-    measured : array_like of float, shape (points,)
-        In seconds.
-
-    Returns
-    -------
-    ndarray of float, shape (parameters,)
-
-    Raises
-    ------
-    InputError
-        If a parameter is negative, or the points do not determine all of them.
-
-    Examples
-    --------
-    >>> fit_times([[1, 10], [1, 20], [1, 40]], [12, 22, 42]).round(9)
-    array([2., 1.])
+    An error by a factor of 2 thus weighs the same at each size, and in either direction. `terms`,
+    of shape (points, parameters), are the derivatives of each time by each parameter, which must
+    not be negative; neither must the fitted parameters. The method is Gauss-Newton, from the least
+    squares of relative errors.
     """
     rows, times = np.asarray(terms, np.float64), np.asarray(measured, np.float64)
     if np.linalg.matrix_rank(rows / times[:, None]) < rows.shape[1]:
@@ -73,18 +54,12 @@ def _refuse_negative(parameters: Floats) -> None:
 
 
 def at_odd_positions(count: int) -> NDArray[np.bool_]:
-    """Return a mask of the first, third, ... of some points."""
+    """Mask the first, third, ... of some points."""
     return np.arange(count) % 2 == 0
 
 
 def four_figures(value: float) -> float:
-    """Round a parameter to four significant digits, as it stands in the file.
-
-    Examples
-    --------
-    >>> four_figures(2.34567e-5)
-    2.346e-05
-    """
+    """Round a parameter to four significant digits, as in the file."""
     return float(f"{value:.4g}")
 
 
@@ -96,12 +71,12 @@ def _all_fitted() -> Mapping[str, Mapping[str, Mapping[str, float]]]:
 
 
 def fitted(name: str) -> Mapping[str, Mapping[str, float]]:
-    """Return the parameters of a comparison in netsim's file of parameters, by their table."""
+    """The parameters of a comparison in netsim's file of parameters, by their table."""
     return _all_fitted()[name]
 
 
 def fitted_text(name: str, parameters: Mapping[str, Mapping[str, float]]) -> str:
-    """Return the part of a comparison in the file of parameters, as text."""
+    """Write the part of a comparison in the file of parameters."""
     lines = []
     for table, values in parameters.items():
         lines += [f"[{name}.{table}]", *(f"{key} = {value!r}" for key, value in values.items()), ""]

@@ -77,14 +77,14 @@ _METRICS = {"jct_mean_s": "mean JCT", "makespan_s": "makespan"}
 
 
 def _factorials(layers: Layers, metric: str = "jct_mean_s") -> dict[str, Factorial]:
-    """Return the factorial design of each condition."""
+    """Make the factorial design of each condition."""
     axes = {layer: [labelled(parse_named(name)) for name in names]
             for layer, names in layers.items()}
     return {condition: Factorial(axes, where, metric) for condition, where in CONDITIONS.items()}
 
 
 def _split(layers: Layers) -> dict[str, dict[str, Factorial]]:
-    """Return the factorials whose variance is decomposed, by the name of the metric."""
+    """Make the factorials whose variance is decomposed, by the name of the metric."""
     found = {label: _factorials(layers, metric) for metric, label in _METRICS.items()}
     if "random" in layers.get("placement", ()):
         others = {name: called for name, called in layers["placement"].items()
@@ -135,25 +135,13 @@ def _drawn(layers: Layers, draw: Callable[..., Axes], sweep: Sweep) -> Axes:
 
 
 def layers_study(layers: Layers = LAYERS) -> Reproduction:
-    """Return the study that combines every scheduler with every placement and allocator.
-
-    Parameters
-    ----------
-    layers : mapping of str to mapping
-        The choices of each layer as given in an experiment, with their names; the default first.
-    """
+    """Make the study that combines every scheduler with every placement and allocator."""
     return _study("joint-study", "scheduler, placement or allocator, which layer matters when",
                   layers, _layers_claims, draw_layers)
 
 
 def systems_study(layers: Layers = SYSTEMS) -> Reproduction:
-    """Return the study of systems that both schedule and place, under every allocator.
-
-    Parameters
-    ----------
-    layers : mapping of str to mapping
-        As for `layers_study`.
-    """
+    """Make the study of systems that both schedule and place, under every allocator."""
     return _study("joint-systems", "SJF-BCO, A-SRPT and baselines of both, under four allocators",
                   layers, _systems_claims, draw_systems)
 

@@ -24,7 +24,7 @@ _LEGIBLE = 0.05
 
 _RATIOS = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50)
 
-#: Where the largest ratio is above this, 1.2 has no room beside 1.
+#: Largest ratio above which the label 1.2 has no room beside 1.
 _WIDE = 15
 
 
@@ -32,18 +32,8 @@ def draw_layers(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Con
                 runs: Runs) -> Axes:
     """Draw the shares of variance that layers explain, and the cost of their worst choices.
 
-    Parameters
-    ----------
-    layers : mapping of str to mapping
-        The choices of each layer.
-    found : mapping of str to mapping
-        Factorials by condition, for each metric by its name. Costs are drawn for the first metric.
-    runs : Runs
-
-    Returns
-    -------
-    Axes
-        The axes of the first metric's variance.
+    `found` has the factorials by condition, for each metric by its name. Costs are drawn for the
+    first metric; the axes of its variance are returned.
     """
     from netsim.plots.style import INK, new_figure
 
@@ -78,12 +68,12 @@ def _in_two_lines(condition: str) -> str:
 
 
 def _layers_of(conditions: Conditions) -> list[str]:
-    """Return the layers of all conditions, those of the first one first."""
+    """List the layers of all conditions, those of the first one first."""
     return list(dict.fromkeys(layer for found in conditions.values() for layer in found.layers))
 
 
 def _colours(layers: Sequence[str]) -> dict[str, str]:
-    """Return a colour for each layer, and grey for interactions."""
+    """Choose a colour for each layer, and grey for interactions."""
     from netsim.plots.style import COLOURS, GREY
 
     return dict(zip(layers, COLOURS, strict=False)) | {"together": GREY}
@@ -92,7 +82,7 @@ def _colours(layers: Sequence[str]) -> dict[str, str]:
 def draw_shares(ax: Axes, conditions: Conditions, runs: Runs) -> None:
     """Draw a stacked bar of shares for each condition, and the standard deviation beside it.
 
-    Conditions may have different layers; of one that a condition lacks there is nothing in its bar.
+    Conditions may have different layers; a bar lacks those of other conditions.
     """
     from netsim.plots.style import INK, dress, name_axes
 
@@ -152,17 +142,10 @@ def draw_spreads(ax: Axes, conditions: Conditions, runs: Runs) -> None:
 
 def draw_systems(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Conditions],
                  runs: Runs) -> Axes:
-    """Draw a heat map of systems and allocators for each condition, relative to the best.
+    """Draw a heat map of systems and allocators, relative to the best, for each condition.
 
-    Parameters
-    ----------
-    layers, found, runs
-        As for `draw_layers`. The layers are systems and allocators; the first metric is drawn.
-
-    Returns
-    -------
-    Axes
-        The axes of the first condition.
+    These are the two layers; arguments are as for `draw_layers`. The first metric is drawn, and the
+    axes of the first condition are returned.
     """
     from matplotlib.colors import LogNorm
 
@@ -191,7 +174,7 @@ def draw_systems(layers: Mapping[str, Mapping[str, str]], found: Mapping[str, Co
 
 
 def _over_best(found: Factorial, runs: Runs) -> np.ndarray:
-    """Return geometric means over seeds, divided by the smallest."""
+    """Compute geometric means over seeds, divided by the smallest."""
     _, logs = found.logs(runs)
     means = logs.mean(axis=0)
     return np.exp(means - means.min())

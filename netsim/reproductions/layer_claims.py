@@ -15,24 +15,21 @@ __all__ = ["MATTERS", "Conditions", "claims_of_shares", "claims_of_spreads", "na
 #: Factorials by the name of their condition.
 Conditions = Mapping[str, Factorial]
 
-#: What layers are called whose column has another name.
+#: Names of layers that differ from their column.
 _CALLED = {"cluster.nic": "network"}
 
 _OTHERS = {"at their best": True, "by default": False}
 
 
-#: A share that is most of a whole; one that is worth a word; a worst choice over the best that
-#: shows that the choice matters.
+#: A share that is most of a whole; one that is worth mentioning; a ratio of the worst choice to the
+#: best from which on the choice matters.
 _MOST, _A_TENTH, MATTERS = above(0.5), above(0.1), above(1.1)
 
 
 def claims_of_shares(found: Mapping[str, Conditions]) -> Iterator[Claim]:
     """Yield the claims that each layer explains most of the variance, and interactions a tenth.
 
-    Parameters
-    ----------
-    found : mapping of str to mapping
-        Factorials by condition, for each metric by its name.
+    `found` has the conditions of each metric by its name.
     """
     for label, conditions in found.items():
         for condition, each in conditions.items():
@@ -47,13 +44,7 @@ def claims_of_shares(found: Mapping[str, Conditions]) -> Iterator[Claim]:
 
 
 def claims_of_spreads(conditions: Conditions) -> Iterator[Claim]:
-    """Yield the claims that the choice in each layer matters, given the others' choices.
-
-    Parameters
-    ----------
-    conditions : mapping of str to Factorial
-        Factorials of the mean JCT by condition.
-    """
+    """Yield the claims that each layer's choice matters for mean JCTs, given those of others."""
     for condition, found in conditions.items():
         for (label, best), layer in product(_OTHERS.items(), found.layers):
             called = name_of_layer(layer)
@@ -62,5 +53,5 @@ def claims_of_spreads(conditions: Conditions) -> Iterator[Claim]:
 
 
 def name_of_layer(column: str) -> str:
-    """Return the name of a layer, given the column of its choices."""
+    """The name of a layer, given the column of its choices."""
     return _CALLED.get(column, column)

@@ -52,38 +52,20 @@ class _Table(BaseModel):
 
 
 class Setting(_Table):
-    """What rows are measured on: a sweep, or a table that a function returns for each seed.
+    """The runs on which rows are measured: a sweep, or a table made by a function for each seed."""
 
-    Attributes
-    ----------
-    title : str
-        What of the paper it is, and what it shows.
-    keys : mapping
-        The experiment, with the keys of an experiment file.
-    vary : mapping, or sequence of mappings
-        As for `netsim.sweep_experiment`.
-    seeds : int
-        How many seeds it is meant to run with.
-    trace : mapping, optional
-        As for `Reproduction`.
-    derive, measure, draw : str
-        Functions, as ``module:name`` within this package; see `Reproduction` and `Measurement`.
-    options : mapping
-        Keyword arguments of `draw`.
-    called : mapping of str to str
-        Names of policies, and of other values, in figures; by default those of the paper.
-    """
-
-    title: str
-    keys: dict[str, Any] = {}
+    title: str  #: the part of the paper, and what it shows
+    keys: dict[str, Any] = {}  #: those of an experiment file
     vary: dict[str, list[Any]] | list[dict[str, list[Any]]] = {}
-    seeds: int = 10
+    seeds: int = 10  #: the number that it is meant to run with
     trace: dict[str, Any] | None = None
+    #: Functions, as ``module:name`` within this package; see `Reproduction` and `Measurement`.
     derive: str = ""
     measure: str = ""
     unsteady: list[str] = []
     draw: str
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {}  #: arguments of `draw`
+    #: Names of policies, and of other values, in figures; by default those of the paper.
     called: dict[str, str] = {}
 
     def drawn(self, table: pd.DataFrame, columns: Sequence[str] = ()) -> Axes:
@@ -95,46 +77,22 @@ class Setting(_Table):
 
 
 class Row(_Table):
-    """A statement of a paper.
+    """A statement of a paper, or a claim of our own."""
 
-    Attributes
-    ----------
-    id : str
-        Its name in the ledger; empty for a claim of our own.
-    where : str
-        Section, figure, table or equation.
-    find : str
-        A few words of the passage.
-    says : str
-        The statement in our own words; ``{paper}`` stands for the paper's number.
-    paper : float or str, optional
-        The paper's number, such as 2.75 or ``"58.4 %"``.
-    setting : str, optional
-        The setting on which it is measured.
-    measure : Measure, optional
-    rule, sense : mapping, optional
-        Bounds by name (``below``, ``above``, ``at_most``, ``at_least``), or ``near`` and
-        ``within``; see `Rule.verdict`. ``"paper"`` stands for the paper's number.
-    why : str
-        What decides the verdict, where it is not plain.
-    withheld : str
-        The datum that the paper withholds, without which nothing can be told.
-    scope : str
-        Why netsim has nothing to say here.
-    """
-
-    id: str = ""
-    where: str = ""
-    find: str = ""
-    says: str
-    paper: int | float | str | None = None
+    id: str = ""  #: empty for a claim of our own
+    where: str = ""  #: section, figure, table or equation
+    find: str = ""  #: a few words of the passage
+    says: str  #: in our own words; ``{paper}`` stands for the paper's number
+    paper: int | float | str | None = None  #: its number, such as 2.75 or ``"58.4 %"``
     setting: str = ""
     measure: Measure | None = None
+    #: Bounds by name (``below``, ``above``, ``at_most``, ``at_least``), or ``near`` and ``within``;
+    #: see `Rule.verdict`. ``"paper"`` stands for the paper's number.
     rule: dict[str, int | float | str] = {}
     sense: dict[str, int | float | str] = {}
-    why: str = ""
-    withheld: str = ""
-    scope: str = ""
+    why: str = ""  #: the reason for the verdict, where it is not plain
+    withheld: str = ""  #: the datum that the paper withholds, which a verdict would need
+    scope: str = ""  #: the reason why netsim cannot check the statement
 
     @model_validator(mode="after")
     def _check(self) -> Row:
@@ -181,39 +139,18 @@ class Row(_Table):
 
 
 class Told(NamedTuple):
-    """What the ledger says of a row.
+    """The value of a row, its verdict, and the CPU time of the runs that it needs."""
 
-    Attributes
-    ----------
-    value, low, high : float
-        The measured value and the ends of its interval; NaN where there is none.
-    shown : str
-        Both, in words.
-    verdict : str
-    cpu_s : float
-        CPU time of the runs that it needs.
-    """
-
-    value: float
+    value: float  #: NaN, as are the ends of its interval, where there is none
     low: float
     high: float
-    shown: str
+    shown: str  #: value and interval in words
     verdict: str
     cpu_s: float
 
 
 class Paper(_Table):
-    """A paper of the ledger.
-
-    Attributes
-    ----------
-    title : str
-    settings : mapping of str to Setting
-    rows : sequence of Row
-        What the paper says.
-    claims : sequence of Row
-        What we hold beside it.
-    """
+    """A paper of the ledger: its settings, its statements (`rows`), and claims of our own."""
 
     name: str
     title: str
@@ -228,15 +165,15 @@ class Paper(_Table):
                 for key, setting in self.settings.items()}
 
     def of(self, setting: str) -> list[Row]:
-        """Return the rows and claims that are measured on a setting."""
+        """The rows and claims that are measured on a setting."""
         return [row for row in (*self.rows, *self.claims) if row.setting == setting]
 
     def row(self, identity: str) -> Row | None:
-        """Return a row by its id."""
+        """Find a row by its id."""
         return next((row for row in self.rows if row.id == identity), None)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Return a table for the page of each setting, and one of what has none, by name."""
+        """Make a table for the page of each setting, and one of rows without a setting, by name."""
         parts: dict[str, list[Row]] = {}
         for row in (*self.rows, *self.claims):
             parts.setdefault(f"{self.name}-{row.setting}" if row.setting else self.name,
@@ -260,12 +197,9 @@ class Paper(_Table):
         return self.settings[setting].drawn(pd.concat([table, *numbers]), columns)
 
     def keep(self, setting: str, table: pd.DataFrame, trace: str = "") -> Path:
-        """Replace the kept runs of a setting by new ones; return their file.
+        """Replace the kept runs of a setting by new ones, with no fewer seeds than it should have.
 
-        Raises
-        ------
-        InputError
-            If they have fewer seeds than the setting is meant to have.
+        The file of the runs is returned.
         """
         known, given = self.settings[setting], self.of(setting)
         if (seeds := table["seed"].nunique()) < known.seeds:
@@ -295,14 +229,7 @@ class Paper(_Table):
                             setting.seeds)
 
     def told(self, row: Row, measured: pd.DataFrame | None = None) -> Told:
-        """Return the value, the verdict and the CPU time of a row.
-
-        Parameters
-        ----------
-        row : Row
-        measured : DataFrame, optional
-            Runs of its setting; by default those that netsim ships.
-        """
+        """Measure a row, on the given runs of its setting or else on those that netsim ships."""
         nan = float("nan")
         if not row.setting:
             return Told(nan, nan, nan, "", OUT_OF_SCOPE if row.scope else CANNOT_BE_TOLD, 0.0)
@@ -316,7 +243,7 @@ class Paper(_Table):
 
 
 def _of_paper(row: Row, table: pd.DataFrame, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """Yield runs that would have the number of a row, of a policy with the row's number."""
+    """Yield runs that would have the number of a row, of a policy with the row's own name."""
     if row.number is None or row.measure is None:
         return
     rule = row.bounds(row.rule)
@@ -339,7 +266,7 @@ def _of_paper(row: Row, table: pd.DataFrame, columns: Sequence[str]) -> Iterator
 
 
 def _function(place: str) -> Callable[..., Any]:
-    """Return a function of this package, imported when it is called."""
+    """Make a function that imports a function of this package when it is called."""
     def call(*given: Any, **named: Any) -> Any:
         return _found(place)(*given, **named)
     return call
@@ -360,10 +287,10 @@ def ledger_of(name: str) -> Paper:
 
 
 def _inherited(key: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a setting with what it takes from the one that it is like.
+    """Complete a setting with the keys of the setting named by ``like``.
 
-    Its own keys replace the other's; of `keys` and `vary`, those that it names. What it varies over
-    no values is not varied.
+    Its own keys replace the other's; within `keys` and `vary`, entry by entry. A key with no values
+    to vary is not varied.
     """
     own = dict(settings[key])
     if "like" not in own:

@@ -1,7 +1,7 @@
 """Four jobs that train language models and their neighbours: when does a coflow scheduler help?
 
-No paper has this study, so the column of the paper's values is ``"-"``. Times are from start to
-finish, without waiting for GPUs unless stated. A slowdown is relative to the same job alone on
+This study is not in any paper, so the column of the paper's values is ``"-"``. Times are from start
+to finish, without waiting for GPUs unless stated. A slowdown is relative to the same job alone on
 whole servers. The slowdown of several jobs is a ratio of geometric means.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "MODELS", "study", "times_of"]
 
-#: The models that are trained, each cut to four layers on 64 GPUs: how, and its iterations.
+#: The models that are trained, each cut to four layers on 64 GPUs: its parallelism and iterations.
 MODELS: dict[str, dict[str, int]] = {
     "llama-7b": {"tp": 4, "dp": 16, "zero": 1, "global_batch": 64, "iterations": 2},
     "gpt3-13b": {"tp": 8, "dp": 8, "global_batch": 64, "iterations": 5},
@@ -41,7 +41,7 @@ PLACEMENTS = {"first-fit": "first fit", "mapped": "Heavy-Edge",
               "least-busy-servers": "least busy servers"}
 ALLOCATORS = {"maxmin": "max-min", "parrot": "Parrot", "sebf": "SEBF", "aalo": "Aalo"}
 
-#: Rings that neighbours run, of 8 to 16 GPUs; the entry of the list that they are.
+#: Rings that neighbours run, of 8 to 16 GPUs; and their entry in the list of workloads.
 _RINGS = {"format": "ring-jobs", "mix": {"8": 1, "12": 1, "16": 1}, "iterations": [6, 12],
           "compute": ["50ms", "100ms"], "length": "400MB", "poisson_jobs": 10,
           "poisson_mean": "40ms"}
@@ -55,13 +55,13 @@ _KEYS: dict[str, Any] = {
                     "sequence_parallel": True, **setup} for name, setup in MODELS.items()),
                  _RINGS]}
 
-#: When each entry comes: among each other, or so far apart that every job is alone.
+#: Arrivals of the entries: close together, or so far apart that every job is alone.
 _TOGETHER, _APART = (
     {f"workload.{k}.arrival": [f"{after + gap * k:g}s"] for k in range(len(MODELS))}
     | {f"{_RING}.arrival": [rings], f"{_RING}.poisson_mean": [mean]}
     for after, gap, rings, mean in ((0.1, 0.1, "0s", "40ms"), (0, 1000, "5000s", "1000s")))
 
-#: What decides who goes first under Parrot: bytes of neighbours, and of buckets of gradients.
+#: Sizes that decide which job goes first under Parrot: of neighbours, and of gradient buckets.
 _LENGTHS = ("100MB", "400MB", "1600MB")
 _BUCKET, _SMALL = 40_000_000, 5_000_000  # elements; by default, and smaller
 _ORDERS = {"parrot": "Parrot", "sebf": "SEBF"}
@@ -69,17 +69,17 @@ _WHERE = "mapped"
 
 _KINDS = ("training", "neighbours")
 
-#: What placements do to training under max-min: without anybody else, and with waiting.
+#: Effects of placements on training under max-min: without other jobs, and with waiting.
 _OF_PLACEMENT = {"training_placed_s": "What training takes at least where {} puts it, over alone",
                  "training_jct_s": "The slowdown of training, waiting included, {}, max-min"}
 
 
-# --- what runs -----------------------------------------------------------------------------
+# --- runs ----------------------------------------------------------------------------------
 
 
 def _grid(placements: Sequence[str], allocators: Sequence[str], *, apart: bool = False,
           length: str = _LENGTHS[1], bucket: int = _BUCKET) -> dict[str, Sequence[Any]]:
-    """Return a grid of all placements with all allocators, in one setting of the rest."""
+    """Make a grid of all placements with all allocators, in one setting of the rest."""
     sizes = {f"workload.{k}.bucket_size": [bucket] for k in range(len(MODELS))}
     return {**(_APART if apart else _TOGETHER), f"{_RING}.length": [length], **sizes,
             "placement": list(placements), "allocator": list(allocators)}
@@ -94,7 +94,7 @@ def _grids(placements: Sequence[str], allocators: Sequence[str]) -> list[dict[st
 
 
 def times_of(result: Result) -> dict[str, float]:
-    """Return how long jobs ran, in seconds: each model, and geometric means of each kind.
+    """Compute how long jobs ran, in seconds: each model, and geometric means of each kind.
 
     ``training_placed_s`` is the geometric mean of the lower bounds of the training jobs: the time
     that they would take on their GPUs without other jobs. ``training_jct_s`` is the geometric mean
@@ -119,7 +119,7 @@ def _mean(values: pd.Series) -> float:
 
 def _at(placement: str, allocator: str, *, apart: bool = False, length: str = _LENGTHS[1],
         bucket: int = _BUCKET) -> dict[str, Any]:
-    """Return the columns that select a run of each seed."""
+    """The columns and values that select a run of each seed."""
     return {"placement": placement, "allocator": allocator,
             f"{_RING}.poisson_mean": (_APART if apart else _TOGETHER)[f"{_RING}.poisson_mean"][0],
             f"{_RING}.length": length, "workload.0.bucket_size": bucket}
@@ -130,7 +130,7 @@ _ALONE = _at("first-fit", "maxmin", apart=True)
 
 def _over(metric: str, one: Mapping[str, Any], other: Mapping[str, Any], runs: Runs,
           than: str | None = None) -> pd.Series:
-    """Return a metric of one run over that of another; over another metric `than`, if given."""
+    """Divide a metric of one run by that of another, or by its metric `than` if given."""
     return runs.of(metric, **one) / runs.of(than or metric, **other)
 
 
@@ -165,7 +165,7 @@ def _claims(placements: Sequence[str], allocators: Sequence[str]) -> Iterator[Cl
 
 
 def _settings() -> dict[str, dict[str, Any]]:
-    """Return what neighbours send, and the buckets of training, by name."""
+    """The sizes of neighbours, and of buckets of training, by name."""
     names = [format_bytes(parse_bytes(length)) for length in _LENGTHS]
     return {name: {"length": length} for name, length in zip(names, _LENGTHS, strict=True)} | {
         f"{names[1]}, small buckets": {"bucket": _SMALL}}
@@ -175,7 +175,7 @@ def _settings() -> dict[str, dict[str, Any]]:
 
 
 def _draw(placements: Sequence[str], allocators: Sequence[str], sweep: Sweep) -> Axes:
-    """Draw slowdowns by placement, and times over those of max-min by what neighbours send."""
+    """Draw slowdowns by placement, and times over those of max-min by neighbours' all-reduces."""
     runs = Runs(sweep.table)
     slow = {f"{kind}, by placement": _dots(
         ((PLACEMENTS[placement], ALLOCATORS[allocator], _slowdown(kind, placement, allocator, runs))
@@ -202,7 +202,7 @@ def _draw(placements: Sequence[str], allocators: Sequence[str], sweep: Sweep) ->
 
 
 def _dots(found: Iterator[tuple[str, str, pd.Series]]) -> pd.DataFrame:
-    """Return the rows that `ratio_dots` draws: geometric means of seeds, with intervals."""
+    """Make the rows that `ratio_dots` draws: geometric means of seeds, with intervals."""
     return pd.DataFrame([(row, series, len(ratios), *geometric_interval(ratios))
                          for row, series, ratios in found],
                         columns=["row", "series", "runs", "ratio", "ratio_low", "ratio_high"])
@@ -210,14 +210,10 @@ def _dots(found: Iterator[tuple[str, str, pd.Series]]) -> pd.DataFrame:
 
 def study(placements: Sequence[str] = tuple(PLACEMENTS),
           allocators: Sequence[str] = tuple(ALLOCATORS)) -> Reproduction:
-    """Return the study.
+    """Make the study of some of `PLACEMENTS` and `ALLOCATORS`.
 
-    Parameters
-    ----------
-    placements, allocators : sequence of str
-        The names from `PLACEMENTS` and `ALLOCATORS` to study. ``"maxmin"`` must be first, and
-        ``"mapped"``, ``"parrot"`` and ``"sebf"`` must be included, because runs with other
-        neighbours use them.
+    ``"maxmin"`` must be first, and ``"mapped"``, ``"parrot"`` and ``"sebf"`` must be included,
+    because runs with other neighbours use them.
     """
     return Reproduction("llm-neighbours",
                         "Four jobs of language models and their neighbours on a 4:1 rail fabric",

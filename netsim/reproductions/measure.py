@@ -1,4 +1,4 @@
-"""What a statement measures, as data: a metric of runs, or how a run compares with others."""
+"""Measures of statements, as data: a metric of runs, or how a run compares with others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Place = Mapping[str, Any]
 _SCALES = {"ratio": RATIO, "less": LESS, "more": MORE, "share": SHARE, "value": PLAIN,
            "difference": PLAIN, "turns": PLAIN}
 
-#: By kind: what `one` is of `other`, or of 1, where a number is measured.
+#: By kind: the metric of `one` over that of `other`, or 1, if a number is measured.
 _FACTORS: dict[str, Callable[[float], float]] = {
     "value": float, "share": float, "ratio": float, "less": lambda less: 1 - less,
     "more": lambda more: 1 + more}
@@ -31,49 +31,32 @@ _TURN = 1e-6
 
 
 class Measure(BaseModel):
-    """What a statement measures, for each seed.
+    """A quantity that a statement measures, for each seed.
 
     A run is selected by columns of the table of runs and their values; the last part of a column's
-    name is enough. Where a text stands for a run, it is a policy, in the column `policy`.
-
-    Attributes
-    ----------
-    kind : str
-        ``value``: the metric of `one`; ``share``: the same, a part of a whole; ``ratio``: it over
-        that of `other`; ``less`` and ``more``: how much it is below and above, relative to `other`;
-        ``difference``: it less that of `other`, which may be 0;
-        ``turns``: how often the metric turns from rising to falling, or back, along `along`.
-    metric : str or list of str
-        With several, the statement is about all of them.
-    policy : str
-    at : mapping
-        Values that all runs have.
-    one : str or mapping
-    other : str or mapping, or sequence of these
-        What `one` is compared with; of several, the least of each seed.
-    than : mapping, optional
-        Values in place of those of `at`: the ratio is then over the same ratio there.
-    along : mapping of str to sequence, optional
-        One column, and its values in order. The metric of `one` at the last value is compared with
-        that at the first; if `pick` is given, each is with the one before.
-    over : mapping of str to sequence
-        Columns and values: the statement is about all their combinations.
-    pick : str, optional
-        Which metric, combination, or step along `along` is measured: ``most``, that with the
-        largest mean over seeds, or ``least``; or ``every``, the one that fulfils the rule worst.
+    name is enough. A text in place of a run stands for a policy, in the column `policy`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    #: ``value``: the metric of `one`; ``share``: the same, a part of a whole; ``ratio``: divided by
+    #: that of `other`; ``less`` and ``more``: by how much it is below and above, relative to
+    #: `other`; ``difference``: minus that of `other`, which may be 0; ``turns``: how often the
+    #: metric turns from rising to falling, or back, along `along`.
     kind: Literal["value", "share", "ratio", "less", "more", "difference", "turns"] = "value"
-    metric: str | list[str] = "jct_total_s"
+    metric: str | list[str] = "jct_total_s"  #: with several, the statement is about all of them
     policy: str = "allocator"
-    at: dict[str, Any] = {}
+    at: dict[str, Any] = {}  #: values that all runs have
     one: str | dict[str, Any] = {}
+    #: With several, the least of each seed is compared with.
     other: str | dict[str, Any] | list[str | dict[str, Any]] = []
-    than: dict[str, Any] = {}
+    than: dict[str, Any] = {}  #: replaces values of `at`; the result is then over that there
+    #: A column, and its values in order. The metric of `one` at the last value is compared with
+    #: that at the first; if `pick` is given, each is compared with the one before.
     along: dict[str, list[Any]] = {}
-    over: dict[str, list[Any]] = {}
+    over: dict[str, list[Any]] = {}  #: the statement is about all combinations of these values
+    #: The metric, combination, or step along `along` that is measured: ``most``, that with the
+    #: largest mean over seeds, or ``least``; or ``every``, the one that fulfils the rule worst.
     pick: Literal["", "most", "least", "every"] = ""
 
     @property
@@ -92,7 +75,7 @@ class Measure(BaseModel):
         return [self.metric] if isinstance(self.metric, str) else self.metric
 
     def of(self, rule: Rule, sense: Rule | None, runs: Runs) -> pd.Series:
-        """Return the measured value of each seed; of several candidates, of the picked one."""
+        """Measure the value of each seed; of several candidates, that of the picked one."""
         found = [values for metric in self.metrics for place in self._places()
                  for values in self._values(runs, metric, place)]
         intervals = [self.scale.interval(values) for values in found]
@@ -105,10 +88,10 @@ class Measure(BaseModel):
 
     def expected(self, number: float, rule: Rule, runs: Runs
                  ) -> Iterator[tuple[Place, str, pd.Series]]:
-        """Yield what `one` would have if a number were measured: place, metric, and its values.
+        """Yield place, metric and values that `one` would have if a number were measured.
 
-        A number that is the largest or the least of all places is at that which has it here. There
-        is nothing to yield of curves, and of ratios of ratios.
+        If the number is the largest or the least of all places, the place is that which has it in
+        the runs. Curves, and ratios of ratios, yield nothing.
         """
         if self.along or self.than or not isinstance(self.one, str) or self.kind not in _FACTORS:
             return
@@ -128,7 +111,7 @@ class Measure(BaseModel):
                 yield {**here, self.policy: self.one}, metric, whole * _FACTORS[self.kind](number)
 
     def selected(self) -> list[Place]:
-        """Return the columns and values that select the runs of the measure."""
+        """List the columns and values that select the runs of the measure."""
         ends = [{name: value} for name, values in self.along.items() for value in values] or [{}]
         return [{**self.at, **than, **run, **place, **end}
                 for place in self._places() for end in ends
@@ -147,7 +130,7 @@ class Measure(BaseModel):
                 (self.other if isinstance(self.other, list) else [self.other])]
 
     def _values(self, runs: Runs, metric: str, place: Place) -> list[pd.Series]:
-        """Return the value of each seed, for each step along `along`."""
+        """Compute the value of each seed, for each step along `along`."""
         here = {**self.at, **place}
         if not self.along:
             value = self._at(runs, metric, here)
@@ -161,7 +144,7 @@ class Measure(BaseModel):
         return [self._shown(self._against(later, earlier)) for earlier, later in steps]
 
     def _at(self, runs: Runs, metric: str, here: Place) -> pd.Series:
-        """Return a metric of `one`, or how it compares with the least of the others."""
+        """A metric of `one`, or its comparison with the least of the others."""
         one = runs.of(metric, **{**here, **self._run(self.one)})
         others = [runs.of(metric, **{**here, **other}) for other in self._others()]
         if not others:
@@ -175,7 +158,7 @@ class Measure(BaseModel):
         return {"less": 1 - value, "more": value - 1}.get(self.kind, value)
 
     def __str__(self) -> str:
-        """Say what is measured, as in ``jct_total_s: parrot / lccf, capacity=10Gbps``."""
+        """Describe the measure, as in ``jct_total_s: parrot / lccf, capacity=10Gbps``."""
         def said(run: str | Mapping[str, Any]) -> str:
             return run if isinstance(run, str) else " ".join(f"{k}={v}" for k, v in run.items())
 
@@ -195,7 +178,7 @@ class Measure(BaseModel):
 
 
 def _turns(curve: Sequence[pd.Series]) -> pd.Series:
-    """Count, for each seed, how often a curve turns; it does not where it is level."""
+    """Count, for each seed, how often a curve turns; level parts are no turns."""
     steps = pd.concat(curve, axis=1).pct_change(axis=1).iloc[:, 1:]
     signs = steps.where(steps.abs() > _TURN).apply(np.sign).ffill(axis=1)
     return (signs.diff(axis=1).abs() > 1).sum(axis=1).astype(float)

@@ -1,4 +1,4 @@
-"""Runs once measured, kept with the project: a small table a setting, from which pages are made."""
+"""Measured runs that are kept with the project, in a small table per setting, for its pages."""
 
 from __future__ import annotations
 
@@ -26,14 +26,10 @@ def has_measured(name: str) -> bool:
 
 
 def read_measured(name: str) -> pd.DataFrame:
-    """Return the kept runs of a setting; empty if there are none.
+    """Read the kept runs of a setting; empty if there are none.
 
-    Returns
-    -------
-    DataFrame
-        A row per run: the varied settings, seed, metrics, ``cpu_s``, ``trace`` and ``version`` of
-        netsim.
-        Metrics of runs that were stopped are NaN.
+    A row has the varied settings, the seed, metrics, which are NaN for runs that were stopped,
+    ``cpu_s``, ``trace`` and ``version`` of netsim.
     """
     if not has_measured(name):
         return pd.DataFrame()
@@ -43,20 +39,10 @@ def read_measured(name: str) -> pd.DataFrame:
 
 def keep_measured(name: str, table: pd.DataFrame, columns: Sequence[str],
                   metrics: Iterable[str], trace: str) -> Path:
-    """Replace the kept runs of a setting.
+    """Replace the kept runs of a setting by the varied columns and metrics of a table.
 
-    Parameters
-    ----------
-    name : str
-        Name of the reproduction.
-    table : DataFrame
-        A row per run, with ``wall_s``; on a core of its own, that is its CPU time.
-    columns : sequence of str
-        The varied settings.
-    metrics : iterable of str
-        The metrics to keep.
-    trace : str
-        Name of the trace; empty if jobs were drawn, or there is none.
+    ``wall_s`` of the table becomes ``cpu_s``, so each run must have had a core of its own. `trace`
+    is empty if jobs were drawn.
     """
     kept = table[[*columns, "seed"]].copy()
     for metric in metrics:

@@ -22,23 +22,9 @@ _BLOCK = ("<!-- {name} {table}: written by netsim reproduce --page -->\n", "<!--
 
 
 def fill_page(path: str | Path, name: str, tables: Mapping[str, pd.DataFrame]) -> None:
-    """Write tables of a reproduction into a page.
+    """Write tables of a reproduction, by name, into a page in Markdown.
 
-    Parameters
-    ----------
-    path : path-like
-        A file in Markdown.
-    name : str
-        Name of the reproduction.
-    tables : mapping of str to DataFrame
-        Tables by name.
-
-    Raises
-    ------
-    InputError
-        If the page cannot be read, or has no place for any of the tables.
-    OutputError
-        If it cannot be written.
+    It is an InputError if the page has no place for any of the tables.
     """
     try:
         page = read_text(path)
@@ -55,18 +41,10 @@ def fill_page(path: str | Path, name: str, tables: Mapping[str, pd.DataFrame]) -
 
 
 def filled(page: str, name: str, tables: Mapping[str, pd.DataFrame]) -> str | None:
-    """Return a page with the tables of a reproduction in their places; None if it has none.
+    """Put the tables of a reproduction in their places in the text of a page; None if it has none.
 
-    Examples
-    --------
-    >>> page = '''<!-- mine errors: written by netsim reproduce --page -->
-    ... <!-- end -->'''
-    >>> print(filled(page, "mine", {"errors": pd.DataFrame({"points": [3], "error": [0.5]})}))
-    <!-- mine errors: written by netsim reproduce --page -->
-    | points | error |
-    |---|---|
-    | 3 | 50.0 % |
-    <!-- end -->
+    A place is two lines: ``<!-- mine errors: written by netsim reproduce --page -->`` and ``<!--
+    end -->``, for the table ``errors`` of ``mine``.
     """
     found = False
     for table, rows in tables.items():
@@ -79,7 +57,7 @@ def filled(page: str, name: str, tables: Mapping[str, pd.DataFrame]) -> str | No
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """Return a table in Markdown, its numbers rounded by the names of their columns."""
+    """Write a table in Markdown, with numbers rounded according to the names of their columns."""
     lines = [f"| {' | '.join(map(str, table.columns))} |", "|---" * table.shape[1] + "|"]
     for row in table.itertuples(index=False):
         cells = (_cell(name, value) for name, value in zip(table.columns, row, strict=True))

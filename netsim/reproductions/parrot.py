@@ -1,4 +1,4 @@
-"""What some of Parrot's statements are measured with; see ``papers/parrot.toml``."""
+"""Measurements for some of Parrot's statements; see ``papers/parrot.toml``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["below_10s", "constant_rates", "distribution", "draw_readings", "model", "occupancy",
            "readings", "served_first", "timeline"]
 
-#: Bytes at which Fig. 4 is drawn, and its jobs.
+#: Bytes at which Fig. 4 is drawn, and its number of jobs.
 _BYTES, _JOBS = (0.0, *10.0 ** np.arange(2, 13), 1e20), 5
 
 #: Shares of jobs at which distributions are compared, and JCTs of which the share below is kept.
@@ -38,7 +38,7 @@ _SECONDS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 _SCHEMES = ("parrot", "aalo-lbsf", "lccf")
 
-#: What schemes do with bandwidth that is left over, by the end of their name.
+#: Uses of bandwidth that is left over, by the suffix of a scheme's name.
 _LEFT = {"parrot": {"": "backfill", " (work_conservation=per_flow)": "per_flow"},
          "others": {"": "backfill", " (work_conservation=capped)": "capped",
                     " (work_conservation=shared_uniform)": "shared_uniform",
@@ -46,7 +46,7 @@ _LEFT = {"parrot": {"": "backfill", " (work_conservation=per_flow)": "per_flow"}
 
 
 def timeline(result: Result) -> Mapping[str, float]:
-    """Return the ends of the two jobs of Section 2.5, and the decisions of Parrot."""
+    """Measure the ends of the two jobs of Section 2.5, and the decisions of Parrot."""
     coflows, decisions = result.coflows, result.decisions
     valid = coflows["valid_s"].to_numpy()
     before = coflows.groupby("job")["finish_s"].shift(1).fillna(0.0).to_numpy()
@@ -62,7 +62,7 @@ def timeline(result: Result) -> Mapping[str, float]:
 
 
 def distribution(result: Result) -> Mapping[str, float]:
-    """Return the distribution of JCTs: quantiles, and the shares of jobs below some times."""
+    """Summarise the distribution of JCTs: quantiles, and the shares of jobs below some times."""
     jcts = result.jobs["jct_s"].to_numpy()
     return {**{f"jct_q{100 * share:02.0f}_s": float(np.quantile(jcts, share))
                for share in _QUANTILES},
@@ -70,29 +70,18 @@ def distribution(result: Result) -> Mapping[str, float]:
 
 
 def below_10s(result: Result) -> Mapping[str, float]:
-    """Return the share of jobs whose JCT is below 10 s, as the paper has it of three schemes."""
+    """The share of jobs whose JCT is below 10 s, which the paper reports for three schemes."""
     return {"below_10s": float((result.jobs["jct_s"] < 10).mean())}
 
 
 def readings(table: pd.DataFrame, numbers: Sequence[str]) -> pd.DataFrame:
-    """Hold readings of what the paper does not say against some of its numbers.
+    """Compare possible readings of what the paper leaves open with some of its numbers.
 
-    A reading is the largest flow, the density of arrivals, and what Parrot, and Aalo and LCCF, do
-    with bandwidth that is left over.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The runs of ``parrot-fit``.
-    numbers : sequence of str
-        Ids of the rows with the numbers.
-
-    Returns
-    -------
-    DataFrame
-        A row per reading: ``length``, ``arrival_scale``, ``parrot`` and ``others`` (the leftovers),
-        what is measured of each row, and ``off``, the mean difference from the numbers: of shares
-        as they are, and relative of what is above 1.
+    A reading is the largest flow (``length``), the density of arrivals (``arrival_scale``), and the
+    use of leftover bandwidth by Parrot (``parrot``), and by Aalo and LCCF (``others``). `table` has
+    the runs of ``parrot-fit``, and `numbers` are the ids of rows. A reading has the measured value
+    of each row, and ``off``, the mean difference from the numbers: absolute for shares, and
+    relative for numbers above 1.
     """
     from netsim.reproductions.ledger import PAPERS
 
@@ -115,7 +104,7 @@ def readings(table: pd.DataFrame, numbers: Sequence[str]) -> pd.DataFrame:
 
 
 def draw_readings(table: pd.DataFrame, columns: Sequence[str], numbers: Sequence[str]) -> Axes:
-    """Draw how far readings are from numbers of the paper, with the better one of Parrot's."""
+    """Draw how far readings are from the paper's numbers, each with its better use by Parrot."""
     from netsim.analysis.intervals import means_of
     from netsim.plots.facets import line_facets
     from netsim.plots.style import name_axes
@@ -131,7 +120,7 @@ def draw_readings(table: pd.DataFrame, columns: Sequence[str], numbers: Sequence
 
 @dataclass
 class _Jobs:
-    """As much of a view as `Parrot.theta` looks at."""
+    """The part of a view that `Parrot.theta` reads."""
 
     job_attained: np.ndarray
 
@@ -140,14 +129,14 @@ class _Jobs:
 
 
 def occupancy(seed: int) -> pd.DataFrame:
-    """Return theta of Eq. 10 against the bytes that five jobs have sent together."""
+    """Compute theta of Eq. 10 against the bytes that five jobs have sent together."""
     return pd.DataFrame([{"bytes": sent, "theta": Parrot().theta(
         _Jobs(np.full(_JOBS, sent / _JOBS)))} for sent in _BYTES])  # type: ignore[arg-type]
 
 
 @dataclass
 class _Watched(Allocator):
-    """A scheme, whose choices are held against the paper's words, as notes of its decisions."""
+    """A scheme whose choices are compared with the paper's rule, in the notes of its decisions."""
 
     scheme: str = "parrot"
 
@@ -176,20 +165,16 @@ class _Watched(Allocator):
 
 
 def _shares(view: FabricView, given: Allocation) -> np.ndarray:
-    """Return the part of its LP rates that each coflow gets."""
+    """The part of its LP rates that each coflow gets."""
     return np.asarray(given.shares if given.order is None else view.greedy(given.order))
 
 
 def served_first(seed: int) -> pd.DataFrame:
-    """Return how often each scheme serves the job first that the paper says, and how often rightly.
+    """Measure how often each scheme serves first the job that the paper's rule names.
 
-    Returns
-    -------
-    DataFrame
-        A row per ``scheme``, with shares of decisions with several jobs: ``served``, whose first
-        job is the one that the paper's rule names; ``moving``, at which every job has bandwidth;
-        ``right``, at which that job has the least time to go. The row ``random`` has the share of
-        a job chosen at random.
+    Shares are of decisions with several jobs, in a row per ``scheme``: ``served``, whose first job
+    is the one that the rule names; ``moving``, at which every job has bandwidth; ``right``, at
+    which the named job has the least time to go. The row ``random`` is for a job chosen at random.
     """
     jobs, rows = read_workload("parrot-60", seed=seed, jobs=20), []
     for scheme in _SCHEMES:
@@ -280,7 +265,7 @@ def model(seed: int) -> pd.DataFrame:
 
 
 def _first_worker_s(staleness: int | str) -> float:
-    """Return when a worker has ended beside one that computes for three times as long."""
+    """Simulate when a worker ends beside one that computes for three times as long."""
     pattern = {"name": "parameter-server", "servers": 1, "sizes": "split", "staleness": staleness}
     job = JobSpec(0, pattern=pattern, ranks=3, nbytes=1e6, compute_s=1.0, iterations=8,
                   hosts=range(3))
@@ -292,7 +277,7 @@ def _first_worker_s(staleness: int | str) -> float:
 
 
 def _predicted() -> float:
-    """Return the total JCT by predicted remaining time, over that under Parrot."""
+    """Simulate the total JCT by predicted remaining time, over that under Parrot."""
     rng = np.random.default_rng(0)
     jobs = Workload([JobSpec(
         k, arrival_s=0.4 * k, pattern={"name": "parameter-server", "servers": 2, "sizes": "split"},

@@ -1,10 +1,10 @@
 """Preemption, placement or the network: which is worth how much, and when?
 
-No paper has this study, so the column of the paper's values is ``"-"``. SRTF and Tiresias preempt.
-Each has a twin that does not: SJF by time has the order of SRTF, and FIFO with backfill that of
-Tiresias with a single queue. The gain of a scheduler over its twin is what preemption is worth.
-A-SRPT has its own placement, and SJF-BCO only plans rings that all arrive at time 0. Both are
-therefore not combined with each placement, and SJF-BCO runs on such jobs only.
+This study is not in any paper, so the column of the paper's values is ``"-"``. SRTF and Tiresias
+preempt. Each has a twin that does not: SJF by time has the order of SRTF, and FIFO with backfill
+that of Tiresias with a single queue. The gain of a scheduler over its twin is the worth of
+preemption. A-SRPT has its own placement, and SJF-BCO only plans rings that all arrive at time 0.
+Neither is therefore combined with each placement, and SJF-BCO runs on such jobs only.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ ALLOCATORS = {"maxmin": "max-min", "parrot": "Parrot"}
 
 _NICS = ("10Gbps", "100Gbps")
 
-#: How fast jobs come, with the NICs at which they do: on a fast network jobs of the same trace
-#: leave GPUs idle, and three times as many fill them again.
+#: Scales of times between arrivals, with the NICs that each is combined with: on a fast network,
+#: jobs of the same trace leave GPUs idle, and three times as many fill them again.
 _PACES = {1.0: _NICS, 0.3: _NICS[1:]}
 _CROWDED = {1.0: "", 0.3: ", crowded"}
 
-#: Costs to go on after a preemption; that of the factorial is the first.
+#: Times to restore a job after a preemption; the factorial has the first.
 _RESTORES = ("10s", "0s", "60s")
 
 _WITHOUT = {"fifo": "FIFO", "fifo:backfill=true": "FIFO with backfill",
@@ -52,25 +52,13 @@ _RINGS = ("vgg19", "resnet152", "inception-v3", "bert-large", "xlnet-large")
 
 
 class Jobs(NamedTuple):
-    """A cluster and its jobs.
-
-    Attributes
-    ----------
-    cluster, workload : mapping
-        The tables of an experiment file.
-    tiresias : str
-        Tiresias with thresholds for these jobs.
-    batch : int
-        Number of jobs that all arrive at time 0, for SJF-BCO.
-    trace : mapping, optional
-        Keys of the workload if a trace is given.
-    """
+    """A cluster and its jobs."""
 
     cluster: Mapping[str, Any]
     workload: Mapping[str, Any]
-    tiresias: str
-    batch: int
-    trace: Mapping[str, Any] | None = None
+    tiresias: str  #: Tiresias with thresholds for these jobs
+    batch: int  #: number of jobs that all arrive at time 0, for SJF-BCO
+    trace: Mapping[str, Any] | None = None  #: keys of the workload if a trace is given
 
     @property
     def preemptive(self) -> dict[str, str]:
@@ -83,13 +71,13 @@ class Jobs(NamedTuple):
         return dict(zip(self.preemptive, reversed(list(_WITHOUT)[1:]), strict=True))
 
 
-#: 128 GPUs. Of jobs at time 0 there are 300, which SJF-BCO plans in seconds.
+#: 128 GPUs. A batch has 300 jobs at time 0, which SJF-BCO plans in seconds.
 RECURRENT = Jobs(
     {"servers": 16, "gpus": 8, "nic": _NICS[0], "intra": "300GB/s"},
     {"format": "recurrent", "jobs": 1000, "mean_interarrival": "100s", "max_gpus": 64, "train": 0,
      "most_iterations": 8}, "tiresias", 300)
 
-#: 16 GPUs; jobs of 8 have two servers. The drawn jobs are about as many, as wide and as long.
+#: 16 GPUs; jobs of 8 have two servers. Drawn jobs resemble those of the trace in number and size.
 TIRESIAS = Jobs(
     {"servers": 4, "gpus": 4, "nic": _NICS[0], "intra": "300GB/s"},
     {"format": "recurrent", "jobs": 60, "mean_interarrival": "30s", "max_gpus": 8, "train": 0,
@@ -99,7 +87,7 @@ TIRESIAS = Jobs(
     {"format": "tiresias-cluster", "train": 0, "gpus_per_server": 4, "most_iterations": 16})
 
 
-# --- what runs -----------------------------------------------------------------------------
+# --- runs ----------------------------------------------------------------------------------
 
 
 def _grids(jobs: Jobs, placements: Sequence[str], allocators: Sequence[str]
@@ -123,23 +111,23 @@ def _grids(jobs: Jobs, placements: Sequence[str], allocators: Sequence[str]
 
 
 def _queued(pace: float, nics: Sequence[str]) -> Sequence[str]:
-    """Return the NICs with which jobs queue; without queues, hardly any job is preempted."""
+    """Select the NICs with which jobs queue; without queues, hardly any job is preempted."""
     return [nic for nic in nics if (pace, nic) != (1.0, _NICS[1])]
 
 
 def _called(name: str) -> str:
-    """Return the name of a policy in tables, given that in an experiment."""
+    """The name of a policy in tables, given that in an experiment."""
     return labelled(parse_named(name))
 
 
 def _settings() -> dict[str, dict[str, Any]]:
-    """Return the columns of each setting, by its name."""
+    """The columns of each setting, by its name."""
     return {f"{words(nic)}{_CROWDED[pace]}": {"workload.arrival_scale": pace, "cluster.nic": nic}
             for pace, nics in _PACES.items() for nic in nics}
 
 
 def _factorials(jobs: Jobs, placements: Sequence[str], allocators: Sequence[str]) -> Conditions:
-    """Return the factorials of each setting; the first one has the network as a layer."""
+    """Make the factorials of each setting; the first one has the network as a layer."""
     layers = {"scheduler": [*_WITHOUT, *jobs.preemptive], "placement": placements,
               "allocator": allocators}
     named = {layer: [_called(name) for name in names] for layer, names in layers.items()}
@@ -155,7 +143,7 @@ def _factorials(jobs: Jobs, placements: Sequence[str], allocators: Sequence[str]
 
 def _run(scheduler: str, placement: str | None, setting: Mapping[str, Any],
          restore: str = _RESTORES[0], allocator: str = "maxmin") -> dict[str, Any]:
-    """Return the columns that select a run of each seed; without placement, the scheduler's own."""
+    """The columns that select a run of each seed; without placement, the scheduler has its own."""
     return {"scheduler": _called(scheduler),
             "placement": "-" if placement is None else _called(placement), **setting,
             "preemption.restore_s": restore, "allocator": allocator}
@@ -166,7 +154,7 @@ def _over(one: Mapping[str, Any], other: Mapping[str, Any], runs: Runs) -> pd.Se
 
 
 def _worths(jobs: Jobs, placements: Sequence[str], allocator: str = "maxmin") -> Iterator[Worth]:
-    """Yield what preemption is worth where jobs queue: a scheduler over its twin."""
+    """Yield the worth of preemption where jobs queue: a scheduler over its twin."""
     for (setting, where), (own, twin), placement, restore in product(
             _settings().items(), jobs.twins.items(), placements[:2], sorted(_RESTORES)):
         if (where["workload.arrival_scale"], where["cluster.nic"]) == (1.0, _NICS[1]):
@@ -228,15 +216,9 @@ def _claims_of_batches(jobs: Jobs, allocators: Sequence[str]) -> Iterator[Claim]
 
 def study(name: str, title: str, jobs: Jobs, placements: Sequence[str] = tuple(PLACEMENTS),
           allocators: Sequence[str] = tuple(ALLOCATORS)) -> Reproduction:
-    """Return the study of a cluster and its jobs.
+    """Make the study of a cluster and its jobs, for some of `PLACEMENTS` and `ALLOCATORS`.
 
-    Parameters
-    ----------
-    name, title : str
-    jobs : Jobs
-    placements, allocators : sequence of str
-        The names from `PLACEMENTS` and `ALLOCATORS` to study, the default first. ``"consolidated"``
-        must be included.
+    The default comes first in each; ``"consolidated"`` must be included.
     """
     keys = {"cluster": jobs.cluster, "workload": jobs.workload, "record": ["jobs"],
             "execution": {"name": "fabric", "time": "continuous"},

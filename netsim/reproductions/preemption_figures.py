@@ -23,38 +23,21 @@ _TICKS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5)
 
 
 class Worth(NamedTuple):
-    """What preemption is worth in one place: a scheduler over its twin, which does not preempt.
-
-    Attributes
-    ----------
-    setting, own, twin, placement, restore : str
-        Names of the setting, of both schedulers and of the placement, and what restoring takes.
-    measure : callable
-        Computes the ratio of mean JCTs for each seed from `Runs`.
-    """
+    """The worth of preemption in one place: a scheduler over its twin, which does not preempt."""
 
     setting: str
     own: str
     twin: str
     placement: str
-    restore: str
-    measure: Callable[[Runs], pd.Series]
+    restore: str  #: the time that restoring takes
+    measure: Callable[[Runs], pd.Series]  #: the ratio of mean JCTs for each seed
 
 
 def draw_study(conditions: Conditions, worths: Sequence[Worth], runs: Runs) -> Axes:
-    """Draw the shares of layers, the cost of their worst choices, and what preemption is worth.
+    """Draw the shares of layers, the cost of their worst choices, and the worth of preemption.
 
-    Parameters
-    ----------
-    conditions : mapping of str to Factorial
-    worths : sequence of Worth
-        Ordered by setting; there is a panel for each.
-    runs : Runs
-
-    Returns
-    -------
-    Axes
-        The axes of the shares.
+    `worths` are ordered by setting; there is a panel for each setting. The axes of the shares are
+    returned.
     """
     from netsim.plots.style import INK, add_note, new_figure
 
@@ -106,5 +89,5 @@ def _draw_worth(ax: Axes, worths: Iterable[Worth], runs: Runs) -> None:
 
 
 def _mean_and_range(ratios: pd.Series) -> tuple[float, float, float]:
-    """Return the geometric mean of ratios over seeds, the least and the largest."""
+    """The geometric mean of ratios over seeds, the least and the largest."""
     return geometric_interval(ratios)[0], ratios.min(), ratios.max()

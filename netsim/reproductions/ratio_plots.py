@@ -20,18 +20,9 @@ def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
                among: Iterable[str] = ()) -> None:
     """Draw a dot with its 95 % confidence interval and its value for each ratio.
 
-    Parameters
-    ----------
-    means : DataFrame
-        A means table with the columns `rows`, `series`, ``runs``, ``ratio``, ``ratio_low`` and
-        ``ratio_high``.
-    rows, series : str
-        Column whose values are the rows, and column whose values are told apart by colour.
-    ax : Axes
-    name : str
-        Label of the axis of ratios.
-    among : iterable of str
-        All series of a figure, if other axes have more of them, for the same colours.
+    `rows` and `series` are columns of the means table: that whose values are the rows, and that
+    whose values have colours. `name` is the label of the axis, and `among` are all series of the
+    figure, if other axes have more of them.
     """
     from netsim.plots.style import (
         INK,

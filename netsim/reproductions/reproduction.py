@@ -34,65 +34,32 @@ Drawn = TypeVar("Drawn")
 
 @dataclass(frozen=True)
 class Reproduced:
-    """The outcome of a reproduction.
+    """The outcome of a reproduction."""
 
-    Attributes
-    ----------
-    table : DataFrame
-        Data that claims are checked against: for a sweep, a row per run.
-    claims : DataFrame
-        See `netsim.reproductions.claims.table_of_claims`.
-    draw : callable
-        Draws the figure.
-    sweep : Sweep, optional
-        The runs, if there was a sweep.
-    tables : mapping of str to DataFrame
-        Tables for a page besides that of the claims, by name; see `netsim.reproductions.page`.
-    """
-
-    table: pd.DataFrame
-    claims: pd.DataFrame
+    table: pd.DataFrame  #: data that claims are checked against: for a sweep, a row per run
+    claims: pd.DataFrame  #: see `netsim.reproductions.claims.table_of_claims`
     draw: Callable[[], Axes]
     sweep: Sweep | None = None
+    #: For a page besides that of the claims, by name; see `netsim.reproductions.page`.
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A figure of a paper that a sweep reproduces.
+    """A figure of a paper that a sweep reproduces."""
 
-    Attributes
-    ----------
-    name : str
-        Name, such as ``"parrot-fig5"``.
-    title : str
-        One line: the paper's figure, and what it shows.
-    keys : mapping
-        The experiment, with the keys of an experiment file.
-    vary : mapping of str to sequence, or sequence of such mappings
-        As for `netsim.sweep_experiment`.
-    claims : sequence of Claim
-    draw : callable
-        Draws the figure from a `Sweep`.
-    trace : mapping, optional
-        Keys of the workload besides the file, if a trace is given. If a format is among them, they
-        are all of its keys; if not, those of the drawn workload are kept. None if the reproduction
-        takes no trace.
-    derive : callable, optional
-        Computes further metrics, which claims use, from a `Result`.
-    seeds : int
-        How many seeds it is meant to run with.
-    """
-
-    name: str
-    title: str
-    keys: Mapping[str, Any]
+    name: str  #: such as ``"parrot-fig5"``
+    title: str  #: one line: the paper's figure, and what it shows
+    keys: Mapping[str, Any]  #: those of an experiment file
     vary: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
     claims: Sequence[Claim]
     draw: Callable[[Sweep], Axes]
+    #: Keys of the workload besides the file, if a trace is given. If a format is among them, they
+    #: are all of its keys; if not, those of the drawn workload are kept. None if the reproduction
+    #: takes no trace.
     trace: Mapping[str, Any] | None = None
-    derive: Callable[[Result], Mapping[str, float]] | None = None
-    seeds: int = 10
+    derive: Callable[[Result], Mapping[str, float]] | None = None  #: further metrics, for claims
+    seeds: int = 10  #: the number that it is meant to run with
 
     @property
     def takes_trace(self) -> bool:
@@ -105,21 +72,10 @@ class Reproduction:
             places: Sequence[Mapping[str, Any]] | None = None) -> Reproduced:
         """Run the sweep and check the claims.
 
-        Parameters
-        ----------
-        seeds, workers, folder, resume, progress
-            As for `netsim.sweep_experiment`.
-        trace : path-like, optional
-            The real trace, for workloads made from one. By default, a trace with its
-            characteristics is drawn.
-        places : sequence of mapping, optional
-            Run only what any of these selects, by columns and values; see `Runs.of`. No table of
-            claims is written, as the folder may hold the whole figure.
-
-        Raises
-        ------
-        InputError
-            If the reproduction takes no trace, or the trace cannot be read.
+        `trace` is the real trace, for workloads made from one; by default, a trace with its
+        characteristics is drawn. If `places` is given, only runs that any of these selects are run,
+        by columns and values as for `Runs.of`, and no table of claims is written, as the folder may
+        hold the whole figure.
         """
         sweep = sweep_experiment(self.draft(trace), self.vary, seeds=seeds, workers=workers,
                                  folder=folder, resume=resume, progress=progress,
@@ -138,7 +94,7 @@ class Reproduction:
         return replace(sweep, table=sweep.table.merge(pd.DataFrame(rows), on="key", how="left"))
 
     def draft(self, trace: str | Path | None = None) -> Draft:
-        """Return the experiment, on the given trace if there is one."""
+        """Make the experiment, on the given trace if there is one."""
         keys = {"name": self.name, **self.keys}
         if trace is not None:
             if self.trace is None:
@@ -158,28 +114,15 @@ def _is_in(places: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> bo
 
 @dataclass(frozen=True)
 class Measurement:
-    """A table of a paper that is not made from runs of an experiment, such as of mappings.
-
-    Attributes
-    ----------
-    name, title, claims
-        As for `Reproduction`.
-    measure : callable
-        Returns the rows of a seed, with columns that tell them apart.
-    draw : callable
-        Draws the table of all seeds.
-    unsteady : sequence of str
-        Columns that differ between runs of the same seed, such as times to solve. They are not
-        written to files, as the same seeds must give the same bytes.
-    seeds : int
-        As for `Reproduction`.
-    """
+    """A table of a paper that is not made from runs of an experiment, such as of mappings."""
 
     name: str
     title: str
-    measure: Callable[[int], pd.DataFrame]
+    measure: Callable[[int], pd.DataFrame]  #: the rows of a seed, with columns that identify them
     claims: Sequence[Claim]
-    draw: Callable[[pd.DataFrame], Axes]
+    draw: Callable[[pd.DataFrame], Axes]  #: draws the table of all seeds
+    #: Columns that differ between runs of the same seed, such as times to solve. They are not
+    #: written to files, as the same seeds must give the same bytes.
     unsteady: Sequence[str] = ()
     seeds: int = 10
 
@@ -189,23 +132,10 @@ class Measurement:
             workers: int = 1, folder: str | Path | None = None, resume: bool = True,
             progress: bool | Callable[[int, int, int], None] = False,
             places: Sequence[Mapping[str, Any]] | None = None) -> Reproduced:
-        """Measure all seeds and check the claims.
+        """Measure all seeds and check the claims; a trace is refused.
 
-        Parameters
-        ----------
-        seeds, folder, progress
-            As for `Reproduction.run`.
-        trace : path-like, optional
-            Not allowed: a measurement takes no trace.
-        workers, resume, places
-            Without effect: seeds are measured in one process, from the start.
-
-        Raises
-        ------
-        InputError
-            If a trace is given, or the seeds are invalid.
-        OutputError
-            If the folder cannot be written.
+        `workers`, `resume` and `places` have no effect, as one process measures all seeds from the
+        start.
         """
         if trace is not None:
             raise InputError(f"{self.name} takes no trace")
@@ -226,13 +156,7 @@ class Measurement:
 
 
 def write_tables(folder: str | Path, **tables: pd.DataFrame) -> None:
-    """Write tables to CSV files with their names.
-
-    Raises
-    ------
-    OutputError
-        If the folder cannot be written.
-    """
+    """Write tables to CSV files with their names."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         text = io.StringIO()
@@ -248,7 +172,7 @@ _LETTERS, _SAMPLE = 46, 5
 
 
 def _title_pad(ax: Axes, title: str) -> float:
-    """Return the distance of a title from its axes, in points, clear of the legend."""
+    """The distance of a title from its axes, in points, clear of the legend."""
     legend = ax.get_legend()
     if legend is None:
         return _PAD
@@ -260,21 +184,9 @@ def _title_pad(ax: Axes, title: str) -> float:
 
 def panels(parts: Mapping[str, Drawn], draw: Callable[[Drawn, Axes], Any],
            height_in: float = 2.3) -> Axes:
-    """Draw each of several things on its own axes, one above the other.
+    """Draw each of several things, by title, on its own axes, one above the other.
 
-    Parameters
-    ----------
-    parts : mapping of str to object
-        The things to draw, by title.
-    draw : callable
-        Draws one of them on given axes.
-    height_in : float
-        Height of each panel, in inches.
-
-    Returns
-    -------
-    Axes
-        The first axes; their ``figure`` has all.
+    The first axes are returned.
     """
     from netsim.plots.style import new_figure
 

@@ -1,4 +1,4 @@
-"""Rules of verdicts: for which values a statement holds, and what an interval says of it."""
+"""Rules of verdicts: the values for which a statement holds, and the verdict for an interval."""
 
 from __future__ import annotations
 
@@ -19,51 +19,22 @@ VERDICTS = (HOLDS, PARTLY, DIFFERS, CANNOT_BE_TOLD, OUT_OF_SCOPE)
 
 
 class Rule(NamedTuple):
-    """The values for which a statement holds: those between two bounds.
-
-    Attributes
-    ----------
-    low, high : float
-        The bounds.
-    closed : bool
-        Whether the bounds themselves belong to it.
-    """
+    """The values for which a statement holds: those between two bounds."""
 
     low: float = -math.inf
     high: float = math.inf
-    closed: bool = False
+    closed: bool = False  #: whether the bounds themselves belong to it
 
     def holds(self, value: float) -> bool:
         """Whether the statement holds for a value."""
         return (self.low <= value <= self.high) if self.closed else (self.low < value < self.high)
 
     def verdict(self, value: float, low: float, high: float, sense: Rule | None = None) -> str:
-        """Return the verdict on a measured value and its interval.
+        """Judge a measured value and its interval, whose ends are NaN if there is none.
 
-        Parameters
-        ----------
-        value : float
-            NaN if it is not known.
-        low, high : float
-            The ends of its confidence interval; NaN if there is none.
-        sense : Rule, optional
-            A weaker rule, of values that agree at least in their direction.
-
-        Returns
-        -------
-        str
-            `HOLDS` if the whole interval fulfils the rule; `PARTLY` if the value does so, but not
-            its whole interval, or if the whole interval fulfils `sense`; `DIFFERS` if neither;
-            `NOT_MEASURED` if there is no value.
-
-        Examples
-        --------
-        >>> below(1).verdict(0.8, 0.7, 0.9), below(1).verdict(0.9, 0.7, 1.1)
-        ('holds', 'partly')
-        >>> near(0.58, 0.05).verdict(0.2, 0.1, 0.3)
-        'differs'
-        >>> near(0.58, 0.05).verdict(0.2, 0.1, 0.3, sense=above(0))
-        'partly'
+        `HOLDS` if the whole interval fulfils the rule; `PARTLY` if the value does so, but not its
+        whole interval, or if the whole interval fulfils `sense`, a weaker rule of values that agree
+        at least in their direction; `DIFFERS` if neither; `NOT_MEASURED` if the value is NaN.
         """
         if not math.isfinite(value):
             return NOT_MEASURED
@@ -75,7 +46,7 @@ class Rule(NamedTuple):
 
     def room(self, value: float, low: float, high: float, sense: Rule | None = None
              ) -> tuple[int, float]:
-        """Return how well a value and its interval fulfil the rule; the least is the worst.
+        """Rank how well a value and its interval fulfil the rule; the least is the worst.
 
         The first number is the place of the verdict, the second the distance of the interval from
         the nearer bound, negative beyond it.
@@ -85,7 +56,7 @@ class Rule(NamedTuple):
         return place, min(min(ends) - self.low, self.high - max(ends))
 
     def __str__(self) -> str:
-        """Say the rule in a few signs, as in ``< 1``."""
+        """Write the rule in a few signs, as in ``< 1``."""
         if self.low == self.high:
             return f"= {self.low:g}"
         signs = ("≥", "≤") if self.closed else (">", "<")
@@ -96,27 +67,27 @@ class Rule(NamedTuple):
 
 
 def below(bound: float) -> Rule:
-    """Return a rule: less than a bound."""
+    """Make the rule: less than a bound."""
     return Rule(high=bound)
 
 
 def above(bound: float) -> Rule:
-    """Return a rule: more than a bound."""
+    """Make the rule: more than a bound."""
     return Rule(low=bound)
 
 
 def at_most(bound: float) -> Rule:
-    """Return a rule: a bound, or less."""
+    """Make the rule: a bound, or less."""
     return Rule(high=bound, closed=True)
 
 
 def at_least(bound: float) -> Rule:
-    """Return a rule: a bound, or more."""
+    """Make the rule: a bound, or more."""
     return Rule(low=bound, closed=True)
 
 
 def near(value: float, within: float) -> Rule:
-    """Return a rule: no more than `within` from a value."""
+    """Make the rule: no more than `within` from a value."""
     return Rule(value - within, value + within, closed=True)
 
 

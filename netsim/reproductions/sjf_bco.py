@@ -1,4 +1,4 @@
-"""What some of SJF-BCO's statements are measured with; see ``papers/sjf-bco.toml``."""
+"""Measurements for some of SJF-BCO's statements; see ``papers/sjf-bco.toml``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MIX = {1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 32: 2}
 
 
 def spread(result: Result) -> Mapping[str, float]:
-    """Return over how many servers jobs are spread, what it costs, and the bounds of Section 6."""
+    """Measure the spread of jobs over servers, its cost, and makespans over bounds of Section 6."""
     jobs, summary = result.jobs, result.summary()
     ran = (jobs["finish_s"] - jobs["start_s"]) * jobs["gpus"]
     alone = np.minimum(jobs["lower_bound_s"], ran / jobs["gpus"]) * jobs["gpus"]
@@ -37,13 +37,13 @@ def spread(result: Result) -> Mapping[str, float]:
 
 
 def over_plan(result: Result) -> Mapping[str, float]:
-    """Return the makespan over that of the plan."""
+    """Divide the makespan by that of the plan."""
     summary = result.summary()
     return {"over_plan": summary["makespan_s"] / summary["plan_makespan_s"]}
 
 
 def _iteration_s(rings: int = 1, *, of: Mapping[str, Any] | None = None, **allocator: Any) -> float:
-    """Return how long an iteration takes of each of some rings on two servers that send 1 MB/s."""
+    """Simulate the iteration time of each of some rings on two servers that send 1 MB/s."""
     layouts = [RingLayout([(0, k), (1, k)]) for k in range(rings)]
     jobs = [JobSpec(k, iterations=10, hosts=ring.servers, ranks=2,
                     stages=ring_stages(ring, 3e6, **(of or {})))
@@ -95,7 +95,7 @@ def model(seed: int) -> pd.DataFrame:
 
 
 def _beside() -> float:
-    """Return the mean JCT if communications begin by AdaDUAL, over the best of never and always."""
+    """Simulate the mean JCT with communications by AdaDUAL, over the best of never and always."""
     racks = Cluster(servers=8, gpus=4, nic="10Gbps", intra="300GB/s")
     jobs = [JobSpec(k, arrival_s=2 * k, pattern="ring-all-reduce", ranks=[2, 4, 8, 6][k % 4],
                     nbytes=[500e6, 100e6, 250e6][k % 3], compute_s=0.15, iterations=60)
@@ -108,14 +108,14 @@ def _beside() -> float:
 
 
 def _received(workers: int) -> float:
-    """Return the bytes that a worker of a ring receives in an all-reduce of 3 MB."""
+    """The bytes that a worker of a ring receives in an all-reduce of 3 MB."""
     flows = ring_stages(RingLayout([(k, 0) for k in range(workers)]), 3e6)[-1].flows
     assert flows is not None
     return float(flows.nbytes[flows.dst == 1].sum())
 
 
 def _of_counterexample() -> float:
-    """Return a makespan over the bound of Theorem 5: jobs of 10, 10 and 20 s on two GPUs.
+    """Simulate a makespan over the bound of Theorem 5: jobs of 10, 10 and 20 s on two GPUs.
 
     All is known exactly, so that the bound is the least possible makespan, 20 s.
     """
