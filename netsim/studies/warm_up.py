@@ -22,7 +22,7 @@ from netsim.studies.tasks import CallTask, ExperimentTask
 
 __all__ = ["allocator_of", "compile_for", "warm_up"]
 
-#: A network and a workload so small that compiling is all that a run of them takes.
+#: A network and a workload so small that a run of them takes hardly more than compiling.
 _SMALL = {"network": "parrot-fig2", "workload": "parrot-fig2"}
 
 
