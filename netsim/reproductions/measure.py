@@ -48,7 +48,7 @@ class Measure(BaseModel):
     policy: str = "allocator"
     at: dict[str, Any] = {}  #: values that all runs have
     one: str | dict[str, Any] = {}
-    #: With several, the least of each seed is compared with.
+    #: The run to compare with; of several, that with the least metric, for each seed.
     other: str | dict[str, Any] | list[str | dict[str, Any]] = []
     than: dict[str, Any] = {}  #: replaces values of `at`; the result is then over that there
     #: A column, and its values in order. The metric of `one` at the last value is compared with
