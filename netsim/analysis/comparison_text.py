@@ -85,9 +85,9 @@ def parts_of(figures: pd.DataFrame, what: str, noted: bool = False, baseline: st
         ratio if key == "over_baseline" else heading: _cells(figures, key)
         for heading, key in _COLUMNS.items() if key in figures and figures[key].notna().any()}, 1
     if noted:
-        yield from _sharing(figures.iloc[:-1], what)
+        yield from _sharing_parts(figures.iloc[:-1], what)
     if baseline is not None and ratios is not None:
-        yield from _ratios(ratios, baseline, what)
+        yield from _ratio_parts(ratios, baseline, what)
     jobs = figures["jobs_finished"].iloc[-1]  # the row of the bound counts all jobs
     for label, finished in zip(figures["label"], figures["jobs_finished"], strict=True):
         if finished < jobs:
@@ -101,7 +101,7 @@ def over(baseline: str) -> str:
                                              break_on_hyphens=False)])
 
 
-def _sharing(runs: pd.DataFrame, what: str) -> Iterator[Part]:
+def _sharing_parts(runs: pd.DataFrame, what: str) -> Iterator[Part]:
     """Yield a table on leftover bandwidth, which would be too wide as part of the other table."""
     yield ("\nRuns allocate leftover bandwidth in different ways, which explains part of the\n"
            "differences:\n")
@@ -111,7 +111,7 @@ def _sharing(runs: pd.DataFrame, what: str) -> Iterator[Part]:
     yield ""
 
 
-def _ratios(ratios: pd.DataFrame, baseline: str, what: str) -> Iterator[Part]:
+def _ratio_parts(ratios: pd.DataFrame, baseline: str, what: str) -> Iterator[Part]:
     """Yield the ratios of each class that has coflows, and those of all coflows."""
     means = ratios.pivot(index="label", columns="class", values="cct_mean_ratio")
     overall = ratios[ratios["class"] == ALL].set_index("label")

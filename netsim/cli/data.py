@@ -19,7 +19,7 @@ def data() -> None:
 
 @data.command("list")
 @JSON
-def listing(as_json: bool) -> None:
+def list_data(as_json: bool) -> None:
     """List the public traces and tables, with source, licence and digest."""
     from netsim.traces.public import PUBLIC_TRACES
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from netsim.collectives.messages import Round, one_step
 
-__all__ = ["all_gather", "all_to_all", "pairwise", "reduce_scatter", "send_recv"]
+__all__ = ["direct_all_gather", "all_to_all", "pairwise", "direct_reduce_scatter", "send_recv"]
 
 
 def _others(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -19,13 +19,13 @@ def _others(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return src[apart], dst[apart]
 
 
-def reduce_scatter(n: int) -> list[Round]:
+def direct_reduce_scatter(n: int) -> list[Round]:
     """Make one step: each position i sends block j to each other position j, which adds it."""
     src, dst = _others(n)
     return [Round(src, dst, dst, np.ones(len(src), np.int64), n, adds=True)]
 
 
-def all_gather(n: int) -> list[Round]:
+def direct_all_gather(n: int) -> list[Round]:
     """Make one step: each position i sends block i to all other positions."""
     src, dst = _others(n)
     return [Round(src, dst, src, np.ones(len(src), np.int64), n)]

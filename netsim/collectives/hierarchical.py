@@ -6,30 +6,34 @@ from dataclasses import replace
 
 import numpy as np
 
-from netsim.collectives import direct, rings
+from netsim.collectives.direct import direct_all_gather, direct_reduce_scatter
 from netsim.collectives.messages import Round
+from netsim.collectives.rings import ring_all_gather, ring_reduce_scatter
 
-__all__ = ["all_reduce"]
+__all__ = ["hierarchical_all_reduce"]
 
-_WAYS = {"ring": rings, "direct": direct}
+#: Reduce-scatter and all-gather, by algorithm.
+_WAYS = {"ring": (ring_reduce_scatter, ring_all_gather),
+         "direct": (direct_reduce_scatter, direct_all_gather)}
 
 
-def all_reduce(n: int, group: int, inner: str, outer: str) -> list[list[Round]]:
+def hierarchical_all_reduce(n: int, group: int, inner: str, outer: str) -> list[list[Round]]:
     """Make three phases: reduce-scatter inside groups, all-reduce across, all-gather inside.
 
     Part l of the data belongs to the position with index l in each group, and is divided into one
     piece per group: group a has piece l G + a, where G is the number of groups. Phases without
     steps are left out.
     """
-    inside, across = _WAYS[inner], _WAYS[outer]
+    scatter_inside, gather_inside = _WAYS[inner]
+    scatter_across, gather_across = _WAYS[outer]
     groups = n // group
     phases: list[list[Round]] = [[], [], []]
     if group > 1:
-        phases[0] = [_inside(each, n, group) for each in inside.reduce_scatter(group)]
-        phases[2] = [_inside(each, n, group) for each in inside.all_gather(group)]
+        phases[0] = [_inside(each, n, group) for each in scatter_inside(group)]
+        phases[2] = [_inside(each, n, group) for each in gather_inside(group)]
     if groups > 1:
         phases[1] = [_across(each, n, group) for each in
-                     (*across.reduce_scatter(groups), *across.all_gather(groups))]
+                     (*scatter_across(groups), *gather_across(groups))]
     return [phase for phase in phases if phase]
 
 

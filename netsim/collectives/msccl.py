@@ -31,7 +31,7 @@ __all__ = ["Program", "is_program", "program_for", "read_msccl"]
 _MOST_STEPS, _MOST_CHUNKS = 100_000, 1_000_000
 
 #: The order in which pieces of the buffers are numbered.
-_BUFFERS = "ios"
+_BUFFER_ORDER = "ios"
 
 
 def is_program(algorithm: str) -> bool:
@@ -159,7 +159,7 @@ def _first_piece(listing: Listing, message: Message) -> int:
     """Return the number of the first chunk of a message."""
     step = message.sent
     buffer, chunk = step.source if step.reads else step.target
-    before = _BUFFERS[:_BUFFERS.index(buffer)]
+    before = _BUFFER_ORDER[:_BUFFER_ORDER.index(buffer)]
     return chunk + sum(listing.size_of(step.gpu, each) for each in before)
 
 

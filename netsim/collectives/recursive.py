@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from netsim.collectives.messages import Round, one_step
 
-__all__ = ["all_gather", "dissemination", "halving_doubling", "reduce_scatter"]
+__all__ = ["recursive_all_gather", "dissemination", "halving_doubling", "recursive_reduce_scatter"]
 
 Ints = NDArray[np.int64]
 
@@ -38,7 +38,7 @@ def _survivors(n: int) -> _Survivors:
     return _Survivors(position, np.append(position, n), 2 * np.arange(r))
 
 
-def reduce_scatter(n: int) -> list[Round]:
+def recursive_reduce_scatter(n: int) -> list[Round]:
     """Make a reduce-scatter, in which position i ends with block i of the sum."""
     position, first, folded = _survivors(n)
     whole = np.full(len(folded), n)
@@ -49,7 +49,7 @@ def reduce_scatter(n: int) -> list[Round]:
     return rounds
 
 
-def all_gather(n: int) -> list[Round]:
+def recursive_all_gather(n: int) -> list[Round]:
     """Make an all-gather, in which position i begins with block i."""
     position, first, folded = _survivors(n)
     rounds = _doubling(position, first, n)

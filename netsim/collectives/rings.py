@@ -6,10 +6,10 @@ import numpy as np
 
 from netsim.collectives.messages import Round, one_step
 
-__all__ = ["all_gather", "chain", "reduce_scatter"]
+__all__ = ["ring_all_gather", "ring_chain", "ring_reduce_scatter"]
 
 
-def reduce_scatter(n: int) -> list[Round]:
+def ring_reduce_scatter(n: int) -> list[Round]:
     """Make a reduce-scatter, in which position i ends with block i of the sum.
 
     In step s, position i sends block i - 1 - s to position i + 1, which adds the block. For s > 0,
@@ -19,19 +19,19 @@ def reduce_scatter(n: int) -> list[Round]:
     return [Round(at, (at + 1) % n, at - 1, np.ones(n, np.int64), n, n - 1, -1, adds=True)]
 
 
-def all_gather(n: int) -> list[Round]:
+def ring_all_gather(n: int) -> list[Round]:
     """Make an all-gather: in step s, position i sends block i - s to position i + 1."""
     at = np.arange(n)
     return [Round(at, (at + 1) % n, at, np.ones(n, np.int64), n, n - 1, -1)]
 
 
-def chain(n: int, chunks: int, root: int, adds: bool) -> list[Round]:
-    """Send chunks along a chain; each position passes on a chunk as soon as it has the chunk.
+def ring_chain(n: int, chunks: int, root: int, adds: bool) -> list[Round]:
+    """Send chunks along a ring_chain; each position passes on a chunk as soon as it has the chunk.
 
     A broadcast goes up from the root: root + x sends chunk c to root + x + 1 in step x + c. A
     reduction goes up to the root: root - x sends chunk c to root - x + 1 in step n - 1 - x + c, for
-    x from n - 1 to 1. The two differ only in where the chain begins, and in whether receivers add
-    the chunks (`adds`).
+    x from n - 1 to 1. The two differ only in where the chain begins, and in whether receivers add the
+    chunks (`adds`).
     """
     begin = root + 1 if adds else root
     made = []

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from netsim.collectives.messages import Round, one_step
 
-__all__ = ["all_reduce", "broadcast", "double_all_reduce", "in_order_tree", "reduce"]
+__all__ = ["double_tree_all_reduce", "in_order_tree", "tree_all_reduce", "tree_broadcast",
+           "tree_reduce"]
 
 Ints = NDArray[np.int64]
 
@@ -57,7 +58,7 @@ def _down(n: int, step: int, chunks: int) -> tuple[Ints, Ints, Ints]:
     return parent[x][now], x[now], chunk[now]
 
 
-def broadcast(n: int, chunks: int, root: int) -> list[Round]:
+def tree_broadcast(n: int, chunks: int, root: int) -> list[Round]:
     """Send chunks down the tree, from the root to all children at the same time."""
     _, depth = in_order_tree(n)
     return [one_step((src + root) % n, (dst + root) % n, chunk, 1, chunks)
@@ -65,7 +66,7 @@ def broadcast(n: int, chunks: int, root: int) -> list[Round]:
             for src, dst, chunk in [_down(n, step, chunks)]]
 
 
-def reduce(n: int, chunks: int, root: int) -> list[Round]:
+def tree_reduce(n: int, chunks: int, root: int) -> list[Round]:
     """Send chunks up the tree; each parent adds the data of its children."""
     _, depth = in_order_tree(n)
     return [one_step((src + root) % n, (dst + root) % n, chunk, 1, chunks, True)
@@ -73,22 +74,22 @@ def reduce(n: int, chunks: int, root: int) -> list[Round]:
             for src, dst, chunk in [_up(n, step, chunks)]]
 
 
-def all_reduce(n: int, chunks: int) -> list[Round]:
+def tree_all_reduce(n: int, chunks: int) -> list[Round]:
     """Send chunks up the tree, and from the root down again as soon as they arrive."""
-    return _all_reduce(n, chunks, [np.arange(n)])
+    return _trees_all_reduce(n, chunks, [np.arange(n)])
 
 
-def double_all_reduce(n: int, chunks: int) -> list[Round]:
-    """Make an all-reduce on two trees at the same time, each with half of the bytes.
+def double_tree_all_reduce(n: int, chunks: int) -> list[Round]:
+    """Make an all-tree_reduce on two trees at the same time, each with half of the bytes.
 
     The second tree is the first with other labels, so leaves of one are inner nodes of the other: x
     becomes n - 1 - x if n is even, and x + 1 modulo n if it is odd.
     """
     x = np.arange(n)
-    return _all_reduce(n, chunks, [x, (x + 1) % n if n % 2 else n - 1 - x])
+    return _trees_all_reduce(n, chunks, [x, (x + 1) % n if n % 2 else n - 1 - x])
 
 
-def _all_reduce(n: int, chunks: int, labels: list[Ints]) -> list[Round]:
+def _trees_all_reduce(n: int, chunks: int, labels: list[Ints]) -> list[Round]:
     """Make the steps of all trees together; ``labels[t][x]`` is the position of x in tree t."""
     deepest = int(in_order_tree(n)[1].max())
     made = []

@@ -13,7 +13,7 @@ __all__ = ["POLICY_PARTS", "Module", "homes_of", "modules_of", "parse_module"]
 POLICY_PARTS = ("allocators", "schedulers", "placements", "predictors")
 
 #: The place of a policy in a registry, and the name of a policy in a text with options.
-_PLACE, _NAME = re.compile(r"netsim\.([\w.]+):\w+"), re.compile(r"[\w-]+")
+_POLICY, _NAME = re.compile(r"netsim\.([\w.]+):\w+"), re.compile(r"[\w-]+")
 
 
 class Module(NamedTuple):
@@ -42,7 +42,7 @@ def parse_module(source: bytes, digest: str) -> Module:
             texts.update(filter(_NAME.fullmatch, [str(node.value)]))
         elif isinstance(node, ast.Dict):
             for name, value in _entries(node):
-                if isinstance(value, ast.Constant) and (place := _PLACE.fullmatch(
+                if isinstance(value, ast.Constant) and (place := _POLICY.fullmatch(
                         str(value.value))):
                     homes[name] = _path(f"netsim.{place[1]}")
                 else:

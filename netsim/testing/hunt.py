@@ -9,11 +9,11 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 from netsim.checks import check_collection
 from netsim.errors import InputError, UnknownNameError
 
-__all__ = ["BrokenPromise", "Promise", "Trial", "chosen", "hunt", "hunt_accepted",
+__all__ = ["BrokenPromise", "Promise", "Shrinkable", "chosen", "hunt", "hunt_accepted",
            "noted"]
 
 
-class Trial(Protocol):
+class Shrinkable(Protocol):
     """A policy, pattern or network under test, and an example to test it on.
 
     Messages name the subject, as ``"allocator maxmin"``, and end with the example, as ``"on the
@@ -30,7 +30,7 @@ class Trial(Protocol):
         """Yield trials on smaller examples, the smallest first."""
 
 
-class RefusableTrial(Trial, Protocol):
+class Refusable(Shrinkable, Protocol):
     """A trial whose example the thing under test may refuse."""
 
     @property
@@ -38,8 +38,8 @@ class RefusableTrial(Trial, Protocol):
         """The error with which the thing under test refuses the example; None if it accepts it."""
 
 
-T = TypeVar("T", bound=Trial)
-R = TypeVar("R", bound=RefusableTrial)
+T = TypeVar("T", bound=Shrinkable)
+R = TypeVar("R", bound=Refusable)
 
 
 class Promise(NamedTuple, Generic[T]):
@@ -69,7 +69,7 @@ def chosen(promises: Promises[T], names: Iterable[str] | None) -> Promises[T]:
 class BrokenPromise(Exception):
     """A broken promise and the trial that shows it; functions that find faults may raise it."""
 
-    def __init__(self, trial: Trial, promise: str, fault: str) -> None:
+    def __init__(self, trial: Shrinkable, promise: str, fault: str) -> None:
         super().__init__(f"{trial.subject} {promise}: {fault}, {trial.example}")
         self.trial: Any = trial
         self.promise = promise

@@ -29,7 +29,7 @@ def draw_workload(pick: Pick, hosts: int, max_jobs: int, chains: bool) -> Worklo
     return Workload(tuple(jobs), "random", seed=pick(0, 9))
 
 
-def _draw_flows(pick: Pick, hosts: int) -> list[tuple[int, int, float]]:
+def _draw_stage_flows(pick: Pick, hosts: int) -> list[tuple[int, int, float]]:
     """Draw flows, possibly none; some may be loopback or have no bytes."""
     return [(pick(0, hosts - 1), pick(0, hosts - 1), _NBYTES * pick(0, 20))
             for _ in range(pick(0, 4))]
@@ -37,7 +37,7 @@ def _draw_flows(pick: Pick, hosts: int) -> list[tuple[int, int, float]]:
 
 def _draw_chain(pick: Pick, hosts: int) -> list[Stage]:
     """Draw stages that follow each other."""
-    return [Stage(f"stage-{k}", _draw_flows(pick, hosts), compute_s=_SECONDS * pick(0, 1),
+    return [Stage(f"stage-{k}", _draw_stage_flows(pick, hosts), compute_s=_SECONDS * pick(0, 1),
                   after=(f"stage-{k - 1}",) if k else ()) for k in range(pick(1, 3))]
 
 
@@ -47,7 +47,7 @@ def _draw_graph(pick: Pick, hosts: int) -> list[Stage]:
     for k in range(pick(1, 4)):
         relation = [pick(0, 3) for _ in stages]
         stages.append(Stage(
-            f"stage-{k}", _draw_flows(pick, hosts) if pick(0, 3) else None,
+            f"stage-{k}", _draw_stage_flows(pick, hosts) if pick(0, 3) else None,
             compute_s=_SECONDS * pick(0, 2), release_s=_SECONDS * pick(0, 2),
             weight=float(pick(1, 3)),
             after=[stage.name for stage, how in zip(stages, relation, strict=True) if how == 1],

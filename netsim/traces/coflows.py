@@ -44,7 +44,7 @@ def jobs_of_coflows(check: Checker, value: object) -> list[JobSpec]:
     if check.problems:
         return []
     taken = {coflow.job for coflow in coflows if coflow.job is not None}
-    jobs = [_job(check, group, taken) for group in _groups(coflows)]
+    jobs = [_job_of(check, group, taken) for group in _groups(coflows)]
     return [job for job in jobs if job is not None]
 
 
@@ -114,7 +114,7 @@ def _groups(coflows: Sequence[_Coflow]) -> list[list[_Coflow]]:
     return list(groups.values())
 
 
-def _job(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> JobSpec | None:
+def _job_of(check: Checker, group: Sequence[_Coflow], taken: set[int]) -> JobSpec | None:
     # `taken` holds the ids that some coflow names as its job.
     job_id = _job_id(check, group, taken)
     if job_id is None:

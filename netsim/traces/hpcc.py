@@ -69,7 +69,7 @@ def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, see
         if topology is not None:
             check_path(topology, "topology")
             hosts = host_numbers(path.parent / topology)
-        rows = _read(path, hosts)
+        rows = _read_rows(path, hosts)
     except TraceError as error:
         raise TraceProblemsError([Problem(error.line, error.message)], error.path or path
                                  ) from error
@@ -78,7 +78,7 @@ def read_hpcc_flows(path: str | Path, *, topology: str | Path | None = None, see
                                 seed=seed)
 
 
-def _read(path: Path, hosts: dict[int, int] | None) -> list[tuple[int, int, int, float]]:
+def _read_rows(path: Path, hosts: dict[int, int] | None) -> list[tuple[int, int, int, float]]:
     lines = lines_of(path)
     head = next(lines, None)
     if head is None:

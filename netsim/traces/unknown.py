@@ -119,9 +119,9 @@ def refuse_unknown(path: Path, header: Sequence[str], *, table: bool) -> None:
 
 def _nearest(header: Sequence[str]) -> tuple[str | None, list[str]]:
     """Find the format of jobs whose columns a table has most of, and those that it lacks."""
-    from netsim.traces.cluster.acme import COLUMNS as of_acme
+    from netsim.traces.cluster.acme import ACME_COLUMNS as of_acme
     from netsim.traces.cluster.gpu2023 import COLUMNS as of_gpu2023
-    from netsim.traces.cluster.helios import COLUMNS as of_helios
+    from netsim.traces.cluster.helios import HELIOS_COLUMNS as of_helios
     from netsim.traces.cluster.pai_sample import COLUMNS as of_pai_sample
     from netsim.traces.cluster.tiresias_jobs import COLUMNS as of_tiresias_jobs
 

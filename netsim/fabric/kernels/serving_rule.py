@@ -42,14 +42,14 @@ def serve_by(ruled, served, serve_at, addresses, loop, tables):
 
 
 def address_for(ruled: Ruled, served: Served, loop: NDArray[Any], tables: Tables) -> int:
-    """Return the address of `_serve`."""
-    return address_of(_serve, type_of_reference(ruled), type_of_reference(served),
+    """Return the address of `_serve_ruled`."""
+    return address_of(_serve_ruled, type_of_reference(ruled), type_of_reference(served),
                       types.UniTuple(types.int64, 2), typeof(loop).dtype,
                       type_of_reference(tables))
 
 
 @addressed
-def _serve(ruled, engine, addresses, state, tables):
+def _serve_ruled(ruled, engine, addresses, state, tables):
     """Serve with an engine that is replaced where it cannot be resumed; see `serve_by`.
 
     Return why the loop has stopped.

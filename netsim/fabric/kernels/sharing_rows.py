@@ -42,7 +42,7 @@ def add_coflows(parts, coflows, flows, hops):
         for f in range(coflow.flow, coflow.flow + coflow.flows):
             if flows[f].remaining > 0.0:
                 parts.senders[f].owner = coflow.key
-                if not _join(parts, coflow, flows, hops, f):
+                if not _join_class(parts, coflow, flows, hops, f):
                     return False
                 if coflow.split > 0.0 and parts.senders[f].number >= 0 and len(parts.cells):
                     add_cell(parts, coflow, f, joined)
@@ -55,7 +55,7 @@ def add_coflows(parts, coflows, flows, hops):
 
 
 @inlined
-def _join(parts, coflow, flows, hops, f):
+def _join_class(parts, coflow, flows, hops, f):
     """Add a flow to the class of its path and weight; return whether there is room."""
     flow, row = parts.senders[f], parts.state[0]
     flow.number = NONE

@@ -9,10 +9,10 @@ from netsim.traces.cluster.columns import ClusterJobs
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.helios import scheduled_jobs
 
-__all__ = ["COLUMNS", "acme_jobs", "read_acme"]
+__all__ = ["ACME_COLUMNS", "acme_jobs", "read_acme"]
 
-COLUMNS = ("user", "node_num", "gpu_num", "cpu_num", "type", "state", "submit_time", "start_time",
-           "end_time")
+ACME_COLUMNS = ("user", "node_num", "gpu_num", "cpu_num", "type", "state", "submit_time",
+                "start_time", "end_time")
 
 
 def read_acme(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
@@ -70,4 +70,5 @@ def acme_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
     TraceProblemsError
         If the file's contents are invalid, with the line, or no job is left.
     """
-    return scheduled_jobs(path, COLUMNS, ("user", "type", "gpu_num", "cpu_num", "node_num"), failed)
+    return scheduled_jobs(path, ACME_COLUMNS,
+                          ("user", "type", "gpu_num", "cpu_num", "node_num"), failed)

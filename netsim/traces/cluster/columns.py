@@ -23,7 +23,7 @@ FAILED = "failed or was cancelled"
 NO_GPU = "requested no GPU"
 NO_TIME = "no running time"
 
-_MOST_GPUS = 10**6
+_COUNTED_GPUS = 10**6
 _COLUMNS = {"submit_s": np.float64, "duration_s": np.float64, "gpus": np.int32,
             "group": np.int32, "user": np.int32}
 
@@ -126,7 +126,7 @@ def gpus_of(shares: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.
     nearest = np.round(known)
     # Within a tolerance, as three times a third should be one.
     whole = np.abs(known - nearest) <= 1e-9 * np.maximum(1.0, nearest)
-    gpus = np.minimum(np.where(whole, nearest, np.ceil(known)), _MOST_GPUS)
+    gpus = np.minimum(np.where(whole, nearest, np.ceil(known)), _COUNTED_GPUS)
     return gpus.astype(np.int64), ~whole
 
 

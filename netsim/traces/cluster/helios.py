@@ -25,10 +25,10 @@ from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkloa
 from netsim.traces.cluster.options import flag
 from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 
-__all__ = ["COLUMNS", "helios_jobs", "read_helios", "scheduled_jobs"]
+__all__ = ["HELIOS_COLUMNS", "helios_jobs", "read_helios", "scheduled_jobs"]
 
-COLUMNS = ("user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_time", "start_time",
-           "end_time", "duration")
+HELIOS_COLUMNS = ("user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_time",
+                  "start_time", "end_time", "duration")
 
 
 def read_helios(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
@@ -91,7 +91,8 @@ def helios_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
     TraceProblemsError
         If the file's contents are invalid, with the line, or no job is left.
     """
-    return scheduled_jobs(path, COLUMNS, ("user", "vc", "gpu_num", "cpu_num", "node_num"), failed)
+    return scheduled_jobs(path, HELIOS_COLUMNS,
+                          ("user", "vc", "gpu_num", "cpu_num", "node_num"), failed)
 
 
 def scheduled_jobs(path: str | Path, columns: Sequence[str], group: Sequence[str], failed: bool

@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 #: Ranks are numbered as Megatron does: first within tensor groups, last across stages.
 _ORDER = "tp-cp-ep-dp-pp"
 _ROUND = ("all-reduce", "all-gather", "reduce-scatter")
-_KINDS = {"tp": "tp", "dp": "dp", "ep": "ep", "dp-ep": "edp"}
+_GROUP_KINDS = {"tp": "tp", "dp": "dp", "ep": "ep", "dp-ep": "edp"}
 
 
 class AlikeRanks:
@@ -122,7 +122,7 @@ class AlikeRanks:
         dense = self._grid.dense
         if group == "all":
             return self._ranks[None]
-        return np.concatenate([self._grid.of_stage(_KINDS[group], stage)
+        return np.concatenate([self._grid.of_stage(_GROUP_KINDS[group], stage)
                                for stage in range(len(dense))])
 
     def _rings_of(self, group: str, groups: Ints) -> int:

@@ -12,8 +12,8 @@ from netsim.units import decimal
 __all__ = ["read_busbw"]
 
 _GROUPS = {"TP": "tp", "DP": "dp", "EP": "ep", "PP": "pp"}
-_KINDS = {"allreduce": "all-reduce", "allgather": "all-gather", "reducescatter": "reduce-scatter",
-          "alltoall": "all-to-all"}
+_COLLECTIVES = {"allreduce": "all-reduce", "allgather": "all-gather",
+                "reducescatter": "reduce-scatter", "alltoall": "all-to-all"}
 #: The line of a block of pipelines, which the tool does not use.
 _PIPELINE = "busbw"
 
@@ -40,16 +40,16 @@ def read_busbw(path: Path) -> dict[tuple[str, str], float]:
             group = _GROUPS[key]
         elif not group:
             raise _refused(path, number, f"must be a group such as TP:, not {line!r}")
-        elif key not in (*_KINDS, _PIPELINE) or len(value) != 1:
+        elif key not in (*_COLLECTIVES, _PIPELINE) or len(value) != 1:
             raise _refused(path, number, "must be a collective and its GiB/s, such as 'allreduce,: "
-                                         f"300', of {', '.join(_KINDS)}, not {line!r}")
+                                         f"300', of {', '.join(_COLLECTIVES)}, not {line!r}")
         elif value[0] != "null":
             rate = _rate(path, number, key, value[0])
-            if key not in _KINDS:
+            if key not in _COLLECTIVES:
                 continue
-            if (group, _KINDS[key]) in found:
+            if (group, _COLLECTIVES[key]) in found:
                 raise _refused(path, number, f"{key} of {group.upper()} is there already")
-            found[group, _KINDS[key]] = rate
+            found[group, _COLLECTIVES[key]] = rate
     return found
 
 
