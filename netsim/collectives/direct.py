@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from netsim.collectives.messages import Round, one_step
 
-__all__ = ["direct_all_gather", "all_to_all", "pairwise", "direct_reduce_scatter", "send_recv"]
+__all__ = ["all_to_all", "direct_all_gather", "direct_reduce_scatter", "pairwise", "send_recv"]
 
 
 def _others(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

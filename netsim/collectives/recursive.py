@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from netsim.collectives.messages import Round, one_step
 
-__all__ = ["recursive_all_gather", "dissemination", "halving_doubling", "recursive_reduce_scatter"]
+__all__ = ["dissemination", "halving_doubling", "recursive_all_gather", "recursive_reduce_scatter"]
 
 Ints = NDArray[np.int64]
 

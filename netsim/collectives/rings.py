@@ -26,12 +26,12 @@ def ring_all_gather(n: int) -> list[Round]:
 
 
 def ring_chain(n: int, chunks: int, root: int, adds: bool) -> list[Round]:
-    """Send chunks along a ring_chain; each position passes on a chunk as soon as it has the chunk.
+    """Send chunks along a chain; each position passes on a chunk as soon as it has the chunk.
 
     A broadcast goes up from the root: root + x sends chunk c to root + x + 1 in step x + c. A
     reduction goes up to the root: root - x sends chunk c to root - x + 1 in step n - 1 - x + c, for
-    x from n - 1 to 1. The two differ only in where the chain begins, and in whether receivers add the
-    chunks (`adds`).
+    x from n - 1 to 1. The two differ only in where the chain begins, and in whether receivers
+    add the chunks (`adds`).
     """
     begin = root + 1 if adds else root
     made = []
