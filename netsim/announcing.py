@@ -15,8 +15,6 @@ from pathlib import Path
 
 from netsim.watching import is_quiet, watched
 
-__all__ = ["QUIET", "begun", "ended", "flush", "tell_once_by", "telling_for"]
-
 #: The environment variable that silences these reports.
 QUIET = "NETSIM_QUIET"
 

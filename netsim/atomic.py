@@ -10,8 +10,6 @@ from pathlib import Path
 
 from netsim.errors import OutputError
 
-__all__ = ["atomic_write"]
-
 
 @contextmanager
 def atomic_write(path: str | Path, *, folders: bool = False, named: str | Path | None = None

@@ -10,8 +10,6 @@ from typing import Any
 from netsim.text import named
 from netsim.units import format_aligned, format_count
 
-__all__ = ["MOST_ROWS", "brief", "shown"]
-
 #: The longest text of a field, and the number of items of a list that are shown.
 _LETTERS, _EACH = 60, 3
 

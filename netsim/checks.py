@@ -18,11 +18,6 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain
 from netsim.text import said
 
-__all__ = ["LARGEST", "MOST_ID", "Node", "check_collection", "check_flag", "check_label",
-           "check_name", "check_options", "check_path", "check_sequence", "check_weight",
-           "check_whole", "is_number", "is_utf8", "is_whole", "node_name", "parents_first",
-           "refuse_set", "refuse_twice"]
-
 #: A host or a switch: by number or name, or as a tuple, as nodes of networkx graphs may be.
 Node = str | int | tuple[Any, ...]
 

@@ -34,9 +34,6 @@ from netsim.units import Quantity, parse_bytes, parse_seconds
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Columns", "Flow", "Flows", "GroupedFlows", "RowError", "column_names", "flow_columns",
-           "frozen", "grouped", "likely_columns", "weights_of", "with_index"]
-
 #: The largest size of a flow; larger ones are mistakes, and their sums could overflow.
 _MOST_BYTES = 1e100
 

@@ -36,8 +36,6 @@ from netsim.kernel_cache import InOwnFolder, KernelCache, tell_not_kept
 from netsim.kernel_folder import folder_below
 from netsim.signals import check_signals
 
-__all__ = ["CompiledKernel", "PartCompiler", "cached_kernel", "quickly"]
-
 # Numba's type hints cover neither its named tuples nor what is added here, nor all options.
 _IR: Any = ir
 _CONFIG: Any = numba.config

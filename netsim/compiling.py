@@ -9,8 +9,6 @@ from collections.abc import Callable
 from functools import cached_property, partial, update_wrapper
 from typing import Any
 
-__all__ = ["Direct", "Kernel", "addressed", "compiled", "in_place", "inlined", "summing"]
-
 
 class Kernel:
     """A function that Numba compiles at its first call, in Python or in another kernel.

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw"]
-
 
 def draw(thing: Any, kind: str | None, what: str, of: str | None = None, ax: Axes | None = None,
          **more: Any) -> Axes:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-__all__ = ["Known", "Rows", "same"]
-
 T = TypeVar("T")
 
 

@@ -33,9 +33,6 @@ from netsim.programs import Programs
 from netsim.stage import Stage, is_ranked
 from netsim.units import format_count, parse_bytes, parse_seconds
 
-__all__ = ["JobColumns", "JobSpec", "column", "delays_stages", "first_hosts"]
-
-
 #: The default of the bytes of a pattern, another object than any 0.0 that is given.
 _NOT_GIVEN = float(0)
 

@@ -20,8 +20,6 @@ from numba.core.caching import (
 
 from netsim.errors import NetsimWarning
 
-__all__ = ["InOwnFolder", "KernelCache", "tell_not_kept"]
-
 
 class _CheckedFile(IndexDataCacheFile):
     """The files of one kernel, each with a digest at its end, which unpickling passes over.

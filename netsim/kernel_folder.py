@@ -10,8 +10,6 @@ from typing import Any
 
 from netsim.reading import read_bytes
 
-__all__ = ["cache_folder", "folder_below"]
-
 
 def cache_folder() -> Path:
     """Return the cache folder of this version of netsim."""

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["nx", "pd", "simpy"]
-
 
 class _Late(ModuleType):
     """A module that is imported when one of its names is looked up."""

@@ -10,8 +10,6 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-__all__ = ["listing", "loading"]
-
 
 class _Package(ModuleType):
     """A package that offers a function under the name of its module, not the module."""

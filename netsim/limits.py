@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 from netsim.checks import check_whole
 from netsim.errors import InputError, TraceError, UnknownNameError
 
-__all__ = ["LIMITS", "Limit", "check_limit", "limited", "most", "raised_by"]
-
 
 class Limit(NamedTuple):
     """The largest number that is allowed by default, and what it counts."""

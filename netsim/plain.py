@@ -18,8 +18,6 @@ import numpy as np
 
 from netsim.errors import InputError, UnknownNameError
 
-__all__ = ["known_names", "plain", "plain_numbers"]
-
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 #: Digits of the largest decimals that become whole numbers; those of others could fill the memory.

@@ -33,9 +33,6 @@ from netsim.errors import (
 from netsim.plain import plain_numbers
 from netsim.units import parse_value
 
-__all__ = ["NO_PLUGINS", "Installed", "Registry", "copied", "instantiate", "labelled",
-           "modules_of_plugin", "parse_named", "parse_policy", "refuse_code", "without_code"]
-
 #: The environment variable that refuses code everywhere, as `without_code` does in a context.
 NO_PLUGINS = "NETSIM_NO_PLUGINS"
 

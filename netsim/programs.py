@@ -20,8 +20,6 @@ from netsim.errors import NetsimWarning
 from netsim.forking import same
 from netsim.operations import Operations, Relation, Sending, transfer
 
-__all__ = ["Family", "Programs", "Row"]
-
 Ints = NDArray[np.int64]
 
 #: Operations above which expanding them is worth a warning, and bytes that one takes in a run.

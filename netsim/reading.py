@@ -17,8 +17,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-__all__ = ["confined", "open_bytes", "open_text", "read_bytes", "read_text", "refusal"]
-
 #: Folders of files that are part of netsim, in the package or beside it in a checkout.
 _PACKAGE = Path(os.path.realpath(__file__)).parent
 _OWN = (_PACKAGE, *(_PACKAGE.parent / name for name in ("topologies", "workloads")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["check_signals"]
-
 
 def check_signals() -> None:
     """Let Python handle signals that have arrived; if that raises, leave all kernels unfinished.

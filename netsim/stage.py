@@ -24,8 +24,6 @@ from netsim.forking import same
 from netsim.plain import known_names, plain
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["Stage", "is_ranked"]
-
 
 @known_names
 @dataclass(frozen=True, slots=True, eq=False, init=False)

@@ -6,8 +6,6 @@ from zlib import crc32
 
 import numpy as np
 
-__all__ = ["seed_of", "stream"]
-
 
 def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
     """Make the random generator for one purpose, such as ``"placement"``, under one seed.

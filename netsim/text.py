@@ -6,8 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-__all__ = ["bare_names", "named", "said", "shortened", "toml_problem", "visible"]
-
 #: A key of TOML with text that should be in quotes.
 _UNQUOTED = re.compile(r"\s*([\w.-]+)\s*=\s*(?!(?:true|false|inf|nan)\b)"
                        r"""(\d[\d._]*)?([A-Za-z_/.][^"'#=]*)""")

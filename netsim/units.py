@@ -22,11 +22,6 @@ import numpy as np
 
 from netsim.errors import NetsimWarning, UnitError
 
-__all__ = ["LONG_INTERVAL", "LONG_LATENCY", "SMALL_RATE", "SMALL_SIZE", "WithUnit", "decimal",
-           "decimals_for", "format_aligned", "format_bytes", "format_count", "format_number",
-           "format_rate", "format_seconds", "format_size", "is_digits", "parse_bytes", "parse_rate",
-           "parse_seconds", "parse_value", "question_units"]
-
 Quantity = str | int | float
 
 #: The largest quantity and the lowest rate. They exceed realistic values, but neither bytes over a

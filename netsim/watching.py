@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["in_notebook", "is_quiet", "on_terminal", "unwatched", "watched"]
-
 _quiet = False
 
 

@@ -16,8 +16,6 @@ from netsim.errors import TraceError
 from netsim.reading import read_bytes
 from netsim.units import is_digits
 
-__all__ = ["Element", "parse_xml", "read_xml", "xml_bytes"]
-
 #: The deepest nesting.
 _MOST_DEPTH = 1000
 

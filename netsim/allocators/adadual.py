@@ -26,8 +26,6 @@ from netsim.models.degradation import Degradation, Slowdown
 from netsim.plain import plain_numbers
 from netsim.ties import below, merge_equal
 
-__all__ = ["AdaDUAL", "begins_at_once"]
-
 
 def begins_at_once(size_s: float, left_s: Sequence[float], slowdown: float) -> bool:
     """Whether a communication should begin beside others, rather than wait for them to end.

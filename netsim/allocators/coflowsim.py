@@ -15,8 +15,6 @@ from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.view import FabricView, Floats
 
-__all__ = ["EqualSplit", "refill"]
-
 
 @dataclass(frozen=True)
 class EqualSplit(Allocator):

@@ -20,8 +20,6 @@ from netsim.fabric.view import FabricView, Floats, Ints
 from netsim.models.degradation import Degradation, Slowdown
 from netsim.plain import plain_numbers
 
-__all__ = ["RingContention", "contended_rates"]
-
 
 class _Flows(NamedTuple):
     """Some flows of a view: their jobs, hosts, and links in compressed rows."""

@@ -23,8 +23,6 @@ from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
 from netsim.units import LONG_INTERVAL, SMALL_SIZE, Quantity, parse_bytes, parse_seconds
 
-__all__ = ["DCLAS"]
-
 Ints = NDArray[np.int64]
 
 _NOBODY = np.array([-1])

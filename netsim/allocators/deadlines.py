@@ -17,8 +17,6 @@ from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView, Floats
 from netsim.plain import plain_numbers
 
-__all__ = ["EDF", "VarysDeadline"]
-
 
 @plain_numbers
 @dataclass

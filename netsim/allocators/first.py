@@ -19,8 +19,6 @@ from netsim.plain import plain_numbers
 from netsim.predictors import make_predictor
 from netsim.ties import merge_equal
 
-__all__ = ["LCCF", "AaloLBSF", "JobFirst", "JobSRPT"]
-
 WORK_CONSERVATION = ("capped", "greedy", "maxmin", "none", "shared_uniform")
 
 #: How flows share the bandwidth left over.

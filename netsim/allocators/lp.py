@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from netsim.errors import MissingExtraError, NetsimWarning
 
-__all__ = ["Ordering", "ordering"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -23,8 +23,6 @@ from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
 from netsim.ties import merge_equal
 
-__all__ = ["LPOrder"]
-
 #: Largest relative violation of a constraint: the bound is below the LP's optimum by as much.
 _TOLERANCE = 1e-3
 

@@ -10,8 +10,6 @@ from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.view import FabricView
 
-__all__ = ["MaxMin"]
-
 
 @dataclass(frozen=True)
 class MaxMin(Allocator):

@@ -9,8 +9,6 @@ from netsim.errors import UnknownNameError
 from netsim.fabric.allocation import Event
 from netsim.fabric.view import FabricView
 
-__all__ = ["Standing", "check_choice", "reorders"]
-
 T = TypeVar("T")
 
 

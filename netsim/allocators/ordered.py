@@ -25,9 +25,6 @@ from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
 from netsim.ties import rank
 
-__all__ = ["FIFO", "LCF", "NCF", "SCF", "SEBF", "Ordered"]
-
-
 # --- the keys, compiled ----------------------------------------------------------------------
 
 #: As `netsim.ties.rank` does.

@@ -25,8 +25,6 @@ from netsim.fabric.view import FabricView
 from netsim.plain import plain_numbers
 from netsim.ties import EQUAL, merge_equal
 
-__all__ = ["Parrot"]
-
 WORK_CONSERVATION = ("backfill", "none", "per_flow", "uniform")
 
 

@@ -11,8 +11,6 @@ from netsim.fabric.allocator import Allocator
 from netsim.plain import known_names
 from netsim.plugins import Registry
 
-__all__ = ["ALLOCATORS", "check_installed", "make_allocator"]
-
 _AS_COFLOWSIM = {"decisions": "coflow", "work_conservation": "coflowsim"}
 
 #: Aliases are other common names of allocators. Presets reproduce the schemes of CoflowSim, for

@@ -16,8 +16,6 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 
-__all__ = ["Reserved"]
-
 Floats = NDArray[np.float64]
 
 

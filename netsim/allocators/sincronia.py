@@ -14,8 +14,6 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
 
-__all__ = ["Sincronia"]
-
 
 @dataclass
 class Sincronia(Allocator):

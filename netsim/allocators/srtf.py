@@ -13,8 +13,6 @@ from netsim.fabric.rule import Rule
 from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
 
-__all__ = ["SRTF"]
-
 
 @compiled(gives="flows")
 def shortest_flows(coflows: Any, jobs: Any, now: float, order: Any) -> None:

@@ -24,8 +24,6 @@ from netsim.plain import known_names
 if TYPE_CHECKING:
     from netsim.workload import Workload
 
-__all__ = ["BOUNDS", "LowerBounds", "lower_bounds", "srpt_total"]
-
 #: Names of the bounds, in order of the time to compute them.
 BOUNDS = ("isolation", "single-link", "bssi", "lp")
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["ALL", "CLASSES", "by_class", "classify_coflows", "each_class"]
-
 #: Classes by length and width, in the order of the papers' tables: SN, LN, SW and LW.
 CLASSES = ("short narrow", "long narrow", "short wide", "long wide")
 

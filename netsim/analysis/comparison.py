@@ -16,8 +16,6 @@ from netsim.units import Quantity
 if TYPE_CHECKING:
     from netsim.results.result import Result
 
-__all__ = ["LOWER_BOUND", "note_of", "ratios_to", "table_of"]
-
 #: Label of the last row.
 LOWER_BOUND = "lower bound"
 

@@ -19,8 +19,6 @@ from netsim.units import decimals_for
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Columns", "Part", "over", "parts_of", "print_columns", "text_of"]
-
 #: Columns of texts by their headings.
 Columns = Mapping[str, Sequence[str]]
 

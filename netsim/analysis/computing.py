@@ -23,8 +23,6 @@ from netsim.workload import JobSpec, Stage, Workload
 if TYPE_CHECKING:
     from netsim.results.result import Result
 
-__all__ = ["Computation", "computations"]
-
 
 class Computation(NamedTuple):
     """An interval in which a job computed before a coflow, or without a coflow to send."""

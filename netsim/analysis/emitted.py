@@ -20,8 +20,6 @@ from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.traces.formats import as_workload
 from netsim.workload import Workload
 
-__all__ = ["Emitted", "emitted"]
-
 
 class Emitted(NamedTuple):
     """A coflow of a workload, with its earliest times: every coflow is alone on the network."""

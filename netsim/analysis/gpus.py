@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["STATES", "end_of", "gpu_usage", "gpus_per_server", "held_gpus", "held_workers",
-           "segments_of", "steps_of", "suspended"]
-
 #: States of GPUs that a job holds, or workers of an edge-cloud, with the columns in which each
 #: begins and ends. On clusters nothing is uploaded.
 STATES = {"uploading": ("start_s", "data_s"), "restoring": ("data_s", "run_s"),

@@ -14,9 +14,6 @@ from numpy.typing import ArrayLike
 from netsim.errors import InputError, UnknownNameError
 from netsim.late import pd
 
-__all__ = ["LEVEL", "RATIOS", "geometric_interval", "mean_interval", "means_of", "of_whole_runs",
-           "policies_in", "ratios_of", "sides_of_one", "without_intervals"]
-
 #: Confidence level of intervals.
 LEVEL = 0.95
 

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from netsim.results.result import Result
     from netsim.workload import Workload
 
-__all__ = ["coflows_at_bottleneck", "link_utilisation", "load_of", "makespan",
-           "share_at_bottleneck", "utilised"]
-
 #: Share of its capacity that a full link may leave unused, for rounding.
 _FULL = 1e-6
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["edge_utilisation", "suspended_jobs", "worker_usage"]
-
 #: Relative tolerance for rounding within which instants are equal.
 _ROUNDING = 1e-12
 

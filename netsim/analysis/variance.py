@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 
-__all__ = ["explained_variance"]
-
 
 def explained_variance(values: ArrayLike, factors: Sequence[str]
                        ) -> dict[tuple[str, ...], float]:

@@ -13,8 +13,6 @@ from netsim.cli.options import check_picture_file, find_own_modules
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["collective"]
-
 
 @click.command()
 @click.argument("name", metavar="COLLECTIVE", shell_complete=named("patterns"))

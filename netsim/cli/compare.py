@@ -16,8 +16,6 @@ from netsim.cli.options import (
     split_at_commas,
 )
 
-__all__ = ["compare"]
-
 
 @click.command()
 @experiment_options

@@ -19,9 +19,6 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 
 from netsim.reading import read_text
 
-__all__ = ["NETWORK_FILES", "WORKLOAD_FILES", "Bash", "folders", "listed", "named", "names_of",
-           "of_kind", "pictures", "setting_to_one", "setting_to_several"]
-
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 _PACKAGE = Path(__file__).parent.parent

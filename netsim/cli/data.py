@@ -9,8 +9,6 @@ import click
 from netsim.cli.completion import named
 from netsim.cli.echo import JSON, echo, echo_json
 
-__all__ = ["data"]
-
 
 @click.group()
 def data() -> None:

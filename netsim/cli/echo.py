@@ -12,8 +12,6 @@ from netsim.text import visible
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["JSON", "echo", "echo_json"]
-
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

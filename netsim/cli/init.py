@@ -6,8 +6,6 @@ import click
 
 from netsim.cli.echo import echo
 
-__all__ = ["init"]
-
 
 @click.command()
 @click.argument("file", type=click.Path(), default="experiment.toml")

@@ -10,8 +10,6 @@ from netsim.cli.completion import of_kind
 from netsim.cli.echo import JSON, echo, echo_json
 from netsim.errors import UnknownNameError
 
-__all__ = ["listing"]
-
 KINDS = {
     "allocators": "which bandwidth each flow gets",
     "schedulers": "which job starts when, on GPUs or at the edge",

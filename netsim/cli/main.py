@@ -34,8 +34,6 @@ from netsim.cli.trace import trace
 from netsim.cli.warm_up import warm_up_command
 from netsim.errors import NetsimError, NetsimWarning, interruption_of
 
-__all__ = ["main"]
-
 _EXIT_INPUT, _EXIT_INTERRUPTED, _EXIT_TERMINATED = 2, 130, 143
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from netsim.models.mapping import Mapped
     from netsim.models.servers import ServerKind
 
-__all__ = ["map_command"]
-
 
 @click.command("map")
 @click.argument("model", shell_complete=named("models"))

@@ -18,10 +18,6 @@ from netsim.watching import unwatched
 if TYPE_CHECKING:
     from netsim.experiment_file.experiment import Experiment
 
-__all__ = ["EXIT_FAILED", "EXPERIMENT", "FORMAT", "PLUGINS", "SET", "check_picture_file",
-           "experiment_options", "find_own_modules", "format_options", "overrides", "prepared",
-           "quiet_option", "seeds_of", "settings_of", "tell_replaced", "with_plugins"]
-
 
 #: Most digits of a seed; Python itself refuses to read numbers of some thousands of digits.
 _MOST_DIGITS = 999

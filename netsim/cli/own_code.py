@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-__all__ = ["told_by_own_frames"]
-
 #: Packages through which calls reach the user's code, or which it calls.
 _OTHERS = frozenset((
     "__main__", "click", "cloudpickle", "gymnasium", "joblib", "llvmlite", "loky", "matplotlib",

@@ -10,8 +10,6 @@ from netsim.cli.completion import folders, pictures
 from netsim.cli.echo import echo
 from netsim.cli.options import check_picture_file
 
-__all__ = ["plot"]
-
 
 @click.command()
 @click.argument("folder", type=click.Path(), shell_complete=folders)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from netsim.predictors import Evaluation
 
-__all__ = ["predict"]
-
 
 @click.command()
 @click.argument("workload", shell_complete=named("jobs", suffixes=WORKLOAD_FILES))

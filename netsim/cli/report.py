@@ -10,8 +10,6 @@ from netsim.cli.completion import folders
 from netsim.cli.echo import echo
 from netsim.cli.options import tell_replaced
 
-__all__ = ["report"]
-
 
 @click.command()
 @click.argument("folder", type=click.Path(), shell_complete=folders)

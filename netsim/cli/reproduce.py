@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from netsim.reproductions.ledger import Paper, Row
     from netsim.reproductions.reproduction import Reproduced
 
-__all__ = ["reproduce"]
-
 
 @click.command()
 @click.argument("name", required=False, shell_complete=named("reproductions"))

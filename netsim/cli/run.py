@@ -10,8 +10,6 @@ from netsim.cli.completion import named
 from netsim.cli.echo import echo
 from netsim.cli.options import experiment_options, overrides, prepared, split_at_commas
 
-__all__ = ["run"]
-
 
 @click.command()
 @experiment_options

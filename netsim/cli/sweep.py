@@ -24,8 +24,6 @@ from netsim.cli.options import (
 if TYPE_CHECKING:
     from netsim.experiment_file.ranges import Points, Range
 
-__all__ = ["sweep"]
-
 
 @click.command()
 @EXPERIMENT

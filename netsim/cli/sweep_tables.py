@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from netsim.studies.sweep_result import Sweep
 
-__all__ = ["means_and_ratios", "print_claims", "print_failures", "print_sweep"]
-
 
 def means_and_ratios(sweep: Sweep) -> pd.DataFrame:
     """Join the means of a sweep and, if there are any, the ratios."""

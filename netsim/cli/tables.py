@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from netsim.results.result import Result
     from netsim.studies.compare import Comparison
 
-__all__ = ["print_comparison", "print_result", "print_table"]
-
 
 def print_result(result: Result, folder: str | os.PathLike[str],
                  timeline: str | os.PathLike[str] | None = None) -> None:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from netsim.network import Topology
 
-__all__ = ["topo"]
-
 
 @click.group()
 def topo() -> None:

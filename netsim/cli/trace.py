@@ -22,8 +22,6 @@ from netsim.cli.options import (
 if TYPE_CHECKING:
     from netsim.traces import TraceReport
 
-__all__ = ["trace"]
-
 
 @click.group()
 def trace() -> None:

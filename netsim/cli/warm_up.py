@@ -10,8 +10,6 @@ from netsim.cli.completion import named
 from netsim.cli.echo import echo
 from netsim.cli.options import quiet_option
 
-__all__ = ["warm_up_command"]
-
 
 @click.command("warm-up")
 @click.argument("allocators", nargs=-1, metavar="[ALLOCATOR]...",

@@ -19,8 +19,6 @@ from netsim.streams import stream
 from netsim.units import Quantity, format_count, parse_rate
 from netsim.workload import JobSpec
 
-__all__ = ["Cluster", "check_size", "draw_gpus", "has_equal_servers", "server_kind"]
-
 _MOST_GPUS = 10_000_000
 
 #: Relative tolerance within which rates given in different units are equal.

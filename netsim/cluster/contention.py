@@ -26,8 +26,6 @@ from netsim.plain import plain_numbers
 from netsim.units import parse_rate, parse_seconds
 from netsim.workload import JobSpec
 
-__all__ = ["Contention", "Iterations", "RunningJobs", "check_rates"]
-
 #: Relative tolerance of times: rounding must not cost an iteration in a slot.
 _ROUNDING = 1e-9
 

@@ -10,8 +10,6 @@ from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.workload import History, JobSpec
 
-__all__ = ["RunContext"]
-
 
 @dataclass(frozen=True)
 class RunContext:

@@ -19,8 +19,6 @@ from netsim.models import ParallelModel
 from netsim.units import Quantity, parse_rate
 from netsim.workload import Flows, JobSpec, Stage
 
-__all__ = ["nic_share", "placed_model", "placed_stages", "ring_of", "servers_of_model"]
-
 Ints = NDArray[np.int64]
 
 #: Name of the pattern of rings.

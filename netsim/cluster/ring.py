@@ -20,8 +20,6 @@ from netsim.models import ModelStage, ParallelModel
 from netsim.units import Quantity, parse_bytes, parse_rate, parse_seconds
 from netsim.workload import Flows, JobSpec, Stage
 
-__all__ = ["RingLayout", "has_model", "kind_of", "model_of", "ring_stages"]
-
 
 @dataclass(frozen=True, slots=True)
 class RingLayout:

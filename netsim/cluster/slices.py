@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.models import ParallelModel
 
-__all__ = ["is_sliced", "keep_together", "split_replica_error"]
-
 Ints = NDArray[np.int64]
 
 

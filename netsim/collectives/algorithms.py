@@ -15,8 +15,6 @@ from netsim.collectives.messages import Round, Schedule
 from netsim.collectives.msccl import is_program, program_for
 from netsim.errors import InputError, UnknownNameError
 
-__all__ = ["ALGORITHMS", "COLLECTIVES", "Algorithm", "algorithms_of", "check_algorithm",
-           "frozen_pairs", "schedule"]
 
 @dataclass(frozen=True)
 class Algorithm:

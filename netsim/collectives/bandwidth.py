@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from netsim.collectives.algorithms import algorithms_of
 
-__all__ = ["Bandwidths", "bandwidths"]
-
 
 class Bandwidths(NamedTuple):
     """Bandwidths of a collective, in bytes per second; NaN where there is none."""

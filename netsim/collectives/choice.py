@@ -25,8 +25,6 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, format_seconds, parse_rate, parse_seconds
 
-__all__ = ["GENERATIONS", "Choice", "NcclCosts", "SwitchCosts", "auto", "costs_of", "fastest"]
-
 _TREE, _RING = "double-tree", "ring"
 _PROTOCOLS = ("LL", "LL128", "Simple")
 

@@ -53,8 +53,6 @@ from numpy.typing import NDArray
 
 from netsim.collectives.parts import split
 
-__all__ = ["closed_form_s"]
-
 Floats = NDArray[np.float64]
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from netsim.collectives.messages import Round, one_step
 
-__all__ = ["all_to_all", "direct_all_gather", "direct_reduce_scatter", "pairwise", "send_recv"]
-
 
 def _others(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return all pairs of different positions."""

@@ -10,8 +10,6 @@ from netsim.collectives.direct import direct_all_gather, direct_reduce_scatter
 from netsim.collectives.messages import Round
 from netsim.collectives.rings import ring_all_gather, ring_reduce_scatter
 
-__all__ = ["hierarchical_all_reduce"]
-
 #: Reduce-scatter and all-gather, by algorithm.
 _WAYS = {"ring": (ring_reduce_scatter, ring_all_gather),
          "direct": (direct_reduce_scatter, direct_all_gather)}

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from netsim.collectives.parts import Sizes, split
 
-__all__ = ["Edges", "Messages", "Round", "Schedule", "one_step"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -25,8 +25,6 @@ from netsim.collectives.parts import Sizes
 from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.xml_tree import xml_bytes
 
-__all__ = ["Program", "is_program", "program_for", "read_msccl"]
-
 #: The most steps of a program that is checked by itself, and the most chunks that it handles.
 _MOST_STEPS, _MOST_CHUNKS = 100_000, 1_000_000
 

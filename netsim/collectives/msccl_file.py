@@ -11,8 +11,6 @@ from typing import NoReturn
 from netsim.errors import TraceError, unknown_name
 from netsim.xml_tree import Element, parse_xml
 
-__all__ = ["Block", "Listing", "Step", "parse_listing"]
-
 #: The collectives that MSCCL's names stand for.
 _COLLECTIVES = {"allreduce": "all-reduce", "allgather": "all-gather", "alltoall": "all-to-all",
                 "reduce_scatter": "reduce-scatter", "reducescatter": "reduce-scatter"}

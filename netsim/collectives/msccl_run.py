@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from netsim.collectives.msccl_file import Listing, Step
 
-__all__ = ["Message", "check_results", "matched", "order_of", "sent_messages"]
-
 #: The most thread blocks that an error names.
 _MOST_NAMED = 10
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError
 
-__all__ = ["Sizes", "split", "whole_units"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from netsim.collectives.messages import Round, one_step
 
-__all__ = ["dissemination", "halving_doubling", "recursive_all_gather", "recursive_reduce_scatter"]
-
 Ints = NDArray[np.int64]
 
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from netsim.collectives.messages import Round, one_step
 
-__all__ = ["ring_all_gather", "ring_chain", "ring_reduce_scatter"]
-
 
 def ring_reduce_scatter(n: int) -> list[Round]:
     """Make a reduce-scatter, in which position i ends with block i of the sum.

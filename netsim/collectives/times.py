@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from netsim.collectives.messages import Round, Schedule
 from netsim.collectives.parts import Sizes
 
-__all__ = ["aggregated_s", "port_bytes", "stepwise_s"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 
 from netsim.collectives.messages import Round, one_step
 
-__all__ = ["double_tree_all_reduce", "in_order_tree", "tree_all_reduce", "tree_broadcast",
-           "tree_reduce"]
-
 Ints = NDArray[np.int64]
 
 

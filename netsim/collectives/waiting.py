@@ -7,8 +7,6 @@ from itertools import groupby
 
 from netsim.collectives.messages import Messages
 
-__all__ = ["waits"]
-
 _Held = tuple[int, int]
 
 

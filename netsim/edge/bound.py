@@ -15,8 +15,6 @@ from netsim.edge.system import EdgeCloud, Kind
 from netsim.plain import known_names
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["LPBound", "lp_bound"]
-
 
 @dataclass(frozen=True)
 class LPBound:

@@ -25,8 +25,6 @@ from netsim.units import (
     parse_seconds,
 )
 
-__all__ = ["CHUNKS", "SIZES", "JobRanges", "check_counts", "draw_edge_cloud", "draw_edge_jobs"]
-
 #: Relative frequencies of servers by their number of workers.
 SIZES: Mapping[str, float] = {"2": 321, "8": 231}
 

@@ -22,20 +22,6 @@ from netsim.reading import read_text
 from netsim.text import toml_problem
 from netsim.units import Quantity
 
-__all__ = [
-    "EDGE_FORMATS",
-    "EDGE_KINDS",
-    "edge_jobs_of",
-    "full_edge_cloud",
-    "full_edge_jobs",
-    "make_edge_cloud",
-    "make_edge_jobs",
-    "read_edge_cloud",
-    "read_edge_jobs",
-    "ready_made_edge_clouds",
-    "ready_made_edge_jobs",
-]
-
 Table = dict[str, Any]
 
 #: Formats whose servers and types are those of the system, unless given.

@@ -21,8 +21,6 @@ from netsim.traces.cluster.columns import ClusterJobs
 from netsim.traces.cluster.readers import CLUSTER_TRACES
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["trace_edge_jobs"]
-
 
 @plain_numbers
 def trace_edge_jobs(file: str | os.PathLike[str],

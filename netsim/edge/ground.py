@@ -17,8 +17,6 @@ from netsim.errors import StalledError
 from netsim.fabric.clock import Clock
 from netsim.ties import ROUNDING
 
-__all__ = ["ConstantGround", "EdgeExecution", "Ground"]
-
 
 class EdgeExecution(TimedExecution):
     """The execution of jobs that train once their data is on all their servers; see `Execution`."""

@@ -14,8 +14,6 @@ from netsim.errors import AllocationError
 from netsim.ties import merge_equal
 from netsim.workload import JobSpec
 
-__all__ = ["JobData", "NearData", "shares"]
-
 #: Relative tolerance for rounding errors of sums of sizes.
 _ROUNDING = 1e-12
 

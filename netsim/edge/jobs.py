@@ -30,8 +30,6 @@ from netsim.units import Quantity, format_count, parse_bytes, parse_rate, parse_
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EXCHANGES", "EdgeJob", "EdgeWorkload"]
-
 #: How the workers of a job exchange gradients.
 EXCHANGES = ("ps", "ring")
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from netsim.errors import InputError, MissingExtraError, NetsimError
 
-__all__ = ["CLOUD", "Place", "Work", "least_cost", "sufficient_horizon"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -7,8 +7,6 @@ import numpy as np
 from netsim.edge import kernels
 from netsim.edge.setting import EdgeSetting, Floats, Ints, with_room
 
-__all__ = ["Queues"]
-
 
 class Queues:
     """The chunks that have been dispatched to each edge worker and have not finished.

@@ -9,8 +9,6 @@ from netsim.plugins import Registry
 if TYPE_CHECKING:
     from netsim.edge.transport import TransportKind
 
-__all__ = ["TRANSPORTS", "make_transport"]
-
 #: The transports; see `netsim.edge.transport.TransportKind`.
 TRANSPORTS = Registry(
     "transport", {

@@ -17,9 +17,6 @@ from netsim.brief import brief
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.forking import same
 
-__all__ = ["ChunkPlacement", "Chunks", "Holdings", "PSAssignments", "Schedule", "Training",
-           "TransportLog", "begun_by", "of_chunks", "so_far"]
-
 
 @dataclass(frozen=True, eq=False)
 class Training:

@@ -16,8 +16,6 @@ from netsim.forking import Rows
 from netsim.streams import stream
 from netsim.ties import merge_equal
 
-__all__ = ["HeldServers", "ParameterServers", "hold_servers", "spans"]
-
 
 def spans(training: Training) -> tuple[Ints, Floats, Floats]:
     """Merge the intervals in which chunks of the same job trained, if they overlap or touch.

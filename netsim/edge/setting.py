@@ -18,8 +18,6 @@ from netsim.edge.system import EdgeCloud, Kind
 from netsim.errors import InputError
 from netsim.ties import merge_equal
 
-__all__ = ["CLOUD", "EdgeSetting", "Floats", "Ints", "with_room"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -12,8 +12,6 @@ from netsim.edge.schedule import Schedule, begun_by, so_far
 from netsim.edge.setting import Floats
 from netsim.errors import InputError, StalledError
 
-__all__ = ["AtOnce", "SteppedRun"]
-
 
 class SteppedRun:
     """Base class of runs of jobs under a scheduler of an edge-cloud.

@@ -11,8 +11,6 @@ from netsim.edge.schedule import Schedule
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.units import format_bytes
 
-__all__ = ["Storage", "peaks", "why_only_cloud"]
-
 #: Relative tolerance for rounding errors of sums of sizes, and of instants.
 _ROUNDING = 1e-12
 

@@ -17,8 +17,6 @@ from netsim.network import Topology, big_switch
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, format_count, parse_bytes, parse_rate
 
-__all__ = ["MOST", "EdgeCloud", "Kind"]
-
 #: The largest number of workers, of parameter servers, and of chunks of all jobs.
 MOST = 10_000_000
 

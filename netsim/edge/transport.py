@@ -24,8 +24,6 @@ from netsim.errors import StalledError
 if TYPE_CHECKING:
     from netsim.edge.ground import Ground
 
-__all__ = ["Constant", "ConstantTransport", "LinkSettings", "Transport", "TransportKind"]
-
 
 class LinkSettings(NamedTuple):
     """The options of a run that concern links; only some transports have links."""

@@ -13,8 +13,6 @@ from netsim.edge.setting import EdgeSetting
 from netsim.edge.system import Kind
 from netsim.workload import JobSpec
 
-__all__ = ["EdgeContext", "TypedJobs"]
-
 
 class TypedJobs:
     """The jobs of a run that need workers of one type, which are the GPUs of a `Cluster`.

@@ -25,8 +25,6 @@ from netsim.errors import InputError, StalledError
 from netsim.fabric.clock import Clock
 from netsim.ties import ROUNDING
 
-__all__ = ["WholeJobs", "check_room", "contexts_of"]
-
 
 def contexts_of(setting: EdgeSetting) -> Iterator[EdgeContext]:
     """Make the contexts that schedulers see: one for each type of workers that jobs need."""

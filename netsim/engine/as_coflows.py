@@ -32,8 +32,6 @@ from netsim.operations import Operations
 from netsim.predictors import Forecast
 from netsim.workload import Flows, JobSpec, Stage
 
-__all__ = ["CoflowExecution"]
-
 #: Largest part of an iteration that counts as made before it ends, however wrong its estimate is.
 _ALMOST = 1 - 1e-6
 

@@ -16,8 +16,6 @@ from netsim.engine.preemption import whole
 from netsim.late import simpy
 from netsim.workload import JobSpec
 
-__all__ = ["ContentionExecution"]
-
 Ints = NDArray[np.int64]
 
 

@@ -17,8 +17,6 @@ from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_min_bound, per_iteration
 from netsim.workload import JobSpec
 
-__all__ = ["IterationTimeExecution"]
-
 Ints = NDArray[np.int64]
 
 

@@ -13,8 +13,6 @@ from netsim.engine.execution import Execution
 from netsim.engine.preemption import whole
 from netsim.workload import JobSpec
 
-__all__ = ["TimedExecution"]
-
 Ints = NDArray[np.int64]
 
 #: Seconds assumed for iterations that take no time, so that progress is a number.

@@ -17,8 +17,6 @@ from netsim.errors import AllocationError
 from netsim.ties import is_now
 from netsim.workload import JobSpec
 
-__all__ = ["Checked", "ask", "check_form", "check_moved", "check_preemption", "check_start"]
-
 Ints = NDArray[np.int64]
 
 #: Parts of the messages of errors that writing to arrays and mappings of a view raises.

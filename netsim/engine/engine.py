@@ -34,8 +34,6 @@ from netsim.placements.placement import FirstFit, Placement
 from netsim.ties import is_now
 from netsim.workload import JobSpec
 
-__all__ = ["Engine"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,6 @@ from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_min_bound
 from netsim.workload import JobSpec
 
-__all__ = ["estimate_of", "estimates_of", "expected_iterations", "expected_times"]
-
 #: Estimated seconds per iteration of a job without an estimate: SJF-BCO, Section 7.
 _ESTIMATE_S = 0.05
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from netsim.workload import JobSpec
 
-__all__ = ["Execution"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

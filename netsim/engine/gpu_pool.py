@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from netsim.cluster.cluster import Cluster
 
-__all__ = ["GpuPool", "Members", "read_only"]
-
 Ints = NDArray[np.int64]
 
 

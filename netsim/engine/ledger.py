@@ -18,8 +18,6 @@ from netsim.forking import Rows
 from netsim.ties import is_now
 from netsim.workload import JobSpec
 
-__all__ = ["JobAccounts", "Ledger", "Segment"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

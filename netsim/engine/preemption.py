@@ -10,8 +10,6 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.plain import plain_numbers
 from netsim.units import parse_bytes, parse_seconds
 
-__all__ = ["Preemption", "as_preemption", "on_edge", "whole"]
-
 _KEEPS = ("iterations", "fraction")
 _ON_FAULT = ("iterations", "checkpoint")
 

@@ -10,8 +10,6 @@ from netsim.cluster.contention import Contention
 from netsim.plain import plain_numbers
 from netsim.plugins import Registry, parse_policy
 
-__all__ = ["EXECUTIONS", "CoflowContention", "IterationTime", "make_execution"]
-
 
 @plain_numbers
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from netsim.late import simpy
 from netsim.placements.placement import Placement
 from netsim.workload import JobSpec
 
-__all__ = ["run_timed", "run_to_end", "timed_engine"]
-
 
 class _GivenTimes(TimedExecution):
     """An `Execution` in which each job takes a given time on any GPUs."""

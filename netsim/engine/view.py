@@ -18,8 +18,6 @@ from netsim.errors import InputError
 from netsim.placements.placement import Placement, Room
 from netsim.workload import JobSpec
 
-__all__ = ["ClusterView", "Decision", "Saving", "Scheduler", "Start", "check_open", "decider_of"]
-
 Ints = NDArray[np.int64]
 
 #: The start of a job: its index in the workload and its GPUs, in order of ranks.

@@ -32,8 +32,6 @@ from netsim.predictors import PREDICTORS
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.traces import FORMATS
 
-__all__ = ["CATALOGUES", "REGISTRIES", "catalogue", "details"]
-
 Summaries = dict[str, str]
 
 #: Kind -> its registries, by the prefix of their summaries.

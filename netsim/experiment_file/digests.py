@@ -9,8 +9,6 @@ from pathlib import Path
 from netsim.errors import InputError
 from netsim.reading import read_bytes
 
-__all__ = ["check_digest", "pinned"]
-
 
 def pinned(path: str | Path) -> dict[str, str]:
     """The keys that identify a file by its path and its digest."""

@@ -34,9 +34,6 @@ from netsim.simulation.inapplicable import (
 )
 from netsim.traces import FORMATS, ready_made
 
-__all__ = ["EdgeCloudTable", "TransportTable", "bound_of", "edge_jobs", "is_of_edge",
-           "problems_of_jobs", "problems_on_edge", "refuse_unknown", "resolved_edge_jobs"]
-
 
 class EdgeCloudTable(OpenTable):
     """``[edge_cloud]``: a ready-made edge-cloud, a file, or a kind; and options.

@@ -64,8 +64,6 @@ from netsim.streams import seed_of
 from netsim.units import LONG_INTERVAL
 from netsim.workload import Workload
 
-__all__ = ["POLICIES", "Experiment", "table_at"]
-
 #: Policies of a cluster besides the allocator, each chosen by a name or a table with a name.
 POLICIES = ("scheduler", "placement", "execution")
 

@@ -13,8 +13,6 @@ from netsim._version import __version__
 if TYPE_CHECKING:
     from netsim.experiment_file.experiment import Experiment
 
-__all__ = ["default_folder", "spec_hash"]
-
 
 def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:
     """Hash a resolved experiment and netsim's version to hexadecimal digits.

@@ -10,8 +10,6 @@ from pydantic import BaseModel, ValidationError
 from netsim.errors import InputError, UnknownNameError
 from netsim.text import visible
 
-__all__ = ["KINDS", "KeyErrors", "build", "culprit", "problems_of"]
-
 #: Tags that pydantic adds to the path of a key that may be a table or a list of tables.
 KINDS = TABLE, LIST = "<table>", "<list>"
 

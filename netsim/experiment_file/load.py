@@ -22,8 +22,6 @@ from netsim.reading import confined, read_text, refusal
 from netsim.text import toml_problem
 from netsim.units import is_digits, parse_value, question_units
 
-__all__ = ["Draft", "load_experiment", "ready_made_experiments", "template", "write_template"]
-
 _POLICIES = ("allocator", "transport", *POLICIES)
 
 

@@ -21,8 +21,6 @@ from netsim.units import (
     question_units,
 )
 
-__all__ = ["Points", "Range", "check_points", "combinations", "is_range", "range_of"]
-
 #: Ways to draw points.
 _METHODS = ("latin-hypercube", "random")
 

@@ -11,8 +11,6 @@ from typing import Any
 from netsim.plugins import parse_named
 from netsim.reading import read_text
 
-__all__ = ["code_named", "files_named", "read_with"]
-
 #: Tables that may name a file.
 _SOURCES = ("network", "edge_cloud", "workload")
 _FILE = re.compile(rf"(sweep\.vary\.)?({'|'.join(_SOURCES)})(\.\d+)?\.file(\.\d+)?")

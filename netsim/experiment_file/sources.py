@@ -32,8 +32,6 @@ from netsim.traces.formats import Request, resolve
 from netsim.traces.unknown import UnknownTableError
 from netsim.workload import Workload, column
 
-__all__ = ["ClusterTable", "NetworkTable", "PartTable", "WorkloadList", "WorkloadTable"]
-
 #: Keys that stand for a format of the same name, and the option that each gives.
 _SHORT = {"llm": "model", "pattern": "pattern"}
 

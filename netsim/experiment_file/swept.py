@@ -17,8 +17,6 @@ from netsim.experiment_file.tables import SweepTable
 from netsim.experiment_file.values import seeds_of
 from netsim.plain import plain
 
-__all__ = ["common_keys", "default_sweep_folder", "prepare"]
-
 
 def prepare(experiment: Experiment | str | Path | Draft,
             vary: Mapping[str, Any] | None, seeds: int | Sequence[int] | None,

@@ -28,10 +28,6 @@ from netsim.plugins import parse_named
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 from netsim.units import SMALL_RATE, question_units
 
-__all__ = ["AllocatorTable", "CompareTable", "EventTable", "ExecutionTable", "OpenTable",
-           "PlacementTable", "PolicyTable", "PreemptionTable", "SchedulerTable", "SweepTable",
-           "Table"]
-
 
 class Table(BaseModel):
     """A table that accepts only its own keys."""

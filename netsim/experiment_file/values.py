@@ -15,9 +15,6 @@ from netsim.jobs.stragglers import check_factor
 from netsim.plain import plain
 from netsim.units import LONG_INTERVAL, parse_bytes, parse_rate, parse_seconds
 
-__all__ = ["Bytes", "HostName", "Interval", "LinkName", "PositiveSeconds", "Rate", "Seconds",
-           "Stragglers", "seeds_of"]
-
 #: Most seeds of a sweep; more are taken for a typing error, and would fill the memory.
 _MOST_SEEDS = 10**6
 

@@ -17,8 +17,6 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.late import simpy
 
-__all__ = ["ActiveCoflows"]
-
 
 class ActiveCoflows:
     """The submitted coflows of a fabric.

@@ -11,8 +11,6 @@ from netsim.errors import InputError, closed_by, interruption_of
 from netsim.fabric.allocator import Undecided
 from netsim.late import simpy
 
-__all__ = ["Alarm"]
-
 #: After everything else at its instant, so that one decision sees all of an instant's events.
 _LATE = 2
 

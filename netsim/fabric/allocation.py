@@ -17,8 +17,6 @@ from netsim.fabric.given import whole_numbers
 from netsim.fabric.service import PriorityService
 from netsim.plain import known_names
 
-__all__ = ["Allocation", "Event", "Information", "as_event", "check_sees", "sees"]
-
 #: What a policy may see: ``"agnostic"``, bytes already sent; ``"clairvoyant"``, also the flow sizes
 #: of coflows that are valid; ``"predicted"``, also what a job is predicted to emit;
 #: ``"job-clairvoyant"``, also what it will emit.

@@ -19,8 +19,6 @@ from netsim.fabric.view import FabricView
 from netsim.late import simpy
 from netsim.network import Topology
 
-__all__ = ["AllocationChecker"]
-
 #: How many times in a row a policy may ask to be woken while flows have rates but no byte moves.
 _MOST_VAIN = 1000
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from netsim.fabric.protocols import Coming
     from netsim.fabric.rule import Rule
 
-__all__ = ["Allocator", "Undecided"]
-
 
 class Undecided(Exception):
     """Raised by a policy that has no answer yet. It is asked again when the run continues.

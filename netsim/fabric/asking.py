@@ -12,8 +12,6 @@ from netsim.fabric.kernels import rules
 from netsim.fabric.rule import Rule
 from netsim.fabric.ruling import Ruling
 
-__all__ = ["Asking"]
-
 
 def _none(coflows: object, jobs: object, now: float, order: object) -> None:
     """Stand in for a compiled rule; `Asking.answer` asks the policy instead."""

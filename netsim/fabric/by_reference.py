@@ -24,9 +24,6 @@ from numba.extending import (
     register_model,
 )
 
-__all__ = ["address_of", "by_reference", "call_at", "owned", "released", "replace",
-           "type_of_reference", "untyped"]
-
 _POINTER = ir.IntType(8).as_pointer()
 
 

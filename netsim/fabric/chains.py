@@ -19,8 +19,6 @@ from netsim.fabric.pools import Pools, enlarged
 from netsim.fabric.records import CHAIN, COFLOW, IN_GRAPH
 from netsim.fabric.routed_coflow import RoutedCoflow
 
-__all__ = ["Chains"]
-
 
 class Chains:
     """The running chains, and the coflows of their stages."""

@@ -14,8 +14,6 @@ from netsim.errors import InputError
 from netsim.late import simpy
 from netsim.ties import is_now
 
-__all__ = ["DECISIONS", "LAST", "LOSSES", "Clock", "call_at", "call_last"]
-
 #: SimPy's usual priority of events; then, at the same instant and after the fabric's alarms, jobs
 #: that lose their hosts, decisions about jobs, and what comes after all else.
 _NORMAL, LOSSES, DECISIONS, LAST = 1, 3, 4, 5

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.late import simpy
 
-__all__ = ["CoflowEvent"]
-
 
 class CoflowEvent(simpy.Event):
     """A submitted coflow: an event that fires when its completion is noticed.

@@ -18,8 +18,6 @@ from netsim.fabric.rule import Rule, columns_in
 from netsim.fabric.view import FabricView
 from netsim.plain import known_names
 
-__all__ = ["CompiledAllocator", "compiled"]
-
 #: What a rule takes.
 _TAKES = ("coflows", "jobs", "now", "order")
 

@@ -38,8 +38,6 @@ from netsim.fabric.records import COFLOW, LOOP, TOLD
 from netsim.fabric.ruling import Ruling
 from netsim.fabric.service import PriorityService
 
-__all__ = ["EventLoop", "ignore"]
-
 #: The least room for completed coflows that have not been reported yet.
 _DONE = 512
 

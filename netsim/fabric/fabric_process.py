@@ -39,8 +39,6 @@ from netsim.fabric.weights import weigh
 from netsim.late import simpy
 from netsim.network import Topology
 
-__all__ = ["FabricProcess"]
-
 # Plain integers: or-ing enum members costs more than SimPy's step.
 _COFLOW_VALID, _COFLOW_DONE, _FLOW_DONE, _CAPACITY, _REVISIT, _JOB = map(int, (
     Event.COFLOW_VALID, Event.COFLOW_DONE, Event.FLOW_DONE, Event.CAPACITY, Event.REVISIT,

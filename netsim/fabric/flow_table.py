@@ -26,8 +26,6 @@ from netsim.fabric.routed_coflow import Alone, RoutedCoflow
 from netsim.fabric.serving import PriorityEngine
 from netsim.fabric.sharing import MaxMinEngine
 
-__all__ = ["FlowTable"]
-
 #: How many coflows may join before those that have completed meanwhile are cleared away.
 _AHEAD = 1024
 

@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import AllocationError
 
-__all__ = ["indices", "not_once", "numbers", "whole_numbers"]
-
 
 def whole_numbers(values: ArrayLike) -> NDArray[np.int64]:
     """Convert an order to an array of whole numbers."""

@@ -17,8 +17,6 @@ from netsim.forking import same
 if TYPE_CHECKING:
     from netsim.fabric.kernels.graphs import ChainArrays, GraphArrays
 
-__all__ = ["Computed", "Graphs", "OperationRows"]
-
 #: The arrays of coming events, and the fields of `head` that say how much of each is in use.
 _HEADS = (("begins", "begins"), ("beginning", "begins"), ("due", "due"), ("parked", "parked"),
           ("parked_at", "parked"))

@@ -8,8 +8,6 @@ from typing import Protocol
 from netsim.fabric.kernels.chains import GRID_SLACK, MOST_TICKS
 from netsim.fabric.kernels.loop import NOTICE_SLACK
 
-__all__ = ["Grid", "HasClock"]
-
 
 class HasClock(Protocol):
     """Anything with a time, such as SimPy's environment."""

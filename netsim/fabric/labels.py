@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["JobLabel", "labels_of"]
-
 
 class JobLabel(NamedTuple):
     """The id, name and group of a job."""

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from netsim.fabric.kernels.binding import bottlenecks
 
-__all__ = ["least_times"]
-
 Floats = NDArray[np.float64]
 
 

@@ -20,8 +20,6 @@ from netsim.fabric.ruling import RuleError, Ruling
 from netsim.fabric.running import Running
 from netsim.fabric.view import FabricView
 
-__all__ = ["Policy"]
-
 _ALWAYS = int(Event.CAPACITY | Event.REVISIT | Event.JOB)
 
 #: Events after which a policy is asked, whatever its last answer.

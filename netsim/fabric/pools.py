@@ -12,8 +12,6 @@ from netsim.fabric.kernels.pools import copy_in, copy_in_place, move, reroute
 from netsim.fabric.records import FLOW, HOP, LOAD
 from netsim.fabric.routed_coflow import RoutedCoflow
 
-__all__ = ["Pools", "enlarged"]
-
 #: How many rows each has at first.
 _LEAST = 256
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from netsim.fabric.flow_table import FlowTable
     from netsim.fabric.routed_coflow import RoutedCoflow
 
-__all__ = ["Coming", "Observer", "Source", "Steps"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["CHAIN", "COFLOW", "DUST", "FLOW", "GRAPH", "GRAPHS", "HOP", "IN_GRAPH", "JOB",
-           "LEAST_BYTES", "LOAD", "LOOP", "NEXT_IN_CHAIN", "OPERATION", "ROUNDINGS", "STATE",
-           "TOLD", "WAITED"]
-
 #: Relative tolerance of a flow's size, a link's capacity or a share: less counts as nothing.
 DUST = 1e-9
 

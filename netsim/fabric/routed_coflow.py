@@ -18,8 +18,6 @@ from netsim.forking import same
 from netsim.network import Topology
 from netsim.workload import Flows
 
-__all__ = ["Alone", "RoutedCoflow"]
-
 #: The steps of a collective for which a coflow stands; see `netsim.Stage.steps`.
 _Steps = tuple[tuple[NDArray[np.int64], int], ...]
 

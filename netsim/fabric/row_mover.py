@@ -10,8 +10,6 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.kernels.loop import AT_ENDS, NEVER
 from netsim.fabric.protocols import Observer
 
-__all__ = ["RowMover"]
-
 
 class RowMover:
     """Moves bytes at the rates in the rows of a table, and tells the observer what links carry."""

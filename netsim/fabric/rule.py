@@ -14,8 +14,6 @@ from netsim.fabric.allocation import Event, Information, check_sees
 from netsim.fabric.kernels import rule_rows
 from netsim.forking import same
 
-__all__ = ["COLUMNS", "NEEDS", "STRETCH", "Rule", "columns_in", "functions_in"]
-
 #: What `Rule.stretch` may be, and what kernels call it.
 STRETCH = {"none": rule_rows.UNSTRETCHED, "all": rule_rows.ALL, "others": rule_rows.OTHERS}
 _GIVES = ("flows", "order", "queues", "shares", "weights")

@@ -21,8 +21,6 @@ from netsim.fabric.kernels import rule_rows, rules
 from netsim.fabric.rule import COLUMNS, NEEDS, Rule, functions_in
 from netsim.kernel_cache import KernelCache
 
-__all__ = ["address_of_rule"]
-
 #: Rules that have been compiled in this process, by function; and whether a warning has said that
 #: one cannot be cached.
 _COMPILED: dict[Callable[..., None], Any] = {}

@@ -19,9 +19,6 @@ from netsim.fabric.rule import STRETCH, Rule
 from netsim.fabric.rule_code import address_of_rule
 from netsim.fabric.service import PriorityService, kinds_of
 
-__all__ = ["RuleError", "Ruling"]
-
-
 _ask = Direct(rules.ask)
 
 #: What a rule sees of the present while its last decision stands.

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 
-__all__ = ["JobHosts", "Running"]
-
 
 class JobHosts(NamedTuple):
     """Jobs and their hosts: one entry per job and host, in order of (job, host); read-only."""

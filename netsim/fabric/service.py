@@ -11,8 +11,6 @@ from netsim.fabric.given import whole_numbers
 from netsim.fabric.kernels import serving_parts as kinds
 from netsim.plain import known_names
 
-__all__ = ["PriorityService", "kinds_of"]
-
 _PRIMARY = {"none": kinds.NOBODY, "madd": kinds.MADD, "queues": kinds.QUEUES}
 _BACKFILL = {"none": kinds.NOBODY, "maxmin": kinds.MAXMIN, "greedy": kinds.GREEDY}
 

@@ -13,8 +13,6 @@ from netsim.fabric.kernels.greedy_rows import Greedy
 from netsim.fabric.kernels.serving_parts import Served, no_flows
 from netsim.fabric.service import PriorityService
 
-__all__ = ["PriorityEngine"]
-
 _copy_rows, _resume, _begin, _resume_greedy = map(Direct, (
     serving_rows.copy_rows, serving_rows.resume, greedy.begin, greedy.resume))
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels.sharing import settle, take_in
 from netsim.fabric.kernels.sharing_parts import Parts, make, moved
 
-__all__ = ["MaxMinEngine"]
-
 
 class MaxMinEngine:
     """Shares all links among all flows; while in use, only it knows the bytes left of each flow."""

@@ -24,8 +24,6 @@ from netsim.units import format_count
 if TYPE_CHECKING:
     from netsim.fabric.flow_table import FlowTable
 
-__all__ = ["FabricView", "Floats", "Ints"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

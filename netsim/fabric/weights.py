@@ -7,8 +7,6 @@ import numpy as np
 from netsim.fabric.allocation import Allocation
 from netsim.fabric.flow_table import FlowTable
 
-__all__ = ["weigh"]
-
 #: Of weights that are further apart, the small ones would be lost in sums with the large ones.
 _MOST_RATIO = 1e12
 

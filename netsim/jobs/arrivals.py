@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.fabric.clock import call_at
 
-__all__ = ["Arrivals"]
-
 
 class Arrivals:
     """Calls `arrive` with the number of each job that arrives; one event is pending for all jobs.

@@ -16,8 +16,6 @@ from netsim.jobs.graph import StageGraph
 from netsim.jobs.operation_graph import OperationGraph
 from netsim.jobs.plan import JobPlan
 
-__all__ = ["ComingJobs"]
-
 Floats = NDArray[np.float64]
 
 

@@ -26,9 +26,6 @@ from netsim.workload import JobColumns, JobSpec, Workload
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["all_fitted", "all_settled", "chosen_algorithms", "fitted", "fitted_pattern",
-           "settled", "with_algorithms"]
-
 Settle = Callable[[JobSpec, Collective], Collective]
 
 

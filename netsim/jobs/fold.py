@@ -24,8 +24,6 @@ from netsim.network import Topology
 from netsim.network.routing import expand, mix
 from netsim.programs import Programs
 
-__all__ = ["Crossing", "fold"]
-
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 

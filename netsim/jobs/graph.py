@@ -12,8 +12,6 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.forking import same
 from netsim.workload import Stage
 
-__all__ = ["Dag", "StageGraph"]
-
 Places = tuple[tuple[int, ...], ...]
 
 

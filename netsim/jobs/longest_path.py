@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from netsim.compiling import compiled
 from netsim.operations import Operations
 
-__all__ = ["longest_path"]
-
 Floats = NDArray[np.float64]
 
 

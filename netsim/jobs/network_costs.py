@@ -12,8 +12,6 @@ from netsim.errors import InputError
 from netsim.network import Topology
 from netsim.network.routing import Ints
 
-__all__ = ["costs_on", "groups_on"]
-
 
 def costs_on(network: Topology, hosts: Sequence[int] | Ints, algorithm: str,
              servers: int | None = None, inside: float | None = None) -> NcclCosts | SwitchCosts:

@@ -20,8 +20,6 @@ from netsim.operations import Operations, Relation
 from netsim.programs import Programs
 from netsim.workload import Stage
 
-__all__ = ["OperationGraph", "OperationLists"]
-
 
 class _Named(Sequence[Stage]):
     """Operations of all ranks as stages that only have names, for tables and messages.

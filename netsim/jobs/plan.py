@@ -28,9 +28,6 @@ from netsim.stage import is_ranked
 from netsim.streams import stream
 from netsim.workload import JobSpec, Stage
 
-__all__ = ["JobPlan", "delayed", "draw_stages", "drawn_stages", "ecmp_key", "ecmp_keys",
-           "links_of", "place_randomly", "timed_stages", "with_drawn_ranks"]
-
 #: Powers of ten, more than ids have digits; and, for CRC-32, 32 ones and the effect of each byte.
 _TENS = 10 ** np.arange(17)
 _ONES = 0xFFFFFFFF

@@ -23,8 +23,6 @@ from netsim.network import Topology
 from netsim.operations import Operations
 from netsim.workload import Stage
 
-__all__ = ["CompletedCoflow", "JobProcess", "JobRecorder"]
-
 
 class CompletedCoflow(NamedTuple):
     """A coflow of an iteration that will not be repeated: its stage, and its end in seconds.

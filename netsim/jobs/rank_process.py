@@ -16,8 +16,6 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.operation_graph import OperationGraph, OperationLists
 from netsim.jobs.process import CompletedCoflow, JobProcess
 
-__all__ = ["RankProcess"]
-
 #: An operation of an iteration.
 _At = tuple[int, int]
 

@@ -10,8 +10,6 @@ from netsim.programs import Programs
 from netsim.stage import is_ranked
 from netsim.workload import JobSpec, Stage
 
-__all__ = ["count_operations", "has_operations", "operations_of"]
-
 
 def has_operations(job: JobSpec) -> bool:
     """Whether the ranks of a job compute, or its iterations overlap; see `operations_of`."""

@@ -17,8 +17,6 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.single_columns import SingleColumns
 from netsim.network import Topology
 
-__all__ = ["SingleCoflows"]
-
 #: The most coflows and flows built in one batch; a coflow of more flows is built alone.
 _MOST_COFLOWS, _MOST_FLOWS = 4096, 100_000
 

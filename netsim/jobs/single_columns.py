@@ -17,8 +17,6 @@ from netsim.jobs.plan import ecmp_key, ecmp_keys
 from netsim.stage import is_ranked
 from netsim.workload import Flows, JobColumns, JobSpec, Stage
 
-__all__ = ["Sent", "SingleColumns", "is_single", "of_columns", "of_specs"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -19,8 +19,6 @@ from netsim.models import ParallelModel
 from netsim.plain import plain
 from netsim.workload import JobSpec, Stage
 
-__all__ = ["check_factor", "factors_of", "slowed_job", "slowed_model", "slowed_stages"]
-
 Floats = NDArray[np.float64]
 
 

@@ -12,8 +12,6 @@ from netsim.jobs.ranked_stages import operations_of
 from netsim.programs import Programs
 from netsim.workload import JobColumns, JobSpec, Stage, Workload
 
-__all__ = ["MOST_RANKS", "bytes_of", "check_traffic", "traffic_of"]
-
 #: There is a number for each pair of ranks.
 MOST_RANKS = 4096
 

@@ -10,8 +10,6 @@ from netsim.llm.rank_program import Step, rank_program
 from netsim.llm.setup import TrainingSetup
 from netsim.programs import Family, Programs, Row
 
-__all__ = ["assemble"]
-
 Ints = NDArray[np.int64]
 Pairs = tuple[tuple[int, int], ...]
 

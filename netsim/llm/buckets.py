@@ -9,8 +9,6 @@ from typing import NamedTuple
 from netsim.llm.setup import TrainingSetup
 from netsim.llm.units import Tensor, units_of
 
-__all__ = ["Bucket", "buckets_of", "shards_of"]
-
 #: Megatron's distributed optimizer begins tensors at multiples of this, and buckets at multiples
 #: of the group's size and `_BUCKET_MULTIPLE`.
 _TENSOR_MULTIPLE, _BUCKET_MULTIPLE = 64, 128

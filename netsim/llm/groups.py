@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from netsim.llm.setup import TrainingSetup
 
-__all__ = ["Grid", "groups_of"]
-
 Ints = NDArray[np.int64]
 
 

@@ -18,8 +18,6 @@ from netsim.programs import Programs
 from netsim.units import Quantity, parse_seconds
 from netsim.workload import JobSpec
 
-__all__ = ["llm_job", "llm_operations"]
-
 
 def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: int = 0,
             arrival_s: Quantity = 0.0, iterations: int = 1, hosts: Sequence[int] | None = None,

@@ -14,8 +14,6 @@ from netsim.llm.schedules import Pass, passes_of
 from netsim.llm.setup import TrainingSetup
 from netsim.llm.units import Unit, cost_of, units_of
 
-__all__ = ["Step", "rank_program"]
-
 #: Marks of the steps of the previous iteration that later steps wait for.
 _OPTIMIZER, _GATHERED = "optimizer", "gathered"
 

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from netsim.llm.setup import TrainingSetup
 
-__all__ = ["Pass", "passes_of"]
-
 
 class Pass(NamedTuple):
     """A forward or backward pass of a micro-batch through a chunk of layers."""

@@ -15,8 +15,6 @@ from netsim.models.gpus import gpu_of
 from netsim.plain import plain_numbers
 from netsim.units import parse_seconds
 
-__all__ = ["ORDERS", "TrainingSetup"]
-
 #: The orders in which ranks are numbered; the first name changes fastest.
 ORDERS = ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")
 

@@ -17,8 +17,6 @@ from netsim.plain import plain_numbers
 from netsim.plugins import Registry, parse_policy
 from netsim.reading import read_text
 
-__all__ = ["LLMS", "Transformer", "make_transformer"]
-
 #: The values of options that are words.
 _CHOICES = {"mlp": ("gelu", "swiglu"), "norm": ("layer", "rms"), "positions": ("rope", "learned")}
 

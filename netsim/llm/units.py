@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from netsim.llm.setup import TrainingSetup
 
-__all__ = ["Cost", "Tensor", "Unit", "cost_of", "units_of"]
-
 
 class Tensor(NamedTuple):
     """A parameter tensor of a rank."""

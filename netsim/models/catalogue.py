@@ -22,8 +22,6 @@ from netsim.plugins import Registry
 from netsim.reading import read_text
 from netsim.units import format_bytes
 
-__all__ = ["MODELS", "make_model", "models_for", "parallel_models"]
-
 #: Operations of the backward pass per operation of the forward pass.
 BACKWARD = 2.0
 

@@ -23,8 +23,6 @@ from netsim.errors import InputError, NetsimError
 from netsim.plugins import Registry, parse_policy
 from netsim.ties import below
 
-__all__ = ["DEGRADATIONS", "Degradation", "Slowdown", "linear", "power", "table"]
-
 #: A name of `DEGRADATIONS` or ``"module:function"``, also with options, or a function of k.
 Degradation = str | Mapping[str, Any] | Callable[..., float]
 

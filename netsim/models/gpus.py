@@ -14,8 +14,6 @@ from netsim.plain import plain_numbers
 from netsim.reading import read_text
 from netsim.units import format_bytes, parse_bytes
 
-__all__ = ["GPUS", "Gpu", "gpu_of", "gpu_summaries"]
-
 
 @plain_numbers
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,6 @@ from netsim.models import ParallelModel
 from netsim.models.kernels import per_iteration_of
 from netsim.models.servers import ServerKind
 
-__all__ = ["IterationParts", "StageTerms", "alpha_max", "alpha_min_bound",
-           "check_placement", "iteration_parts", "per_iteration", "stage_terms"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -11,8 +11,6 @@ import numpy as np
 from netsim.compiling import compiled, in_place
 from netsim.signals import check_signals
 
-__all__ = ["EQUAL", "fill_plans", "heavy_edge_of", "per_iteration_of"]
-
 #: Rows of `netsim.models.iteration_time.StageTerms`.
 (GPUS, _, COMPUTE, SLICES, FAR_IN, NEAR_IN, FAR_OUT, NEAR_OUT, FAR_EXPERTS, NEAR_EXPERTS,
  FAR_REDUCE, NEAR_REDUCE) = range(12)

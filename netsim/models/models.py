@@ -23,8 +23,6 @@ from netsim.forking import same
 from netsim.plain import plain_numbers
 from netsim.units import parse_bytes, parse_seconds
 
-__all__ = ["ALLREDUCES", "ModelStage", "ParallelModel", "allreduce_edges"]
-
 #: Algorithms by which replicas of a stage all-reduce; "tree" is a double binary tree.
 ALLREDUCES = ("ring", "tree")
 

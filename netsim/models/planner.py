@@ -36,8 +36,6 @@ from netsim.models.kernels import fill_plans
 from netsim.models.servers import ServerKind
 from netsim.plain import plain_numbers
 
-__all__ = ["Layers", "Plan", "plan_layers", "plan_model"]
-
 Floats = NDArray[np.float64]
 
 

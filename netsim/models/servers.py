@@ -8,8 +8,6 @@ from netsim.checks import check_whole
 from netsim.plain import plain_numbers
 from netsim.units import parse_rate
 
-__all__ = ["ServerKind"]
-
 
 @plain_numbers
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,6 @@ from netsim.network.wired import takes_wire, wired
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate
 
-__all__ = ["big_switch", "edge_cloud", "fat_tree", "gpu_cluster", "leaf_spine", "rail_pod", "ring",
-           "torus"]
-
 #: The most hosts of a big switch, and cables of a network, that a program may build: more would
 #: end in a MemoryError, or take hours. What is described by a file has lower `LIMITS`.
 _MOST_HOSTS = _MOST_CABLES = 10_000_000

@@ -14,8 +14,6 @@ from netsim.network.graph import GraphTopology
 from netsim.network.spray import sprayed
 from netsim.network.wire import Wire
 
-__all__ = ["Cable", "cabled"]
-
 
 class Cable(NamedTuple):
     """Two links between two nodes, given by number."""

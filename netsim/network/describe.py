@@ -13,8 +13,6 @@ from netsim.late import nx
 from netsim.network.routing import reach
 from netsim.network.topology import BigSwitch, Topology
 
-__all__ = ["bisection_bandwidth", "describe_network", "host_layers"]
-
 EXACT = "exact"
 BOUND = "at most: least maximum flow over three splits of the hosts"
 

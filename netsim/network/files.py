@@ -20,8 +20,6 @@ from netsim.plugins import Registry
 from netsim.text import toml_problem
 from netsim.units import question_units
 
-__all__ = ["TOPOLOGIES", "changed_name", "make_network", "read_network", "ready_made"]
-
 #: Builders by the ``kind`` that network tables and files name.
 TOPOLOGIES = Registry(
     "topology", {

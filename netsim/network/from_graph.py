@@ -21,8 +21,6 @@ from netsim.network.wired import parse_efficiency, takes_wire
 from netsim.plain import plain, plain_numbers
 from netsim.units import LONG_LATENCY, Quantity, decimal, parse_rate, parse_seconds
 
-__all__ = ["from_networkx"]
-
 #: The attribute of edges whose numbers are bits per second, in the Internet Topology Zoo.
 _IN_BITS = "LinkSpeedRaw"
 

@@ -14,8 +14,6 @@ from netsim.checks import check_sequence, refuse_set
 from netsim.errors import InputError
 from netsim.network.routing import Hashes, Ints, expand
 
-__all__ = ["GivenPaths", "Paths"]
-
 Node = Hashable
 Path = Sequence[Node]
 #: A mapping of (source node, destination node) to a path or several, or of source nodes to such

@@ -9,8 +9,6 @@ import numpy as np
 
 from netsim.network.routing import Hashes, Ints, ShortestPaths
 
-__all__ = ["GpuPaths", "GpuServers"]
-
 
 @dataclass(frozen=True)
 class GpuServers:

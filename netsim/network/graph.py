@@ -18,8 +18,6 @@ from netsim.network.routing import Ints, ShortestPaths, flow_hash, reach
 from netsim.network.topology import Topology
 from netsim.units import is_digits
 
-__all__ = ["ROUTING", "GraphTopology"]
-
 #: Ways to choose among the shortest paths of a flow.
 ROUTING = ("ecmp", "shortest", "spray")
 

@@ -17,8 +17,6 @@ from netsim.network.graph import GraphTopology
 from netsim.reading import read_text as text_of
 from netsim.units import Quantity
 
-__all__ = ["GRAPH_SUFFIXES", "graph", "parse_json", "read_text"]
-
 
 def graph(file: str | Path, *, hosts: Iterable[Hashable] | str | None = None,
           capacity: Quantity | None = None, attribute: str = "capacity",

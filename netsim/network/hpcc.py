@@ -18,8 +18,6 @@ from netsim.network.lines import Line, lines_of
 from netsim.network.wired import takes_wire
 from netsim.units import decimal, is_digits, parse_rate, parse_seconds
 
-__all__ = ["host_numbers", "hpcc", "rest_of"]
-
 #: Units of ns-3 that netsim writes in another way, or does not have.
 _BYTES = re.compile(r"Bps$")
 _NO_UNIT = re.compile(r"(?<=[\d.])$")

@@ -16,8 +16,6 @@ from netsim.network.graph import GraphTopology
 from netsim.network.lines import Line, lines_of
 from netsim.network.wired import takes_wire
 
-__all__ = ["htsim", "htsim_tiers"]
-
 #: Keys before the first tier, as files write them; case does not matter.
 _HEADER = ("Nodes", "Tiers", "Podsize")
 

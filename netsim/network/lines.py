@@ -12,8 +12,6 @@ from typing import NoReturn
 from netsim.errors import TraceError
 from netsim.network.graph_files import read_text
 
-__all__ = ["Line", "lines_of"]
-
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _MOST = 1e100  # as of quantities with units
 _NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d{1,3})?", re.IGNORECASE | re.ASCII)

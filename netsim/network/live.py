@@ -19,9 +19,6 @@ from netsim.network.spray import SprayedNetwork
 from netsim.network.topology import Topology
 from netsim.network.wire import Wire
 
-__all__ = ["LiveNetwork", "LiveTrunks", "live_network", "moves_flows", "parts_of",
-           "usable_parts"]
-
 #: The numbers of two sets of nodes: of those before the first trunk of a path, and of none.
 _ANYWHERE, _NOWHERE = 0, 1
 

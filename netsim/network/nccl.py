@@ -22,8 +22,6 @@ from netsim.network.wired import takes_wire
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate
 
-__all__ = ["NcclNetwork", "nccl"]
-
 Ints = NDArray[np.int64]
 
 #: The node that joins the NICs of all servers.

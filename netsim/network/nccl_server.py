@@ -13,8 +13,6 @@ from netsim.errors import InputError, NetsimWarning, UnknownNameError
 from netsim.units import decimal
 from netsim.xml_tree import Element, read_xml
 
-__all__ = ["NcclCpu", "NcclDevice", "NcclLink", "NcclServer", "read_nccl_server"]
-
 #: Bytes per second of one GB/s, as NCCL counts them.
 _GB = 1e9
 

@@ -14,8 +14,6 @@ from netsim.network.graph import GraphTopology
 from netsim.network.routing import Ints
 from netsim.network.wire import Wire
 
-__all__ = ["SprayedNetwork", "sprayed"]
-
 
 class SprayedNetwork(GraphTopology):
     """A network that sprays packets over parallel links; each bundle of these is a trunk.

@@ -31,8 +31,6 @@ from netsim.units import format_count
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BigSwitch", "Topology"]
-
 #: The switch, among the nodes of the graph of a big switch.
 _SWITCH = "switch"
 

@@ -13,8 +13,6 @@ from netsim.checks import is_number
 from netsim.errors import InputError
 from netsim.forking import same
 
-__all__ = ["Packet", "Wire"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -20,9 +20,6 @@ from netsim.plain import known_names, plain
 from netsim.reading import read_text
 from netsim.units import LONG_LATENCY, parse_bytes, parse_seconds
 
-__all__ = ["WIRE_OPTIONS", "Profile", "parse_efficiency", "profile", "profiles", "takes_wire",
-           "wired"]
-
 #: Options that `takes_wire` adds to a builder.
 WIRE_OPTIONS = ("latency", "efficiency", "packet", "overhead", "profile")
 

@@ -11,8 +11,6 @@ from netsim.cluster.cluster import Cluster
 from netsim.placements.placement import Floats, Ints, first_of
 from netsim.workload import JobSpec
 
-__all__ = ["Consolidated"]
-
 
 @dataclass(frozen=True)
 class Consolidated:

@@ -9,8 +9,6 @@ from typing import Any
 
 from netsim.compiling import in_place
 
-__all__ = ["INDEX", "LEAST", "MOST", "place_ranks", "take_servers"]
-
 #: Orders of servers: by number; those with most free GPUs first; those with fewest first.
 INDEX, MOST, LEAST = 0, 1, 2
 

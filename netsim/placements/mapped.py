@@ -22,8 +22,6 @@ from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold, heavy_edge
 from netsim.placements import kernels
 from netsim.workload import JobSpec
 
-__all__ = ["SERVER_RULES", "MappedPlacement", "MappingCache", "check_rules"]
-
 Ints = NDArray[np.int64]
 
 #: Orders in which servers give their free GPUs until a job has enough: by number; those with most

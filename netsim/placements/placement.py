@@ -26,9 +26,6 @@ from netsim.streams import stream
 from netsim.ties import EQUAL, rank
 from netsim.workload import JobSpec
 
-__all__ = ["FirstFit", "LeastBusyServers", "LeastLoaded", "Placement", "RandomChoice", "Room",
-           "first_of"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -10,8 +10,6 @@ from netsim.plugins import Registry
 if TYPE_CHECKING:
     from netsim.placements.placement import Placement
 
-__all__ = ["PLACEMENTS", "make_placement"]
-
 
 def _is_placement(made: Any) -> bool:
     from netsim.placements.placement import Placement

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["SUFFIXES", "check_plottable", "metric_bars", "save_plot", "total_jct_bars"]
-
 SUFFIXES = (".pdf", ".png", ".svg")
 
 #: Height of a bar in inches; gap between two schemes in bars.

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["ratio_bars", "slowdown_bars"]
-
 _BAR_IN, _GAP = 0.14, 0.8  # height of a bar in inches; gap between classes in bars
 _BESIDE = 0.03  # room beside bars, as a share of the length of the axis
 

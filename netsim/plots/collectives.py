@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["busbw_curves", "collective_curves"]
-
 
 def collective_curves(tables: Mapping[str, pd.DataFrame], ax: Axes | None = None) -> Axes:
     """Draw the time of collectives by size, and below it the bus bandwidth, if there is one.

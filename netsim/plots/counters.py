@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["CHANGE", "EDGE_COUNTS", "GPU_COUNTS", "LinkRates", "counters_of", "link_rates"]
-
 #: A change of a counter (an index into the names) to a new value, at an instant in nanoseconds. The
 #: value of a link is in bytes per second.
 CHANGE = np.dtype([("at", "i8"), ("counter", "i8"), ("value", "f8")])

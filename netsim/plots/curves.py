@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["DISTRIBUTIONS", "active_counts", "active_curves", "cdf_curves", "decision_marks",
-           "draw_distribution", "thin_steps", "timeline"]
-
 Floats = NDArray[np.float64]
 
 #: Distributions that `cdf_curves` draws: the table, its column, the column with the time alone on

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["edge_gantt"]
-
 Floats = NDArray[np.float64]
 
 _JOBS = 40  # jobs drawn by default

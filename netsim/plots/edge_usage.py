@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["worker_curves"]
-
 _BINS = 100  # intervals over which utilisation is averaged
 
 

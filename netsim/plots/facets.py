@@ -65,8 +65,6 @@ if TYPE_CHECKING:
 
     from netsim.studies.sweep_result import Sweep
 
-__all__ = ["bar_facets", "cdf_facets", "line_facets", "scatter_facets"]
-
 #: Most panels that a figure can have; most side by side if they are wrapped.
 _MOST, _ABREAST = 36, 3
 

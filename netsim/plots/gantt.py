@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["HATCHES", "IDLE", "NARROW", "ROW", "WAITING", "draw_spells", "gantt", "job_rows",
-           "merge_close"]
-
 Floats = NDArray[np.float64]
 
 ROW = 0.84  # height of a row, as a share of the distance between two

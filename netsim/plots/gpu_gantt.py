@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["gpu_gantt"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

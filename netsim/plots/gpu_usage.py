@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["COUNTS", "draw_waiting", "usage_areas", "usage_curves"]
-
 #: Counts that `usage_curves` can draw: numbers of GPUs, or of jobs that wait for them.
 COUNTS = ("held", "running", "waiting")
 

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from netsim.results.result import Result
     from netsim.workload import Workload
 
-__all__ = ["MOST_GPUS", "SPAN", "GpuSpans", "JobSpans", "RankSpans", "gpu_spans", "job_spans",
-           "parts_of", "rank_spans", "with_others"]
-
 #: A span: the index of its owner (a job, a GPU or a server); its start and end in nanoseconds; its
 #: lane among those of the owner and whether it is the first on that lane; and ``which``. For jobs,
 #: this is the row of a coflow if at least 0, or else of computation ``-1 - which``.

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["link_strips"]
-
 Floats = NDArray[np.float64]
 
 _BINS = 350  # intervals of time on a strip

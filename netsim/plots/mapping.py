@@ -23,8 +23,6 @@ from netsim.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["mapping_picture"]
-
 #: The number of GPUs of each server (row) that work on each stage (column), and the seconds per
 #: server of each part of the servers' bars, by name.
 Panel = tuple[NDArray[np.int64], Mapping[str, NDArray[np.float64]]]

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["microseconds", "nanoseconds"]
-
 
 def nanoseconds(seconds: ArrayLike) -> NDArray[np.int64]:
     """Convert times from seconds to whole nanoseconds."""

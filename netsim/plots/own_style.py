@@ -11,8 +11,6 @@ from netsim.plots.style import INK, NOTE_INK
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["adopt_style"]
-
 
 def adopt_style(ax: Axes) -> None:
     """Give text, and lines of its colour, the text colour of matplotlib's style if it was changed.

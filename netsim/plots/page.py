@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["figure_of", "interactive_of", "page_of", "table_of", "text_of"]
-
 #: Length of an SVG from which on a figure is a PNG: browsers are slow with so many elements.
 _LARGE = 1_500_000
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from netsim.results.result import Result
     from netsim.workload import Workload
 
-__all__ = ["MOST_EVENTS", "MOST_LINKS", "save_with_timeline", "timeline", "write_timeline"]
-
 #: Events that a viewer opens without delay, and links that a reader can still tell apart.
 MOST_EVENTS, MOST_LINKS = 200_000, 16
 

@@ -32,9 +32,6 @@ from netsim.units import Quantity
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ALIASES", "PICTURES", "Picture", "check_picture", "default_kind", "draw_picture",
-           "lacking_on", "records_lacking", "roles_given"]
-
 
 class Picture(NamedTuple):
     """A plot that can be drawn."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["error_histogram"]
-
 _FILLED = 0.84  # share of the width of a bin that bars fill
 
 

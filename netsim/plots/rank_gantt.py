@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["rank_gantt"]
-
 _ROWS = 16  # ranks drawn by default
 _ROW_IN = 0.16  # distance between two rows, in inches
 _SPOTS = 300  # resolution of the axis: of shorter bars, the white edges would hide the colour

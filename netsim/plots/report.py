@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["report_page", "save_report"]
-
 #: Name of experiments that were not given one.
 _UNNAMED = Experiment.model_fields["name"].default
 

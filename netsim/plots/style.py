@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation
 
-__all__ = ["COLOURS", "GREY", "INK", "NOTE_INK", "SERIES", "WIDTH_IN", "Look", "add_legend",
-           "add_note", "add_note_to", "colour", "colour_bar", "dashes", "drawable", "dress",
-           "duration", "fill", "fitting", "head_beside", "log_seconds", "log_sizes", "log_values",
-           "looks", "mark_cut_axis", "may_grow", "name_axes", "name_rows", "new_axes",
-           "new_figure", "not_conserving", "on_lines", "require_matplotlib", "schemes_of",
-           "seconds_axis", "series_name", "series_of", "short", "tag", "three_figures",
-           "time_axis", "uncover", "unit_of", "widen_for", "write_beside"]
-
 #: Colours of Okabe and Ito, which are distinct for every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 

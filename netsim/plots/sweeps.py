@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colorbar import Colorbar
 
-__all__ = ["METRICS", "as_bars", "draw_series", "interval_note", "keys_of", "known_rows",
-           "name_shades", "set_x", "set_y", "shades_of"]
-
 #: Names of metrics for labels. Metrics that end in ``_s`` are in seconds.
 METRICS = {
     "over_lower_bound": "total JCT / lower bound", "jct_total_s": "total JCT",

@@ -26,8 +26,6 @@ from netsim.units import format_rate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["topology_picture"]
-
 Places = dict[Any, tuple[float, float]]
 
 _GREY = "#8c8c8c"

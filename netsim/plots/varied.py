@@ -15,9 +15,6 @@ from netsim.errors import InputError, NetsimError, UnknownNameError
 from netsim.plots.style import short
 from netsim.units import format_quantity, parse_bytes, parse_rate, parse_seconds
 
-__all__ = ["ROLES", "SCALES", "WIDE", "Placed", "drawn_together", "is_range_of", "labels_of",
-           "numbers_among", "placed", "roles_of", "titled", "words"]
-
 #: Roles that a varied setting can have in a figure.
 ROLES = ("x", "y", "hue", "col", "row", "style")
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from netsim.results.result import Result
 
-__all__ = ["limits_of", "within"]
-
 #: Instants of the rows of tables: the first is when a row begins, the last when it ends.
 _INSTANTS = {
     "jobs": ("arrival_s", "start_s", "finish_s"),

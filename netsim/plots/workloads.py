@@ -26,8 +26,6 @@ from netsim.workload import Workload, column
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PARTS", "workload_picture"]
-
 #: The panels, from top to bottom.
 PARTS = ("arrivals", "sizes")
 

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim.errors import InputError
 
-__all__ = ["Guarded", "Predictor", "Report"]
-
 #: Function called with the progress of a fit, as ``report(done, total)``, such as trees.
 Report = Callable[[int, int], None]
 

@@ -19,8 +19,6 @@ from netsim.workload import History, Workload, history_of, split_history
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BINS", "WITHIN", "Evaluation", "evaluate", "evaluation_table"]
-
 #: The relative error up to which a job counts as predicted well.
 WITHIN = 0.05
 

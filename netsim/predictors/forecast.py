@@ -18,9 +18,6 @@ from netsim.predictors.registry import make_predictor
 from netsim.units import Quantity, parse_seconds
 from netsim.workload import UNKNOWN, History, JobSpec, history_of
 
-__all__ = ["Forecast"]
-
-
 #: Predictions for the jobs of recent runs, by what they depend on; see `Forecast.predict_jobs`.
 _REMEMBERED: dict[bytes, NDArray[np.float64]] = {}
 _MOST_REMEMBERED = 8

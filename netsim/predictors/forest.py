@@ -19,8 +19,6 @@ from netsim.plain import plain_numbers
 from netsim.predictors.base import Report
 from netsim.streams import stream
 
-__all__ = ["RandomForest"]
-
 #: scikit-learn converts features to float32, which cannot distinguish larger whole numbers.
 _EXACT = 2**24
 

@@ -10,8 +10,6 @@ from netsim.errors import InputError
 from netsim.plugins import Registry, copied, labelled, parse_policy
 from netsim.predictors.base import Guarded, Predictor
 
-__all__ = ["PREDICTORS", "make_predictor"]
-
 PREDICTORS = Registry("predictor", {
     "mean": "netsim.predictors.simple:Mean",
     "median": "netsim.predictors.simple:Median",

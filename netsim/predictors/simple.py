@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from netsim.errors import UnknownNameError
 
-__all__ = ["SCOPES", "Mean", "Median", "Perfect"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.workload import Stage
 
-__all__ = ["ChainLog"]
-
 
 class ChainLog:
     """The stages of chains in the order in which they send, and the operations of graphs.

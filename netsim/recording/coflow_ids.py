@@ -14,8 +14,6 @@ from netsim.jobs.plan import drawn_stages
 from netsim.jobs.ranked_stages import count_operations, has_operations
 from netsim.workload import JobColumns, JobSpec, Stage, Workload, column
 
-__all__ = ["CoflowNumbers"]
-
 Ints = int | NDArray[np.int64]
 
 

@@ -20,8 +20,6 @@ from netsim.recording.tables import DTYPES, WITH_WIRE, link_rows
 from netsim.results.lazy_table import Columns, LazyTable
 from netsim.results.spill import SpilledNotes, SpillingTable
 
-__all__ = ["MOST_NOTED", "LinkRecorder", "categories", "named_ends"]
-
 _SORT_BY = {"coflows": ("coflow", "valid_s"), "flows": ("coflow", "flow"),
             "computations": ("start_s", "job", "rank", "iteration", "finish_s", "stream")}
 

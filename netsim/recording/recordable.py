@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["OF_LINKS", "RECORDS"]
-
 #: Names of the tables that can be recorded; jobs always are.
 RECORDS = ("coflows", "computations", "decisions", "flows", "jobs", "links")
 

@@ -27,8 +27,6 @@ from netsim.workload import Stage
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Listener", "Recorder"]
-
 #: Buffered rows that a coflow counts for, in addition to its flows.
 _OF_COFLOW = 32
 

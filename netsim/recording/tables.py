@@ -15,9 +15,6 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.recording.coflow_ids import CoflowNumbers
 from netsim.workload import Stage
 
-__all__ = ["DTYPES", "OF_OTHERS", "WITH_WIRE", "Coflows", "Ended", "describe", "link_rows",
-           "packed"]
-
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(columns) for name, columns in {
     "coflows": [("coflow", "i8"), ("job", "i8"), ("iteration", "i8"), ("stage", "i4"),
                 ("valid_s", "f8"), ("start_s", "f8"), ("finish_s", "f8"), ("cct_s", "f8"),

@@ -14,8 +14,6 @@ from typing import Any
 from netsim.edge.kernels import ROUNDING
 from netsim.ties import equal, merge_equal
 
-__all__ = ["Piece", "Task", "a_online", "calculate_q", "train"]
-
 #: An int, a float or a fraction.
 Number = Any
 

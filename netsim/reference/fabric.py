@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from netsim.reference.kernels import Floats, Problem, throttle
 
-__all__ = ["Again", "ChainJob", "Policy", "finish_times"]
-
 #: Lateness, as a fraction of the observe interval, with which an event is still observed.
 _LATE = 1e-6
 

@@ -15,9 +15,6 @@ from netsim.errors import InputError
 from netsim.reference.preemption import ClusterJob, Number, Run, Starts, has_come
 from netsim.ties import EQUAL, below, equal
 
-__all__ = ["ORDERS", "FifoOrder", "GittinsOrder", "JobOrder", "LasOrder", "RingOrder",
-           "ServiceOrder", "SjfOrder", "SrsfOrder", "SrtfOrder", "TiresiasOrder"]
-
 _FOREVER = math.inf
 
 

@@ -13,9 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["DUST", "Floats", "Ints", "Problem", "common_factor", "crossing_in", "gamma", "greedy",
-           "link_shares", "lp_rates", "maxmin", "share_out", "split", "stretch_flows", "throttle"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

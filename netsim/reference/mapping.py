@@ -11,8 +11,6 @@ from netsim.models import ParallelModel
 from netsim.models.kernels import EQUAL
 from netsim.models.mapping.graph import job_graph
 
-__all__ = ["heavy_edge_reference", "packs"]
-
 
 def heavy_edge_reference(model: ParallelModel, counts: Sequence[int]) -> list[int]:
     """Map the vertices of `job_graph` to servers; ties go to the lowest vertex.

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from netsim.operations import Operations
 
-__all__ = ["ends_of"]
-
 
 def ends_of(operations: Operations, seconds: Sequence[float], iterations: int
             ) -> list[list[float]]:

@@ -6,8 +6,6 @@ import numpy as np
 
 from netsim.reference.kernels import DUST, Floats, Ints, Problem
 
-__all__ = ["bssi", "ports"]
-
 
 def ports(coflow: Ints, src: Ints, dst: Ints) -> Ints:
     """Compute each coflow's width in ports: min(number of senders, number of receivers).

@@ -15,9 +15,6 @@ from typing import Any, ClassVar, Protocol
 from netsim.errors import AllocationError, StalledError
 from netsim.ties import EQUAL
 
-__all__ = ["ClusterJob", "Costs", "GivenDecision", "Number", "Run", "Script", "Segment",
-           "ServerFault", "Starts", "has_come", "run_jobs"]
-
 #: An int, a float or a fraction; floats and fractions are not mixed.
 Number = Any
 

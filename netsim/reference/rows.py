@@ -11,8 +11,6 @@ from typing import Any
 
 from netsim.fabric.records import LEAST_BYTES
 
-__all__ = ["arrival", "bind", "sent_over"]
-
 Rows = list[dict[str, Any]]
 
 

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.reference.kernels import DUST, Floats, Problem, maxmin
 from netsim.ties import rank
 
-__all__ = ["fill", "greedy_flows", "madd", "serve"]
-
 
 def serve(problem: Problem, order: Sequence[int], primary: str = "none", backfill: str = "none",
           queue: ArrayLike = 0, queue_shares: Sequence[float] = (1.0,), *, by_size: bool = False

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Gang", "Task", "whole_jobs"]
-
 #: An int, a float or a fraction.
 Number = Any
 

@@ -19,8 +19,6 @@ from netsim.simulation.simulate import simulate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_utilisation", "model", "preempted", "suspended", "utilisation"]
-
 #: Hours that a point of the figure over time stands for, and the number of points.
 _HOURS, _POINTS = 50, 48
 

@@ -30,8 +30,6 @@ from netsim.workload import JobSpec
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_errors", "errors", "model", "over_shortest", "table_2"]
-
 #: The bins of Fig. 4, in iterations.
 _BINS = range(10, 310, 10)
 

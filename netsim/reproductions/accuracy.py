@@ -23,8 +23,6 @@ from netsim.traces.public import PUBLIC_TRACES
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Accuracy", "errors_by", "refitted_claim"]
-
 #: Relative tolerance: parameters are written with four digits, and processors round differently.
 _SAME = 2e-3
 

@@ -29,8 +29,6 @@ from netsim.workload import JobSpec
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FIGURES", "network_of"]
-
 _NAME = "accuracy-allreduce"
 
 #: Line rates in bytes per second: of NVLink 4 per GPU and direction, and of a NIC of 400 Gbps.

@@ -31,8 +31,6 @@ from netsim.workload import Flows, JobSpec, Stage
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FIGURES", "network_of"]
-
 _NAME = "accuracy-htsim"
 _LEAVES, _HOSTS_PER_LEAF = 128, 64
 _HOSTS = _LEAVES * _HOSTS_PER_LEAF

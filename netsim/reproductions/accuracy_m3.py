@@ -26,8 +26,6 @@ from netsim.workload import Workload
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FIGURES", "path_of_three", "simulate_scenario"]
-
 #: Congestion controls by the beginnings of their names in the scenarios.
 _CONTROLS = {"dctcp": "DCTCP", "timely": "TIMELY", "dcqcn": "DCQCN", "hp": "HPCC"}
 

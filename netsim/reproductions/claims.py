@@ -21,9 +21,6 @@ from netsim.analysis.intervals import (
 from netsim.errors import InputError, UnknownNameError
 from netsim.reproductions.rules import Rule
 
-__all__ = ["LESS", "MORE", "PLAIN", "RATIO", "SHARE", "Claim", "Runs", "Scale", "column_of",
-           "is_value", "table_of_claims", "words"]
-
 
 class Scale(NamedTuple):
     """The kind of number that a claim measures, which decides how its mean over seeds is taken."""

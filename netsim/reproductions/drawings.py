@@ -17,8 +17,6 @@ from netsim.reproductions.reproduction import panels
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["IN_PAPER", "bars", "curve", "distributions", "lines", "several"]
-
 #: A column of a lower bound, which is drawn as a further policy, and its name there.
 _BOUND, _CALLED = "lower_bound_total_s", "lower bound"
 

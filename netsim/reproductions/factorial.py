@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from netsim.analysis.variance import explained_variance
 from netsim.reproductions.claims import Runs
 
-__all__ = ["Factorial"]
-
 
 @dataclass(frozen=True)
 class Factorial:

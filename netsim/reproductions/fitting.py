@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from netsim.errors import InputError
 from netsim.reading import read_text
 
-__all__ = ["at_odd_positions", "fit_times", "fitted", "fitted_text", "four_figures"]
-
 Floats = NDArray[np.float64]
 
 #: Most steps of Gauss-Newton, which needs fewer; and the relative change that ends them.

@@ -26,8 +26,6 @@ from netsim.studies.sweep_result import Sweep
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CONDITIONS", "FIGURES", "LAYERS", "SYSTEMS", "layers_study", "systems_study"]
-
 #: The choices of each layer, as given in an experiment, with their names.
 Layers = Mapping[str, Mapping[str, str]]
 

@@ -14,8 +14,6 @@ from netsim.reproductions.layer_claims import Conditions, name_of_layer
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["WIDTH_IN", "draw_layers", "draw_shares", "draw_spreads", "draw_systems", "name_rows"]
-
 #: Width of a figure of several panels beside each other, in inches.
 WIDTH_IN = 7.2
 

@@ -10,8 +10,6 @@ from netsim.reproductions.claims import SHARE, Claim
 from netsim.reproductions.factorial import Factorial
 from netsim.reproductions.rules import above
 
-__all__ = ["MATTERS", "Conditions", "claims_of_shares", "claims_of_spreads", "name_of_layer"]
-
 #: Factorials by the name of their condition.
 Conditions = Mapping[str, Factorial]
 

@@ -40,8 +40,6 @@ from netsim.reproductions.rules import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PAPERS", "Paper", "Row", "Setting", "Told", "statements"]
-
 _FOLDER = Path(__file__).with_name("papers")
 
 _BOUNDS = {"below": below, "above": above, "at_most": at_most, "at_least": at_least}

@@ -27,8 +27,6 @@ from netsim.units import format_bytes, parse_bytes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FIGURES", "MODELS", "study", "times_of"]
-
 #: The models that are trained, each cut to four layers on 64 GPUs: its parallelism and iterations.
 MODELS: dict[str, dict[str, int]] = {
     "llama-7b": {"tp": 4, "dp": 16, "zero": 1, "global_batch": 64, "iterations": 2},

@@ -13,8 +13,6 @@ from pydantic import BaseModel, ConfigDict
 from netsim.reproductions.claims import LESS, MORE, PLAIN, RATIO, SHARE, Runs, Scale
 from netsim.reproductions.rules import Rule
 
-__all__ = ["Measure"]
-
 #: Values of columns that select the runs of one combination.
 Place = Mapping[str, Any]
 

@@ -13,8 +13,6 @@ from netsim.analysis.intervals import of_whole_runs
 from netsim.reading import open_text
 from netsim.traces.files import write_text
 
-__all__ = ["has_measured", "keep_measured", "read_measured"]
-
 _FOLDER = Path(__file__).with_name("measured")
 
 _DIGITS = 7

@@ -13,8 +13,6 @@ from netsim.errors import InputError
 from netsim.reading import read_text
 from netsim.traces.files import write_text
 
-__all__ = ["fill_page", "filled", "markdown"]
-
 #: Columns of counts. Errors and shares are percentages, other numbers have three digits or more.
 _COUNTS = ("points", "flows", "scenarios", "senders", "gbps", "MB", "oversubscription")
 

@@ -26,9 +26,6 @@ from netsim.workload import JobSpec, Stage, Workload, split_history
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["below_10s", "constant_rates", "distribution", "draw_readings", "model", "occupancy",
-           "readings", "served_first", "timeline"]
-
 #: Bytes at which Fig. 4 is drawn, and its number of jobs.
 _BYTES, _JOBS = (0.0, *10.0 ** np.arange(2, 13), 1e20), 5
 

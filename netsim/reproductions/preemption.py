@@ -28,8 +28,6 @@ from netsim.studies.sweep_result import Sweep
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ALLOCATORS", "FIGURES", "PLACEMENTS", "RECURRENT", "TIRESIAS", "Jobs", "study"]
-
 PLACEMENTS = {"first-fit": "first fit", "consolidated": "consolidated",
               "mapped:servers=most": "Heavy-Edge"}
 ALLOCATORS = {"maxmin": "max-min", "parrot": "Parrot"}

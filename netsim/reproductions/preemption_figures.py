@@ -17,8 +17,6 @@ from netsim.reproductions.layer_claims import Conditions
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Worth", "draw_study"]
-
 _TICKS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5)
 
 

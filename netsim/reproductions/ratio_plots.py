@@ -10,8 +10,6 @@ import pandas as pd
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ratio_dots", "same_ratios"]
-
 #: Share of a row's height that its series have together.
 _SHARE = 0.8
 

@@ -25,8 +25,6 @@ from netsim.studies.sweep_result import Sweep
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Measurement", "Reproduced", "Reproduction", "panels", "write_tables"]
-
 
 #: A thing that a panel shows.
 Drawn = TypeVar("Drawn")

@@ -5,10 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-__all__ = ["CANNOT_BE_TOLD", "DIFFERS", "HOLDS", "NOT_MEASURED", "OUT_OF_SCOPE", "PARTLY",
-           "VERDICTS", "Rule", "above", "above_one", "at_least", "at_most", "below", "below_one",
-           "near", "positive"]
-
 HOLDS, PARTLY, DIFFERS = "holds", "partly", "differs"
 CANNOT_BE_TOLD, OUT_OF_SCOPE, NOT_MEASURED = "cannot be told", "out of scope", "not measured"
 

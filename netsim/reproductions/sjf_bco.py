@@ -15,8 +15,6 @@ from netsim.simulation.simulate import simulate
 from netsim.traces import read_workload
 from netsim.workload import JobSpec
 
-__all__ = ["model", "over_plan", "spread"]
-
 #: Jobs of the workload by their GPUs (Section 7).
 _MIX = {1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 32: 2}
 

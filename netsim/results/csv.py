@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from netsim.late import pd
 from netsim.reading import open_text
 
-__all__ = ["read_csv", "write_csv"]
-
 
 def read_csv(path: str | Path, **options: Any) -> pd.DataFrame:
     """Read a table, with options of `pandas.read_csv`."""

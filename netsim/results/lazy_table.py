@@ -13,8 +13,6 @@ from netsim.results.spill import SpillingTable
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Columns", "LazyTable", "chunks_of", "columns_of"]
-
 #: Columns by name: a mapping of them, or a structured array.
 Columns = Mapping[str, NDArray[Any]] | NDArray[Any]
 

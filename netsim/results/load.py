@@ -21,8 +21,6 @@ from netsim.results.result import Result
 from netsim.results.store import LARGE, TABLES
 from netsim.results.summary import OF_RUN, summarise
 
-__all__ = ["load_result", "read_spec"]
-
 
 @known_names
 def load_result(folder: str | Path, *, tables: Collection[str] | None = None) -> Result:

@@ -8,8 +8,6 @@ from typing import Any
 
 from netsim.errors import NotRecordedError
 
-__all__ = ["not_recorded", "on_edge", "shares_links"]
-
 _SINGULAR = ("training", "held")
 _OF_EDGE = ("chunks", "training", "held", "workers", "servers", "ps")
 

@@ -15,8 +15,6 @@ from netsim.reading import open_bytes
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["arrow_table", "check_pyarrow", "read_parquet", "write_parquet"]
-
 
 def check_pyarrow() -> None:
     """Check that pyarrow is installed."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["EDGE_TABLES", "Result", "asked_for", "policies_of", "records_of", "table_of"]
-
 #: Tables that only runs on an edge-cloud have.
 EDGE_TABLES = ("chunks", "training", "held", "workers", "servers", "ps")
 

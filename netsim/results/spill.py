@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from netsim.errors import OutputError
 
-__all__ = ["SpilledNotes", "SpillingTable"]
-
 #: Largest number of bytes of a table in memory; beyond it, rows are moved to a file.
 MOST_BYTES = 32 * 2**20
 

@@ -26,10 +26,6 @@ from netsim.results.lazy_table import LazyTable, chunks_of
 from netsim.results.parquet import check_pyarrow, write_parquet
 from netsim.results.summary import summarise
 
-__all__ = ["LARGE", "MARKS", "TABLES", "TRACE", "WRITERS", "Records", "check_format",
-           "check_writable", "folder_names", "naming", "save_comparison", "save_records",
-           "whole_folder", "write_records"]
-
 TABLES = ("jobs", "coflows", "flows", "links", "decisions", "computations", "gpus", "other_coflows",
           "chunks", "training", "held", "workers", "servers", "ps")
 

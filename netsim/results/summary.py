@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["OF_RUN", "deadlines", "spread", "summarise", "times"]
-
 PERCENTILES = (50, 95, 99)
 
 #: Columns of jobs on losses with failed hosts, if recorded.

@@ -19,8 +19,6 @@ from netsim.errors import InputError, StalledError
 from netsim.forking import Rows
 from netsim.ties import below
 
-__all__ = ["AOnline", "AOnlineEdge", "ChunkRun", "CloudOnly", "Dispatcher"]
-
 
 class Dispatcher(Protocol):
     """Decides where the chunks of jobs go, in one run.

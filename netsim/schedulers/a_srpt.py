@@ -28,8 +28,6 @@ from netsim.schedulers.predicted import Predictions, needs_to_predict
 from netsim.schedulers.virtual_machine import VirtualMachine
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["ASRPT", "ASRPTPerfect"]
-
 #: Relative tolerance within which iteration times and ratios are equal.
 _EQUAL = 1e-9
 

@@ -22,8 +22,6 @@ from netsim.schedulers.in_order import After, Floats, InOrder, Ints, Keys, Order
 from netsim.ties import EQUAL, ROUNDING
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["LAS", "Tiresias", "TiresiasG", "TiresiasL"]
-
 _SERVICES = ("held", "run")
 _FIFO_BY = ("start", "arrival")
 

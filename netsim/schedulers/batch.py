@@ -20,8 +20,6 @@ from netsim.plain import plain_numbers
 from netsim.ties import ROUNDING, below, rank
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["BatchSche"]
-
 #: The workers of a job in the cloud.
 _CLOUD = np.array([], np.int64)
 

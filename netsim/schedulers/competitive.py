@@ -7,8 +7,6 @@ import math
 from netsim.checks import check_whole
 from netsim.errors import InputError
 
-__all__ = ["competitive_ratio"]
-
 
 def competitive_ratio(*, rho: float, tau: float, gpus: int, most_gpus: int, alpha_max: float,
                       alpha_min: float, error: float) -> float:

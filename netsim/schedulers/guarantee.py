@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from netsim.schedulers.plan import Planner
 
-__all__ = ["Guarantee", "guarantee_of"]
-
 
 @dataclass(frozen=True)
 class Guarantee:

@@ -32,8 +32,6 @@ from netsim.schedulers import kernels
 from netsim.schedulers.waiting_jobs import Place, WaitingJobs, places_of, precedes
 from netsim.ties import EQUAL, is_now
 
-__all__ = ["After", "InOrder", "Keys", "Order"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from netsim.compiling import in_place
 from netsim.ties import EQUAL
 
-__all__ = ["before"]
-
 
 @in_place
 def before(levels, values, ties, jobs, gpus, level, value, tie, job):

@@ -18,8 +18,6 @@ from netsim.forking import same
 from netsim.placements.placement import Placement
 from netsim.workload import JobSpec
 
-__all__ = ["Plan", "PlanFollower", "Planner", "check_at_start"]
-
 #: Rounding error of sums of estimates that a limit tolerates, in slots.
 _ROUNDING = 1e-9
 

@@ -24,9 +24,6 @@ from netsim.schedulers.tied_queue import TiedQueue
 from netsim.ties import equal
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["SPJF", "SPWF", "Predictions", "WCSDuration", "WCSSubTime", "WCSWorkload",
-           "needs_to_predict"]
-
 
 def needs_to_predict(predictor: Any, retrain: Quantity | None) -> frozenset[str]:
     """List the needs of a scheduler that predicts the running times of jobs; see `Forecast`."""

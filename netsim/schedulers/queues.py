@@ -10,8 +10,6 @@ from netsim.errors import UnknownNameError
 from netsim.plain import plain_numbers
 from netsim.schedulers.in_order import InOrder, Ints, Keys
 
-__all__ = ["FIFO", "SJF"]
-
 _BY = ("gpus", "service", "time")
 
 

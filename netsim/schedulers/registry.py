@@ -7,8 +7,6 @@ from typing import Any
 
 from netsim.plugins import Registry
 
-__all__ = ["SCHEDULERS", "chooses_gpus", "make_scheduler", "schedules"]
-
 #: Values of the attribute ``schedules``; a scheduler with one of them needs one of the methods.
 _METHODS: Mapping[str, tuple[str, ...]] = {
     "jobs": ("decide", "begin"), "chunks": ("dispatcher",), "runs": ("run",)}

@@ -9,8 +9,6 @@ from netsim.engine.view import ClusterView
 from netsim.plain import plain_numbers
 from netsim.schedulers.in_order import InOrder, Ints, Keys
 
-__all__ = ["SRSF", "SRTF"]
-
 
 @plain_numbers
 @dataclass(frozen=True)

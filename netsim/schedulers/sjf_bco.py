@@ -26,7 +26,6 @@ from netsim.schedulers.plan import Plan, PlanFollower, Planner, check_at_start
 from netsim.ties import EQUAL, below, rank
 from netsim.workload import JobSpec
 
-__all__ = ["FF", "LS", "RAND", "SjfBco"]
 
 @dataclass(frozen=True)
 class _Planning:

@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from netsim.ties import equal
 
-__all__ = ["TiedQueue"]
-
 #: Type of entries, which must be comparable: the least of those that tie comes first.
 Entry = TypeVar("Entry", int, tuple[float, int])
 

@@ -15,8 +15,6 @@ from netsim.schedulers.in_order import After, InOrder, Ints, Keys, Order
 from netsim.ties import EQUAL, ROUNDING
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["GandivaRR"]
-
 
 @plain_numbers
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from netsim.schedulers.tied_queue import TiedQueue
 from netsim.ties import equal
 
-__all__ = ["VirtualMachine"]
-
 #: Relative error of the clock of a run.
 _ROUNDING = 1e-12
 

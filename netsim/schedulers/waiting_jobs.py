@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from netsim.schedulers.tied_queue import TiedQueue
 from netsim.ties import EQUAL
 
-__all__ = ["Place", "WaitingJobs", "places_of", "precedes"]
-
 
 class Place(NamedTuple):
     """The place of a waiting job in the order, and the GPUs that it needs."""

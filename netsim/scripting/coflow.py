@@ -16,8 +16,6 @@ from netsim.late import simpy
 from netsim.scripting.job import Job
 from netsim.workload import Stage
 
-__all__ = ["Coflow", "CoflowDone"]
-
 
 class CoflowDone(NamedTuple):
     """The value of a coflow's event when the coflow has completed.

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["Fabric"]
-
 #: How many coflows that were given as `Flows` are remembered with their routes.
 _MOST_KNOWN = 4096
 

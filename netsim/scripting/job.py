@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-__all__ = ["Job"]
-
 
 class Job:
     """A job as a group of coflows, for policies that rank jobs; `netsim.Fabric.job` makes it.

@@ -20,8 +20,6 @@ from netsim.scripting.coflow import Coflow
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ScriptRecorder"]
-
 #: How many coflows that have ended are kept as objects at most: many make Python's garbage
 #: collector slow.
 _MOST_ENDED = 512

@@ -37,8 +37,6 @@ from netsim.traces.formats import as_workload
 from netsim.units import Quantity, parse_seconds
 from netsim.workload import Workload
 
-__all__ = ["Arguments", "check_call", "refuse_several_places", "target_of"]
-
 #: What a timeline shows beside the jobs.
 TIMELINE = ("coflows", "computations", "links", "decisions")
 

@@ -44,11 +44,6 @@ from netsim.workload import JobSpec, Workload
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NEEDS", "ClusterRun", "EdgeRun", "Need", "Policies",
-           "check_jobs", "check_policy", "check_submitted", "edge_inputs_of", "goes_with",
-           "inputs_of", "needs_of", "places_of", "policies_of", "problems_of_cluster",
-           "problems_of_edge", "usual_execution", "wire_of"]
-
 
 class ClusterRun(NamedTuple):
     """Inputs of a run on a cluster that requirements are checked against.

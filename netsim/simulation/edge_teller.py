@@ -12,8 +12,6 @@ from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.simulation.run_events import RunEvent
 
-__all__ = ["EdgeTeller"]
-
 #: Events of jobs, in the order in which listeners are notified.
 _KINDS = ("job-arrived", "job-started", "job-done")
 

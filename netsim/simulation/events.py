@@ -16,9 +16,6 @@ from netsim.network.live import parts_of
 from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_rate, parse_seconds, question_units
 
-__all__ = ["KINDS", "Change", "FaultEvent", "after_all_ends", "by_hand", "capacities_of",
-           "capacity_by_hand", "changes_of"]
-
 #: What can happen to a link or a host.
 KINDS = ("degrade", "fail", "repair")
 

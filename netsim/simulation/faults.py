@@ -33,17 +33,6 @@ from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes
 from netsim.simulation.teller import Teller
 from netsim.units import is_digits
 
-__all__ = [
-    "Faults",
-    "JobHost",
-    "JobsOnHosts",
-    "JobsOnServers",
-    "dead_links",
-    "hosts_of",
-    "listed",
-    "problems_on",
-]
-
 #: The most names in a message.
 _MOST_NAMED = 5
 

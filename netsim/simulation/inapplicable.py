@@ -13,9 +13,6 @@ from netsim.results.result import EDGE_TABLES
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler, schedules
 from netsim.workload import Workload
 
-__all__ = ["NOT_FOR", "preemption_on_edge", "problem_of_pauses", "problems_of_arguments",
-           "refuse_arguments", "without_preemption"]
-
 _NOTHING_TO_SHARE = ("allocators share the links of the network, which jobs on a cluster use "
                      "only with execution = \"fabric\"")
 _FOR_EDGE_CLOUDS = "for jobs on an edge-cloud, [edge_cloud] in a file"

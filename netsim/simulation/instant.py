@@ -14,8 +14,6 @@ from netsim.recording.link_recorder import named_ends
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["active_coflows", "active_flows", "links_now"]
-
 
 def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str],
                    jobs: NDArray[np.int64]) -> pd.DataFrame:

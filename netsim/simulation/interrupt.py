@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from netsim.errors import Interrupted, interruption_of
 from netsim.units import format_seconds
 
-__all__ = ["interrupt_with_status", "so_far"]
-
 
 @contextmanager
 def interrupt_with_status(what: Callable[[], str]) -> Iterator[None]:

@@ -9,8 +9,6 @@ from netsim.fabric.allocation import Allocation, Event, as_event
 if TYPE_CHECKING:
     from netsim.fabric.fabric_process import FabricProcess
 
-__all__ = ["leftover_of"]
-
 
 def _given_by(answer: Allocation | None) -> str:
     """Return the word for leftover bandwidth that an allocation itself gives; empty if none."""

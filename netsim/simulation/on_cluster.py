@@ -56,8 +56,6 @@ from netsim.simulation.target import Clocked, forecast_of, jobs_table
 from netsim.simulation.teller import Teller
 from netsim.workload import JobSpec, Workload, column, delays_stages
 
-__all__ = ["OnCluster"]
-
 _NONE = np.array([], np.int64)
 
 

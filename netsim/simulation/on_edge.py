@@ -45,8 +45,6 @@ from netsim.units import Quantity, parse_seconds
 if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
 
-__all__ = ["OnEdge", "as_edge_workload"]
-
 
 class OnEdge:
     """A `Target` for jobs on an edge-cloud.

@@ -45,8 +45,6 @@ from netsim.simulation.teller import Teller
 from netsim.units import Quantity, parse_seconds
 from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 
-__all__ = ["OnNetwork"]
-
 #: The most waiting ranks that a message names.
 _MOST_STUCK = 8
 

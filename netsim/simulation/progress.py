@@ -12,8 +12,6 @@ from netsim.checks import check_flag
 from netsim.text import visible
 from netsim.watching import in_notebook, on_terminal
 
-__all__ = ["check_progress", "show_progress", "show_runs"]
-
 #: Seconds between two updates of a line.
 _REFRESH_S = 0.2
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from netsim.errors import UnknownNameError
 
-__all__ = ["EVENT_KINDS", "RunEvent", "check_kind"]
-
 #: What one can listen for.
 EVENT_KINDS = ("job-arrived", "job-started", "job-preempted", "job-done", "coflow-valid",
                "coflow-done", "decision", "capacity")

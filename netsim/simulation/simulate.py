@@ -19,8 +19,6 @@ from netsim.simulation.simulation import Simulation
 from netsim.units import Quantity
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["simulate"]
-
 
 @plain_numbers
 def simulate(network: Topology | Cluster | EdgeCloud | str | Path,

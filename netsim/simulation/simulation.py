@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from netsim.fabric.view import FabricView
 
-__all__ = ["Simulation"]
-
 #: Steps, or coflows, between two reports of progress.
 _REPORT_EVERY = 4096
 

@@ -37,8 +37,6 @@ from netsim.workload import History, JobSpec, Workload, column
 if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
 
-__all__ = ["Clocked", "Target", "jobs_table", "run_info"]
-
 Floats = NDArray[np.float64]
 
 

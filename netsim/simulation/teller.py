@@ -18,8 +18,6 @@ from netsim.jobs.process import JobProcess
 from netsim.recording.recorder import Recorder
 from netsim.simulation.run_events import RunEvent
 
-__all__ = ["Teller"]
-
 
 class Teller:
     """Makes events from what the parts of a run report; a `netsim.recording.recorder.Listener`.

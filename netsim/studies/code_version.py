@@ -31,9 +31,6 @@ from netsim.reading import read_bytes, read_text
 from netsim.studies.modules import Module, modules_of, parse_module
 from netsim.workload import Workload
 
-__all__ = ["RESULT_DATA", "RESULT_PARTS", "code_version", "digest_of_files", "digest_of_package",
-           "digest_of_source", "own_modules", "result_modules", "version_of_run"]
-
 #: The parts of netsim that results depend on: folders and modules, by path within the package.
 #: `tests/studies/test_code_version.py` holds this list against what a run imports.
 RESULT_PARTS = (

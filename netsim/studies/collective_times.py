@@ -26,8 +26,6 @@ from netsim.workload import JobSpec
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["collective_times", "sizes_between"]
-
 #: The most sizes of a range; more would be a mistake.
 _MOST_SIZES = 1000
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from netsim.analysis.comparison_text import Part
 
-__all__ = ["Comparison", "compare", "compare_experiment", "with_known_baseline"]
-
 #: How many labels a comparison shows of itself.
 _SHOWN = 12
 

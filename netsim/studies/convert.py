@@ -13,8 +13,6 @@ from netsim.jobs.plan import draw_stages, place_randomly, with_drawn_ranks
 from netsim.network import BigSwitch, Topology, read_network
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["convert", "explicit"]
-
 
 def explicit(workload: Workload, network: Topology | None = None, seed: int = 0) -> Workload:
     """Return a workload with explicit stages instead of patterns, and with a host for each rank.

@@ -46,8 +46,6 @@ from netsim.results.result import Result
 from netsim.studies.run_store import Files, packed
 from netsim.studies.sending import as_bytes
 
-__all__ = ["Failure", "Task", "on_dask", "on_slurm", "one_by_one", "pooled"]
-
 #: The time that the runs of one message take together, and the most runs that it holds.
 _CHUNK_S, _MOST_IN_CHUNK = 0.5, 16
 

@@ -15,8 +15,6 @@ from netsim.results.store import folder_names
 from netsim.studies.compare import Comparison
 from netsim.studies.sweep_result import load_sweep
 
-__all__ = ["KINDS", "kind_of_folder", "load_comparison", "load_folder"]
-
 
 @known_names
 def load_comparison(folder: str | Path, *, tables: Collection[str] | None = None) -> Comparison:

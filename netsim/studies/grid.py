@@ -52,8 +52,6 @@ from netsim.studies.tasks import (
 )
 from netsim.traces.formats import as_workload
 
-__all__ = ["SweepRun", "identity_of", "refuse_twins", "runs_of_calls", "runs_of_experiment"]
-
 _POLICIES = ("allocator", *POLICIES)
 
 #: Keys that cannot be varied, and what to do instead.

@@ -17,9 +17,6 @@ from netsim.plugins import labelled, parse_named, parse_policy
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.text import bare_names
 
-__all__ = ["Policy", "as_cell", "by_label", "is_label_in", "label_in", "label_of",
-           "policies_by_label", "policy_label"]
-
 #: Arguments of `netsim.make_allocator`.
 Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
 

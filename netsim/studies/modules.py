@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-__all__ = ["POLICY_PARTS", "Module", "homes_of", "modules_of", "parse_module"]
-
 #: The parts of netsim with policies, of which a run uses few.
 POLICY_PARTS = ("allocators", "schedulers", "placements", "predictors")
 

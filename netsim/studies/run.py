@@ -14,8 +14,6 @@ from netsim.plain import known_names
 from netsim.results.result import Result
 from netsim.simulation.simulate import simulate
 
-__all__ = ["adding_bound", "run", "run_experiment"]
-
 
 @known_names
 def run_experiment(experiment: Experiment | str | Path, *, timeline: bool = False,

@@ -25,8 +25,6 @@ from netsim.results.load import load_result
 from netsim.results.result import Result
 from netsim.results.store import naming
 
-__all__ = ["Files", "RunStore", "Scratch", "packed"]
-
 #: The files of a run: name to contents.
 Files = dict[str, bytes]
 

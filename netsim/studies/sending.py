@@ -16,8 +16,6 @@ import cloudpickle
 from netsim.errors import InputError
 from netsim.plugins import parse_named
 
-__all__ = ["as_bytes", "digest_of", "is_sent_whole", "main_classes", "put_in_main"]
-
 _MAIN = "__main__"
 
 #: The identifier of a class that cloudpickle draws at random.

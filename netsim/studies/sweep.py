@@ -39,8 +39,6 @@ from netsim.studies.sweep_result import Sweep, save_failures
 from netsim.studies.warm_up import allocator_of, compile_for
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["run_sweep", "sweep", "sweep_experiment"]
-
 #: Keywords whose value may be a table with a name.
 _TABLES = ("allocator", "transport", *POLICIES)
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from netsim.studies.executors import Failure
     from netsim.studies.grid import SweepRun
 
-__all__ = ["Sweep", "load_sweep", "save_failures"]
-
 #: The metrics of `Sweep.means` by default.
 _MEANS_OF = ("jct_total_s", "over_lower_bound", "jct_mean_s", "jct_p95_s", "cct_mean_s",
              "makespan_s")

@@ -28,8 +28,6 @@ from netsim.studies.run import run_experiment
 from netsim.studies.sending import is_sent_whole, put_in_main
 from netsim.traces.formats import as_workload
 
-__all__ = ["CallTask", "ExperimentTask", "SentTask", "digest_of_file", "policies_of_call"]
-
 
 @dataclass(frozen=True)
 class ExperimentTask:

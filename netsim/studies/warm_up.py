@@ -20,8 +20,6 @@ from netsim.simulation.progress import show_runs
 from netsim.studies.executors import Failure, one_by_one, pooled
 from netsim.studies.tasks import CallTask, ExperimentTask
 
-__all__ = ["allocator_of", "compile_for", "warm_up"]
-
 #: A network and a workload so small that a run of them takes hardly more than compiling.
 _SMALL = {"network": "parrot-fig2", "workload": "parrot-fig2"}
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from netsim.engine.ledger import Segment
 from netsim.testing.cluster_cases import ClusterCase, Submitted
 
-__all__ = ["Asked", "Record", "audit"]
-
 #: Relative and absolute tolerance for rounding; different instants of an example are further apart.
 _ROUNDING = 1e-9
 

@@ -17,8 +17,6 @@ from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
 from netsim.testing.view import make_view
 
-__all__ = ["Case", "Pick", "draw_case", "draw_network", "with_capacity"]
-
 #: ``pick(low, high)`` returns a whole number from low to high. All draws go through it, so that
 #: one generator serves NumPy and hypothesis, which shrinks towards low.
 Pick = Callable[[int, int], int]

@@ -19,8 +19,6 @@ from netsim.simulation.events import FaultEvent
 from netsim.testing.cases import Pick
 from netsim.workload import History, JobSpec
 
-__all__ = ["ClusterCase", "Loss", "Submitted", "Taken", "draw_jobs", "draw_run", "draw_taken"]
-
 _QUARTER = 0.25
 #: Whole iterations are kept, and nothing is paid.
 _USUAL = Preemption()

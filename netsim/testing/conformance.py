@@ -13,8 +13,6 @@ from netsim.testing.hunt import chosen, hunt
 from netsim.testing.promises import PROMISES
 from netsim.testing.trial import Policy, Trial
 
-__all__ = ["check_allocator"]
-
 _LARGEST = 5
 
 

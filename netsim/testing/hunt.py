@@ -9,9 +9,6 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 from netsim.checks import check_collection
 from netsim.errors import InputError, UnknownNameError
 
-__all__ = ["BrokenPromise", "Promise", "Shrinkable", "chosen", "hunt", "hunt_accepted",
-           "noted"]
-
 
 class Shrinkable(Protocol):
     """A policy, pattern or network under test, and an example to test it on.

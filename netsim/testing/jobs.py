@@ -7,8 +7,6 @@ from dataclasses import replace
 from netsim.testing.cases import Pick
 from netsim.workload import JobSpec, Stage, Workload
 
-__all__ = ["draw_workload"]
-
 _NBYTES = 50_000.0
 _SECONDS = 0.25
 _PATTERNS = ("ring-all-reduce", "all-to-all", "parameter-server")

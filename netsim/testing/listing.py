@@ -11,8 +11,6 @@ from netsim.testing import patterns, placements, promises, schedulers, topologie
 from netsim.testing.conformance import check_allocator
 from netsim.testing.hunt import Promise
 
-__all__ = ["promises_of"]
-
 _OF: dict[Callable[..., None], dict[str, Promise[Any]]] = {
     check_allocator: promises.PROMISES, patterns.check_pattern: patterns.PROMISES,
     placements.check_placement: placements.PROMISES,

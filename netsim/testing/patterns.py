@@ -19,8 +19,6 @@ from netsim.stage import is_ranked
 from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt_accepted, noted
 from netsim.workload import Flow, Stage
 
-__all__ = ["PROMISES", "check_pattern"]
-
 #: Relative error allowed in sums of sizes.
 _ROUNDING = 1e-9
 #: Factor of sizes: a power of two scales without rounding.

@@ -21,8 +21,6 @@ from netsim.testing.cluster_cases import Taken, draw_taken
 from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt_accepted, noted
 from netsim.workload import JobSpec
 
-__all__ = ["PROMISES", "check_placement"]
-
 _LARGEST = 4
 _RULE = "breaks a rule"
 

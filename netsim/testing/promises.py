@@ -20,8 +20,6 @@ from netsim.testing import variations
 from netsim.testing.hunt import Promise, noted
 from netsim.testing.trial import MISFIT, Trial, listed
 
-__all__ = ["PROMISES"]
-
 #: Factors of the units. Powers of two scale without rounding, so that answers are the same to the
 #: last bit unless the allocator uses absolute amounts.
 _SECONDS, _BYTES = (2.0**6, 2.0**-16), 2.0**12

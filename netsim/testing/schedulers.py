@@ -25,8 +25,6 @@ from netsim.testing.audit import Asked, Record, audit
 from netsim.testing.cluster_cases import ClusterCase, draw_run
 from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt_accepted, noted
 
-__all__ = ["PROMISES", "check_scheduler"]
-
 _LARGEST = 4
 #: Iterations that a job makes more, to see whether a scheduler knows of them.
 _MORE = 8

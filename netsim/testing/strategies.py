@@ -16,8 +16,6 @@ from netsim.workload import Workload
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-__all__ = ["networks", "views", "workloads"]
-
 
 @known_names
 def networks(*, min_hosts: int = 2, max_hosts: int = 4) -> SearchStrategy[BigSwitch]:

@@ -18,8 +18,6 @@ from netsim.network import Topology, from_networkx, read_network
 from netsim.plain import known_names
 from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt, noted
 
-__all__ = ["PROMISES", "check_topology"]
-
 Ints = NDArray[np.int64]
 
 #: Keys of flows that are tried for each pair of hosts: ECMP may route them differently.

@@ -18,8 +18,6 @@ from netsim.fabric.view import FabricView
 from netsim.testing.cases import Case
 from netsim.testing.hunt import BrokenPromise, noted
 
-__all__ = ["MISFIT", "Policy", "Trial", "listed"]
-
 #: The message about an allocator whose answer is not valid.
 MISFIT = "does not return an Allocation that fits the view"
 

@@ -8,9 +8,6 @@ from typing import Any
 
 from netsim.testing.cases import Case, with_capacity
 
-__all__ = ["more_ahead", "more_unsent", "rename_hosts", "renumber_jobs", "reorder_flows",
-           "scale_bytes", "scale_time"]
-
 
 def rename_hosts(case: Case, names: Sequence[int]) -> Case:
     """Renumber the hosts of a big switch, with their ports: host h becomes ``names[h]``."""

@@ -20,8 +20,6 @@ from netsim.plain import known_names
 from netsim.units import Quantity, parse_rate
 from netsim.workload import Flows
 
-__all__ = ["make_view"]
-
 #: Progress of a coflow: the fraction that every flow has sent, or the bytes that each has sent.
 Sent = float | Sequence[float]
 

@@ -19,8 +19,6 @@ from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.units import question_units
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["TraceReport", "check_trace"]
-
 
 @dataclass(frozen=True, slots=True)
 class TraceReport:

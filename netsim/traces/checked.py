@@ -18,8 +18,6 @@ from netsim.limits import most, raised_by
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
 from netsim.workload import Flows, JobSpec, Stage
 
-__all__ = ["Checker", "json_problem", "lines_of", "parse_json"]
-
 
 def parse_json(text: str, path: str | Path) -> dict[str, Any]:
     """Parse the text of a JSON file that must hold an object; else raise `TraceProblemsError`."""

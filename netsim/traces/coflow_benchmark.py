@@ -23,9 +23,6 @@ from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_opti
 from netsim.units import Quantity, parse_bytes, parse_rate
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
-__all__ = ["CoflowRow", "coflow_benchmark_facts", "parse_coflow_benchmark",
-           "read_coflow_benchmark", "scaled"]
-
 _LAYOUT = "id arrival_ms m mapper_1..mapper_m r reducer_1:MB_1..reducer_r:MB_r"
 _NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
 

@@ -9,8 +9,6 @@ from netsim.traces.checked import Checker
 from netsim.traces.problems import POSITIVE, Rule
 from netsim.workload import Flows, JobSpec, Stage
 
-__all__ = ["jobs_of_coflows"]
-
 _OPTIONAL = ("arrival_s", "weight", "deadline_s", "overhead_s", "starts_after", "finishes_before",
              "job")
 

@@ -11,8 +11,6 @@ from netsim.plugins import Registry
 from netsim.traces.formats import SUFFIXES, read_workload
 from netsim.workload import Workload
 
-__all__ = ["WRITERS", "convert"]
-
 #: Writers of the formats that can be written, by the name of the format: functions
 #: ``write(workload, path, *, network)``; see `FORMATS`.
 WRITERS = Registry("format to write", {

@@ -15,9 +15,6 @@ from netsim.reading import open_text
 from netsim.reading import read_text as text_of
 from netsim.traces.problems import Problem, TraceProblemsError
 
-__all__ = ["OF_AICB", "delimiter_of", "first_word", "header_of", "nul_problem", "read_text",
-           "require_file", "split_lines", "write_text"]
-
 #: What the first word of a workload file of AICB begins with, also if its title is missing.
 OF_AICB = ("[", "comm_type,", "CommType.")
 

@@ -31,8 +31,6 @@ from netsim.workload import Workload
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["columns_of_flows", "read_flows"]
-
 #: The options that name columns, with their defaults; None is found by its usual name.
 _COLUMNS = {"src": "src", "dst": "dst", "nbytes": None, "start": "start_s", "coflow": None,
             "job": None, "weight": None}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["kind_of_json"]
-
 
 def kind_of_json(document: object) -> str:
     """Say what a document is and how to read it, to be added to a message; "" if unknown."""

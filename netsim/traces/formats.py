@@ -28,9 +28,6 @@ from netsim.traces.tiresias import Construction
 from netsim.traces.unknown import refuse_unknown
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["FORMATS", "SUFFIXES", "Format", "Request", "as_workload", "format_of",
-           "read_workload", "resolve"]
-
 _POISSON = {"poisson_jobs": "jobs", "poisson_mean": "mean_interarrival"}
 SUFFIXES = {".json": "json", ".csv": "tiresias", ".txt": "coflow-benchmark", ".cm": "htsim",
   ".parquet": "flows", ".et": "chakra"}

@@ -20,8 +20,6 @@ from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.units import is_digits
 from netsim.workload import Workload
 
-__all__ = ["has_count_of_flows", "read_hpcc_flows"]
-
 
 def has_count_of_flows(path: str | Path) -> bool:
     """Whether a file begins with a number alone, followed by a flow; False if it cannot be read."""

@@ -24,8 +24,6 @@ from netsim.traces.files import require_file
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.workload import Flows, JobColumns, JobSpec, Stage, Workload
 
-__all__ = ["htsim_facts", "read_htsim", "read_htsim_failures"]
-
 _HEADER = ("Nodes", "Connections", "Triggers", "Failures")
 _TRIGGERS = ("oneshot", "multishot", "barrier")
 _PAIR = re.compile(r"(\d{1,9})->(\d{1,9})", re.ASCII)

@@ -16,8 +16,6 @@ from netsim.traces.foreign import kind_of_json
 from netsim.traces.problems import POSITIVE, Rule, TraceProblemsError
 from netsim.workload import JobSpec, Stage, Workload
 
-__all__ = ["read_instances"]
-
 _JOB = ("arrival_s", "coflows", "stages", "iterations", "compute_s", "name", "weight", "group")
 _STAGE = ("flows", "after", "compute_s", "finishes_before", "deadline_s", "overhead_s", "steps",
           "computes_on", "stream", "after_previous")

@@ -15,8 +15,6 @@ from netsim.traces.checked import parse_json
 from netsim.traces.files import read_text, require_file
 from netsim.traces.problems import Problem, TraceProblemsError
 
-__all__ = ["load_workload_file", "locate", "ready_made"]
-
 _SUFFIXES = (".toml", ".json")
 _EXPERIMENT = ("network", "cluster", "edge_cloud", "allocator")
 

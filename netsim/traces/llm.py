@@ -9,8 +9,6 @@ from netsim.llm import llm_job
 from netsim.plain import plain_numbers
 from netsim.workload import Workload
 
-__all__ = ["llm"]
-
 
 @plain_numbers
 def llm(*, model: str | Mapping[str, Any], iterations: int = 1,

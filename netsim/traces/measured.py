@@ -22,8 +22,6 @@ from netsim.network.lines import Line, lines_of
 from netsim.reading import read_bytes
 from netsim.traces.files import read_text, require_file
 
-__all__ = ["HtsimRun", "M3Scenario", "find_file", "read_htsim_results", "read_m3", "read_vidur"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

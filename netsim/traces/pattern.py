@@ -9,8 +9,6 @@ from netsim.plain import plain_numbers
 from netsim.units import SMALL_SIZE, Quantity, parse_bytes
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["pattern_job"]
-
 
 @plain_numbers
 def pattern_job(*, pattern: str | Mapping[str, Any], ranks: int, nbytes: Quantity,

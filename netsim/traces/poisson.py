@@ -12,8 +12,6 @@ from netsim.traces.problems import whole_option
 from netsim.units import parse_seconds
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["poisson_resample"]
-
 
 @plain_numbers
 def poisson_resample(

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from netsim.errors import InputError, TraceError
 
-__all__ = ["POSITIVE", "Problem", "Rule", "TraceProblemsError", "whole_option"]
-
 
 class Problem(NamedTuple):
     """One error in a file."""

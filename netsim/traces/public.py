@@ -19,8 +19,6 @@ from netsim.reading import read_bytes
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["PUBLIC_TRACES", "PublicTrace", "fetch"]
-
 #: Limits of a download, many times what any of the traces needs.
 _MOST_BYTES, _LONGEST_S = 100_000_000, 600.0
 

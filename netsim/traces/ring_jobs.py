@@ -14,8 +14,6 @@ from netsim.traces.problems import whole_option
 from netsim.units import SMALL_SIZE, Quantity, is_digits, parse_bytes, parse_seconds
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["SECTION_7", "ring_jobs"]
-
 _MOST_JOBS = 10**6
 
 #: Number of jobs by number of GPUs.

@@ -10,8 +10,6 @@ from netsim.traces.problems import whole_option
 from netsim.traces.tiresias import Construction, TiresiasRow
 from netsim.workload import Workload
 
-__all__ = ["synthetic", "synthetic_rows"]
-
 _GPUS = (1, 2, 4, 8)
 _SECONDS = {  # per iteration, on 1, 2, 4 and 8 GPUs
     "alexnet": (0.054, 0.27, 0.37, 0.44),

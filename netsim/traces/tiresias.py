@@ -18,8 +18,6 @@ from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_opti
 from netsim.units import SMALL_SIZE, decimal, parse_bytes
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["Construction", "TiresiasRow", "parse_tiresias", "read_tiresias", "write_tiresias"]
-
 
 class TiresiasRow(NamedTuple):
     """One line of the trace: a training job."""

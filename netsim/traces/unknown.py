@@ -14,8 +14,6 @@ from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.traces.tiresias import TiresiasRow
 from netsim.units import decimal, parse_value
 
-__all__ = ["UnknownTableError", "like_flows", "refuse_unknown"]
-
 #: Placeholder for a column that only the user knows.
 _COLUMN = "COLUMN"
 

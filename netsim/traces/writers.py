@@ -21,8 +21,6 @@ from netsim.traces.problems import POSITIVE, Rule, whole_option
 from netsim.units import parse_bytes
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
-__all__ = ["write_coflow_benchmark", "write_instance"]
-
 
 @plain_numbers
 def write_instance(

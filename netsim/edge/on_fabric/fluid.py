@@ -12,8 +12,6 @@ from netsim.edge.setting import Floats, Ints
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.workload import Flows
 
-__all__ = ["Fluid"]
-
 #: Mini-batches that are a rounding error.
 _ROUNDING = 1e-9
 

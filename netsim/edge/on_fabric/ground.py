@@ -21,8 +21,6 @@ from netsim.edge.typed_jobs import TypedJobs
 from netsim.errors import StalledError
 from netsim.fabric.coflow_event import CoflowEvent
 
-__all__ = ["FabricGround"]
-
 #: Error of the mini-batches that a worker has left.
 _ROUNDING = 1e-9
 

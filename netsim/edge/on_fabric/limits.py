@@ -13,8 +13,6 @@ from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 
-__all__ = ["RateCappedAllocator"]
-
 
 class RateCappedAllocator(Allocator):
     """Calls another allocator at every event, including ends of flows, and reduces its rates.

@@ -17,8 +17,6 @@ from netsim.fabric.clock import LAST, Clock
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.late import simpy
 
-__all__ = ["EdgeLinks"]
-
 
 class EdgeLinks:
     """Base of runs in which uploads and exchanges of chunks are flows.

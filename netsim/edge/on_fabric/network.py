@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from netsim.network import Topology
 
-__all__ = ["PerFlowCapNetwork"]
-
 
 class PerFlowCapNetwork(Topology):
     """A network with an additional link per flow, whose capacity is the highest rate of the flow.

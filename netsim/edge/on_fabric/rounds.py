@@ -15,8 +15,6 @@ from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.workload import Flows
 
-__all__ = ["Rounds"]
-
 _COMPUTE, _PUSH, _UPDATE, _PULL, _PHASES = range(5)
 
 #: Mini-batches that are a rounding error.

@@ -17,8 +17,6 @@ from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.late import simpy
 from netsim.workload import Flows
 
-__all__ = ["LIMITS", "Callbacks", "EdgeTraffic", "Timer", "successors"]
-
 #: A pending call; see `EdgeTraffic.after`.
 Timer = simpy.Event
 

@@ -10,8 +10,6 @@ from netsim.edge.on_fabric.traffic import EdgeTraffic
 from netsim.edge.setting import Floats, Ints
 from netsim.errors import InputError, UnknownNameError
 
-__all__ = ["MODES", "PREEMPTIONS", "Training", "check_mode", "make_training"]
-
 MODES = ("fluid", "exact", "sync")
 
 #: What a chunk that has to stop can do with its mini-batch.

@@ -22,8 +22,6 @@ from netsim.fabric.clock import LAST
 from netsim.late import simpy
 from netsim.plain import plain_numbers
 
-__all__ = ["FabricTraining", "FabricTransport"]
-
 #: The SimPy priority at which the run stops so that jobs can arrive: after all other events of an
 #: instant, the fabric's decisions included, but before the chunks to train next are chosen.
 _STOP = LAST - 1

@@ -12,8 +12,6 @@ from netsim.edge.setting import EdgeSetting, Floats, Ints
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.workload import Flows
 
-__all__ = ["Uploads"]
-
 #: The server of a limit that no upload has had yet.
 _NONE = -2
 

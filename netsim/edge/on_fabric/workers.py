@@ -11,8 +11,6 @@ from netsim.edge.servers import HeldServers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
 from netsim.forking import Rows
 
-__all__ = ["Workers"]
-
 _IDLE = -1
 
 

@@ -8,8 +8,6 @@ from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.heap import sort
 from netsim.fabric.records import COFLOW, FLOW, HOP, LEAST_BYTES, LOAD
 
-__all__ = ["bind", "bottlenecks"]
-
 
 def bind(src, dst, nbytes, ptr, links, capacity, stops, payload=None, latency=None):
     """Return the COFLOW, FLOW, HOP and LOAD rows of some coflows before they have sent anything.

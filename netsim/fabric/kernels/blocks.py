@@ -12,9 +12,6 @@ import numpy as np
 from netsim.fabric.kernels import compiled, inlined
 from netsim.fabric.kernels.crossings import add_greedily, find_factor, take_in
 
-__all__ = ["common_factor", "crossing_in", "greedy", "job_attained", "lp_rates", "open_flows",
-           "stretch_flows"]
-
 
 @compiled
 def open_flows(coflows, flows):

@@ -20,8 +20,6 @@ from netsim.fabric.kernels.graphs import (
 from netsim.fabric.kernels.pools import activate, copy_segments
 from netsim.fabric.records import IN_GRAPH, NEXT_IN_CHAIN
 
-__all__ = ["GRID_SLACK", "MOST_TICKS", "arrive", "emit", "follow", "next_due", "observed", "wanted"]
-
 #: By how much an event may miss an instant of observation and still be noticed then, in intervals.
 GRID_SLACK = 1e-6
 

@@ -18,8 +18,6 @@ from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.progress import row_of
 from netsim.fabric.records import DUST
 
-__all__ = ["Crossings", "add_greedily", "find_factor", "new_crossings", "take_in"]
-
 #: Above the rounding errors of one product, and of the quotient that it stands for.
 _ABOVE_ONE = 1.0 + 1e-15
 

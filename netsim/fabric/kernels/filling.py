@@ -28,9 +28,6 @@ from numba.extending import overload
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.heap import heap_up, pop, sink
 
-__all__ = ["ROUNDED", "freeze", "heap_of", "register_release", "release_all",
-           "release_members", "sooner"]
-
 #: Relative error of a level by rounding.
 ROUNDED = 1e-11
 

@@ -17,9 +17,6 @@ from netsim.fabric.by_reference import by_reference
 from netsim.fabric.kernels import addressed, in_place, inlined
 from netsim.fabric.kernels.heap import pop, rise, sort
 
-__all__ = ["ChainArrays", "GraphArrays", "arrived", "coflow_of", "collect", "forget_first",
-           "job_of", "next_begin", "order_of", "resume", "start", "times_of"]
-
 #: An operation of an iteration of a job has one number as its *code*: the job, and then, in this
 #: many bits, its *order*, which is its place among all operations of all iterations.
 _BITS = 40

@@ -33,8 +33,6 @@ from netsim.fabric.kernels.loop import (
 )
 from netsim.fabric.kernels.progress import mark_started
 
-__all__ = ["begin", "resume"]
-
 #: A new copy is made once more than one in this many of its flows has ended.
 _MOST_GONE = 3
 

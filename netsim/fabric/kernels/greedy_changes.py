@@ -8,8 +8,6 @@ from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.greedy_rows import NONE, goes_first
 from netsim.fabric.records import DUST
 
-__all__ = ["follow", "mark", "note", "promote"]
-
 #: A flow with more than this many times the bytes of another goes behind it, despite roundings.
 _ABOVE = 1.0 + 2.0 * DUST
 

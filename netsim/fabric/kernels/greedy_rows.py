@@ -11,8 +11,6 @@ from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.kernels.progress import begin_row, write_flow
 from netsim.fabric.records import DUST
 
-__all__ = ["MOVED", "NONE", "STALE", "Greedy", "copy_rows", "find_rows", "goes_first", "write_back"]
-
 NONE = -1
 
 #: Why the row of a flow is out of date: it has an old rate, or bytes have moved since.

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from netsim.fabric.kernels import in_place, inlined
 
-__all__ = ["heap_up", "pop", "rise", "sink", "sort"]
-
 
 @in_place
 def heap_up(keys, items):

@@ -11,8 +11,6 @@ import numpy as np
 
 from netsim.fabric.kernels import summing
 
-__all__ = ["send"]
-
 
 @summing
 def send(lefts, floors, paths, levels, first, weights):

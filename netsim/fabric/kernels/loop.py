@@ -31,11 +31,6 @@ from netsim.fabric.kernels.pools import admit, sort_by_job
 from netsim.fabric.kernels.progress import drop_finished
 from netsim.fabric.records import WAITED
 
-__all__ = ["ASKS", "AT_DECISIONS", "AT_ENDS", "CROSSES", "FULL", "HELD", "KEPT", "NEVER",
-           "NOTICE_SLACK", "PAUSED", "POLICY", "REDO", "REFUSED", "SHOWS", "WAITS", "Engine",
-           "Tables", "addresses_for", "end_flow", "go", "join_never", "never", "register", "run",
-           "write_nothing"]
-
 #: As `GRID_SLACK`, for completions: a trifle larger, or rounding could wake the fabric for one that
 #: it then does not find.
 NOTICE_SLACK = 1.001 * GRID_SLACK

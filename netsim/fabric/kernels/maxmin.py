@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from netsim.fabric.kernels import compiled, inlined
 from netsim.fabric.kernels.filling import freeze, heap_of, register_release, release_members
 
-__all__ = ["fill_paths", "maxmin"]
-
 #: A link: its members go from ``first`` to ``stop``.
 _LINK = np.dtype([("first", "i8"), ("stop", "i8")])
 

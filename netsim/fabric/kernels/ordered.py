@@ -8,8 +8,6 @@ from netsim.fabric.kernels import check_signals, compiled, in_place, inlined
 from netsim.fabric.kernels.maxmin import fill_paths
 from netsim.fabric.records import DUST
 
-__all__ = ["bssi", "fill", "greedy_flows", "madd", "ports"]
-
 
 @compiled
 def ports(coflows, flows, unfinished):

@@ -6,9 +6,6 @@ from netsim.fabric.kernels import in_place, inlined
 from netsim.fabric.kernels.heap import sort
 from netsim.fabric.records import WAITED
 
-__all__ = ["activate", "add", "admit", "copy_in", "copy_in_place", "copy_segments", "move",
-           "reroute", "sort_by_job"]
-
 
 @in_place
 def copy_in(pools, used, coflows, parts):

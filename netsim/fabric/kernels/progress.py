@@ -11,11 +11,6 @@ import numpy as np
 from netsim.fabric.kernels import compiled, in_place, inlined
 from netsim.fabric.records import DUST
 
-__all__ = ["advance_flows", "advance_in_step", "apply_rates", "apply_shares", "begin_row",
-           "carried_between", "drop_finished", "mark_started", "next_finishes", "refresh", "row_of",
-           "set_weights", "split_weights", "spread", "throttle_rates", "throttle_shares",
-           "write_flow"]
-
 
 @in_place
 def refresh(coflows, flows, hops, loads, capacity):

@@ -6,8 +6,6 @@ import numpy as np
 
 from netsim.fabric.kernels import compiled
 
-__all__ = ["link_shares"]
-
 
 @compiled
 def link_shares(coflows, loads, shares, capacity):

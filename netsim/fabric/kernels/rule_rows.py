@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["ALL", "COFLOWS", "JOBS", "OTHERS", "UNSTRETCHED"]
-
 #: What a rule sees of each active coflow, and of each job; the names are those of `FabricView`.
 COFLOWS = np.dtype([("job", "i8"), ("id", "i8"), ("order", "i8"), ("width", "i8"),
                     ("flow_count", "i8"), ("valid_s", "f8"), ("weight", "f8"),

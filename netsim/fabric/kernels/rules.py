@@ -22,9 +22,6 @@ from netsim.fabric.kernels.progress import advance_in_step, apply_shares, refres
 from netsim.fabric.kernels.rule_rows import COFLOWS, JOBS, OTHERS, UNSTRETCHED
 from netsim.ties import EQUAL
 
-__all__ = ["NO_ORDER", "NO_RULE", "SIGNATURE", "SOUND", "UNSOUND", "UNUSED", "Form", "Order",
-           "Reads", "Ruled", "ask", "decide", "share_out"]
-
 #: In place of a link: all is well; the rule has written an invalid value, or a field that its form
 #: ignores; a policy's order does not name each coflow once.
 SOUND, UNSOUND, UNUSED, NO_ORDER = -1, -3, -4, -5

@@ -15,8 +15,6 @@ from netsim.fabric.kernels.filling import (
 from netsim.fabric.kernels.heap import heap_up
 from netsim.fabric.kernels.serving_parts import Filling
 
-__all__ = ["fill", "see_room"]
-
 
 @in_place
 def fill(served, group, filling, left):

@@ -11,10 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GREEDY", "GROUP", "INSTANTS", "MADD", "MAXMIN", "NOBODY", "QUEUES", "RUN", "SERVING",
-           "SLOT", "Desk", "Filling", "Links", "Past", "Senders", "Served", "Service", "Traffic",
-           "no_flows"]
-
 #: The first pass over coflows, in order: nothing, MADD, or max-min within the share of a queue. The
 #: rest, in order: unused, or given to the flows of each coflow, max-min fairly or in list order.
 NOBODY, MADD, QUEUES, MAXMIN, GREEDY = 0, 1, 2, 3, 4

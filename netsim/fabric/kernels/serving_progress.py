@@ -18,8 +18,6 @@ from netsim.fabric.kernels.filling import sooner
 from netsim.fabric.kernels.lazy import send
 from netsim.fabric.kernels.serving_parts import INSTANTS, QUEUES
 
-__all__ = ["advance", "advance_run", "begin", "crossing_in", "note_least", "settle", "soonest"]
-
 
 @in_place
 def begin(served):

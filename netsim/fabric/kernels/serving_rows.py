@@ -25,8 +25,6 @@ from netsim.fabric.kernels.serving_parts import (
 from netsim.fabric.kernels.serving_progress import begin
 from netsim.fabric.records import DUST, ROUNDINGS
 
-__all__ = ["can_resume", "copy_rows", "resume", "strike", "update", "write_back"]
-
 #: Slots lie close together if there are at most this many per flow. A loop over all of them is then
 #: faster than one over flows, as the compiler vectorizes it.
 _CLOSE = 4

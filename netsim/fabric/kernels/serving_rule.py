@@ -25,8 +25,6 @@ from netsim.fabric.kernels.rules import SOUND, UNUSED, Ruled, decide
 from netsim.fabric.kernels.serving_parts import Served, Service
 from netsim.fabric.kernels.serving_rows import can_resume, copy_rows, update
 
-__all__ = ["address_for", "serve_by"]
-
 
 @compiled
 def serve_by(ruled, served, serve_at, addresses, loop, tables):

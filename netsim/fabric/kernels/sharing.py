@@ -36,8 +36,6 @@ from netsim.fabric.kernels.sharing_rates import (
 from netsim.fabric.kernels.sharing_rows import add_coflows, leave
 from netsim.fabric.kernels.sharing_table import drop_cell, split_anew
 
-__all__ = ["settle", "take_in"]
-
 #: Classes in a piece: only in pieces where one ends, or may end next, each class is looked at.
 _PIECE = 64
 

@@ -28,8 +28,6 @@ from netsim.fabric.kernels.heap import heap_up, pop, rise
 from netsim.fabric.kernels.sharing_parts import ALL, Parts
 from netsim.fabric.kernels.sharing_table import take_sums
 
-__all__ = ["find_levels", "note"]
-
 #: How often a guess is corrected before the lowest level is searched for, link after link.
 _ATTEMPTS = 4
 

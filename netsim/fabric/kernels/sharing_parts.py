@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from netsim.fabric.kernels import in_place
 
-__all__ = ["ALL", "LONGEST", "MANY", "NONE", "Parts", "make", "moved", "swap"]
-
 #: The sharing as a whole.
 #:
 #: - classes: how many there are; ``weight``: the sum of their weights; ``plain``: whether each is 1

@@ -22,9 +22,6 @@ from netsim.fabric.kernels.heap import heap_up, pop, rise, sink
 from netsim.fabric.kernels.lazy import send
 from netsim.fabric.kernels.sharing_parts import ALL, LONGEST, MANY, swap
 
-__all__ = ["begin", "catch_up", "expect", "forget_ends", "holds", "keep_ends", "left_of",
-           "next_class", "remember", "see", "set_rates"]
-
 #: How much the level of a link, or the weight of a coflow's flows, may grow over a stretch.
 _GROWS = 2.0
 

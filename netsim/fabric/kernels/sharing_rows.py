@@ -11,8 +11,6 @@ from netsim.fabric.kernels.sharing_rates import expect, left_of, see
 from netsim.fabric.kernels.sharing_table import add_cell, cross, enter, see_weight, sum_up
 from netsim.fabric.records import DUST
 
-__all__ = ["add_coflows", "leave"]
-
 #: Whether flows are put into classes. The benchmark of regimes sets it to False, so that each flow
 #: is a class of its own.
 _CLASSES_MERGE = True

@@ -11,9 +11,6 @@ import numpy as np
 
 from netsim.fabric.kernels import in_place, inlined
 
-__all__ = ["add_cell", "cross", "drop_cell", "enter", "see_weight", "split_anew", "sum_up",
-           "take_sums"]
-
 #: A table of weights that are not all 1 is summed up again after `_OFTEN` changes, or sooner, once
 #: changes times the largest weight exceed `_TRACES` times the least: at each change, rounding may
 #: leave 1e-16 of a heavy weight, which has to stay below 1e-9 of a light one.

@@ -7,8 +7,6 @@ import numpy as np
 from netsim.fabric.kernels import compiled
 from netsim.fabric.records import DUST
 
-__all__ = ["split"]
-
 
 @compiled
 def split(coflows, flows, hops, order, ends, capacity, left, rates):

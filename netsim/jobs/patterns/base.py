@@ -9,8 +9,6 @@ import numpy as np
 from netsim.errors import InputError
 from netsim.workload import Stage
 
-__all__ = ["Pattern", "check_flows"]
-
 #: The largest number of flows of an iteration; the arrays of many more would exhaust the memory.
 _MOST_FLOWS = 20_000_000
 

@@ -31,9 +31,6 @@ from netsim.plain import plain_numbers
 from netsim.units import Quantity, parse_bytes
 from netsim.workload import Flows, Stage
 
-__all__ = ["AllGather", "AllReduce", "AllToAll", "Barrier", "Broadcast", "Collective", "Reduce",
-           "ReduceScatter", "RingAllReduce", "SendRecv"]
-
 #: The rules that choose an algorithm, and what they have to know.
 _RULES: dict[str, tuple[type[NcclCosts | SwitchCosts], Any]] = {
     "auto": (NcclCosts, auto), "fastest": (SwitchCosts, fastest)}

@@ -9,8 +9,6 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns.base import check_flows
 from netsim.workload import Flows, Stage
 
-__all__ = ["FORMS", "check_form", "stages_of"]
-
 FORMS = ("steps", "messages", "aggregate")
 
 #: The most messages of the form in which each is a stage of its own, which takes about 2 kB.

@@ -40,8 +40,6 @@ from netsim.errors import InputError
 from netsim.models import ModelStage, ParallelModel, allreduce_edges
 from netsim.workload import Flows, Stage
 
-__all__ = ["ModelCoflow", "exchanging_in_turn", "model_coflows", "model_stages"]
-
 #: Coflows between neighbours: to the next stage, and to the previous one.
 _BETWEEN = ("activations", "gradients")
 

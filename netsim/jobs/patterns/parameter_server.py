@@ -15,8 +15,6 @@ from netsim.jobs.patterns.base import check_flows
 from netsim.plain import plain_numbers
 from netsim.workload import Flows, Stage
 
-__all__ = ["ParameterServer"]
-
 
 @plain_numbers
 @dataclass(frozen=True)

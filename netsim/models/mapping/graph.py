@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from netsim.late import nx
 from netsim.models import ModelStage, ParallelModel, allreduce_edges
 
-__all__ = ["allreduce_edges", "block_weights", "job_graph"]
-
 Floats = NDArray[np.float64]
 
 

@@ -17,9 +17,6 @@ from netsim.models.mapping.mapped import Mapped, can_hold, check_counts
 from netsim.models.servers import ServerKind
 from netsim.streams import stream
 
-__all__ = ["Mapper", "consolidated_counts", "heavy_edge", "heavy_edge_ranks",
-           "heavy_edge_servers"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

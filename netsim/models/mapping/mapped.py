@@ -14,8 +14,6 @@ from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.models.servers import ServerKind
 
-__all__ = ["Mapped", "can_hold", "check_counts"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapped:

@@ -23,8 +23,6 @@ from netsim.models.mapping.simple import mapped_as
 from netsim.models.servers import ServerKind
 from netsim.units import Quantity, format_seconds, parse_seconds
 
-__all__ = ["exhaustive_mapping", "optimal_mapping"]
-
 #: Relative gap to the optimum below which a mapping counts as optimal.
 _GAP = 1e-7
 

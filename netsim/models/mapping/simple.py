@@ -12,8 +12,6 @@ from netsim.models.mapping.mapped import Mapped, check_counts
 from netsim.models.servers import ServerKind
 from netsim.streams import stream
 
-__all__ = ["mapped_as", "random_mapping", "round_robin_mapping"]
-
 
 def random_mapping(model: ParallelModel, counts: Sequence[int], server: ServerKind,
                    seed: int | None = 0) -> Mapped:

@@ -9,8 +9,6 @@ from netsim.traces.cluster.columns import ClusterJobs
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.helios import scheduled_jobs
 
-__all__ = ["ACME_COLUMNS", "acme_jobs", "read_acme"]
-
 ACME_COLUMNS = ("user", "node_num", "gpu_num", "cpu_num", "type", "state", "submit_time",
                 "start_time", "end_time")
 

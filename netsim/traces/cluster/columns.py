@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 from netsim.brief import brief
 from netsim.traces.problems import Problem, TraceProblemsError
 
-__all__ = ["FAILED", "NO_GPU", "NO_SUBMIT", "NO_TIME", "UNFINISHED", "ClusterJobs", "Codes",
-           "Intake", "gpus_of"]
-
 #: Reasons for dropping a job that several formats share.
 NO_SUBMIT = "no submission time"
 UNFINISHED = "did not finish"

@@ -30,8 +30,6 @@ from netsim.traces.problems import (
 from netsim.units import Quantity, parse_rate
 from netsim.workload import History, JobSpec, Workload
 
-__all__ = ["ClusterConstruction", "TraceWorkload", "cluster_facts"]
-
 _TOO_LARGE = "more GPUs than max_gpus"
 _MOST_ITERATIONS = 10**15
 #: Mapping a job of this many replicas takes seconds, and a minute for twice as many.

@@ -12,8 +12,6 @@ from netsim.traces.cluster.tables import locating
 from netsim.traces.files import require_file
 from netsim.traces.problems import Problem, TraceProblemsError
 
-__all__ = ["read_entries"]
-
 _BLOCK = 1 << 18
 _LONGEST = 1 << 24
 #: A token other than a string is at most this long, so that one cut off at a block's end is near.

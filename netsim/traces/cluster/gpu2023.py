@@ -28,8 +28,6 @@ from netsim.traces.cluster.pai_sample import ROUNDED
 from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
 
-__all__ = ["COLUMNS", "GpuNodes", "gpu_v2023_jobs", "gpu_v2023_nodes", "read_gpu_v2023"]
-
 _ASKED = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos")
 COLUMNS = (*_ASKED, "pod_phase", "creation_time", "deletion_time", "scheduled_time")
 

@@ -25,8 +25,6 @@ from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkloa
 from netsim.traces.cluster.options import flag
 from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 
-__all__ = ["HELIOS_COLUMNS", "helios_jobs", "read_helios", "scheduled_jobs"]
-
 HELIOS_COLUMNS = ("user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_time",
                   "start_time", "end_time", "duration")
 

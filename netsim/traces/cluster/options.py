@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from netsim.checks import check_flag
 
-__all__ = ["flag"]
-
 
 def flag(value: object, what: str) -> bool:
     """Check that an option is a bool, and return it."""

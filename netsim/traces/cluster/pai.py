@@ -28,8 +28,6 @@ from netsim.traces.cluster.tables import COUNT, SECONDS, Chunk, read_table
 from netsim.traces.files import read_text
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
 
-__all__ = ["pai_jobs", "read_pai"]
-
 #: The published headers, for tables without a ``.header`` file.
 _HEADERS = {
     "pai_job_table": "job_name,inst_id,user,status,start_time,end_time",

@@ -20,8 +20,6 @@ from netsim.traces.cluster.columns import (
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 
-__all__ = ["COLUMNS", "ROUNDED", "pai_sample_jobs", "read_pai_sample"]
-
 #: The key of `ClusterJobs.notes` for jobs that request a fraction of a GPU.
 ROUNDED = "a fraction of a GPU, rounded up"
 

@@ -26,8 +26,6 @@ from netsim.traces.cluster.options import flag
 from netsim.traces.cluster.tables import seconds_of
 from netsim.traces.problems import Problem, TraceProblemsError
 
-__all__ = ["philly_jobs", "read_philly"]
-
 _CHUNK = 1 << 12
 _KEYS = ("status", "vc", "attempts", "submitted_time", "user")
 

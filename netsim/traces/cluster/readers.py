@@ -5,8 +5,6 @@ from __future__ import annotations
 from netsim.plugins import Registry
 from netsim.traces.cluster.columns import ClusterJobs
 
-__all__ = ["CLUSTER_TRACES"]
-
 #: Functions ``read(path, **options)`` that return `ClusterJobs`: arrivals, durations and GPUs.
 CLUSTER_TRACES = Registry(
     "trace of a GPU cluster", {

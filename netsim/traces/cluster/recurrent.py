@@ -15,8 +15,6 @@ from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkloa
 from netsim.traces.problems import POSITIVE, Rule, whole_option
 from netsim.units import Quantity, parse_seconds
 
-__all__ = ["recurrent", "recurrent_jobs"]
-
 _RECURRING = 5  # number of jobs from which a group counts as recurring
 _GPUS = (2, 4, 8, 16, 32, 64)
 _GPU_SHARES = (0.32, 0.26, 0.24, 0.12, 0.04, 0.02)

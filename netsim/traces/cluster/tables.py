@@ -20,8 +20,6 @@ from netsim.traces.files import delimiter_of, nul_problem, require_file, split_l
 from netsim.traces.problems import Problem, Rule, TraceProblemsError
 from netsim.units import decimal
 
-__all__ = ["COUNT", "SECONDS", "Chunk", "locating", "read_table", "seconds_of"]
-
 #: Rule for instants and durations: up to 30,000 years, so that sums are exact to 0.1 ms.
 SECONDS = Rule(0, 1e12)
 #: Rule for numbers of GPUs, instances, ...

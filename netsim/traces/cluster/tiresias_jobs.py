@@ -11,8 +11,6 @@ from netsim.traces.cluster.columns import NO_GPU, NO_TIME, ClusterJobs, Codes, I
 from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
 from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 
-__all__ = ["COLUMNS", "read_tiresias_cluster", "tiresias_jobs"]
-
 COLUMNS = ("num_gpu", "submit_time", "model_name", "duration")
 
 

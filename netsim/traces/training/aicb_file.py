@@ -18,8 +18,6 @@ from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.units import is_digits
 
-__all__ = ["AicbFile", "AicbRow", "read_aicb_file"]
-
 _COLUMNS = ("comm_type", "comm_group", "comm_group_size", "msg_size", "stage", "dst", "src",
             "additional", "_elapsed_time", "algbw", "busbw", "count")
 

@@ -9,8 +9,6 @@ from netsim.traces.training.rank_trace import RankNode, RankTrace
 from netsim.traces.training.scaling import Layout, check_nodes
 from netsim.traces.training.simai_tool import GroupSizes
 
-__all__ = ["stage_traces"]
-
 #: The kinds of groups within a stage by those of a layout.
 _REPLICAS = {"dp": "dp-cp", "ep": "ep", "dp-ep": "edp"}
 

@@ -12,8 +12,6 @@ from netsim.llm.groups import Grid
 from netsim.programs import Family, Programs, Row
 from netsim.traces.training.simai_tool import GroupSizes
 
-__all__ = ["AlikeRanks"]
-
 Ints = NDArray[np.int64]
 
 #: Ranks are numbered as Megatron does: first within tensor groups, last across stages.

@@ -9,8 +9,6 @@ from netsim.traces.files import read_text, split_lines
 from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.units import decimal
 
-__all__ = ["read_busbw"]
-
 _GROUPS = {"TP": "tp", "DP": "dp", "EP": "ep", "PP": "pp"}
 _COLLECTIVES = {"allreduce": "all-reduce", "allgather": "all-gather",
                 "reducescatter": "reduce-scatter", "alltoall": "all-to-all"}

@@ -32,8 +32,6 @@ from netsim.traces.training.scaling import Scaling
 from netsim.units import Quantity, parse_rate
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["COLLECTIVES", "COMPUTE_S", "PAYLOAD", "SLOTS", "STREAM", "Group", "read_chakra"]
-
 #: The collectives by their numbers in a trace.
 COLLECTIVES = ("all-reduce", "reduce", "all-gather", "gather", "scatter", "broadcast", "all-to-all",
                "reduce-scatter", "reduce-scatter", "barrier")

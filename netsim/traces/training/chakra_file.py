@@ -25,9 +25,6 @@ from netsim.traces.training.protobuf import (
     zigzag,
 )
 
-__all__ = ["ATTRIBUTES", "NODE_TYPES", "Attribute", "ChakraFile", "ChakraNode", "InputOutput",
-           "read_chakra_file"]
-
 #: The types of nodes, by number.
 NODE_TYPES = ("INVALID", "METADATA", "MEM_LOAD", "MEM_STORE", "COMP", "COMM_SEND", "COMM_RECV",
               "COMM_COLL")

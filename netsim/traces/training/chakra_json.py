@@ -21,8 +21,6 @@ from netsim.traces.training.chakra_file import (
 )
 from netsim.units import is_digits
 
-__all__ = ["read_chakra_json"]
-
 #: The fields of a node, by their keys in the single object.
 _GRAPH = {"Id": "id", "Name": "name", "NodeType": "type", "data_deps": "data_deps",
           "ctrlDeps": "ctrl_deps", "runtime": "duration_micros"}

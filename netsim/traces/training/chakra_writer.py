@@ -16,8 +16,6 @@ from netsim.traces.training.chakra_file import ATTRIBUTES, NODE_TYPES
 from netsim.traces.training.protobuf import encode, pack
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["chakra_file", "write_chakra"]
-
 _FIELDS = {form: number for number, (form, _) in ATTRIBUTES.items()}
 
 #: Nodes of an operation: what it computes, and what it sends.

@@ -7,8 +7,6 @@ import numpy as np
 from netsim.programs import Family, Programs, Row
 from netsim.traces.training.rank_trace import RankNode, RankTrace
 
-__all__ = ["join_copies"]
-
 
 def join_copies(trace: RankTrace, ranks: int) -> Programs | None:
     """Make the programs of ranks that are copies of one; see `netsim.traces.training.join`.

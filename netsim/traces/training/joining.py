@@ -14,8 +14,6 @@ from netsim.errors import InputError, TraceError
 from netsim.operations import Operations, Sending
 from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
 
-__all__ = ["join"]
-
 #: The longest run of waits of one rank that a message lists in full.
 _MOST_LINES = 4
 

@@ -25,8 +25,6 @@ from netsim.traces.training.rank_trace import RankNode, RankTrace
 from netsim.traces.training.scaling import Scaling, check_nodes
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["read_kineto"]
-
 
 @plain_numbers
 def read_kineto(path: str | Path, *, others: Sequence[str] = (), copies: bool = False,

@@ -20,8 +20,6 @@ from netsim.traces.checked import json_problem
 from netsim.traces.foreign import kind_of_json
 from netsim.traces.training.rank_trace import WEEK_S, too_long
 
-__all__ = ["KinetoEvent", "KinetoMeasures", "KinetoTrace", "Parts", "read_kineto_file"]
-
 #: Kinds of events by their category, also in older files.
 _GPU = {"kernel": "kernel", "Kernel": "kernel", "gpu_memcpy": "memcpy", "Memcpy": "memcpy",
         "gpu_memset": "memset", "Memset": "memset"}

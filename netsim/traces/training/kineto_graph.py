@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from netsim.traces.training.kineto_events import KinetoEvent, KinetoTrace
 
-__all__ = ["KinetoGraph", "Synchronization", "graph_of"]
-
 #: An event that starts later than this after all that it is known to wait for, in ns, has probably
 #: waited for something else, too.
 _EXPLAINED_NS = 10_000

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from netsim.errors import TraceError, unknown_name
 from netsim.traces.training.kineto_events import KinetoEvent, KinetoTrace
 
-__all__ = ["NcclKernel", "NcclKernels"]
-
 #: Bytes of the types of elements.
 _BYTES = {"Float": 4, "Double": 8, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2,
           "Char": 1, "Byte": 1, "Bool": 1}

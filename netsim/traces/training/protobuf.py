@@ -10,9 +10,6 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-__all__ = ["EIGHT", "FOUR", "LENGTH", "VARINT", "BrokenMessage", "Field", "encode", "fields_of",
-           "length_delimited", "numbers_of", "pack", "signed", "varint", "zigzag"]
-
 #: Wire types: a varint, eight bytes, a length and as many bytes, four bytes.
 VARINT, EIGHT, LENGTH, FOUR = 0, 1, 2, 5
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from netsim.brief import brief
 from netsim.errors import TraceError
 
-__all__ = ["WEEK_S", "RankNode", "RankTrace", "listed", "too_long"]
-
 #: The longest time of an operation. A longer one is from a damaged stamp.
 WEEK_S = 7 * 86400
 

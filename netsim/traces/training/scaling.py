@@ -14,8 +14,6 @@ from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.limits import check_limit
 from netsim.traces.training.rank_trace import RankNode, RankTrace, listed
 
-__all__ = ["Layout", "Scaling", "check_keep", "check_nodes", "grown_payload", "growth"]
-
 #: What a rank of a growing group keeps: the size of its larger buffer, or of its input.
 _KEPT = ("buffer", "input")
 

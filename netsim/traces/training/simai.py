@@ -42,8 +42,6 @@ from netsim.traces.training.simai_tool import (
 from netsim.units import Quantity
 from netsim.workload import JobSpec, Workload
 
-__all__ = ["read_simai", "simai_times"]
-
 #: SimAI's event-driven tools send at least this number of bytes in a forward collective.
 _LEAST = 4096
 

@@ -14,8 +14,6 @@ from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.traces.training.rank_trace import WEEK_S, too_long
 from netsim.units import is_digits
 
-__all__ = ["COLUMNS", "POLICIES", "SimaiFile", "SimaiLayer", "SimaiStep", "read_simai_file"]
-
 #: The policies that are run.
 POLICIES = ("HYBRID_TRANSFORMER", "HYBRID_TRANSFORMER_FWD_IN_BCKWD", "MICRO")
 

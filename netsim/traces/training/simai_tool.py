@@ -22,9 +22,6 @@ from netsim.traces.problems import Problem, TraceProblemsError
 from netsim.traces.training.simai_file import SimaiFile, SimaiStep
 from netsim.units import Quantity, decimal, parse_rate
 
-__all__ = ["SMALL", "Efficiencies", "GroupSizes", "Machines", "SimaiTimes", "analytical_times",
-           "fixed_ns", "time_ns"]
-
 #: Collectives of fewer bytes take a fixed time, by the number of ranks; of others none.
 SMALL = 1 << 20
 _FIXED_NS = {2: 10_000, 4: 12_000, 8: 15_000, 16: 66_000, 32: 135_000, 64: 200_000, 128: 320_000}
