@@ -80,7 +80,7 @@ def arrows():
 
 
 def room_of(module):
-    return module.removeprefix("netsim").lstrip(".").partition(".")[0]
+    return module.partition(".")[2].partition(".")[0]
 
 
 def test_every_room_has_its_place():
