@@ -6,7 +6,6 @@ import importlib
 import inspect
 import json
 import os
-import pkgutil
 import re
 import shlex
 import subprocess
@@ -27,7 +26,8 @@ from netsim.jobs.patterns import PATTERNS
 from netsim.placements.registry import PLACEMENTS
 from netsim.reproductions import REPRODUCTIONS
 from netsim.schedulers.registry import SCHEDULERS
-from tests.test_imports import ROOMS
+from tests.offenders import assert_none, check_each
+from tests.test_imports import FILES, ROOMS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -38,8 +38,12 @@ def blocks(page, language):
     return [body for found, body in FENCE.findall(page.read_text()) if found == language]
 
 
+def called(page):
+    return page.relative_to(ROOT).as_posix()
+
+
 def ids(pages):
-    return [page.relative_to(ROOT).as_posix() for page in pages]
+    return [called(page) for page in pages]
 
 
 WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
@@ -154,72 +158,85 @@ def test_the_reference_has_an_entry_per_attribute(tmp_path):
     assert entries == [("src", "int"), ("dst", "int"), ("nbytes", "quantity")]
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=ids(WITH_PYTHON))
-def test_the_reference_has_what_pages_import(page):
-    """Functions and classes; constants and modules are for their page to explain."""
+def imported_on(page):
+    """Yield the modules from which the code on a page imports, each with what it imports."""
     for body in blocks(page, "python"):
         for node in ast.walk(ast.parse(body)):
-            if not isinstance(node, ast.ImportFrom) or not node.module.startswith("netsim."):
-                continue
-            for alias in node.names:
-                name = f"{node.module}.{alias.name}".removeprefix("netsim.")
-                if callable(getattr(importlib.import_module(node.module), alias.name)):
-                    assert name in REFERENCE, name
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("netsim."):
+                yield from ((node.module, alias.name) for alias in node.names)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
-def test_toml(page, tmp_path):
-    for body in blocks(page, "toml"):
-        path = tmp_path / "mine.toml"
-        path.write_text(body)
-        assert load_experiment(path).target is not None
+def test_the_reference_has_what_pages_import():
+    """Functions and classes; constants and modules are for their page to explain."""
+    assert_none(f"{called(page)}: {module}.{name}" for page in PAGES
+                for module, name in imported_on(page)
+                if callable(getattr(importlib.import_module(module), name))
+                and f"{module}.{name}".removeprefix("netsim.") not in REFERENCE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
-def test_commands_and_their_options_exist(page):
-    for line in "".join(blocks(page, "console")).replace("\\\n", "").splitlines():
-        words = shlex.split(line, comments=True)
-        if not words or words[0] != "netsim":
-            continue
-        command = cli
-        for word in words[1:]:
-            if word.startswith("--"):
-                options = [name for option in command.params
-                           for name in (*option.opts, *option.secondary_opts)]
-                assert word in options, line
-            elif hasattr(command, "commands"):
-                assert word in command.commands, line
-                command = command.commands[word]
+def test_toml(tmp_path):
+    def loads(given):
+        _, body = given
+        (tmp_path / "mine.toml").write_text(body)
+        assert load_experiment(tmp_path / "mine.toml").target is not None
+
+    check_each(loads, [(page, body) for page in PAGES for body in blocks(page, "toml")],
+               lambda given: f"{called(given[0])}, {given[1].splitlines()[0]!r}")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-        if not target.startswith("http"):
-            assert (page.parent / target).exists(), target
+def unknown_words(words):
+    """Yield the commands and options among the words of a line that netsim does not have."""
+    command = cli
+    for word in words[1:]:
+        if word.startswith("--"):
+            if not any(word in (*option.opts, *option.secondary_opts) for option in command.params):
+                yield word
+        elif hasattr(command, "commands"):
+            if word not in command.commands:
+                yield word
+                return
+            command = command.commands[word]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
-def test_paths_exist(page):
+def test_commands_and_their_options_exist():
+    lines = [(page, line) for page in PAGES
+             for line in "".join(blocks(page, "console")).replace("\\\n", "").splitlines()]
+    assert_none(f"{called(page)}: {word} in {line}" for page, line in lines
+                if (words := shlex.split(line, comments=True)) and words[0] == "netsim"
+                for word in unknown_words(words))
+
+
+def test_links_lead_somewhere():
+    assert_none(f"{called(page)}: {target}" for page in PAGES
+                for target in re.findall(r"\]\(([^)#]+)\)", page.read_text())
+                if not target.startswith("http") and not (page.parent / target).exists())
+
+
+def test_paths_exist():
     """What a page says stands in a file does stand there: `netsim/...`, `tests/...`, and so on."""
-    for path in re.findall(r"`((?:netsim|topologies|workloads|docs|tests)/[^` *]*)`",
-                           page.read_text()):
-        assert (ROOT / path).exists(), path
+    named = re.compile(r"`((?:netsim|topologies|workloads|docs|tests)/[^` *]*)`")
+    assert_none(f"{called(page)}: {path}" for page in PAGES
+                for path in named.findall(page.read_text()) if not (ROOT / path).exists())
 
 
 #: Those of reproductions, and of the sweep of a page.
 OF_SEEDS = (*REPRODUCTIONS, "tutorial")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
-def test_figures_say_what_their_whiskers_are(page):
-    """In brackets below, as do those of several seeds that have none."""
+def figures(page):
+    """Yield the names of a page's figures, each with the paragraph below it."""
     parts = page.read_text().split("\n\n")
     for figure, below in zip(parts, [*parts[1:], ""], strict=True):
         name = re.fullmatch(r"!\[[^]]*\]\((?:[^)]*/)?img/([\w-]+)\.(?:png|svg)\)", figure.strip())
-        if name and name[1] in OF_SEEDS:
-            assert below.startswith("("), name[1]
-            assert "whiskers" in below.lower(), name[1]
+        if name:
+            yield name[1], below
+
+
+def test_figures_say_what_their_whiskers_are():
+    """In brackets below, as do those of several seeds that have none."""
+    assert_none(f"{called(page)}: {name}" for page in PAGES for name, below in figures(page)
+                if name in OF_SEEDS
+                and not (below.startswith("(") and "whiskers" in below.lower()))
 
 
 def test_the_tree_lists_the_rooms_in_order():
@@ -325,8 +342,12 @@ def test_the_reference_of_results_names_all_columns(columns):
         assert columns[table] <= set(re.findall(r"\w+", entries[table])), table
 
 
-@pytest.mark.parametrize("name", NAMED)
-def test_names_of_the_glossary_exist(name, columns):
+def test_names_of_the_glossary_exist(columns):
+    check_each(lambda name: named_somewhere(name, columns), NAMED)
+
+
+def named_somewhere(name, columns):
+    """Check that a name is that of a column, of a policy, of an option or of something else."""
     if column := re.fullmatch(r"([\w()]+)\[\"(\w+)\"\]", name):
         assert column[2] in columns[column[1]]
     elif policy := re.fullmatch(r"(\w+)=\"([\w-]+)\"", name):
@@ -337,11 +358,11 @@ def test_names_of_the_glossary_exist(name, columns):
         resolved(name)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=ids(PAGES))
-def test_dotted_names_exist(page):
+def test_dotted_names_exist():
     """What a page calls by its whole name is there: `netsim.ties.rank`."""
-    for name in re.findall(r"`(netsim(?:\.\w+)+)", page.read_text()):
-        resolved(name)
+    check_each(lambda given: resolved(given[1]), [
+        (called(page), name) for page in PAGES
+        for name in re.findall(r"`(netsim(?:\.\w+)+)", page.read_text())], ": ".join)
 
 
 def test_the_glossary_is_in_order():
@@ -350,9 +371,8 @@ def test_the_glossary_is_in_order():
     assert len(terms) == len(re.findall(r"^- In netsim: ", GLOSSARY, re.MULTILINE))
 
 
-MODULES = [module.name for module in pkgutil.walk_packages(netsim.__path__, "netsim.")]
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_docstring_examples(name):
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
+def test_docstring_examples():
+    """What differs is in the output of this test."""
+    names = [name for name, path in FILES.items() if ">>>" in path.read_text()]
+    assert len(names) > 80
+    assert_none(name for name in names if doctest.testmod(importlib.import_module(name)).failed)
