@@ -25,6 +25,7 @@ from netsim.traces.ring_jobs import ring_jobs
 from netsim.traces.synthetic import synthetic
 from netsim.traces.tiresias import Construction
 from netsim.workload import split_history
+from tests.offenders import check_each
 
 DTYPES = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint64, np.float16,
           np.float32, np.float64]
@@ -170,12 +171,14 @@ def outcome(entry, number):
         return type(error), str(error)
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+def same_outcome(entry, number):
+    assert outcome(entry, number) == outcome(entry, number.item())
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_numbers_of_numpys_give_what_pythons_give(dtype, name):
+def test_numbers_of_numpys_give_what_pythons_give(dtype):
     """20 = 20, and its square does not fit into 8 bits, its fourth power not into 16."""
-    number = dtype(20)
-    assert outcome(ENTRIES[name], number) == outcome(ENTRIES[name], number.item())
+    check_each(lambda name: same_outcome(ENTRIES[name], dtype(20)), ENTRIES)
 
 
 QUICK = sorted(set(ENTRIES) - {"simulate", "sweep", "sweep's keys", "sweep, arrays",
@@ -187,8 +190,7 @@ QUICK = sorted(set(ENTRIES) - {"simulate", "sweep", "sweep's keys", "sweep, arra
 @settings(deadline=None, max_examples=150)
 @given(st.sampled_from(QUICK), st.sampled_from(DTYPES), st.integers(0, 127))
 def test_any_number_of_numpys_gives_what_pythons_gives(name, dtype, value):
-    number = dtype(value)
-    assert outcome(ENTRIES[name], number) == outcome(ENTRIES[name], number.item())
+    same_outcome(ENTRIES[name], dtype(value))
 
 
 def test_the_smallest_cases():

@@ -1,6 +1,7 @@
 """Values of a wrong type, in files and calls: each is refused with what was allowed."""
 
 import datetime
+from itertools import product
 from pathlib import Path
 
 import networkx as nx
@@ -12,6 +13,7 @@ from netsim.errors import InputError, NetsimError, TraceError, UnknownNameError
 from netsim.experiment_file.load import load_experiment
 from netsim.jobs.patterns.collective import AllToAll, SendRecv
 from netsim.testing import make_view
+from tests.offenders import check_each
 
 #: As a TOML file has them.
 VALUES = ["[1]", '["json"]', "{a = 1}", "3", "1.5", "true", "2020-01-01", '""', '"a\\u001bb"']
@@ -75,13 +77,17 @@ SETS = {
 }
 
 
-@pytest.mark.parametrize(("what", "call"), [
-    (what, call) for what, calls in SETS.items() for call in calls])
-def test_sets_where_order_means_something(what, call):
+def test_sets_where_order_means_something():
     """They have another order in each run of Python, and so would the results."""
-    with pytest.raises(InputError, match=f"{what} must not be a set, .*: a set has no order; give "
-                                         r"a list, such as sorted\(\.\.\.\)"):
-        call()
+    def refused(given):
+        what, call = given
+        said = (f"{what} must not be a set, .*: a set has no order; give "
+                r"a list, such as sorted\(\.\.\.\)")
+        with pytest.raises(InputError, match=said):
+            call()
+
+    check_each(refused, [(what, call) for what, calls in SETS.items() for call in calls],
+               lambda given: f"{given[0]} {SETS[given[0]].index(given[1])}")
 
 
 def test_sets_where_order_means_nothing():
@@ -102,18 +108,28 @@ def set_to(text, key, value):
                      for line in text.splitlines())
 
 
-@pytest.mark.parametrize("value", VALUES)
-@pytest.mark.parametrize(("what", "key"), [
-    (what, line.partition(" ")[0]) for what, (_, text) in FILES.items()
-    for line in text.splitlines()])
-def test_in_files(tmp_path, what, key, value):
-    """A string may be anything as a name; all else that is no string is refused."""
-    read, text = FILES[what]
-    (tmp_path / "f.toml").write_text(set_to(text, key, value))
-    if key in ("name", "jobs", "servers") and (value.startswith('"') or value == "3"):
-        return
-    with pytest.raises(NetsimError, match=r"f\.toml|g\.gml|must be|unknown|a folder|no such file"):
-        read(tmp_path / "f.toml")
+def wrong_lines():
+    """Yield a kind of file, one of its keys and a value that is refused there.
+
+    A string may be anything as a name; all else that is no string is refused.
+    """
+    for what, (_, text) in FILES.items():
+        for key in (line.partition(" ")[0] for line in text.splitlines()):
+            free = key in ("name", "jobs", "servers")
+            yield from ((what, key, value) for value in VALUES
+                        if not (free and (value.startswith('"') or value == "3")))
+
+
+def test_in_files(tmp_path):
+    def refused(given):
+        what, key, value = given
+        read, text = FILES[what]
+        (tmp_path / "f.toml").write_text(set_to(text, key, value))
+        with pytest.raises(NetsimError,
+                           match=r"f\.toml|g\.gml|must be|unknown|a folder|no such file"):
+            read(tmp_path / "f.toml")
+
+    check_each(refused, wrong_lines())
 
 
 @pytest.mark.parametrize(("what", "table"), [
@@ -127,20 +143,24 @@ def test_a_kind_or_format_that_is_a_table(tmp_path, what, table):
         read(tmp_path / "f.toml")
 
 
-@pytest.mark.parametrize("value", ["[1]", "{a = 1}", "true"])
-@pytest.mark.parametrize("key", ["kind", "format", "file", "name"])
-@pytest.mark.parametrize("table", ["network", "workload", "edge_cloud", "cluster"])
-def test_in_experiments(tmp_path, table, key, value):
-    others = {"network", "workload"} - {table}
-    (tmp_path / "e.toml").write_text(f"[{table}]\n{key} = {value}\n" + "".join(
-        f'[{other}]\nname = "parrot-fig2"\n' for other in sorted(others)))
-    with pytest.raises(NetsimError, match=r"e\.toml"):
-        load_experiment(tmp_path / "e.toml")
+def test_in_experiments(tmp_path):
+    def refused(given):
+        table, key, value = given
+        others = {"network", "workload"} - {table}
+        (tmp_path / "e.toml").write_text(f"[{table}]\n{key} = {value}\n" + "".join(
+            f'[{other}]\nname = "parrot-fig2"\n' for other in sorted(others)))
+        with pytest.raises(NetsimError, match=r"e\.toml"):
+            load_experiment(tmp_path / "e.toml")
+
+    check_each(refused, product(["network", "workload", "edge_cloud", "cluster"],
+                                ["kind", "format", "file", "name"], ["[1]", "{a = 1}", "true"]))
 
 
-@pytest.mark.parametrize("kind", range(len(PYTHON)))
-def test_in_calls(kind):
-    value = PYTHON[kind]
+def test_in_calls():
+    check_each(refused_in_calls, PYTHON)
+
+
+def refused_in_calls(value):
     for read, key in ((netsim.read_network, "kind"), (netsim.read_edge_cloud, "kind"),
                       (netsim.read_workload, "format"), (netsim.read_edge_jobs, "format")):
         with pytest.raises(InputError):
@@ -152,10 +172,13 @@ def test_in_calls(kind):
             read("no such", **{key: value})
 
 
-@pytest.mark.parametrize("kind", range(len(PYTHON)))
-def test_names_are_strings(kind):
+def test_names_are_strings():
     """Of ready-made and described things the name may be left out, which is None."""
-    value, stage = PYTHON[kind], netsim.Stage("s", [(0, 1, 1.0)])
+    check_each(refused_as_a_name, PYTHON)
+
+
+def refused_as_a_name(value):
+    stage = netsim.Stage("s", [(0, 1, 1.0)])
     for make in (lambda name: netsim.big_switch(2, name=name),
                  lambda name: netsim.leaf_spine(2, 2, 2, name=name or 0),
                  lambda name: netsim.Cluster(2, name=name),

@@ -19,6 +19,7 @@ from netsim.network.files import TOPOLOGIES
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.traces.formats import FORMATS, format_of
+from tests.offenders import check_each
 
 #: What builders of networks need besides.
 NETWORKS = {
@@ -60,22 +61,26 @@ def numeric(kind):
             yield name
 
 
-CASES = [(said, kind, needed, option) for said, kind, needed in named()
-         for option in numeric(kind)]
+def options():
+    """Yield each option that is a number, with what has it and how that is made."""
+    yield from ((said, option, kind, needed) for said, kind, needed in named()
+                for option in numeric(kind))
 
 
 @pytest.mark.parametrize("value", [True, False])
-@pytest.mark.parametrize(("said", "kind", "needed", "option"), CASES,
-                         ids=[f"{said}, {option}" for said, _, _, option in CASES])
-def test_true_and_false_are_no_numbers(said, kind, needed, option, value):
-    with pytest.raises(InputError, match=str(value)):
-        kind(**{**needed, option: value})
+def test_true_and_false_are_no_numbers(value):
+    def refused(given):
+        _, option, kind, needed = given
+        with pytest.raises(InputError, match=str(value)):
+            kind(**{**needed, option: value})
+
+    check_each(refused, options(), lambda given: f"{given[0]}, {given[1]}")
 
 
 def test_options_are_found():
     """Those that were taken for numbers once are among them."""
-    found = {(said, option) for said, _, _, option in CASES}
-    assert len(CASES) > 80
+    found = {(said, option) for said, option, _, _ in options()}
+    assert len(found) > 80
     assert found >= {("scheduler batch", "first"), ("scheduler sjf-bco", "u"),
                      ("Contention", "alpha"), ("Contention", "k_min"), ("allocator aalo", "factor"),
                      ("placement least-busy-servers", "lam")}

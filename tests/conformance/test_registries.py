@@ -16,11 +16,17 @@ from netsim.experiment_file.catalogue import REGISTRIES, details
 from netsim.plugins import Registry
 from netsim.predictors import PREDICTORS
 from tests.conformance.test_matrix import ON_CLUSTERS
+from tests.offenders import assert_none, check_each
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-NAMED = [(registry, name) for registries in REGISTRIES.values()
-         for registry in registries.values() for name in registry.names]
+
+def all_registries() -> list[Registry]:
+    return [registry for registries in REGISTRIES.values() for registry in registries.values()]
+
+
+def named() -> list[tuple[Registry, str]]:
+    return [(registry, name) for registry in all_registries() for name in registry.names]
 
 
 def only(kind: str) -> Registry:
@@ -28,9 +34,12 @@ def only(kind: str) -> Registry:
     return next(iter(REGISTRIES[kind].values()))
 
 
-@pytest.mark.parametrize(("registry", "name"), NAMED,
-                         ids=[f"{registry.kind} {name}" for registry, name in NAMED])
-def test_each_name_is_found_and_explained(registry: Registry, name: str) -> None:
+def test_each_name_is_found_and_explained() -> None:
+    check_each(is_found_and_explained, named(), lambda given: f"{given[0].kind} {given[1]}")
+
+
+def is_found_and_explained(given: tuple[Registry, str]) -> None:
+    registry, name = given
     found = registry.resolve(name)
     assert callable(found)
     line = registry.help(name)
@@ -44,12 +53,11 @@ def test_each_name_is_found_and_explained(registry: Registry, name: str) -> None
     assert set(registry.presets.get(name, {})) - {"name"} <= own
 
 
-@pytest.mark.parametrize("kind", REGISTRIES)
-def test_options_are_listed_with_their_meaning(kind: str) -> None:
+def test_options_are_listed_with_their_meaning() -> None:
     """Not by reference to another class, which ``netsim list`` cannot show."""
-    for registry in REGISTRIES[kind].values():
-        for name in registry.names:
-            assert "As for" not in details(kind, name)["doc"], name
+    assert_none(f"{kind} {name}" for kind, registries in REGISTRIES.items()
+                for registry in registries.values() for name in registry.names
+                if "As for" in details(kind, name)["doc"])
 
 
 def test_options_of_another_class_have_its_text() -> None:
@@ -64,9 +72,11 @@ def test_text_after_a_reference_is_kept() -> None:
     assert 'until then.\n    With ``"coflow"`` and greedy backfill, the\n' in doc
 
 
-@pytest.mark.parametrize("registry", [registry for registries in REGISTRIES.values()
-                                      for registry in registries.values()], ids=repr)
-def test_no_name_has_two_meanings(registry: Registry) -> None:
+def test_no_name_has_two_meanings() -> None:
+    check_each(has_one_meaning_for_each, all_registries(), repr)
+
+
+def has_one_meaning_for_each(registry: Registry) -> None:
     assert len(set(registry.names)) == len(registry.names)
     assert set(registry.aliases.values()) <= set(registry)
     assert {table["name"] for table in registry.presets.values()} <= set(registry)

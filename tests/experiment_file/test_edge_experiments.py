@@ -17,6 +17,7 @@ from netsim.experiment_file.catalogue import catalogue
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import template, write_template
 from netsim.studies.compare import compare_experiment
+from tests.offenders import check_each
 
 CLOUD = {"kind": "edge-servers", "servers": 4, "types": 2}
 BIG = {"kind": "big-switch", "hosts": 6, "capacity": "1Gbps"}
@@ -99,7 +100,8 @@ def test_the_lp_bound(tmp_path):
         assert result.summary()["jct_bound_s"] == bound.jct_s
 
 
-@pytest.mark.parametrize(("keys", "problem"), [
+#: Keys of an experiment, and how what is wrong with them begins.
+WRONG = [
     ({"edge_cloud": {"kind": "edge-servers", "servers": -1}},
      "edge_cloud.servers: servers must be a whole number"),
     ({"edge_cloud": CLOUD | {"server": 1}}, "edge_cloud.server: unknown option of edge-cloud"),
@@ -168,11 +170,17 @@ def test_the_lp_bound(tmp_path):
      "'tpu'; the types of the edge are"),
     ({"workload": listed(chunks=4_000_000_000)},
      "workload.jobs: job 3: chunks must be a whole number from 1 to 10,000,000, not 4000000000"),
-])
-def test_what_is_wrong_is_said_with_its_key(keys, problem):
-    found = problems(**keys)
-    assert len(found) == 1
-    assert found[0].startswith(problem)
+]
+
+
+def test_what_is_wrong_is_said_with_its_key():
+    def is_said(given):
+        keys, problem = given
+        found = problems(**keys)
+        assert len(found) == 1
+        assert found[0].startswith(problem)
+
+    check_each(is_said, WRONG)
 
 
 @pytest.mark.parametrize(("key", "text", "problem"), [

@@ -15,6 +15,7 @@ import netsim
 from netsim.errors import SpecError
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.identity import default_folder, spec_hash
+from tests.offenders import check_each
 
 SYNTHETIC = {"format": "synthetic", "jobs": 4, "iterations": 1}
 
@@ -42,7 +43,8 @@ def test_quantities_are_in_base_units(tables) -> None:
         {"at": 0.005, "link": 0, "capacity": 1e6}, {"at": 2, "link": "egress-1", "capacity": 0}]
 
 
-@pytest.mark.parametrize(("keys", "problem"), [
+#: Keys of an experiment, and how what is wrong with them begins.
+WRONG = [
     ({"sed": 1}, "sed: unknown key 'sed' (did you mean 'seed'?); choose from: allocator, check,"),
     ({"seed": -1}, "seed: must be greater than or equal to 0, not -1"),
     ({"seed": "1"}, "seed: must be a valid integer, not '1'"),
@@ -111,11 +113,17 @@ def test_quantities_are_in_base_units(tables) -> None:
     ({"events": [{"at": 1, "link": 0, "capacty": 1, "capacity": 1}]},
      "events.0.capacty: unknown key 'capacty' (did you mean 'capacity'?); choose from: at, cap"),
     ({"events": [{"at": 1, "link": 0}]}, "events.0: to degrade, give a capacity or a factor"),
-])
-def test_what_is_wrong_is_said_with_its_key(tables, keys, problem) -> None:
-    found = problems(**tables | keys)
-    assert len(found) == 1
-    assert found[0].startswith(problem)
+]
+
+
+def test_what_is_wrong_is_said_with_its_key(tables) -> None:
+    def is_said(given):
+        keys, problem = given
+        found = problems(**tables | keys)
+        assert len(found) == 1
+        assert found[0].startswith(problem)
+
+    check_each(is_said, WRONG)
 
 
 def test_everything_wrong_is_said_at_once() -> None:

@@ -36,11 +36,11 @@ def test_an_order_has_whole_numbers(order):
     assert netsim.Allocation(order=[1.0, 0.0]).order.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("order", [[2], [-1], [10**9, 0], [[0, 1]]])
 @pytest.mark.parametrize("block", ["madd", "greedy", "flows_of", "greedy_flows", "split"])
-def test_building_blocks_take_no_order_beyond_their_arrays(view, block, order):
-    with pytest.raises(AllocationError, match="an order must have numbers from 0 to 1"):
-        getattr(view, block)(order)
+def test_building_blocks_take_no_order_beyond_their_arrays(view, block):
+    for order in ([2], [-1], [10**9, 0], [[0, 1]]):
+        with pytest.raises(AllocationError, match="an order must have numbers from 0 to 1"):
+            getattr(view, block)(order)
 
 
 @pytest.mark.parametrize("call", [

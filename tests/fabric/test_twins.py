@@ -7,10 +7,9 @@ from fnmatch import fnmatch
 from functools import reduce
 from pathlib import Path
 
-import pytest
-
 from netsim import reference
 from netsim.fabric import kernels
+from tests.offenders import assert_none, check_each
 
 ROOT = Path(kernels.__file__).parents[3]
 PAGE = (ROOT / "docs" / "developers" / "kernels.md").read_text()
@@ -64,9 +63,13 @@ def used_in(test):
     return used, attributes
 
 
-@pytest.mark.parametrize(("names", "held_to", "by"), ROWS, ids=lambda names: names[0])
-def test_a_row_names_a_test_that_uses_its_twin(names, held_to, by):
+def test_a_row_names_a_test_that_uses_its_twin():
     """There is such a reference, and the code of the test calls it or hands it on."""
+    check_each(names_a_test, ROWS, lambda row: ", ".join(row[0]))
+
+
+def names_a_test(row):
+    _, held_to, by = row
     (twin, *_), (test,) = held_to, by
     module, *path = twin.split(".")
     reduce(getattr, path, importlib.import_module(f"{reference.__name__}.{module}"))
@@ -89,13 +92,12 @@ def test_rooms_with_other_kernels_are_listed():
             assert (ROOT / test).exists()
 
 
-@pytest.mark.parametrize(("twin", "by"), [
-    (held_to[0], by) for _, held_to, by in ELSEWHERE if "netsim.reference" in held_to])
-def test_other_rooms_name_a_test_that_uses_the_twin(twin, by):
-    assert any(f"{reference.__name__}.{twin}" in used_in(test)[0] for test in by)
+def test_other_rooms_name_a_test_that_uses_the_twin():
+    assert_none(f"{held_to[0]}: none of {by}" for _, held_to, by in ELSEWHERE
+                if "netsim.reference" in held_to and not any(
+                    f"{reference.__name__}.{held_to[0]}" in used_in(test)[0] for test in by))
 
 
-@pytest.mark.parametrize(("_regime", "_size", "by"), REGIMES, ids=lambda cell: cell[-1:])
-def test_what_reaches_a_regime_is_a_test(_regime, _size, by):
-    test, name = by
-    assert f"def {name}(" in (ROOT / test).read_text()
+def test_what_reaches_a_regime_is_a_test():
+    assert_none(f"{test}: {name}" for _, _, (test, name) in REGIMES
+                if f"def {name}(" not in (ROOT / test).read_text())

@@ -15,6 +15,7 @@ from netsim.reproductions.measured import has_measured, read_measured
 from netsim.reproductions.page import filled
 from netsim.reproductions.parrot import readings
 from netsim.reproductions.rules import VERDICTS, above, at_least, at_most, below, near
+from tests.offenders import check_each
 
 ROOT = Path(__file__).parents[2]
 TEXTS = Path(os.environ.get("NETSIM_PAPERS", ROOT.parent / "shared" / "papers"))
@@ -52,11 +53,17 @@ def test_no_two_statements_are_the_same():
     assert len(texts) == len(set(texts))
 
 
-@pytest.mark.parametrize(("paper", "row"), ROWS, ids=[row.id for _, row in ROWS])
-def test_the_paper_says_so(paper, row):
+@pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
+def test_the_paper_says_so(paper):
     """The words that a row gives stand in the paper, and its numbers near them."""
-    found = [text for text in texts_of(paper) if row.find in text]
-    assert found, f"{row.find!r} is not in {paper.name}"
+    texts = texts_of(paper)
+    check_each(lambda row: stands_in(row, texts), paper.rows, lambda row: row.id)
+
+
+def stands_in(row, texts):
+    """Check that the words and the numbers of a row stand in one of the texts of its paper."""
+    found = [text for text in texts if row.find in text]
+    assert found, f"{row.find!r} is not in the paper"
     assert all(text.count(row.find) == 1 for text in found), f"{row.find!r} is there several times"
     numbers = set(re.findall(r"\d+(?:\.\d+)?", re.sub(r"(?<=\d),(?=\d{3})", "", row.text)))
     for text in found:
@@ -66,16 +73,19 @@ def test_the_paper_says_so(paper, row):
             rf"(?<![\d.]){re.escape(number)}(?:\.0+)?(?![\d])", passage)}
         if not missing:
             return
-    pytest.fail(f"{row.id}: {missing} are not near {row.find!r}")
+    pytest.fail(f"{missing} are not near {row.find!r}")
 
 
-@pytest.mark.parametrize(("paper", "key"), SETTINGS, ids=[f"{p.name}-{k}" for p, k in SETTINGS])
-def test_each_setting_has_runs_and_statements(paper, key):
+@pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
+def test_each_setting_has_runs_and_statements(paper):
     """What a statement needs is among the kept runs, and each has a verdict."""
-    assert has_measured(f"{paper.name}-{key}"), "run: netsim reproduce NAME --keep"
-    for row in paper.of(key):
-        assert paper.told(row).verdict in VERDICTS, row.text
-    assert paper.of(key)
+    def has_both(key):
+        assert has_measured(f"{paper.name}-{key}"), "run: netsim reproduce NAME --keep"
+        for row in paper.of(key):
+            assert paper.told(row).verdict in VERDICTS, row.text
+        assert paper.of(key)
+
+    check_each(has_both, paper.settings)
 
 
 def test_every_statement_has_a_verdict():

@@ -16,6 +16,7 @@ from netsim.errors import NetsimError, TraceError
 from netsim.traces import check_trace, read_instances, read_workload
 from netsim.traces.checked import lines_of
 from netsim.workload import Workload
+from tests.offenders import check_each
 
 FLOW = {"src": 0, "dst": 1, "bytes": 5}
 
@@ -170,7 +171,8 @@ def test_documents_beyond_the_parser(read, text: str) -> None:
 SIZE = "a number from 0 to 1e+18"
 
 
-@pytest.mark.parametrize(("document", "message"), [
+#: Documents, each with the only problem that it has.
+WRONG = [
     ({"jobs": {}}, "jobs must be a list, not {}"),
     ({"jobs": []}, "jobs must not be empty"),
     ({"jobs": [5]}, "jobs[0] must be an object, not 5"),
@@ -263,9 +265,15 @@ SIZE = "a number from 0 to 1e+18"
      "coflows[1].job: 3, but it is connected to coflows[0] of job 1"),
     ({"coflows": [coflow(6, job=1), coflow(1)]},
      "coflows[1].id: without a 'job' this is job 1, which other coflows name as theirs"),
-])
-def test_a_value_is_named_by_its_path(read, document: object, message: str) -> None:
-    assert refused(read, document) == [message]
+]
+
+
+def test_a_value_is_named_by_its_path(read) -> None:
+    def is_named(given: tuple[object, str]) -> None:
+        document, message = given
+        assert refused(read, document) == [message]
+
+    check_each(is_named, WRONG)
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 400])
