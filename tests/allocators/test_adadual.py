@@ -9,6 +9,7 @@ import netsim
 from netsim.allocators.adadual import begins_at_once
 from netsim.errors import InputError, UnknownNameError
 from netsim.testing import make_view
+from tests.offenders import check_each
 
 NET = netsim.big_switch(4, 100.0)
 
@@ -46,16 +47,17 @@ DEGRADATIONS = [linear(F(0)), linear(F(3, 10)), linear(F(2)), *(
 
 
 @pytest.mark.parametrize("f", DEGRADATIONS)
-@pytest.mark.parametrize("size", [F(1, 10), F(1, 3), F(4, 10), F(1, 2), F(9, 10), F(1), F(3)])
-def test_no_start_is_better_than_the_better_of_at_once_and_last(f, size):
+def test_no_start_is_better_than_the_better_of_at_once_and_last(f):
     """L = 1 is left of the old one; the new one may start at any of 61 instants until it ends."""
-    def total(start):
-        return sum(ends([{0}, {0}], [F(1), size], [F(0), start], f))
-
     starts = [F(k, 60) for k in range(61)]
-    totals = [total(start) for start in starts]
-    assert min(totals) == min(totals[0], totals[-1])
-    assert begins_at_once(float(size), [1.0], float(f(2))) == (totals[0] < totals[-1])
+
+    def is_no_better(size):
+        totals = [sum(ends([{0}, {0}], [F(1), size], [F(0), start], f)) for start in starts]
+        assert min(totals) == min(totals[0], totals[-1])
+        assert begins_at_once(float(size), [1.0], float(f(2))) == (totals[0] < totals[-1])
+
+    check_each(is_no_better,
+               [F(1, 10), F(1, 3), F(4, 10), F(1, 2), F(9, 10), F(1), F(3)])
 
 
 def test_the_threshold_of_the_paper():

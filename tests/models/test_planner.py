@@ -14,6 +14,7 @@ from netsim.models.gpus import Gpu
 from netsim.models.iteration_time import alpha_max, per_iteration
 from netsim.models.planner import Layers, plan_layers, plan_model
 from netsim.models.servers import ServerKind
+from tests.offenders import check_each
 
 
 def by_hand(layers, ends, replicas, samples, gpu, server, apart):
@@ -75,26 +76,33 @@ def test_plans_are_the_best_of_all_partitions(rows, gpus, samples, memory, per_s
             by_hand(layers, plan.ends, replicas, samples, gpu, server, apart), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("gpus", [1, 2, 5, 8])
-def test_on_one_server_a_plan_takes_alpha(name, gpus):
+def test_on_one_server_a_plan_takes_alpha(gpus):
     """There, each exchange has the rate inside, so that Eq. 7 is the planner's cost."""
     server = ServerKind(8, "1Gbps", "300GB/s")
-    for plan in plan_model(name, gpus, server=server):
-        replicas = [stage.replicas for stage in plan.model.stages]
-        assert per_iteration(plan.model, [replicas], server) == pytest.approx(plan.iteration_s)
+
+    def takes_alpha(name):
+        for plan in plan_model(name, gpus, server=server):
+            replicas = [stage.replicas for stage in plan.model.stages]
+            assert per_iteration(plan.model, [replicas], server) == pytest.approx(plan.iteration_s)
+
+    check_each(takes_alpha, MODELS)
 
 
-@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("gpus", [1, 2, 5, 8, 64])
-def test_plans_of_gpus_apart_have_the_least_alpha_max(name, gpus):
+def test_plans_of_gpus_apart_have_the_least_alpha_max(gpus):
     """The planner's cost is Eq. 7 with each replica alone on a server; elsewhere it is less."""
     server = ServerKind(8, "1Gbps", "300GB/s")
-    together = {len(plan.ends): plan for plan in plan_model(name, gpus, server=server, within=1e9)}
-    for plan in plan_model(name, gpus, server=server, apart=True):
-        assert alpha_max(plan.model, server) == pytest.approx(plan.iteration_s)
-        other = together[len(plan.ends)].model
-        assert alpha_max(other, server) >= plan.iteration_s * (1 - 1e-6)
+
+    def has_the_least(name):
+        plans = plan_model(name, gpus, server=server, within=1e9)
+        together = {len(plan.ends): plan.model for plan in plans}
+        for plan in plan_model(name, gpus, server=server, apart=True):
+            assert alpha_max(plan.model, server) == pytest.approx(plan.iteration_s)
+            other = together[len(plan.ends)]
+            assert alpha_max(other, server) >= plan.iteration_s * (1 - 1e-6)
+
+    check_each(has_the_least, MODELS)
 
 
 @pytest.mark.parametrize("gpus", [2, 3, 4])
@@ -136,8 +144,11 @@ def test_a_mini_batch_is_divided_among_replicas_and_each_has_a_sample():
     assert plan_model("bert-large", 200) == ()  # 24 layers, 4 replicas each: 96 at most
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_blocks_have_all_of_a_model(name):
+def test_blocks_have_all_of_a_model():
+    check_each(has_all_of_it, MODELS)
+
+
+def has_all_of_it(name):
     """A plan of any number of stages computes as much as one with one, and has its parameters."""
     facts = MODELS.resolve(name).facts
     gpu = Gpu(100e12, "10000GB")
