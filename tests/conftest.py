@@ -9,10 +9,12 @@ from hypothesis import settings
 import netsim
 from netsim import announcing, units
 from netsim.results.result import Result
+from tests.examples import examples
 
 # How long an example takes says nothing: the first one may compile a kernel. In CI always the same
 # examples: who changes one thing is not told of another.
-settings.register_profile("netsim", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile("netsim", deadline=None, derandomize=bool(os.environ.get("CI")),
+                          max_examples=examples(100))
 settings.load_profile("netsim")
 
 # Which test is the first that needs a kernel is chance, and whether it is compiled already, too.

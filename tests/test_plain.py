@@ -25,6 +25,7 @@ from netsim.traces.ring_jobs import ring_jobs
 from netsim.traces.synthetic import synthetic
 from netsim.traces.tiresias import Construction
 from netsim.workload import split_history
+from tests.examples import examples
 from tests.offenders import check_each
 
 DTYPES = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint64, np.float16,
@@ -187,7 +188,7 @@ QUICK = sorted(set(ENTRIES) - {"simulate", "sweep", "sweep's keys", "sweep, arra
                                "edge_cloud", "leaf_spine", "fat_tree", "models_for"})
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.sampled_from(QUICK), st.sampled_from(DTYPES), st.integers(0, 127))
 def test_any_number_of_numpys_gives_what_pythons_gives(name, dtype, value):
     same_outcome(ENTRIES[name], dtype(value))

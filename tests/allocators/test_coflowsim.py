@@ -10,6 +10,7 @@ import netsim
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.errors import UnknownNameError
 from netsim.testing import check_allocator, make_view
+from tests.examples import examples
 
 SIX = netsim.big_switch(4, 6.0)
 #: Three flows leave host 0, one of them for host 2, where a fourth arrives from host 3.
@@ -69,7 +70,7 @@ def test_presets(name):
     assert ALLOCATORS.presets[name].items() <= ALLOCATORS.to_dict(made).items()
     assert ALLOCATORS.presets[name].items() <= ({"name": ALLOCATORS.presets[name]["name"]}
                                      | ALLOCATORS.options(name)).items()
-    check_allocator(name, examples=20)
+    check_allocator(name, examples=examples(20))
 
 
 def test_options_go_over_a_preset():

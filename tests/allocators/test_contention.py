@@ -9,6 +9,7 @@ import netsim
 from netsim.cluster import RingLayout, ring_stages
 from netsim.errors import InputError, UnknownNameError
 from netsim.testing import make_view
+from tests.examples import examples
 
 HOSTS = 6
 LEAF_SPINE = netsim.leaf_spine(3, 1, 2, 100.0, oversubscription=2)
@@ -168,7 +169,7 @@ def nets(draw):
     return netsim.big_switch(HOSTS, nics)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(nets(), RINGS, ALPHA, COUNT, PARTS, st.sampled_from(["linear", "power"]))
 def test_rings_fit_without_being_rescaled(net, rings, alpha, count, computing, degradation):
     """xi1 = 1: a link with n contenders carries n cap/f(n) at most, and f(n) >= n.
@@ -194,7 +195,7 @@ def test_rings_fit_without_being_rescaled(net, rings, alpha, count, computing, d
                             and (sent >= cap / n * (1 - SLACK)).all())
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(nets(), RINGS, ALPHA, st.floats(0.01, 1), COUNT, PARTS)
 def test_rings_fit_when_rescaled(net, rings, alpha, xi1, count, computing):
     """xi1 < 1: dividing by the worst overload makes each term on a link small enough.

@@ -12,6 +12,7 @@ from netsim import JobSpec, Stage, Workload
 from netsim.allocators.deadlines import VarysDeadline
 from netsim.errors import StalledError, UnknownNameError
 from netsim.testing import make_view, networks, workloads
+from tests.examples import examples
 
 NET = netsim.big_switch(4, 1.0)
 HOSTS = 4
@@ -147,7 +148,7 @@ def with_deadlines(draw):
 
 @pytest.mark.parametrize("decisions", ["flow", "coflow"])
 @pytest.mark.parametrize("work", ["maxmin", "greedy", "none"])
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), with_deadlines(), st.sampled_from([0.0, 0.3]))
 def test_the_admitted_are_always_in_time(work, decisions, network, workload, interval):
     """Rates v/(time left) use no more of a link as time goes by, whatever is given on top.

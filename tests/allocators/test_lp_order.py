@@ -11,6 +11,7 @@ import netsim
 from netsim import Allocation, Allocator, JobSpec, Stage, Workload
 from netsim.errors import InputError
 from netsim.testing import make_view
+from tests.examples import examples
 
 HOSTS = 3
 NET = netsim.big_switch(HOSTS, 1.0)
@@ -121,7 +122,7 @@ JOBS = st.lists(
     min_size=2, max_size=3).filter(lambda jobs: sum(len(job[0]) for job in jobs) <= 4)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(JOBS)
 def test_the_bound_is_below_the_optimum_and_the_policy_not_far_above(drawn):
     """The sum of completion times is at most 2 M + 1 times the LP's, here with M = 3 hosts."""

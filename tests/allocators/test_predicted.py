@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim import Allocation, Allocator, History, JobSpec, Stage, Workload
 from netsim.errors import InputError, UnknownNameError
+from tests.examples import examples
 
 NET = netsim.big_switch(2, 1.0)
 
@@ -105,7 +106,7 @@ def test_shortest_predicted_job_first():
     assert perfect.equals(true)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(sizes=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(0, 6)),
                       min_size=1, max_size=5),
        work=st.sampled_from(["greedy", "none", "capped", "shared_uniform", "maxmin"]),
@@ -137,7 +138,7 @@ def test_rules_and_policies_in_python_are_told_alike():
                   for policy in (least_predicted, LeastPredicted))
     assert one.equals(other)
     for policy in (least_predicted, LeastPredicted):
-        netsim.testing.check_allocator(policy, examples=20)
+        netsim.testing.check_allocator(policy, examples=examples(20))
 
 
 def test_predictions_are_for_those_who_declare_them():

@@ -10,6 +10,7 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.errors import AllocationError, InputError, UnknownNameError
 from netsim.testing import make_view, networks, workloads
+from tests.examples import examples
 
 MB = 1e6
 NET = netsim.big_switch(4, MB)
@@ -49,7 +50,7 @@ def test_part_of_a_nic():
     assert ccts(job(0, [(0, 1, 3), (1, 0, 3)], weight=1 / 4), shares="weight") == [12]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS))
 def test_no_job_depends_on_another(network, workload):
     """Each job, alone on the network, ends when it does among the others."""
@@ -60,7 +61,7 @@ def test_no_job_depends_on_another(network, workload):
         assert alone["finish_s"][0] == pytest.approx(finish, rel=1e-9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS, chains=True))
 def test_a_coflow_takes_gamma_over_its_share(network, workload):
     policy = {"name": "reserved", "shares": 1 / 8}

@@ -15,6 +15,7 @@ from netsim.allocators import ALLOCATORS, lp
 from netsim.analysis.bounds import BOUNDS, srpt_total
 from netsim.errors import InputError, MissingExtraError, NetsimWarning, UnknownNameError
 from netsim.testing import make_view, networks, workloads
+from tests.examples import examples
 
 MB = 1e6
 HOSTS = 4
@@ -198,7 +199,7 @@ def static(order, valid, seconds):
     return sum(finish)
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(deadline=None, max_examples=examples(60), derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=4))
 def test_srpt_is_the_best_of_all_orders(jobs):
     """To serve in the order of the best schedule's finish times makes no job later."""
@@ -230,7 +231,7 @@ def in_full(earliest, weight, loads, pairs=(), begin=None):
     return solved.fun
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(deadline=None, max_examples=examples(60), derandomize=True)
 @given(st.data())
 def test_cutting_planes_find_the_optimum_of_the_whole_lp(data):
     pytest.importorskip("scipy")
@@ -300,7 +301,7 @@ def holds(bounds, result):
 
 
 @pytest.mark.parametrize("policy", ALLOCATORS)
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(deadline=None, max_examples=examples(20), derandomize=True)
 @given(NETWORKS, offline())
 def test_no_policy_is_better_offline(policy, network, workload):
     pytest.importorskip("scipy")
@@ -310,7 +311,7 @@ def test_no_policy_is_better_offline(policy, network, workload):
 
 
 @pytest.mark.parametrize("policy", ALLOCATORS)
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(deadline=None, max_examples=examples(20), derandomize=True)
 @given(NETWORKS, workloads(HOSTS), st.sampled_from([0.0, 0.3]), st.integers(0, 2))
 def test_no_policy_is_better_with_dependencies(policy, network, workload, interval, seed):
     pytest.importorskip("scipy")
@@ -321,7 +322,7 @@ def test_no_policy_is_better_with_dependencies(policy, network, workload, interv
                                   observe_interval=interval))
 
 
-@settings(deadline=None, max_examples=100, derandomize=True)
+@settings(deadline=None, max_examples=examples(100), derandomize=True)
 @given(NETWORKS, offline(8))
 def test_the_lp_is_above_bssi_and_isolation(network, workload):
     """BSSI's dual is a feasible solution of the dual of an LP without ``C >= earliest``."""
@@ -330,7 +331,7 @@ def test_the_lp_is_above_bssi_and_isolation(network, workload):
     assert found["lp"] >= max(found["bssi"], found["isolation"]) * (1 - 1e-6)
 
 
-@settings(deadline=None, max_examples=100, derandomize=True)
+@settings(deadline=None, max_examples=examples(100), derandomize=True)
 @given(NETWORKS, offline(8))
 def test_sincronia_is_near_its_dual_bound(network, workload):
     """The order, served link by link, costs at most twice the dual; the schedule, four times."""

@@ -14,6 +14,7 @@ from netsim import Cluster, JobSpec
 from netsim.analysis.gpus import gpu_usage, held_gpus
 from netsim.errors import InputError, NotRecordedError
 from netsim.results.result import Result
+from tests.examples import examples
 
 CONTINUOUS = {"name": "rar-contention", "time": "continuous"}
 
@@ -102,7 +103,7 @@ JOBS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 8), st.integers(0, 1
                 min_size=1, max_size=8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(JOBS, st.sampled_from([None, 3.25, 11.0]))
 def test_areas_are_the_utilisation_and_the_waiting_of_the_summary(jobs, until):
     """Integrals: of GPUs held, the utilisation; of waiting jobs, the times from arrival to start.

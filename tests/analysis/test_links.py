@@ -12,6 +12,7 @@ import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.errors import InputError
 from netsim.testing import networks, workloads
+from tests.examples import examples
 
 MB = 1e6
 NET = netsim.big_switch(4, MB)
@@ -63,7 +64,7 @@ def test_a_row_ends_where_a_flow_does(interval):
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-@settings(deadline=None, max_examples=25, derandomize=True)
+@settings(deadline=None, max_examples=examples(25), derandomize=True)
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS),
        st.sampled_from([0.0, 0.1, 0.3]))
 def test_no_flow_ends_inside_a_row(policy, network, workload, interval):
@@ -164,7 +165,7 @@ def test_utilisation_survives_the_disk(tmp_path):
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-@settings(deadline=None, max_examples=15, derandomize=True)
+@settings(deadline=None, max_examples=examples(15), derandomize=True)
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS))
 def test_utilisation_is_bytes_over_what_could_be_carried(policy, network, workload):
     """Without events, that is capacity x makespan; and full <= utilisation <= busy <= 1."""
@@ -238,7 +239,7 @@ def by_brute_force(result, network):
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-@settings(deadline=None, max_examples=15, derandomize=True)
+@settings(deadline=None, max_examples=examples(15), derandomize=True)
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS), st.sampled_from([0.0, 0.3]),
        st.integers(0, 2))
 def test_against_brute_force(policy, network, workload, interval, seed):
@@ -248,7 +249,7 @@ def test_against_brute_force(policy, network, workload, interval, seed):
     np.testing.assert_allclose(found, list(by_brute_force(result, network)), atol=1e-9)
 
 
-@settings(deadline=None, max_examples=25, derandomize=True)
+@settings(deadline=None, max_examples=examples(25), derandomize=True)
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS))
 def test_under_max_min_fairness_something_is_always_full(network, workload):
     """Every flow then crosses a full link: a coflow with bytes is at a bottleneck all its life."""

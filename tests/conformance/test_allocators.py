@@ -13,6 +13,7 @@ from netsim.allocators import make_allocator
 from netsim.errors import InputError
 from netsim.network import Topology
 from netsim.testing import check_allocator, make_view
+from tests.examples import examples
 
 
 def choices(name, option):
@@ -48,7 +49,7 @@ def text(options):
 
 @pytest.mark.parametrize("policy", ALLOCATORS, ids=text)
 def test_keeps_its_promises(policy):
-    check_allocator(policy, examples=30)
+    check_allocator(policy, examples=examples(30))
 
 
 def test_every_choice_is_covered():
@@ -82,7 +83,7 @@ class Line(Topology):
 
 @pytest.mark.parametrize("policy", ALLOCATORS, ids=text)
 def test_keeps_its_promises_on_other_topologies(policy):
-    check_allocator(policy, networks=[Line(), netsim.big_switch(3, "1Gbps")], examples=10)
+    check_allocator(policy, networks=[Line(), netsim.big_switch(3, "1Gbps")], examples=examples(10))
 
 
 # --- broken allocators, one for each promise ----------------------------------------------------
@@ -282,15 +283,16 @@ def test_a_blind_policy_may_give_an_order(leftover):
         def allocate(self, view):
             return Allocation(order=np.lexsort((view.job, view.job_attained)), leftover=leftover)
 
-    check_allocator(LeastAttained, examples=30)
+    check_allocator(LeastAttained, examples=examples(30))
     promises = {*netsim.testing.promises_of(check_allocator)} - {"flow-order", "unit-of-bytes"}
-    check_allocator(blind(leftover), examples=30, promises=promises)
-    check_allocator(blind(leftover, limit=True), examples=30, promises=promises)
+    check_allocator(blind(leftover), examples=examples(30), promises=promises)
+    check_allocator(blind(leftover, limit=True), examples=examples(30), promises=promises)
 
 
 @pytest.mark.parametrize("stretch", ["all", "others"])
 def test_a_blind_rule_may_stretch_an_order(stretch):
-    check_allocator(blind(stretch=stretch), examples=30, promises=["well-formed", "unsent-bytes"])
+    check_allocator(blind(stretch=stretch), examples=examples(30),
+                    promises=["well-formed", "unsent-bytes"])
 
 
 def test_an_order_of_a_blind_policy_that_follows_sizes_is_caught():
@@ -371,8 +373,8 @@ def test_a_stateful_policy_is_asked_afresh():
             self.calls += 1
             return Allocation(fair(view) / self.calls)
 
-    check_allocator(Counting, examples=20)
-    check_allocator(Counting(), examples=20)
+    check_allocator(Counting, examples=examples(20))
+    check_allocator(Counting(), examples=examples(20))
 
 
 def test_what_depends_by_design_may_be_declared():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.testing import networks, workloads
+from tests.examples import examples
 
 HOSTS = 4
 NETWORKS = [
@@ -28,7 +29,7 @@ def same_finishes(network, workload, one, other):
 
 
 @pytest.mark.parametrize("weights", ["linear", "strict"])
-@settings(deadline=None, max_examples=50, derandomize=True)
+@settings(deadline=None, max_examples=examples(50), derandomize=True)
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS))
 def test_thresholds_that_nobody_reaches_make_one_queue(weights, network, workload):
     """D-CLAS with its thresholds at infinity serves coflows first in, first out."""
@@ -40,7 +41,7 @@ def test_thresholds_that_nobody_reaches_make_one_queue(weights, network, workloa
     {"name": "fifo"}, {"name": "fifo", "work_conservation": "none"}, {"name": "aalo", "queues": 1},
 ], ids=str)
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
-@settings(deadline=None, max_examples=30, derandomize=True)
+@settings(deadline=None, max_examples=examples(30), derandomize=True)
 @given(arrivals=st.lists(st.integers(0, 8), min_size=2, max_size=5))
 def test_fifo_keeps_the_order_on_one_bottleneck(policy, network, arrivals):
     """Coflows of one flow of 1 MB each from host 0 to 1: nobody overtakes, each takes 1 s."""
@@ -56,7 +57,7 @@ def test_fifo_keeps_the_order_on_one_bottleneck(policy, network, arrivals):
         assert finish == pytest.approx(free)
 
 
-@settings(deadline=None, max_examples=30, derandomize=True)
+@settings(deadline=None, max_examples=examples(30), derandomize=True)
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS, chains=True))
 def test_one_coflow_at_a_time_makes_all_orders_equal(network, workload):
     """With one job, a chain, there is nothing to order: MADD policies agree, and meet the bound."""

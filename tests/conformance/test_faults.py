@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.testing import workloads
+from tests.examples import examples
 
 HOSTS = 4
 NETWORKS = [netsim.big_switch(HOSTS, 1.0), netsim.ring(HOSTS, 1.0),
@@ -36,7 +37,7 @@ def faults(draw, network):
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
-@settings(max_examples=40, derandomize=True)
+@settings(max_examples=examples(40), derandomize=True)
 @given(data=st.data(), workload=workloads(HOSTS), policy=st.sampled_from(POLICIES),
        interval=st.sampled_from([0.0, 0.1, 2.0]))
 def test_every_run(data, network, workload, policy, interval):
@@ -67,7 +68,7 @@ def test_every_run(data, network, workload, policy, interval):
             + slack).all()
 
 
-@settings(max_examples=40, derandomize=True)
+@settings(max_examples=examples(40), derandomize=True)
 @given(workloads(HOSTS), st.sampled_from(POLICIES))
 def test_a_fault_that_concerns_nobody_changes_nothing(workload, policy):
     """But that jobs have processes: no line and no single coflow is left to the fabric."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim.jobs.patterns import make_pattern
 from netsim.testing import networks, workloads
+from tests.examples import examples
 
 HOSTS = 4
 NETWORKS = networks(min_hosts=HOSTS, max_hosts=HOSTS)
@@ -84,7 +85,7 @@ def stages_of(workload):
 
 
 @pytest.mark.parametrize("policy", FEW, ids=text)
-@settings(deadline=None, max_examples=50, derandomize=True)
+@settings(deadline=None, max_examples=examples(50), derandomize=True)
 @given(NETWORKS, workloads(HOSTS), INTERVALS, capacity_events())
 def test_every_run(policy, network, workload, interval, changes):
     events = resolve(changes, network)
@@ -100,7 +101,7 @@ def test_every_run(policy, network, workload, interval, changes):
 
 @pytest.mark.parametrize("network", TOPOLOGIES, ids=lambda network: network.name)
 @pytest.mark.parametrize("policy", COFLOW_POLICIES, ids=text)
-@settings(deadline=None, max_examples=3, derandomize=True)
+@settings(deadline=None, max_examples=examples(3), derandomize=True)
 @given(workload=workloads(HOSTS), interval=INTERVALS)
 def test_every_coflow_policy_on_every_topology(policy, network, workload, interval):
     result = netsim.simulate(network, workload, allocator=policy, observe_interval=interval,
@@ -217,7 +218,7 @@ def test_a_flow_that_has_ended_keeps_its_end():
 
 
 @pytest.mark.parametrize("policy", PROPORTIONAL, ids=text)
-@settings(deadline=None, max_examples=40, derandomize=True)
+@settings(deadline=None, max_examples=examples(40), derandomize=True)
 @given(NETWORKS, workloads(HOSTS, max_jobs=1, chains=True))
 def test_a_job_alone_meets_its_lower_bound(policy, network, workload):
     """Alone it has share 1 throughout: each coflow takes its Gamma, and the sum is the bound."""
@@ -227,7 +228,7 @@ def test_a_job_alone_meets_its_lower_bound(policy, network, workload):
 
 @pytest.mark.parametrize("theta_max", [0.5, 0.9])
 @pytest.mark.parametrize("work", ["none", "uniform", "backfill", "per_flow"])
-@settings(deadline=None, max_examples=40, derandomize=True)
+@settings(deadline=None, max_examples=examples(40), derandomize=True)
 @given(NETWORKS, workloads(HOSTS, chains=True))
 def test_theorem_4(work, theta_max, network, workload):
     """Total JCT <= M/(1 - theta_max) * sum of (tau_m + sum of Gamma).
@@ -252,7 +253,7 @@ def digest(result):
 
 
 @pytest.mark.parametrize("policy", FEW, ids=text)
-@settings(deadline=None, max_examples=10, derandomize=True)
+@settings(deadline=None, max_examples=examples(10), derandomize=True)
 @given(NETWORKS, workloads(HOSTS), INTERVALS, capacity_events(), st.integers(0, 3))
 def test_the_same_run_twice_is_the_same_bytes(policy, network, workload, interval, changes, seed):
     first, second = (
@@ -271,7 +272,7 @@ def test_the_digest_can_tell_runs_apart():
 
 
 @pytest.mark.parametrize("policy", ALLOCATORS, ids=text)
-@settings(deadline=None, max_examples=15, derandomize=True)
+@settings(deadline=None, max_examples=examples(15), derandomize=True)
 @given(NETWORKS, workloads(HOSTS))
 def test_recording_changes_nothing(policy, network, workload):
     """The fabric moves the same bytes whether someone looks or not."""

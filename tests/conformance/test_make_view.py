@@ -9,6 +9,7 @@ from hypothesis import Phase, find, given, settings
 import netsim
 from netsim.errors import AllocationError, InputError, MissingExtraError, UnknownNameError
 from netsim.testing import check_allocator, make_view, networks, views, workloads
+from tests.examples import examples
 
 NET = netsim.big_switch(4, 100.0)
 
@@ -107,7 +108,7 @@ class Tied(netsim.Allocator):
 
 
 def test_only_who_declares_it_is_told_who_runs():
-    check_allocator(Tied(True), examples=20)
+    check_allocator(Tied(True), examples=examples(20))
     with pytest.raises(AllocationError, match="does not declare that it sees_running"):
         check_allocator(Tied(False), examples=1)
 
@@ -153,7 +154,7 @@ def test_unknown_knowledge_is_refused():
         make_view(NET, [[(0, 1, 1.0)]], information="all")
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(views(NET, information="agnostic"))
 def test_views_are_consistent(view):
     assert view.capacity.shape == (8,)

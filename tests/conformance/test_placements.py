@@ -12,6 +12,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.placements.placement import FirstFit, first_of
 from netsim.placements.registry import PLACEMENTS
 from netsim.testing import check_placement
+from tests.examples import examples
 
 OPTIONS = ["least-busy-servers:lam=2", "mapped:servers=most", "mapped:servers=least",
            "mapped:mapping=random", "mapped:mapping=round-robin", "random:seed=3"]
@@ -19,7 +20,7 @@ OPTIONS = ["least-busy-servers:lam=2", "mapped:servers=most", "mapped:servers=le
 
 @pytest.mark.parametrize("placement", [*PLACEMENTS, *OPTIONS])
 def test_keeps_its_promises(placement):
-    check_placement(placement, examples=25)
+    check_placement(placement, examples=examples(25))
 
 
 # --- broken placements, one or more for each promise --------------------------------------------
@@ -151,8 +152,8 @@ def test_what_it_is_not_for_may_be_declared():
     class NoSlices(Careless):
         keeps_slices = False
 
-    check_placement(NoSlices, examples=50)
-    check_placement(Any_(), examples=20)
+    check_placement(NoSlices, examples=examples(50))
+    check_placement(Any_(), examples=examples(20))
 
 
 def test_an_exception_passes_through_with_the_example():

@@ -9,6 +9,7 @@ from netsim.engine.engine import Engine
 from netsim.engine.ledger import JobAccounts, Ledger
 from netsim.engine.view import Decision
 from netsim.testing import check_scheduler
+from tests.examples import examples
 
 SRTF = "srtf"
 QUANTA = {"name": "las", "quantum_s": 3}
@@ -140,7 +141,7 @@ MUTANTS = [
 @pytest.mark.parametrize(("mutate", "scheduler", "message"), MUTANTS,
                          ids=lambda each: getattr(each, "__name__", "-"))
 def test_a_fault_of_the_engine_is_found(mutate, scheduler, message, monkeypatch):
-    check_scheduler(scheduler, examples=30)
+    check_scheduler(scheduler, examples=examples(30))
     mutate(monkeypatch)
     with pytest.raises(AssertionError, match=message):
         check_scheduler(scheduler, examples=120)

@@ -18,6 +18,7 @@ from netsim.testing import (
     check_topology,
     promises_of,
 )
+from tests.examples import examples
 from tests.offenders import check_each
 
 #: Each check, with something that keeps all of its promises.
@@ -69,7 +70,7 @@ def test_a_broken_promise_is_found_by_its_name_only(policy, broken):
             with pytest.raises(AssertionError, match=re.escape(f"{policy.__name__} {words}: ")):
                 check_allocator(policy, promises=[promise], examples=20)
         else:
-            check_allocator(policy, promises=[promise], examples=20)
+            check_allocator(policy, promises=[promise], examples=examples(20))
 
 
 def test_what_is_no_allocation_is_found_under_its_name():

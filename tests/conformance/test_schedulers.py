@@ -20,6 +20,7 @@ from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
 from netsim.schedulers.remaining import SRTF
 from netsim.simulation.compatibility import needs_of
 from netsim.testing import check_scheduler, schedulers
+from tests.examples import examples
 
 #: Instead of the forest, whose fits take long; and the past, where it is not that of a workload.
 QUICK = {"predictor": "median", "history": [1.0, 3.0, 5.0, 9.0, 30.0]}
@@ -56,12 +57,12 @@ ON_CLUSTERS = [name for name in SCHEDULERS
 
 @pytest.mark.parametrize("name", ON_CLUSTERS)
 def test_keeps_its_promises(name):
-    check_scheduler(quick(name), examples=20)
+    check_scheduler(quick(name), examples=examples(20))
 
 
 @pytest.mark.parametrize("scheduler", [*OPTIONS, *SHORT], ids=lambda each: each["name"])
 def test_keeps_its_promises_with_options(scheduler):
-    check_scheduler(scheduler, examples=12)
+    check_scheduler(scheduler, examples=examples(12))
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
@@ -423,11 +424,11 @@ def test_what_depends_by_design_may_be_declared():
         clairvoyant = True
 
     check_scheduler(Clairvoyant)
-    check_scheduler(OneByOne, examples=20)
+    check_scheduler(OneByOne, examples=examples(20))
 
 
 def test_keys_may_change_of_which_see_tells():
-    check_scheduler(Announced(), examples=20)
+    check_scheduler(Announced(), examples=examples(20))
 
 
 def test_a_run_says_who_writes_to_the_view():

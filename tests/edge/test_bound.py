@@ -10,6 +10,7 @@ from netsim.edge import EdgeCloud, EdgeJob
 from netsim.edge.bound import lp_bound
 from netsim.edge.programme import CLOUD, Place, Work, _columns, least_cost
 from netsim.errors import InputError, MissingExtraError, NetsimError
+from tests.examples import examples
 
 pytest.importorskip("scipy")
 
@@ -113,7 +114,7 @@ def test_errors(monkeypatch):
         bound([[0]], [job()])
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(examples(25)))
 @pytest.mark.parametrize("scheduler", ["a-online", "srtf", "tiresias-l", "batch:mode=periodic"])
 def test_no_scheduler_goes_below_the_bound(scheduler, seed):
     """JCT >= LP + half the processing: with and without a cloud, whole slots and parts of them."""

@@ -14,6 +14,7 @@ from netsim import EdgeCloud, EdgeJob, EdgeWorkload, FaultEvent, InputError, Sta
 from netsim.edge.schedule import Schedule, Training
 from netsim.simulation.arguments import Arguments, target_of
 from tests.edge.test_invariants import jobs_on
+from tests.examples import examples
 
 #: Held runs are exact under each of these, as an edge-cloud's fabric is never ahead of the clock.
 ALLOCATORS = ("parrot", "maxmin", "sebf", "aalo")
@@ -139,7 +140,7 @@ def test_who_is_stuck_has_no_end():
     assert netsim.simulate(system, [job], until=9, **options).jobs["finish_s"].isna().all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(instances(), ways, st.randoms(use_true_random=False))
 def test_a_run_that_is_stopped_has_the_rows_of_the_whole_one(instance, way, rng):
     system, jobs = instance
@@ -230,7 +231,7 @@ def test_a_schedule_made_beforehand_can_be_stopped():
 
 # --- held and gone on with -----------------------------------------------------------------
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(instances(), ways, st.randoms(use_true_random=False))
 def test_to_hold_a_run_and_look_changes_no_bit(instance, way, rng):
     whole = go(start(*instance, way))
@@ -266,14 +267,14 @@ def test_the_states_of_jobs():
 
 # --- forks ---------------------------------------------------------------------------------
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(instances(), ways.filter(lambda way: way[1] == "constant"),
        st.randoms(use_true_random=False))
 def test_forks_have_the_same_future(instance, way, rng):
     check_forks(instance, way, rng)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(instances(), ways.filter(lambda way: way[1] != "constant"),
        st.randoms(use_true_random=False))
 def test_forks_on_links_have_the_same_future(instance, way, rng):
@@ -304,7 +305,7 @@ def test_a_fork_and_its_origin_do_not_feel_each_other(scheduler):
 
 # --- jobs that are submitted ---------------------------------------------------------------
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(instances(), ways, st.randoms(use_true_random=False))
 def test_a_job_submitted_is_a_job_of_the_workload(instance, way, rng):
     system, jobs = instance
@@ -438,7 +439,7 @@ def test_where_there_are_no_links(ask):
 
 # --- processes of a user's own --------------------------------------------------------------
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(instances(), ways.filter(lambda way: way[1] != "constant"),
        st.randoms(use_true_random=False))
 def test_a_process_beside_the_run_changes_no_bit(instance, way, rng):
@@ -482,7 +483,7 @@ def test_where_there_is_no_environment():
 
 # --- to listen -----------------------------------------------------------------------------
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(instances(), ways)
 def test_who_listens_hears_of_each_job_when_it_is_time(instance, way):
     run, heard = start(*instance, way), []

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.reference.a_online import Task, a_online
+from tests.examples import examples
 
 SCHEDULERS = ("a-online", "a-online-e", "cloud-only", "batch:first=2:slot=1s", "srtf", "tiresias-l")
 
@@ -53,7 +54,7 @@ def unlimited(system):
     return EdgeCloud(system.workers, ps=system.ps)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(instances(), st.booleans())
 def test_a_online_is_its_reference(instance, cloud):
     system, workload = unlimited(instance[0]), instance[1]
@@ -75,7 +76,7 @@ def test_a_online_is_its_reference(instance, cloud):
         assert np.array(spans[k]) == pytest.approx(np.array(piece.spans, float), abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(instances(), st.sampled_from(SCHEDULERS), st.sampled_from([0, 0.5]))
 def test_what_holds_under_all(instance, scheduler, epsilon):
     system, workload = instance
@@ -153,7 +154,7 @@ def check_ps(result, system):
     assert result.summary()["ps_shortages"] == shortages
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(instances(equal_delays=True), st.sampled_from(["a-online", "a-online-e", "cloud-only"]))
 def test_duals_agree_where_all_delays_do(instance, scheduler):
     system, workload = unlimited(instance[0]), instance[1]

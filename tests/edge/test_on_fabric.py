@@ -15,6 +15,7 @@ from netsim.errors import AllocationError, InputError, StalledError, UnknownName
 from netsim.fabric.allocation import Allocation
 from netsim.fabric.allocator import Allocator
 from tests.edge.test_invariants import check_ps, instances, unlimited
+from tests.examples import examples
 
 MB = 1e6
 MODES = ("fluid", "exact", "sync")
@@ -342,7 +343,7 @@ def on_links(cloud, rate):
     return EdgeCloud(cloud.workers, ps=cloud.ps, storage=cloud.storage, edge_links=rate, wan=rate)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(instances(), st.sampled_from(["a-online", "a-online-e", "cloud-only"]),
        st.sampled_from(["fabric", "fabric:mode=exact:preemption=pause"]),
        st.sampled_from([0, 0.5]))
@@ -373,7 +374,7 @@ def test_long_after_the_beginning_it_is_as_exact():
         assert found[name].to_numpy() == pytest.approx(said[name].to_numpy(), rel=1e-15), name
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(instances(), st.sampled_from(["a-online", "cloud-only"]),
        st.sampled_from(["fabric", "fabric:mode=exact", "fabric:mode=exact:preemption=drop",
                         "fabric:mode=exact:preemption=pause", "fabric:mode=sync"]))

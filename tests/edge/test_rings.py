@@ -20,6 +20,7 @@ from tests.edge.test_invariants import instances, unlimited
 from tests.edge.test_on_fabric import MB, MODES, job, on_links, run, system
 from tests.edge.test_whole_jobs_on_fabric import COSTS, COUNTS, SAME, SCHEDULERS
 from tests.edge.test_whole_jobs_on_fabric import instances as wide_instances
+from tests.examples import examples
 
 #: Links that limit nothing.
 WIDE = 9 * MB
@@ -62,7 +63,7 @@ def test_a_ring_goes_through_each_host_once():
 # --- constant rates ------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(instances(), st.sampled_from(["a-online", "a-online-e", "cloud-only"]),
        st.sampled_from([0, 0.5]))
 def test_at_constant_rates_it_is_a_ps_with_smaller_gradients(instance, scheduler, epsilon):
@@ -96,7 +97,7 @@ def test_whole_jobs_form_rings_of_their_workers(transport, chunks, gang, seconds
     assert found.jobs["lower_bound_s"].tolist() == [1]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(wide_instances(), st.sampled_from(SCHEDULERS), st.sampled_from(MODES),
        st.sampled_from([0, 0.5]), st.sampled_from(COSTS))
 def test_whole_jobs_on_wide_links_are_as_with_constant_rates(instance, scheduler, mode, epsilon,
@@ -225,7 +226,7 @@ def test_a_job_with_a_ring_is_submitted(mode):
         assert each.result().jobs["finish_s"].tolist() == pytest.approx([6, 9])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(instances(), st.sampled_from(["a-online", "cloud-only"]), st.sampled_from([0.5, 1e9]),
        st.sampled_from(MODES))
 def test_what_holds_on_any_links(instance, scheduler, rate, mode):

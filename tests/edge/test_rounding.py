@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim import EdgeCloud, EdgeJob
 from netsim.reference.a_online import Task, a_online
+from tests.examples import examples
 
 ONE = EdgeCloud([["a"]], cloud=False)
 
@@ -47,7 +48,7 @@ def test_late_jobs_change_places_at_thresholds(at):
     assert result.jobs["preemptions"].tolist() == [1, 1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 40)), min_size=1, max_size=6),
        st.lists(st.integers(1, 30), min_size=1, max_size=3, unique=True),
        st.sampled_from([1e6, 1.7e9, 1e14]))
@@ -130,7 +131,7 @@ def test_parameter_servers_go_to_the_first_job_of_those_that_start_together():
         assert held["server"].tolist() == [0, 1, 2, -1]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(instances(), st.sampled_from(SCHEDULERS), st.sampled_from([3, 7, 10, 1000]))
 def test_a_unit_in_which_times_are_rounded_gives_the_same_schedule(instance, scheduler, scale):
     """Integers add up exactly, their tenths do not: all times are a tenth nevertheless."""
@@ -156,7 +157,7 @@ def test_a_unit_in_which_times_are_rounded_gives_the_same_schedule(instance, sch
     assert (lengths > 1e-9).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(instances(), st.booleans(), st.sampled_from([3, 7, 10]))
 def test_a_online_with_floats_is_its_reference_with_fractions(instance, cloud, scale):
     """Also where the reference computes with floats itself."""

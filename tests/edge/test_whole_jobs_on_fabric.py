@@ -13,6 +13,7 @@ from netsim import EdgeCloud
 from netsim.errors import InputError, NetsimError, StalledError
 from tests.edge.test_invariants import jobs_on, systems
 from tests.edge.test_on_fabric import MB, MODES, job, run, system
+from tests.examples import examples
 
 SCHEDULERS = ("srtf", "srsf", "fifo", "sjf", "las:quantum_s=2", "gandiva-rr:quantum_s=3",
               "batch:first=2:slot=1s", "batch:mode=periodic:first=1:slot=1s", "tiresias-l",
@@ -38,7 +39,7 @@ def instances(draw):
     return wide, draw(jobs_on(wide))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(instances(), st.sampled_from(SCHEDULERS), st.sampled_from(MODES), st.sampled_from([0, 0.5]),
        st.sampled_from(["maxmin", "sebf", "fifo"]), st.sampled_from(COSTS))
 def test_on_wide_links_all_is_as_with_constant_delays(instance, scheduler, mode, epsilon,

@@ -24,6 +24,7 @@ from netsim.engine.view import Decision
 from netsim.errors import AllocationError, InputError
 from netsim.models.iteration_time import per_iteration
 from netsim.models.servers import ServerKind
+from tests.examples import examples
 
 RESERVED = {"name": "reserved", "shares": "gpus"}
 
@@ -134,7 +135,7 @@ def on(placements, g):
     return cluster, ServerKind(g, 1.25e9, 50e9), padded
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.lists(st.one_of(apart(), together(), one_stage(), alike()), min_size=1, max_size=2),
        st.integers(1, 2), st.integers(0, 3))
 def test_reserved_agrees_with_the_analytic_model(drawn, iterations, micro_batches):
@@ -201,7 +202,7 @@ def test_gradients_that_come_in_while_their_stage_reduces():
                    [[0, 1, 2, 3]]) == pytest.approx([3 * 0.116])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(st.one_of(apart(), alike()), min_size=1, max_size=2), st.integers(0, 2))
 @example([([ModelStage(2, 0, 0.01, out_bytes=10e6, param_bytes=100e6),
             ModelStage(2, 0, 0.1, in_bytes=10e6)], np.repeat(np.eye(2, dtype=int), 2, axis=0))], 0)
@@ -238,7 +239,7 @@ def anything(draw):
     return draw(stages(replicas)), rows
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(anything(), st.integers(0, 3), st.booleans())
 def test_nothing_is_faster_than_the_analytic_model(drawn, micro_batches, full):
     """On shares x/g the fabric takes alpha or longer: a transfer is as slow as its slower end.

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.cluster import RingLayout, ring_stages
+from tests.examples import examples
 
 SERVERS = 4
 #: b_e and b_i in bytes/s, C in bytes/s, xi2 in s per server.
@@ -205,7 +206,7 @@ PLACED = st.builds(
     compute_s=st.integers(0, 30).map(lambda k: k * 0.0031))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(PLACED, min_size=1, max_size=5), st.sampled_from(MODELS))
 def test_any_jobs(jobs, model):
     ends = simulate(jobs, model)

@@ -21,6 +21,7 @@ from netsim.errors import AllocationError, InputError, StalledError
 from netsim.placements.placement import FirstFit, LeastBusyServers
 from netsim.schedulers.plan import PlanFollower, Planner
 from netsim.schedulers.sjf_bco import FF, LS, RAND, SjfBco
+from tests.examples import examples
 
 
 def ring(place, ranks, iterations=100, compute_s=0.02, nbytes=10e6, **others):
@@ -83,7 +84,7 @@ workloads = st.lists(st.tuples(st.integers(1, 6), st.integers(50, 300), st.integ
 clusters = st.lists(st.integers(1, 4), min_size=2, max_size=4).filter(lambda gpus: sum(gpus) >= 6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(clusters, rates, workloads, models, st.sampled_from(["idle", "queue"]),
        st.sampled_from([SjfBco, FF, LS, RAND]))
 def test_plans_come_out_as_planned(gpus, rate, listed, model, availability, kind):
@@ -115,7 +116,7 @@ def test_plans_come_out_as_planned(gpus, rate, listed, model, availability, kind
     assert plan.load.max() <= plan.limit + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(clusters, rates, workloads, models,
        st.lists(st.integers(0, 40), min_size=8, max_size=8), st.sampled_from([Queue, BySize]))
 def test_jobs_that_arrive_at_any_instant(gpus, rate, listed, model, tenths, kind):
@@ -281,7 +282,7 @@ def test_loads_tie_but_for_rounding():
     assert [gpus.tolist() for gpus in plan.gpus] == [[0], [1], [0], [0]]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(clusters, st.lists(st.tuples(st.integers(1, 6), st.integers(1, 15)), min_size=1,
                           max_size=10), st.sampled_from(["idle", "queue"]), st.integers(1, 6))
 @example([1, 2, 3], MISSED, "idle", 2)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim import Cluster, JobSpec, ModelStage, ParallelModel, Stage
 from netsim.errors import AllocationError, InputError, StalledError
+from tests.examples import examples
 
 MB = 1e6
 EXECUTIONS = ["fabric", "asrpt", "rar-contention:time=continuous"]
@@ -256,7 +257,7 @@ rings = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 8), st.integers(0, 
 
 
 @pytest.mark.parametrize("execution", [*EXECUTIONS, "rar-contention:slot=2"])
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=examples(25), derandomize=True)
 @given(outages, rings, st.sampled_from([*SCHEDULERS, "a-srpt-perfect"]),
        st.dictionaries(st.integers(0, 3), st.sampled_from([1.0, 1.5, 3.0])))
 def test_gpus_are_held_by_one_job_and_by_none_while_lost(execution, listed, jobs, scheduler, slow):

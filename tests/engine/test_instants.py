@@ -16,6 +16,7 @@ from netsim.engine.view import Decision
 from netsim.errors import AllocationError, StalledError
 from netsim.reference.job_orders import ORDERS
 from netsim.reference.preemption import ClusterJob, Costs, ServerFault, run_jobs
+from tests.examples import examples
 
 #: In all of these, an iteration of a ring without bytes takes its computation alone.
 EXECUTIONS = ["rar-contention:time=continuous:xi2=0", "asrpt", "fabric:xi2=0"]
@@ -186,7 +187,7 @@ def by_the_reference(servers, jobs, name, options, costs, fault):
 
 @pytest.mark.parametrize("execution", [EXECUTIONS[0], EXECUTIONS[2]])
 @given(case=cases())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_runs_are_those_of_the_reference(execution, case):
     """The engine in floats decides as the reference does in fractions."""
     servers, jobs, name, options, costs, fault = case

@@ -12,6 +12,7 @@ from netsim import Cluster, History, JobSpec, Workload
 from netsim.engine.view import Decision
 from netsim.errors import AllocationError, InputError, StalledError
 from tests.conformance.test_schedulers import ON_CLUSTERS, quick
+from tests.examples import examples
 
 #: In these an iteration of a ring without bytes takes its computation alone.
 EXECUTIONS = ["rar-contention:time=continuous", "asrpt", "fabric"]
@@ -402,7 +403,7 @@ def finish_of(scheduler, jobs):
         return None
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(one_gpu, min_size=2, max_size=5), st.booleans())
 def test_srtf_has_the_least_mean_jct(rows, at_once):
     """On one GPU without costs, of all schedulers that run there (Schrage 1968)."""
@@ -433,7 +434,7 @@ costs = st.fixed_dictionaries({
     "checkpoint_s": st.sampled_from([0, 1 / 13]), "restore_s": st.sampled_from([0, 1 / 17])})
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(jobs_on_links, policies, costs)
 def test_the_same_by_formula_and_on_ample_links(jobs, scheduler, options):
     """Ends, preemptions and accounts; what is held is useful, lost or overhead.

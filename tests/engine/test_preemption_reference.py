@@ -18,6 +18,7 @@ from netsim.reference.preemption import (
     ServerFault,
     run_jobs,
 )
+from tests.examples import examples
 
 
 def jobs_of(*rows):
@@ -155,7 +156,7 @@ def test_options_that_mean_nothing():
 # --- the best schedule --------------------------------------------------------------------------
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4)), min_size=1, max_size=4))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_srtf_has_the_least_mean_jct(rows):
     """On one GPU without costs no schedule of unit slots is better, whoever runs in each of them.
 
@@ -242,7 +243,7 @@ def run(arguments, number):
 
 
 @given(runs())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_every_gpu_second_is_accounted_for(arguments):
     """What is held is useful, g N d, or lost or overhead; nothing is lost where all is kept."""
     costs = Costs(**arguments["costs"])
@@ -271,7 +272,7 @@ def check_costs(job, costs):
 
 
 @given(runs())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_gpu_is_held_twice(arguments):
     """Nor is any held at an instant at which its server is lost, or by a job not yet there."""
     jobs = run(arguments, Fraction) or ()
@@ -288,7 +289,7 @@ def test_no_gpu_is_held_twice(arguments):
 
 
 @given(runs())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_floats_decide_as_fractions(arguments):
     """Rounding moves no job to other GPUs, and no instant by more than rounding."""
     exact, rounded = run(arguments, Fraction), run(arguments, float)

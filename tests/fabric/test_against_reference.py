@@ -18,6 +18,7 @@ from netsim.jobs.plan import ecmp_key
 from netsim.reference import kernels as reference
 from netsim.reference.fabric import ChainJob, finish_times
 from netsim.testing import networks, workloads
+from tests.examples import examples
 from tests.fabric.test_blocks_in_order import line_of_hosts
 
 HOSTS = 4
@@ -100,7 +101,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(deadline=None, max_examples=100, derandomize=True)
+@settings(deadline=None, max_examples=examples(100), derandomize=True)
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS, chains=True),
        st.sampled_from([0.0, 0.1, 0.3, 2.0]))
 def test_finish_times(name, network, workload, interval):
@@ -130,7 +131,7 @@ class Asked(netsim.Allocator):
 
 
 @pytest.mark.parametrize("split", [False, True])
-@settings(deadline=None, max_examples=50, derandomize=True)
+@settings(deadline=None, max_examples=examples(50), derandomize=True)
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS, chains=True),
        st.sampled_from([0.0, 0.3]))
 def test_weights_at_coflow_events(split, network, workload, interval):
@@ -153,7 +154,7 @@ def changes(draw, network):
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(deadline=None, max_examples=30, derandomize=True)
+@settings(deadline=None, max_examples=examples(30), derandomize=True)
 @given(data=st.data(), workload=workloads(HOSTS, chains=True),
        network=st.one_of(networks(min_hosts=HOSTS, max_hosts=HOSTS), st.just(LINE)),
        interval=st.sampled_from([0.0, 0.1, 0.3, 2.0]))

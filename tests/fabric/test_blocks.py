@@ -23,8 +23,9 @@ from netsim.fabric.kernels.rules import share_out
 from netsim.fabric.ruling import Ruling
 from netsim.reference import kernels as reference
 from netsim.testing import make_view, views
+from tests.examples import examples
 
-SETTINGS = settings(deadline=None, max_examples=80)
+SETTINGS = settings(deadline=None, max_examples=examples(80))
 SHARES = st.sampled_from([0.0, 1e-12, 0.125, 0.3, 0.5, 0.9, 1.0])
 
 

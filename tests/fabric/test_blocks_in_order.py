@@ -15,9 +15,10 @@ import netsim
 from netsim.fabric.service import PriorityService
 from netsim.reference import ordering, service
 from netsim.testing import make_view, views
+from tests.examples import examples
 from tests.fabric.test_blocks import close, problem, residual
 
-SETTINGS = settings(deadline=None, max_examples=150, derandomize=True)
+SETTINGS = settings(deadline=None, max_examples=examples(150), derandomize=True)
 
 
 def line_of_hosts(capacities):

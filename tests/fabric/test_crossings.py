@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from netsim.fabric.kernels.crossings import add_greedily, find_factor, new_crossings, take_in
 from netsim.fabric.records import COFLOW, DUST, LOAD
+from tests.examples import examples
 
 LINKS = 6
 
@@ -60,7 +61,7 @@ def served(coflows, loads, order, base, capacity):
     return shares
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(histories(), st.randoms(use_true_random=False))
 def test_shares_are_those_of_all_links(history, random):
     """Whoever came and went before, to the last bit, on shared and on own links."""

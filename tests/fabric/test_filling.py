@@ -9,6 +9,7 @@ from netsim.fabric.kernels import compiled
 from netsim.fabric.kernels.filling import ROUNDED, freeze, heap_of
 from netsim.fabric.kernels.maxmin import _lay_out
 from netsim.reference import kernels as reference
+from tests.examples import examples
 
 LINKS = 7
 
@@ -55,7 +56,7 @@ def rates_at(path, weights, levels):
     return weights * levels[path].min(axis=1)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(problems(), st.booleans(), st.data())
 def test_links_freeze(problem, known, data):
     """By a heap rates are right; by an order, if no link came too late and none is overloaded."""

@@ -14,6 +14,7 @@ from netsim.allocators import make_allocator
 from netsim.allocators.registry import ALLOCATORS
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
+from tests.examples import examples
 
 HOSTS = 5
 NET = netsim.big_switch(HOSTS, 1e6)
@@ -92,7 +93,7 @@ class Run:
 SEEDS = st.integers(0, 1000)
 INSTANTS = st.lists(st.floats(0.01, 8), min_size=1, max_size=12)
 each_policy = pytest.mark.parametrize("allocator", POLICIES)
-some = settings(deadline=None, max_examples=7, derandomize=True)
+some = settings(deadline=None, max_examples=examples(7), derandomize=True)
 
 
 @each_policy

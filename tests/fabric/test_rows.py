@@ -12,8 +12,9 @@ from netsim.fabric.kernels.chains import arrive
 from netsim.fabric.kernels.lazy import send
 from netsim.fabric.records import COFLOW, FLOW, HOP, LOAD
 from netsim.reference import rows as reference
+from tests.examples import examples
 
-SETTINGS = settings(deadline=None, max_examples=150)
+SETTINGS = settings(deadline=None, max_examples=examples(150))
 LINKS = 6
 BYTES = st.sampled_from([0.0, 1e-101, 1e-100, 0.1, 1.0, 3.0, 1e9])
 SECONDS = st.sampled_from([0.0, 0.0, 0.001, 0.25, 3.0])

@@ -9,6 +9,7 @@ from netsim import Event, JobSpec, Stage, Workload
 from netsim.errors import InputError
 from netsim.fabric.running import Running
 from netsim.testing import workloads
+from tests.examples import examples
 
 NET = netsim.big_switch(4, 1.0)
 
@@ -72,7 +73,7 @@ def test_who_goes_at_the_instant_another_comes_is_gone():
     assert [told[:2] for told in Watcher.told] == [(0.0, [(0, 0), (0, 1)]), (1.0, [(1, 0), (1, 2)])]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(workloads(4))
 def test_being_told_changes_nothing_else(workload):
     """Chains, jobs of single coflows and of all other kinds end when they end otherwise."""

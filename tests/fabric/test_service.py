@@ -16,6 +16,7 @@ from netsim.fabric.kernels import sharing_parts
 from netsim.fabric.service import PriorityService
 from netsim.reference import kernels as reference
 from netsim.testing import make_view, networks, workloads
+from tests.examples import examples
 
 HOSTS = 4
 SERVICES = [
@@ -76,7 +77,7 @@ def agree(network, workload, options, interval=0.0):
 
 
 @pytest.mark.parametrize("options", SERVICES, ids=text)
-@settings(deadline=None, max_examples=40, derandomize=True)
+@settings(deadline=None, max_examples=examples(40), derandomize=True)
 @given(networks(min_hosts=HOSTS, max_hosts=HOSTS), workloads(HOSTS, chains=True),
        st.sampled_from([0.0, 0.0, 0.3]))
 def test_on_a_switch(options, network, workload, interval):
@@ -85,7 +86,7 @@ def test_on_a_switch(options, network, workload, interval):
 
 @pytest.mark.parametrize("network", TOPOLOGIES, ids=lambda network: network.name)
 @pytest.mark.parametrize("options", SERVICES, ids=text)
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(deadline=None, max_examples=examples(20), derandomize=True)
 @given(workload=workloads(HOSTS, chains=True))
 def test_on_links_that_are_shared(options, network, workload):
     agree(network, untied(workload), options)
@@ -225,7 +226,7 @@ def test_two_flows_go_ahead_of_a_third_at_once():
 
 
 @pytest.mark.parametrize("options", [{"name": "sincronia"}, {"name": "srtf"}], ids=text)
-@settings(deadline=None, max_examples=150, derandomize=True)
+@settings(deadline=None, max_examples=examples(150), derandomize=True)
 @given(seed=st.integers(0, 10**6), network=st.sampled_from([
     netsim.big_switch(HOSTS, [1.0, 3.0, 1.0, 2.0], loopback_uses_ports=True),
     netsim.leaf_spine(2, 2, 2, 2.0, oversubscription=2, loopback_uses_ports=True)]))
@@ -292,7 +293,7 @@ def agrees_with_plain(network, jobs, weights):
     netsim.leaf_spine(3, 2, 4, 1.0, oversubscription=3), netsim.ring(12, 1.0),
     netsim.big_switch(12, 1.0, loopback_uses_ports=True),
 ], ids=lambda network: network.name)
-@settings(deadline=None, max_examples=12, derandomize=True)
+@settings(deadline=None, max_examples=examples(12), derandomize=True)
 @given(seed=st.integers(0, 10**6), crowd=st.sampled_from([1, 3, 30]))
 def test_sharing_is_what_the_reference_gives(network, weights, seed, crowd):
     """Flows join and leave a sharing that goes from end to end, against plain Python.

@@ -15,6 +15,7 @@ from netsim.reference import kernels as reference
 from netsim.reference.fabric import finish_times
 from netsim.reference.service import serve
 from netsim.testing import networks, workloads
+from tests.examples import examples
 from tests.fabric.test_against_reference import HOSTS, LINE, chains, changes
 
 
@@ -91,7 +92,7 @@ SERVICES = [("madd", "none"), ("madd", "maxmin"), ("madd", "greedy"), ("queues",
 
 
 @pytest.mark.parametrize("service", SERVICES, ids="-".join)
-@settings(deadline=None, max_examples=80, derandomize=True)
+@settings(deadline=None, max_examples=examples(80), derandomize=True)
 @given(data=st.data(), workload=workloads(HOSTS, chains=True),
        network=st.one_of(networks(min_hosts=HOSTS, max_hosts=HOSTS), st.just(LINE)),
        limits=st.lists(st.integers(1, 30), max_size=3, unique=True),

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from netsim.errors import NetsimError, NetsimWarning, SpecError, TraceError, causes_of
+from tests.examples import examples
 
 #: Of all readers together; a few where nobody asks for more, as in the gate.
 EXAMPLES = int(os.environ.get("NETSIM_FUZZ", "0"))
@@ -33,12 +34,13 @@ _SECONDS, _BYTES, LONG = 20, 2 << 30, 300
 
 def fuzzed(percent: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a test so many of all examples, in parts."""
-    examples = math.ceil((EXAMPLES or _SMOKE) * percent / 100)
-    parts = math.ceil(examples / _PART)
+    share = math.ceil((EXAMPLES or _SMOKE) * percent / 100)
+    drawn = share if EXAMPLES else examples(share)
+    parts = math.ceil(drawn / _PART)
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         # Outside of `make fuzz` always the same examples: the gate is no lottery.
-        test = settings(max_examples=math.ceil(examples / parts), deadline=None,
+        test = settings(max_examples=math.ceil(drawn / parts), deadline=None,
                         derandomize=not EXAMPLES, suppress_health_check=list(HealthCheck))(test)
         return pytest.mark.parametrize("part", range(parts))(test)
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim.collectives import bandwidths, closed_form_s
 from netsim.network import Packet, Wire, from_networkx
+from tests.examples import examples
 
 B, S, L, OVERHEAD = 1e9, 8e6, 4e-6, 7e-6
 A = L + OVERHEAD
@@ -86,7 +87,7 @@ EQUAL = [*(("all-reduce", each) for each in FLAT), ("reduce-scatter", "ring"),
          ("all-to-all", "pairwise"), ("send-recv", "direct")]
 
 
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(deadline=None, max_examples=examples(20), derandomize=True)
 @given(which=st.sampled_from(EQUAL), n=st.integers(2, 9), nbytes=st.floats(1e3, 1e8))
 def test_aggregated_equals_steps_and_the_formula(which, n, nbytes):
     """Where in each phase one port is the fullest in every step, which trees and chains are not.
@@ -107,7 +108,7 @@ def test_aggregated_trees_and_chains_take_less_than_any_number_of_chunks(which):
         assert whole < time_of(which[0], 8, which[1], chunks=chunks)
 
 
-@settings(deadline=None, max_examples=10, derandomize=True)
+@settings(deadline=None, max_examples=examples(10), derandomize=True)
 @given(which=st.sampled_from([*EQUAL, ("all-reduce", "tree"), ("all-reduce", "double-tree")]),
        n=st.integers(2, 9), header=st.sampled_from([0.0, 80.0]), part=st.floats(0.2, 1.0))
 def test_busbw_stays_below_the_line_rate(which, n, header, part):

@@ -14,6 +14,7 @@ import netsim
 from netsim import programs
 from netsim.errors import NetsimWarning
 from netsim.fabric.event_loop import EventLoop
+from tests.examples import examples
 
 SMALL = {"layers": 4, "hidden": 64, "ffn": 256, "heads": 8, "vocab": 1024, "sequence": 32}
 EXPERTS = SMALL | {"experts": 4, "top_k": 2, "moe_ffn": 128}
@@ -47,7 +48,7 @@ def overlapping(tp, dp, iterations):
             "overlap_grad_reduce": True, "iterations": iterations}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(setups, st.sampled_from(["switch", "latency", "gpus", "rails"]),
        st.sampled_from([0, "100us"]))
 @example(overlapping(1, 2, 1), "rails", 0)

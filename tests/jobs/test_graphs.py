@@ -21,6 +21,7 @@ from netsim.jobs.operation_graph import OperationGraph
 from netsim.operations import Operations, Sending
 from netsim.reference.operations import ends_of
 from netsim.workload import Flows
+from tests.examples import examples
 
 RECORD = ("jobs", "coflows", "computations", "flows")
 BY_PROCESSES = [{"at": 1e9, "host": 0, "kind": "fail", "restart": True}]
@@ -113,14 +114,14 @@ def test_the_fabric_does_what_processes_do(allocator, interval, begun):
     assert len(begun) == 12
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["parrot", "sebf", "maxmin", "aalo", "fair", "srtf"]),
        st.sampled_from([0, 0.03, 0.4]))
 def test_the_fabric_does_what_processes_do_with_any_graph(seed, allocator, interval):
     compare(drawn_jobs(seed), allocator=allocator, observe_interval=interval)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from(["parrot", "maxmin", "aalo"]))
 def test_operations_end_at_the_ends_of_the_longest_paths(seed, iterations, allocator):
     """Each coflow has 10 bytes per second for itself, so that it takes a tenth of its bytes."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.network import Packet, Wire
+from tests.examples import examples
 from tests.jobs.test_chain import HOSTS, TURNS, alike, both, draw
 from tests.jobs.test_single import draw as draw_singles
 from tests.jobs.test_single import same
@@ -35,7 +36,7 @@ def slow(seed, **more):
 
 
 @pytest.mark.parametrize("policy", [*NO_DEADLINES, "edf"])
-@settings(deadline=None, max_examples=6, derandomize=True)
+@settings(deadline=None, max_examples=examples(6), derandomize=True)
 @given(seed=st.integers(0, 10**6), interval=st.sampled_from([0, 0.1]),
        overhead=st.sampled_from([0, 0.3]), watched=st.booleans())
 def test_chains_as_with_a_process(policy, seed, interval, overhead, watched):
@@ -47,7 +48,7 @@ def test_chains_as_with_a_process(policy, seed, interval, overhead, watched):
 
 
 @pytest.mark.parametrize("policy", ["maxmin", "sebf", "parrot", "fifo"])
-@settings(deadline=None, max_examples=6, derandomize=True)
+@settings(deadline=None, max_examples=examples(6), derandomize=True)
 @given(seed=st.integers(0, 10**6), overhead=st.sampled_from([0, 0.3]))
 def test_singles_as_with_a_process(policy, seed, overhead):
     """Some have no bytes, some no links."""
@@ -91,7 +92,7 @@ def spelled_out(job, latency, overhead):
 
 
 @pytest.mark.parametrize("policy", NO_DEADLINES)
-@settings(deadline=None, max_examples=8, derandomize=True)
+@settings(deadline=None, max_examples=examples(8), derandomize=True)
 @given(seed=st.integers(0, 10**6))
 def test_equal_latency_is_computation(policy, seed):
     """For all policies: every coflow has o more to compute, all that waits for it 2 L more."""
@@ -107,7 +108,7 @@ def test_equal_latency_is_computation(policy, seed):
                                np.sort(told.coflows["finish_s"]), rtol=1e-12)
 
 
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(deadline=None, max_examples=examples(20), derandomize=True)
 @given(seed=st.integers(0, 10**6))
 def test_unequal_latencies_of_fair_flows(seed):
     """Under max-min fairness each flow may be a stage, then one that computes for its latency."""

@@ -13,6 +13,7 @@ from netsim.errors import InputError
 from netsim.jobs.graph import Dag
 from netsim.jobs.patterns import exchanging_in_turn, model_coflows, model_stages
 from netsim.studies.convert import explicit
+from tests.examples import examples
 
 #: 2 replicas, 4, 1.
 THREE = [ModelStage(2, 0.1, 0.2, out_bytes=8, param_bytes=6),
@@ -147,7 +148,7 @@ def models(draw):
                          micro_batches=draw(st.integers(0, 3)))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(models())
 def test_all_bytes_and_all_computation_are_there(model):
     """Bytes are those that stages say, of any number of micro-batches; the graph has no cycle."""

@@ -12,6 +12,7 @@ from netsim import JobSpec, Workload
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns import make_pattern
 from netsim.studies.convert import explicit
+from tests.examples import examples
 
 RECORD = ("jobs", "coflows", "computations")
 NET = netsim.big_switch(8, 1.0)
@@ -83,7 +84,7 @@ def test_a_staleness_of_zero_is_bsp_to_the_last_bit(options):
     assert one.jobs.equals(other.jobs)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(staleness=st.sampled_from([1, 2, 4, "unbounded"]), workers=st.integers(1, 4),
        servers=st.integers(1, 2), iterations=st.integers(1, 6), seed=st.integers(0, 9),
        slow=st.lists(st.sampled_from([1.0, 1.5, 4.0]), min_size=4, max_size=4),

@@ -16,6 +16,7 @@ from netsim.jobs.longest_path import longest_path
 from netsim.operations import Operations, Sending
 from netsim.reference.operations import ends_of
 from netsim.workload import Flows
+from tests.examples import examples
 
 SWITCH = netsim.big_switch(4, 1.0)
 RECORD = ("jobs", "coflows", "computations")
@@ -131,7 +132,7 @@ def operations(draw):
     return Operations.make(rows, after, previous, sendings, 3)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(operations(), st.integers(1, 3))
 def test_the_compiled_longest_path_is_the_readable_one(made, iterations):
     seconds = made.compute_s + 0.5 * (made.sends >= 0)
@@ -139,7 +140,7 @@ def test_the_compiled_longest_path_is_the_readable_one(made, iterations):
                           ends_of(made, seconds.tolist(), iterations))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(operations(), st.integers(1, 3))
 def test_runs_end_no_sooner_than_the_longest_path(made, iterations):
     """Computations, each on a stream of its own, end there where nothing is sent."""

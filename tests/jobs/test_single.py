@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim.jobs import single
 from netsim.jobs.single_columns import is_single
+from tests.examples import examples
 
 HOSTS = 6
 NETWORKS = [netsim.big_switch(HOSTS, 1.0, loopback_uses_ports=True), netsim.ring(HOSTS, 1.0)]
@@ -66,7 +67,7 @@ def same(fast, slow, *but):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(deadline=None, max_examples=10, derandomize=True)
+@settings(deadline=None, max_examples=examples(10), derandomize=True)
 @given(seed=st.integers(0, 10**6), network=st.sampled_from(NETWORKS),
        interval=st.sampled_from([0, 0.1]))
 def test_as_with_a_process(policy, seed, network, interval):

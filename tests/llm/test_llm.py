@@ -12,6 +12,7 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.longest_path import longest_path
 from netsim.llm import LLMS, TrainingSetup, Transformer, llm_operations, make_transformer
 from netsim.llm.rank_program import rank_program
+from tests.examples import examples
 
 TINY = {"layers": 8, "hidden": 64, "ffn": 256, "heads": 8, "vocab": 1024, "sequence": 32}
 MOE = {**TINY, "experts": 8, "top_k": 2, "moe_ffn": 64}
@@ -130,7 +131,7 @@ def setups(draw):
         step_barrier=draw(st.booleans()), prefetch=draw(st.integers(0, 2)))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(setups())
 def test_a_rank_does_one_thing_at_a_time_on_each_stream(setup):
     """Operations of a stream of a rank are a chain, from iteration to iteration too."""
@@ -146,7 +147,7 @@ def test_a_rank_does_one_thing_at_a_time_on_each_stream(setup):
                 assert last[step.stream] in step.after_previous
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(setups())
 def test_all_operations_are_reached_and_computation_is_that_of_the_model(setup):
     made = llm_operations(setup)

@@ -36,6 +36,7 @@ from netsim.models.mapping import (
 from netsim.models.mapping.graph import block_weights
 from netsim.models.servers import ServerKind
 from netsim.reference.mapping import heavy_edge_reference, packs
+from tests.examples import examples
 
 FOUR = ServerKind(4, "8Gbps", "100GB/s")
 
@@ -144,7 +145,7 @@ def test_the_time_of_an_iteration_is_that_of_its_parts(job):
     assert per_iteration(model, placement, FOUR) == pytest.approx(expected, rel=1e-12)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(jobs(most_stages=3, most_replicas=3), st.sampled_from(["8Gbps", "100Tbps"]))
 def test_the_optimum_is_that_of_trying_all(job, nic):
     """With a NIC above 8 times B_intra, too: other servers are then nearer than one's own."""

@@ -14,6 +14,7 @@ from netsim.models.gpus import Gpu
 from netsim.models.iteration_time import alpha_max, per_iteration
 from netsim.models.planner import Layers, plan_layers, plan_model
 from netsim.models.servers import ServerKind
+from tests.examples import examples
 from tests.offenders import check_each
 
 
@@ -56,7 +57,7 @@ def enumerated(layers, samples, gpus, *given):
 numbers = st.floats(0.01, 100)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=5), st.integers(1, 6),
        st.integers(1, 8), st.floats(1, 200), st.integers(1, 4), st.booleans())
 def test_plans_are_the_best_of_all_partitions(rows, gpus, samples, memory, per_server, apart):

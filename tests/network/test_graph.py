@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim.errors import InputError, NetsimWarning, UnitError, UnknownNameError
 from netsim.network.routing import mix
+from tests.examples import examples
 
 GBPS = 1.25e8
 
@@ -232,7 +233,7 @@ def connected_graphs(draw):
     return graph, hosts
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(connected_graphs(), st.sampled_from(["ecmp", "shortest"]), st.integers(-2**40, 2**60))
 def test_every_route_is_a_shortest_path(graph_and_hosts, routing, first_key) -> None:
     graph, hosts = graph_and_hosts
@@ -611,7 +612,7 @@ def test_equal_weights_are_shared_whatever_the_order_of_the_sum():
     assert {first.link_names[first.route(0, 1, key)[0]] for key in range(20)} == {"a->p"}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(connected_graphs(), st.data())
 def test_every_path_is_as_light_as_that_of_networkx(graph_and_hosts, data):
     graph, hosts = graph_and_hosts

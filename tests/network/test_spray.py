@@ -11,6 +11,7 @@ import netsim
 from netsim.errors import InputError
 from netsim.network.live import LiveTrunks
 from netsim.testing import check_topology
+from tests.examples import examples
 
 SPINE = netsim.leaf_spine(2, 2, 2, 1.0, routing="spray")
 
@@ -177,7 +178,7 @@ def test_a_pair_goes_round_by_another_leaf_if_that_is_all_there_is():
     assert path(live, 1, 0) == path(network, 1, 0)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.integers(0, 10**6), st.sampled_from(["none", "spines", "cable"]))
 def test_what_trunks_allow_members_can_carry(seed, what):
     """With all members alive, with dead spines, and with one dead cable, trunks are exact.

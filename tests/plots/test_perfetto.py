@@ -23,6 +23,7 @@ from netsim.plots import perfetto as module
 from netsim.plots.nanoseconds import microseconds
 from netsim.plots.perfetto import save_with_timeline
 from netsim.results.result import Result
+from tests.examples import examples
 
 NET = netsim.big_switch(16, "1Gbps")
 EVENTS = [{"at": "100ms", "link": "egress-3", "capacity": "100Mbps"},
@@ -270,7 +271,7 @@ def test_computation_is_what_jobs_did(interval, monkeypatch) -> None:
 
     monkeypatch.setattr(JobProcess, "_start", noted)
     count = 0
-    for seed in range(10):
+    for seed in range(examples(10)):
         did.clear()
         result = run("sebf", dags(seed), observe_interval=interval)
         found = {(each.job, each.iteration, each.stage): (each.start_s, each.end_s)
@@ -278,7 +279,7 @@ def test_computation_is_what_jobs_did(interval, monkeypatch) -> None:
         assert {key: found.get(key) for key in did} == {
             key: pytest.approx(times, abs=1e-12) for key, times in did.items()}
         count += len(did)
-    assert count > 300
+    assert count > 30 * examples(10)
 
 
 def test_another_workload_is_refused() -> None:

@@ -22,6 +22,7 @@ from netsim.schedulers.a_srpt import ASRPT
 from netsim.schedulers.competitive import competitive_ratio
 from netsim.schedulers.registry import make_scheduler
 from netsim.schedulers.virtual_machine import VirtualMachine
+from tests.examples import examples
 
 #: One GPU, data parallel with much to reduce, a pipeline, and one that exchanges little.
 MODELS = (
@@ -76,7 +77,7 @@ def run(cluster, workload, scheduler, placement="mapped"):
     return engine, watched.seen
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(clusters, jobs_of, st.sampled_from(ALL), st.sampled_from(["index", "most", "least"]),
        st.sampled_from(["mean", "perfect"]))
 def test_capacity_gangs_and_nobody_waits_who_would_not_have_to(size, listed, name, rule, predictor):
@@ -107,7 +108,7 @@ def test_capacity_gangs_and_nobody_waits_who_would_not_have_to(size, listed, nam
             assert any(workload.jobs[job].ranks > left for job in passed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(clusters, jobs_of, st.sampled_from([0.0, 3.0]))
 @example((1, 4), [(1, 0, 304, 0), (39, 0, 1, 0)], 0.0)  # one ends a rounding after one arrives
 def test_jobs_start_in_the_order_of_the_virtual_machine_and_not_before_it(size, listed, tau):
@@ -136,7 +137,7 @@ def test_jobs_start_in_the_order_of_the_virtual_machine_and_not_before_it(size, 
     assert (starts >= np.array([instants[job] for job in order]) - 1e-9).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(clusters, jobs_of, st.sampled_from([0.0, 1.0]))
 @example((2, 4), [(0, 0, 1, 2)], 0.0)  # one job: the machine for all is 12 times as fast
 def test_theorem_1(size, listed, tau):
@@ -306,7 +307,7 @@ tenths = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12), st.sampled_f
                   min_size=1, max_size=9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(tenths, st.sampled_from(["a-srpt-perfect", "spjf", "spwf", "wcs-duration", "wcs-workload"]))
 @example([(0, 8, 1), (0, 3, 1), (0, 2, 2), (0, 4, 1), (0, 8, 1)], "a-srpt-perfect")
 @example([(0, 20, 4), (1, 6, 1), (2, 3, 2)], "spwf")

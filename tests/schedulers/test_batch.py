@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim import EdgeCloud, EdgeJob, InputError
 from netsim.schedulers import batch
+from tests.examples import examples
 
 
 def job(number, arrival_s, compute_s=2.0, **options):
@@ -81,7 +82,7 @@ def naive(jobs, mode, step, workers, cloud):
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12), st.integers(1, 3)), min_size=1,
                 max_size=6),
        st.sampled_from(["doubling", "periodic"]), st.sampled_from([1, 2, 5]), st.booleans())

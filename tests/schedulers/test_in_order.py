@@ -14,6 +14,7 @@ from netsim.placements.mapped import MappedPlacement
 from netsim.placements.placement import LeastBusyServers
 from netsim.schedulers.attained import LAS, Tiresias, TiresiasL
 from netsim.schedulers.in_order import After, InOrder, Keys
+from tests.examples import examples
 
 
 class Trying(MappedPlacement):
@@ -48,7 +49,7 @@ class TryingAllOfTheLeastBusy(LeastBusyServers):
     refuses_by_size = False
 
 
-@settings(deadline=None, max_examples=15, derandomize=True)
+@settings(deadline=None, max_examples=examples(15), derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from([1, 1, 2, 3, 4, 6, 8]),
                           st.integers(1, 9)), min_size=6, max_size=16),
        st.integers(2, 4), st.integers(3, 5),

@@ -14,6 +14,7 @@ from netsim.edge.schedule import ChunkPlacement
 from netsim.errors import InputError, UnknownNameError
 from netsim.schedulers.a_online import AOnline
 from tests.edge.test_invariants import instances, unlimited
+from tests.examples import examples
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def test_it_goes_there_if_it_ends_no_later(cloud_upload_s, zeta):
     assert plain.jobs["zeta"].tolist() == [zeta and int(cloud_upload_s < 2)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(instances())
 def test_no_placement_without_a_later_end_sends_less(instance):
     """Of all placements of the last job, given those of the others, which A_online makes."""

@@ -10,6 +10,7 @@ import simpy
 
 import netsim
 from netsim.allocators import ALLOCATORS
+from tests.examples import examples
 
 
 def ends(allocator, unrelated, seed):
@@ -73,7 +74,7 @@ def refuses_to_end(env, fabric, at):
 @pytest.mark.parametrize("unrelated", [ends_a_job, cancels])
 def test_the_same_ends(allocator, unrelated):
     assert allocator in ALLOCATORS.names
-    for seed in range(12):
+    for seed in range(examples(12)):
         alone = ends(allocator, lambda *_: None, seed)
         assert ends(allocator, unrelated, seed) == alone
 

@@ -22,6 +22,7 @@ from netsim.fabric.sharing import MaxMinEngine
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.simulation.run_events import EVENT_KINDS
+from tests.examples import examples
 from tests.simulation.runs import (
     CLUSTER,
     EVERYTHING,
@@ -59,7 +60,7 @@ def held(sim: netsim.Simulation, at: list[float]) -> netsim.Simulation:
 
 @pytest.mark.parametrize("interval", [0, "300ms"])
 @pytest.mark.parametrize("allocator", ANY)
-@settings(max_examples=3)
+@settings(max_examples=examples(3))
 @given(seed=st.integers(0, 99), at=instants)
 def test_a_run_that_is_held_and_forked_is_the_same(allocator, interval, seed, at):
     options = {"allocator": allocator, "observe_interval": interval, "record": EVERYTHING}
@@ -98,7 +99,7 @@ def test_any_policy_can_be_held_and_forked(allocator):
     [{"at": 1, "kind": "fail", "link": "ingress-1"}, {"at": 3, "kind": "repair",
                                                        "link": "ingress-1"}]])
 @given(at=instants)
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_with_faults(events, at):
     options = {"allocator": "lccf", "events": events, "stragglers": {2: 2.0}}
     expected = netsim.simulate(NET, jobs_of_all_kinds(), **options)
@@ -120,7 +121,7 @@ def test_a_fork_of_rerouted_flows():
 
 
 @given(at=st.floats(0.01, 8))
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 def test_a_result_in_the_middle_is_that_of_until(at):
     """Whatever has been looked at before; and `simulate` knows no other way."""
     options = {"allocator": "parrot", "record": EVERYTHING}
@@ -237,7 +238,7 @@ def test_states_of_jobs_on_a_cluster():
 @pytest.mark.parametrize("interval", [0, "300ms"])
 @pytest.mark.parametrize("allocator", ONLINE)
 @given(seed=st.integers(0, 99), at=st.none() | st.floats(0.01, 3))
-@settings(max_examples=3)
+@settings(max_examples=examples(3))
 def test_jobs_submitted_before_they_arrive(allocator, interval, seed, at):
     check_submitted(allocator, interval, seed, at)
 
@@ -359,7 +360,7 @@ def fail_by_hand(allocator, seed, at):
 
 
 @pytest.mark.parametrize("allocator", ONLINE)
-@settings(max_examples=3)
+@settings(max_examples=examples(3))
 @given(seed=st.integers(0, 99), at=st.floats(0.01, 4))
 def test_flows_avoid_links_that_fail_by_hand(allocator, seed, at):
     """As if it had been known from the beginning; there are two ways around a ring.
@@ -467,7 +468,7 @@ def test_an_unknown_kind_of_event_is_a_name():
 @pytest.mark.parametrize("interval", [0, "300ms"])
 @pytest.mark.parametrize("allocator", ANY)
 @given(seed=st.integers(0, 99))
-@settings(max_examples=2)
+@settings(max_examples=examples(2))
 def test_events_are_those_of_the_tables(allocator, interval, seed):
     """Each comes at its instant; the run is the same with them as without."""
     workload, heard = jobs_of_all_kinds(seed), []

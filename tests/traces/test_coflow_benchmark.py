@@ -17,6 +17,7 @@ import netsim
 from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.traces import FORMATS, check_trace, read_coflow_benchmark, read_workload
 from netsim.workload import Workload
+from tests.examples import examples
 
 CHECKOUT = Path(__file__).parents[2]
 SAMPLE = CHECKOUT / "workloads" / "coflow-sample.txt"
@@ -94,7 +95,7 @@ def test_deadlines_are_drawn_above_the_least_time(read) -> None:
     assert [job.stages[0].deadline_s for job in read(*lines, deadline_factor=0)] == [0.072, None]
     assert read(*lines, deadline_factor=0, deadline_rate="500Mbps").jobs[
         0].stages[0].deadline_s == 0.144
-    for seed in range(20):
+    for seed in range(examples(20)):
         (due, _) = (job.stages[0].deadline_s for job in read(*lines, deadline_factor=2, seed=seed))
         assert 0.072 < due < 0.216
 

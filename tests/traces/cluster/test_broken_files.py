@@ -17,6 +17,7 @@ from netsim.traces import check_trace, read_workload
 from netsim.traces.cluster import gpu_v2023_nodes, helios_jobs, philly_jobs
 from netsim.traces.cluster.entries import read_entries
 from netsim.traces.cluster.tables import read_table
+from tests.examples import examples
 
 HELIOS = ("job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,"
           "duration,queue")
@@ -251,7 +252,7 @@ CELLS = st.one_of(st.sampled_from(["", "1", "0", "nan", "-1", "1e99", "T4", "COM
 
 
 @pytest.mark.parametrize("name", TABLES)
-@settings(max_examples=60, deadline=None,
+@settings(max_examples=examples(60), deadline=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_table_is_a_workload_or_an_error(trace, tmp_path: Path, name: str, data) -> None:
@@ -266,7 +267,7 @@ def test_any_table_is_a_workload_or_an_error(trace, tmp_path: Path, name: str, d
         assert len(read_workload(path, format=name, train=0))
 
 
-@settings(max_examples=100, deadline=None,
+@settings(max_examples=examples(100), deadline=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(0, 3000), put=st.text(max_size=6), drop=st.integers(0, 3))
 def test_any_json_is_a_workload_or_an_error(trace, tmp_path: Path, cut: int, put: str, drop: int
@@ -278,7 +279,7 @@ def test_any_json_is_a_workload_or_an_error(trace, tmp_path: Path, cut: int, put
         assert len(read_workload(path, format="philly", train=0))
 
 
-@settings(max_examples=100, deadline=None,
+@settings(max_examples=examples(100), deadline=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=60))
 @pytest.mark.parametrize("name", ["helios", "pai", "philly"])
@@ -307,7 +308,7 @@ def test_blank_lines_are_passed_over_in_any_chunk(tmp_path: Path) -> None:
         assert [cell for chunk in chunks for cell in chunk.cells["a"]] == ["1", "3"]
 
 
-@settings(max_examples=60, deadline=None,
+@settings(max_examples=examples(60), deadline=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=st.sampled_from(["job", "task", "instance", "group_tag"]), row=st.integers(0, 20),
        place=st.integers(0, 12), cell=CELLS)

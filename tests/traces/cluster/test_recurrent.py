@@ -8,6 +8,7 @@ import pytest
 from netsim.errors import InputError
 from netsim.traces import read_workload
 from netsim.traces.cluster import recurrent_jobs
+from tests.examples import examples
 
 JOBS = recurrent_jobs(20_000, seed=1)
 
@@ -91,7 +92,7 @@ def test_the_seed_says_all() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2, 4, 5, 6, 7, 11])
 def test_few_jobs(jobs: int) -> None:
-    for seed in range(20):
+    for seed in range(examples(20)):
         drawn = recurrent_jobs(jobs, seed=seed)
         assert len(drawn) == len(drawn.group) == len(drawn.gpus) == jobs
 
