@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -103,17 +104,24 @@ def test_a_paper_is_cited_where_its_page_is(paper):
         assert title in " ".join((ROOT / file).read_text().split())
 
 
-#: The pages of the reference, in the order of its contents, one after the other.
-API = "\n".join((ROOT / "docs" / f"{page}.md").read_text() for page in re.findall(
-    r"^api/\w+$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
-REFERENCE = re.findall(r"auto(?:class|function):: netsim\.([\w.]+)\n", API)
+@cache
+def api():
+    """The pages of the reference, in the order of its contents, one after the other."""
+    contents = re.findall(r"^api/\w+$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    return "\n".join((ROOT / "docs" / f"{page}.md").read_text() for page in contents)
+
+
+@cache
+def reference():
+    """The names of the reference, after ``netsim.``."""
+    return re.findall(r"auto(?:class|function):: netsim\.([\w.]+)\n", api())
 
 
 def test_the_reference_has_all_of_it():
     """Every public name stands in the API reference once, and nothing else but from further in."""
     public = set(netsim.__all__) - {"__version__", "ALLOCATORS", "PATTERNS"}
-    inside = {name for name in REFERENCE if "." in name and not name.startswith("testing.")}
-    assert sorted(REFERENCE) == sorted(
+    inside = {name for name in reference() if "." in name and not name.startswith("testing.")}
+    assert sorted(reference()) == sorted(
         public | {f"testing.{name}" for name in testing.__all__} | inside)
     for name in inside:
         module, _, part = name.rpartition(".")
@@ -122,14 +130,14 @@ def test_the_reference_has_all_of_it():
 
 def test_the_reference_goes_room_by_room():
     """Its pages are in the order of the tree, and each name is on the page of its room."""
-    parts = re.split(r"^In `netsim/(\w+)(?:/|\.py)`", API, flags=re.MULTILINE)[1:]
+    parts = re.split(r"^In `netsim/(\w+)(?:/|\.py)`", api(), flags=re.MULTILINE)[1:]
     sections = dict(zip(parts[::2], parts[1::2], strict=True))
     assert list(sections) == [room for room in ROOMS if room in sections]
     for room, text in sections.items():
         for name in re.findall(r":: netsim\.([\w.]+)\n", text):
             inside = getattr(getattr(netsim, name, None), "__module__", f"netsim.{name}")
             assert inside.split(".")[1] == room, name
-    for page in API.split("\n# "):
+    for page in api().split("\n# "):
         listed = re.findall(r"^   netsim\.([\w.]+)$", page, re.MULTILINE)
         assert listed == re.findall(r"auto(?:class|function):: netsim\.([\w.]+)\n", page)
 
@@ -142,7 +150,7 @@ def test_the_reference_has_the_functions_that_draw():
     named = [f"plots.{module}.{name}" for functions, module in rows
              for name in re.findall(r"`(\w+)\(", functions)]
     assert len(named) > 20
-    assert {*named} <= {*REFERENCE}
+    assert {*named} <= {*reference()}
 
 
 def test_the_reference_has_an_entry_per_attribute(tmp_path):
@@ -171,7 +179,7 @@ def test_the_reference_has_what_pages_import():
     assert_none(f"{called(page)}: {module}.{name}" for page in PAGES
                 for module, name in imported_on(page)
                 if callable(getattr(importlib.import_module(module), name))
-                and f"{module}.{name}".removeprefix("netsim.") not in REFERENCE)
+                and f"{module}.{name}".removeprefix("netsim.") not in reference())
 
 
 def test_toml(tmp_path):
@@ -257,16 +265,20 @@ def test_the_picture_shows_the_rooms():
     assert folders <= shown, "run: python docs/developers/rooms.py"
 
 
-FABRIC = (ROOT / "docs" / "developers" / "fabric.md").read_text()
-KINDS_OF_ROWS = {
-    (path.relative_to(ROOT).as_posix(), name)
-    for path in (ROOT / "netsim" / "fabric").rglob("*.py")
-    for name in re.findall(r"^(\w+) = np\.dtype\(", path.read_text(), re.MULTILINE)}
+def page_of_the_fabric():
+    return (ROOT / "docs" / "developers" / "fabric.md").read_text()
+
+
+def kinds_of_rows():
+    """The record types of the fabric, each with the file that has it."""
+    return {(path.relative_to(ROOT).as_posix(), name)
+            for path in (ROOT / "netsim" / "fabric").rglob("*.py")
+            for name in re.findall(r"^(\w+) = np\.dtype\(", path.read_text(), re.MULTILINE)}
 
 
 def columns_on_the_page():
     """Return the columns of each kind of row that the page of the fabric describes, in order."""
-    parts = re.split(r"^### `(\w+)` \(`([\w/.]+)`\)$", FABRIC, flags=re.MULTILINE)[1:]
+    parts = re.split(r"^### `(\w+)` \(`([\w/.]+)`\)$", page_of_the_fabric(), flags=re.MULTILINE)[1:]
     return {(path, name): re.findall(r"^\| `(\w+)` \|", text.partition("\n## ")[0], re.MULTILINE)
             for name, path, text in zip(*[iter(parts)] * 3, strict=True)}
 
@@ -274,7 +286,7 @@ def columns_on_the_page():
 def test_the_page_of_the_fabric_describes_all_rows():
     """Every kind of row, each with all its columns and no others."""
     described = columns_on_the_page()
-    assert described.keys() == KINDS_OF_ROWS
+    assert described.keys() == kinds_of_rows()
     for (path, name), columns in described.items():
         module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
         assert sorted(columns) == sorted(getattr(module, name).names), (path, name)
@@ -282,7 +294,7 @@ def test_the_page_of_the_fabric_describes_all_rows():
 
 def test_the_page_of_the_fabric_names_all_kernels():
     """In the table of kernels; those of an engine as `engine_*.py`."""
-    table = FABRIC.partition("## Which kernel")[2].partition("\n## ")[0]
+    table = page_of_the_fabric().partition("## Which kernel")[2].partition("\n## ")[0]
     named = re.findall(r"`([\w*]+\.py)`", table)
     kernels = [path.name for path in (ROOT / "netsim" / "fabric" / "kernels").glob("*.py")
                if path.name != "__init__.py"]
@@ -292,9 +304,16 @@ def test_the_page_of_the_fabric_names_all_kernels():
         assert any(fnmatch(kernel, pattern) for kernel in kernels), pattern
 
 
-GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
-NAMED = sorted({name for line in re.findall(r"^- In netsim: (.*)$", GLOSSARY, re.MULTILINE)
-                for name in re.findall(r"`([^`]+)`", line)})
+def glossary():
+    return (ROOT / "docs" / "glossary.md").read_text()
+
+
+def in_the_glossary():
+    """What the glossary says that things are called in netsim."""
+    lines = re.findall(r"^- In netsim: (.*)$", glossary(), re.MULTILINE)
+    return sorted({name for line in lines for name in re.findall(r"`([^`]+)`", line)})
+
+
 BY_NAME = {"allocator": [ALLOCATORS], "scheduler": [SCHEDULERS],
            "placement": [PLACEMENTS], "execution": [EXECUTIONS], "pattern": [PATTERNS],
            "transport": [TRANSPORTS]}
@@ -306,7 +325,7 @@ def resolved(name):
     if hasattr(netsim, first):
         found = getattr(netsim, first)
     else:
-        (place,) = [each for each in REFERENCE if each.endswith(f".{first}")]
+        (place,) = [each for each in reference() if each.endswith(f".{first}")]
         found = getattr(importlib.import_module(f"netsim.{place.rpartition('.')[0]}"), first)
     for part in others:
         if inspect.ismodule(found) and not hasattr(found, part):
@@ -343,7 +362,7 @@ def test_the_reference_of_results_names_all_columns(columns):
 
 
 def test_names_of_the_glossary_exist(columns):
-    check_each(lambda name: named_somewhere(name, columns), NAMED)
+    check_each(lambda name: named_somewhere(name, columns), in_the_glossary())
 
 
 def named_somewhere(name, columns):
@@ -366,9 +385,9 @@ def test_dotted_names_exist():
 
 
 def test_the_glossary_is_in_order():
-    terms = re.findall(r"^## (.*)$", GLOSSARY, re.MULTILINE)
+    terms = re.findall(r"^## (.*)$", glossary(), re.MULTILINE)
     assert terms == sorted(terms, key=str.casefold)
-    assert len(terms) == len(re.findall(r"^- In netsim: ", GLOSSARY, re.MULTILINE))
+    assert len(terms) == len(re.findall(r"^- In netsim: ", glossary(), re.MULTILINE))
 
 
 def test_docstring_examples():

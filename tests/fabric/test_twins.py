@@ -12,20 +12,23 @@ from netsim.fabric import kernels
 from tests.offenders import assert_none, check_each
 
 ROOT = Path(kernels.__file__).parents[3]
-PAGE = (ROOT / "docs" / "developers" / "kernels.md").read_text()
 
 
 def rows_of(section):
     """Return the rows of a section's table: per column, what is in backticks."""
-    table = PAGE.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    page = (ROOT / "docs" / "developers" / "kernels.md").read_text()
+    table = page.partition(f"## {section}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\|.*$", table, re.MULTILINE)[2:]
     return [tuple(re.findall(r"`([^`]+)`", column) for column in row.split("|")[1:4])
             for row in rows]
 
 
-ROWS = rows_of("Each kernel beside a version to read")
-ELSEWHERE = rows_of("Kernels of other rooms")
-REGIMES = rows_of("What reaches each regime")
+def held():
+    return rows_of("Each kernel beside a version to read")
+
+
+def elsewhere():
+    return rows_of("Kernels of other rooms")
 
 
 def public_kernels():
@@ -37,7 +40,7 @@ def public_kernels():
 
 
 def test_each_kernel_is_held_to_something():
-    patterns = [pattern for names, _, _ in ROWS for pattern in names]
+    patterns = [pattern for names, _, _ in held() for pattern in names]
     found = list(public_kernels())
     for kernel in found:
         assert any(fnmatch(kernel, pattern) for pattern in patterns), kernel
@@ -65,7 +68,7 @@ def used_in(test):
 
 def test_a_row_names_a_test_that_uses_its_twin():
     """There is such a reference, and the code of the test calls it or hands it on."""
-    check_each(names_a_test, ROWS, lambda row: ", ".join(row[0]))
+    check_each(names_a_test, held(), lambda row: ", ".join(row[0]))
 
 
 def names_a_test(row):
@@ -84,8 +87,9 @@ def test_rooms_with_other_kernels_are_listed():
     found = {path.relative_to(ROOT).as_posix() for path in package.rglob("*.py")
              if re.search(r"^from netsim\.compiling import .*\b(compiled|in_place|inlined)\b",
                           path.read_text(), re.MULTILINE)}
-    assert {names[0] for names, _, _ in ELSEWHERE} | {"netsim/fabric/kernels/__init__.py"} == found
-    for names, _, by in ELSEWHERE:
+    listed = {names[0] for names, _, _ in elsewhere()}
+    assert listed | {"netsim/fabric/kernels/__init__.py"} == found
+    for names, _, by in elsewhere():
         for name in names[1:]:
             assert f"def {name}(" in (ROOT / names[0]).read_text()
         for test in by:
@@ -93,11 +97,11 @@ def test_rooms_with_other_kernels_are_listed():
 
 
 def test_other_rooms_name_a_test_that_uses_the_twin():
-    assert_none(f"{held_to[0]}: none of {by}" for _, held_to, by in ELSEWHERE
+    assert_none(f"{held_to[0]}: none of {by}" for _, held_to, by in elsewhere()
                 if "netsim.reference" in held_to and not any(
                     f"{reference.__name__}.{held_to[0]}" in used_in(test)[0] for test in by))
 
 
 def test_what_reaches_a_regime_is_a_test():
-    assert_none(f"{test}: {name}" for _, _, (test, name) in REGIMES
+    assert_none(f"{test}: {name}" for _, _, (test, name) in rows_of("What reaches each regime")
                 if f"def {name}(" not in (ROOT / test).read_text())

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
 import netsim
 from netsim.errors import InputError
@@ -212,6 +211,8 @@ def filled(order, pairs, trunk, rng):
 
 
 def can_be_split(pairs, rates, alive):
+    from scipy.optimize import linprog  # slow to import
+
     leaves, spines = alive.shape
     sums = np.kron(np.eye(len(pairs)), np.ones(spines))
     cables = np.zeros((2 * leaves * spines, len(pairs) * spines))

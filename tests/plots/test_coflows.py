@@ -9,7 +9,7 @@ from netsim.errors import InputError, MissingExtraError
 from netsim.plots import style
 from netsim.plots.coflows import ratio_bars, slowdown_bars
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 MB = 1e6
 NET = netsim.big_switch(3, MB)

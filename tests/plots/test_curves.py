@@ -10,7 +10,7 @@ from netsim.errors import InputError, MissingExtraError, UnknownNameError
 from netsim.plots import style
 from netsim.plots.curves import active_curves, cdf_curves, decision_marks, timeline
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 MB = 1e6
 NET = netsim.big_switch(3, MB)

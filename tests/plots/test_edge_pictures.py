@@ -13,7 +13,7 @@ from netsim.plots.edge_gantt import edge_gantt
 from netsim.plots.edge_usage import worker_curves
 from netsim.plots.gantt import ROW
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 ONE = EdgeCloud([["a"]])
 

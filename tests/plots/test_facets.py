@@ -16,7 +16,7 @@ from netsim.plots.facets import bar_facets, line_facets, scatter_facets
 from netsim.plots.sweeps import as_bars
 from netsim.plots.varied import roles_of, titled, words
 
-matplotlib = pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 SPEEDS, INTERVALS, POLICIES = (["10Gbps", "40Gbps", "100Gbps"], ["1ms", "10ms"],
                                ["parrot", "lccf", "sebf"])
@@ -59,8 +59,20 @@ def colours(ax):
         return lines
     names = {round(float(tick), 6): ax.yaxis.get_major_formatter()(tick, place)
              for place, tick in enumerate(ax.get_yticks())}
-    return {names[round(bar.get_y() + bar.get_height() / 2, 6)]:
-            matplotlib.colors.to_hex(bar.get_facecolor()).upper() for bar in ax.patches}
+    return {names[round(bar.get_y() + bar.get_height() / 2, 6)]: colour_of(bar)
+            for bar in ax.patches}
+
+
+def colour_of(bar):
+    from matplotlib.colors import to_hex
+
+    return to_hex(bar.get_facecolor()).upper()
+
+
+def texts_in(figure):
+    from matplotlib.text import Text
+
+    return figure.findobj(Text)
 
 
 def labelled(ax):
@@ -254,8 +266,7 @@ def test_a_comparison_has_the_same_colours_by_class():
                               record=["coflows"])
     of_all = colours(compared.plot("cdf", of="jct"))
     bars = compared.plot("classes").patches
-    assert {matplotlib.colors.to_hex(bar.get_facecolor()).upper() for bar in bars} == {
-        of_all["sebf"], of_all["maxmin"]}
+    assert set(map(colour_of, bars)) == {of_all["sebf"], of_all["maxmin"]}
     assert colours(compared.plot("bars")) == {
         name: of_all[name] for name in ("fifo", "sebf", "maxmin")}
 
@@ -330,7 +341,9 @@ def test_what_whiskers_are_is_said(table):
 
 def test_somebody_s_own_figure_has_the_note_under_the_last_axes_it_is_true_of():
     """The labels of the figure stay as they are; a note of one run each is another note."""
-    figure = matplotlib.figure.Figure(figsize=(7, 2.5), layout="constrained")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 2.5), layout="constrained")
     figure.supxlabel("mine")
     left, middle, right = figure.subplots(1, 3)
     line_facets(means(n=[1, 2], allocator=["a"]), ax=left)
@@ -449,7 +462,7 @@ def test_long_names_leave_panels_their_room_and_titles_apart(draw, roles):
                         observe_interval=["1ms", "10ms"]), **roles).figure
     assert_inside(figure)
     assert "long name" in " ".join(
-        text.get_text().replace("\n", " ") for text in figure.findobj(matplotlib.text.Text))
+        text.get_text().replace("\n", " ") for text in texts_in(figure))
     assert all(ax.bbox.width >= figure.dpi and ax.bbox.height >= figure.dpi / 2
                for ax in figure.axes)
     shown = [text.get_window_extent() for ax in figure.axes
@@ -485,7 +498,7 @@ def assert_inside(figure):
               for label in (tick.label1, tick.label2)
               if not min(axis.get_view_interval()) <= tick.get_loc() <= max(
                   axis.get_view_interval())}
-    for text in figure.findobj(matplotlib.text.Text):
+    for text in texts_in(figure):
         if text.get_visible() and text.get_text() and text not in beyond:
             box = text.get_window_extent(canvas.get_renderer())
             within = (box.x0 >= -2 and box.y0 >= -2 and box.x1 <= width + 2

@@ -11,7 +11,7 @@ from netsim.plots import style
 from netsim.plots.gantt import IDLE, gantt
 from netsim.plots.style import COLOURS
 
-to_rgb = pytest.importorskip("matplotlib.colors").to_rgb
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 MB = 1e6
 NET = netsim.big_switch(3, MB)
@@ -23,6 +23,12 @@ def run(*jobs, **settings):
 
 def job(number, arrival=0.0, *stages, **settings):
     return JobSpec(number, arrival, stages=stages, hosts=range(3), **settings)
+
+
+def to_rgb(colour):
+    from matplotlib.colors import to_rgb
+
+    return to_rgb(colour)
 
 
 def bars(ax):

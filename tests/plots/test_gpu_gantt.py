@@ -16,7 +16,7 @@ from netsim.plots import style
 from netsim.plots.gpu_gantt import gpu_gantt
 from netsim.results.result import Result
 
-matplotlib = pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 COLUMNS = ["job", "server", "gpu", "start_s", "run_s", "stop_s", "end_s", "reason"]
 
@@ -48,12 +48,15 @@ def one_each(jobs: int, gpus: Sequence[int], size: int = 1) -> Result:
 
 def bars(chart):
     """Return (colour, first row, last row, from, to) of blocks, by hatch."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import to_hex
+
     found: dict[str, list[tuple[object, ...]]] = {}
     for collection in chart.collections:
-        if not isinstance(collection, matplotlib.collections.PolyCollection):
+        if not isinstance(collection, PolyCollection):
             continue
-        colour = matplotlib.colors.to_hex(collection.get_edgecolor()[0] if collection.get_hatch()
-                                          else collection.get_facecolor()[0]).upper()
+        colour = to_hex(collection.get_edgecolor()[0] if collection.get_hatch()
+                        else collection.get_facecolor()[0]).upper()
         for path in collection.get_paths():
             (begin, top), (end, bottom) = path.vertices.min(axis=0), path.vertices.max(axis=0)
             found.setdefault(collection.get_hatch() or "", []).append(
@@ -66,7 +69,7 @@ def legend(strip):
     return [] if box is None else [text.get_text() for text in box.get_texts()]
 
 
-def test_states_marks_and_numbers_of_jobs():
+def test_states_marks_and_numbers_of_jobs(matplotlib):
     """Colours are in order of the first start: jobs 0, 2, 1."""
     chart, strip = gpu_gantt(made(HELD))
     assert bars(chart) == {
@@ -147,7 +150,7 @@ def test_sizes_are_merged_where_they_take_least_time():
     assert module._classes(odd, odd * 1.0).tolist() == [1, 2, 4, 8, 16]
 
 
-def test_many_gpus_are_an_image_of_means():
+def test_many_gpus_are_an_image_of_means(matplotlib):
     """257 GPUs on 129 servers, a row each: one with half of its GPUs, one that restores until 5."""
     held = [(0, 0, 0, 0.0, 0.0, 10.0, 10.0, "finish"), (1, 1, 0, 0.0, 5.0, 10.0, 10.0, "preempt"),
             (1, 1, 1, 0.0, 5.0, 10.0, 10.0, "preempt")]

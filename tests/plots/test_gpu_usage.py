@@ -10,7 +10,7 @@ from netsim.plots import style
 from netsim.plots.curves import thin_steps
 from netsim.plots.gpu_usage import usage_areas, usage_curves
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 CONTINUOUS = {"name": "rar-contention", "time": "continuous"}
 

@@ -9,7 +9,7 @@ from netsim.errors import InputError, MissingExtraError
 from netsim.plots import links, style
 from netsim.plots.links import link_strips
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 MB = 1e6
 NET = netsim.big_switch(3, MB)

@@ -20,7 +20,7 @@ from netsim.plots.style import drawable
 from netsim.plots.topology import topology_picture
 from netsim.text import visible
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 MB = 1e6
 RECORD = ["jobs", "coflows", "links", "decisions"]

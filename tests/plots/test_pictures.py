@@ -18,8 +18,7 @@ from netsim.plots.gantt import gantt
 from netsim.plots.pictures import ALIASES, PICTURES, check_picture, draw_picture
 from netsim.results.result import EDGE_TABLES
 
-matplotlib = pytest.importorskip("matplotlib")
-Figure = pytest.importorskip("matplotlib.figure").Figure
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 MB = 1e6
 NET = netsim.big_switch(3, MB)
@@ -27,6 +26,13 @@ RECORD = ["jobs", "coflows", "links", "decisions"]
 
 ALL = [(what, kind, of) for what, pictures in PICTURES.items()
        for kind, picture in pictures.items() for of in picture.of]
+
+
+def blank(**options):
+    """Make a figure of one's own."""
+    from matplotlib.figure import Figure
+
+    return Figure(**options)
 
 
 def one_port(*sizes):
@@ -90,7 +96,7 @@ def thing_of(things, on_edge, what, kind, of):
 
 
 @pytest.mark.parametrize(("what", "kind", "of"), ALL)
-def test_each_is_drawn_and_written(things, on_edge, what, kind, of, tmp_path):
+def test_each_is_drawn_and_written(things, on_edge, what, kind, of, tmp_path, matplotlib):
     ax = draw_picture(thing_of(things, on_edge, what, kind, of), kind, what, of or None)
     assert save_plot(ax, tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert ax.figure.get_figwidth() == (7 if what == "network" else style.WIDTH_IN)
@@ -242,7 +248,7 @@ def test_without_matplotlib(things, on_edge, monkeypatch):
 
 @pytest.mark.parametrize("suffix", [".pdf", ".svg", ".png"])
 def test_files_are_the_same_each_time_and_text_stays_text(things, suffix, tmp_path,
-                                                          monkeypatch):
+                                                          monkeypatch, matplotlib):
     before = dict(matplotlib.rcParams)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1000000000")  # what matplotlib takes for now
     first = save_plot(things["comparison"].plot("cdf"), tmp_path / f"a{suffix}").read_bytes()
@@ -266,7 +272,7 @@ def test_each_is_drawn_on_axes_that_are_given(things, on_edge, what, kind, of):
     thing = thing_of(things, on_edge, what, kind, of)
     if (what, kind, of) == ("comparison", "utilisation", "links"):
         thing = dataclasses.replace(thing, results={"sebf": thing.results["sebf"]})
-    figure = Figure(figsize=(2.0, 3.0))
+    figure = blank(figsize=(2.0, 3.0))
     ax, other = figure.subplots(2)
     before = len(figure.axes)
     assert draw_picture(thing, kind, what, of or None, ax) is ax
@@ -276,11 +282,11 @@ def test_each_is_drawn_on_axes_that_are_given(things, on_edge, what, kind, of):
     assert figure.get_size_inches().tolist() == [2.0, 3.0]
 
 
-def test_axes_of_ones_own_have_the_colours_of_ones_own_style(things):
+def test_axes_of_ones_own_have_the_colours_of_ones_own_style(things, matplotlib):
     """Text and lines in its colour, but not numbers on bars; in the default style, netsim's own."""
     for name, expected in (("default", style.INK), ("dark_background", "#ffffff")):
         with matplotlib.style.context(name):
-            bars, gpus = Figure().subplots(2)
+            bars, gpus = blank().subplots(2)
             things["comparison"].plot("bars", ax=bars)
             things["run"].plot("gpus", ax=gpus)
             texts = [bars.xaxis.label, *bars.texts, *bars.get_yticklabels(), gpus.yaxis.label]
@@ -293,10 +299,10 @@ def test_axes_of_ones_own_have_the_colours_of_ones_own_style(things):
 
 
 def test_of_several_panels_axes_get_the_one_that_is_named(things):
-    names = {of: things["run"].plot("timeline", of, ax=Figure().subplots()).get_ylabel()
+    names = {of: things["run"].plot("timeline", of, ax=blank().subplots()).get_ylabel()
              for of in (None, "coflows", "decisions")}
     assert names == {None: "active jobs", "coflows": "active coflows", "decisions": "decisions"}
-    assert things["run"].plot("usage", "waiting", ax=Figure().subplots()
+    assert things["run"].plot("usage", "waiting", ax=blank().subplots()
                               ).get_ylabel() == "jobs waiting"
     assert len(things["run"].plot("timeline", "coflows").figure.axes) == 1
     assert len(things["run"].plot("timeline").figure.axes) == 3
@@ -308,14 +314,14 @@ def test_what_no_single_axes_can_have(things):
     with pytest.raises(InputError, match=re.escape(
             "utilisation of links has a panel for each of 2 policies, and ax is one panel: draw "
             "one of the results, such as comparison.results['maxmin']")):
-        things["comparison"].plot("utilisation", ax=Figure().subplots())
+        things["comparison"].plot("utilisation", ax=blank().subplots())
     for kind in ("bars", "sweep", "cdf", "scatter"):
         with pytest.raises(InputError, match=r"^col would need several panels, and ax is one"):
-            draw_picture(things["sweep"], kind, "sweep", ax=Figure().subplots(), col="n")
+            draw_picture(things["sweep"], kind, "sweep", ax=blank().subplots(), col="n")
 
 
 def test_what_are_no_axes(things):
-    figure = Figure()
+    figure = blank()
     panels = figure.subplots(2)
     for given, said in ((panels, "not ndarray: give one of its axes, such as ax[0]"),
                         (figure, "not Figure: plt.subplots() returns a figure and its axes"),
@@ -328,7 +334,7 @@ def test_what_are_no_axes(things):
 
 
 def test_a_gantt_chart_and_the_links_share_an_axis_of_time(things):
-    figure = Figure(figsize=(4.0, 4.0), layout="constrained")
+    figure = blank(figsize=(4.0, 4.0), layout="constrained")
     above, below = figure.subplots(2, sharex=True)
     things["run"].plot("gantt", ax=above)
     things["run"].plot("utilisation", ax=below)
@@ -341,7 +347,7 @@ def test_a_gantt_chart_and_the_links_share_an_axis_of_time(things):
 def test_rows_are_named_where_there_is_room():
     jobs = [JobSpec(k, stages=[Stage("c", [(0, 1, MB)])], hosts=range(3)) for k in range(30)]
     result = netsim.simulate(NET, jobs)
-    few = result.plot("gantt", ax=Figure(figsize=(4, 2)).subplots())
+    few = result.plot("gantt", ax=blank(figsize=(4, 2)).subplots())
     assert [text.get_text() for text in few.get_yticklabels()] == [
         str(job) for job in range(0, 30, 2)]
     assert len(result.plot("gantt").get_yticks()) == 30
@@ -377,6 +383,6 @@ def test_a_workload_of_an_edge_cloud_shows_the_time_of_training():
 
 
 def test_a_network_is_drawn_in_one_call():
-    ax = Figure().subplots()
+    ax = blank().subplots()
     assert NET.plot(ax=ax) is ax
     assert NET.plot().get_title() == NET.name

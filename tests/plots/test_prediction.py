@@ -7,7 +7,7 @@ from netsim.errors import InputError, MissingExtraError
 from netsim.plots import style
 from netsim.plots.prediction import error_histogram
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 
 def table(*shares, bounds=(-1, -0.05, 0.05, float("inf"))):

@@ -13,7 +13,7 @@ from netsim.errors import InputError, MissingExtraError, OutputError
 from netsim.plots.bars import check_plottable, save_plot, total_jct_bars
 from netsim.plots.style import COLOURS
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 
 def row(label: str, ratio: float, scheme: str = "", work_conservation: str = "greedy"

@@ -11,7 +11,7 @@ from netsim.plots import style
 from netsim.plots.facets import bar_facets, line_facets
 from netsim.plots.sweeps import interval_note
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 PARROT, WITHOUT = "parrot", "parrot (work_conservation=none)"
 

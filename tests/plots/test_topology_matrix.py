@@ -9,7 +9,7 @@ import netsim
 from netsim.network.describe import host_layers
 from netsim.plots.topology import topology_picture
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 
 def drawn(network):

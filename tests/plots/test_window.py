@@ -6,7 +6,7 @@ import netsim
 from netsim.errors import InputError
 from netsim.plots.window import within
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("matplotlib")
 
 MB = 1e6
 NET = netsim.big_switch(3, MB)

@@ -15,16 +15,21 @@ from netsim.errors import DaskError, InputError, NetsimWarning
 
 ROOT = Path(netsim.__file__).parent.parent
 
-distributed = pytest.importorskip("distributed")
 
 GRID = {"allocator": ["parrot", "lccf", "aalo-lbsf"], "network.capacity": ["10Gbps", "40Gbps"]}
 
 # What Dask itself warns of as it starts and ends processes is not netsim's.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("distributed")]
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def distributed():
+    """Skip all tests where Dask is not installed; collecting them does not load it."""
+    return pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def cluster(distributed):
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True,
                                   dashboard_address=None, silence_logs=50) as cluster:
         cluster.wait_for_workers(2)
@@ -44,7 +49,7 @@ def test_a_cluster_gives_the_same_bytes_as_this_machine(cluster, tmp_path):
     assert tables(tmp_path / "cluster") == tables(tmp_path / "here")
 
 
-def test_a_worker_that_is_killed_in_the_middle_costs_nothing(cluster, tmp_path):
+def test_a_worker_that_is_killed_in_the_middle_costs_nothing(cluster, tmp_path, distributed):
     with distributed.Client(cluster) as client:
         victims = list(client.run(os.getpid).values())
     killed = []
@@ -118,7 +123,7 @@ def process(*arguments):
 
 
 @pytest.fixture
-def scheduler(tmp_path):
+def scheduler(tmp_path, distributed):
     """A scheduler without workers: its process, and its address."""
     file = tmp_path / "scheduler.json"
     with process("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file",

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from netsim.studies.sweep_result import load_sweep
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib")
 
 ROOT = Path(__file__).parents[2]
 STORY = ROOT / "tests" / "bench" / "story.py"

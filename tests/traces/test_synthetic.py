@@ -18,7 +18,10 @@ from netsim.traces import (
     write_tiresias,
 )
 
-MANY = synthetic_rows(6000, 0)
+
+@pytest.fixture(scope="module")
+def many():
+    return synthetic_rows(6000, 0)
 
 
 def test_sixty_jobs_have_the_published_counts() -> None:
@@ -30,26 +33,26 @@ def test_sixty_jobs_have_the_published_counts() -> None:
         assert set(Counter((row.model_name, row.num_gpu) for row in rows).values()) == {1, 3}
 
 
-def test_every_sixty_jobs_are_shuffled_anew() -> None:
-    decks = [[(row.model_name, row.num_gpu) for row in MANY[k : k + 60]] for k in (0, 60, 120)]
+def test_every_sixty_jobs_are_shuffled_anew(many) -> None:
+    decks = [[(row.model_name, row.num_gpu) for row in many[k : k + 60]] for k in (0, 60, 120)]
     assert sorted(decks[0]) == sorted(decks[1]) == sorted(decks[2])
     assert decks[0] != decks[1] != decks[2]
 
 
-def test_submissions_are_poisson_distributed_gaps() -> None:
+def test_submissions_are_poisson_distributed_gaps(many) -> None:
     """Poisson with mean 30: standard deviation sqrt(30) = 5.48; 6,000 draws, error 0.07."""
-    assert [row.job_id for row in MANY] == list(range(6000))
-    assert MANY[0].submit_time == 0
+    assert [row.job_id for row in many] == list(range(6000))
+    assert many[0].submit_time == 0
     gaps = [after.submit_time - before.submit_time
-            for before, after in pairwise(MANY)]
-    assert gaps == [row.interval for row in MANY[:-1]]
+            for before, after in pairwise(many)]
+    assert gaps == [row.interval for row in many[:-1]]
     assert mean(gaps) == pytest.approx(30, abs=0.4)
     assert pstdev(gaps) == pytest.approx(30**0.5, abs=0.3)
 
 
-def test_durations_have_the_stated_tail() -> None:
+def test_durations_have_the_stated_tail(many) -> None:
     """P(duration > 120 + x) = (x + 1)**-0.5 for whole x < 1680; error of a share 0.013 (2 sd)."""
-    durations = [row.duration for row in MANY]
+    durations = [row.duration for row in many]
     assert (min(durations), max(durations)) == (121, 1800)
     for x in (1, 4, 10, 100, 1000):
         share = sum(duration > 120 + x for duration in durations) / len(durations)
@@ -58,13 +61,13 @@ def test_durations_have_the_stated_tail() -> None:
     assert 0.55 < sum(duration <= 130 for duration in durations) / len(durations) < 0.75
 
 
-def test_iterations_follow_from_the_model() -> None:
+def test_iterations_follow_from_the_model(many) -> None:
     """The trace's median is 442.5, its extremes 109 and 4,861, of 60 draws."""
-    iterations = [row.iterations for row in MANY]
+    iterations = [row.iterations for row in many]
     assert 350 < median(iterations) < 550
     assert min(iterations) >= 109
     assert max(iterations) <= 33_334
-    seconds = {(row.model_name, row.num_gpu): row.duration / row.iterations for row in MANY}
+    seconds = {(row.model_name, row.num_gpu): row.duration / row.iterations for row in many}
     assert seconds["googlenet", 1] == pytest.approx(seconds["googlenet", 8], rel=0.01)
     assert seconds["vgg19", 8] > 3 * seconds["vgg19", 1]
 
