@@ -16,15 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from netsim._version import __version__
-from netsim.lazy import listing, loading
+from netsim.base.lazy import listing, loading
 
 if TYPE_CHECKING:
     from netsim.allocators import ALLOCATORS, make_allocator
     from netsim.analysis.bounds import LowerBounds, lower_bounds
     from netsim.analysis.coflows import by_class, classify_coflows
-    from netsim.analysis.gpus import gpu_usage
     from netsim.analysis.links import coflows_at_bottleneck, link_utilisation, share_at_bottleneck
-    from netsim.analysis.usage import edge_utilisation
+    from netsim.analysis.usage import edge_utilisation, gpu_usage
     from netsim.cluster import Cluster
     from netsim.columns import Flow, Flows
     from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
@@ -51,10 +50,9 @@ if TYPE_CHECKING:
     from netsim.experiment_file.experiment import Experiment
     from netsim.experiment_file.load import load_experiment
     from netsim.experiment_file.ranges import Points, Range
-    from netsim.fabric.allocation import Allocation, Event
+    from netsim.fabric.allocation import Allocation, Event, PriorityService
     from netsim.fabric.allocator import Allocator
     from netsim.fabric.compiled_allocator import compiled
-    from netsim.fabric.service import PriorityService
     from netsim.fabric.view import FabricView
     from netsim.jobs.patterns import PATTERNS, Pattern
     from netsim.llm import llm_job
@@ -76,16 +74,12 @@ if TYPE_CHECKING:
         torus,
     )
     from netsim.plots.perfetto import timeline, write_timeline
-    from netsim.results.load import load_result
-    from netsim.results.result import Result
+    from netsim.results.result import Result, load_result
     from netsim.scripting.fabric import Fabric
-    from netsim.simulation.events import FaultEvent
-    from netsim.simulation.run_events import RunEvent
-    from netsim.simulation.simulate import simulate
-    from netsim.simulation.simulation import Simulation
+    from netsim.simulation.events import FaultEvent, RunEvent
+    from netsim.simulation.simulation import Simulation, simulate
     from netsim.studies.collective_times import collective_times
-    from netsim.studies.compare import Comparison, compare
-    from netsim.studies.folders import load_comparison
+    from netsim.studies.compare import Comparison, compare, load_comparison
     from netsim.studies.run import run
     from netsim.studies.sweep import sweep, sweep_experiment
     from netsim.studies.sweep_result import Sweep, load_sweep
@@ -103,9 +97,8 @@ _HOME = {
     "netsim.allocators": ("ALLOCATORS", "make_allocator"),
     "netsim.analysis.bounds": ("LowerBounds", "lower_bounds"),
     "netsim.analysis.coflows": ("by_class", "classify_coflows"),
-    "netsim.analysis.gpus": ("gpu_usage",),
     "netsim.analysis.links": ("coflows_at_bottleneck", "link_utilisation", "share_at_bottleneck"),
-    "netsim.analysis.usage": ("edge_utilisation",),
+    "netsim.analysis.usage": ("edge_utilisation", "gpu_usage"),
     "netsim.cluster": ("Cluster",),
     "netsim.columns": ("Flow", "Flows"),
     "netsim.edge": ("EdgeCloud", "EdgeJob", "EdgeWorkload"),
@@ -119,10 +112,9 @@ _HOME = {
     "netsim.experiment_file.experiment": ("Experiment",),
     "netsim.experiment_file.load": ("load_experiment",),
     "netsim.experiment_file.ranges": ("Points", "Range"),
-    "netsim.fabric.allocation": ("Allocation", "Event"),
+    "netsim.fabric.allocation": ("Allocation", "Event", "PriorityService"),
     "netsim.fabric.allocator": ("Allocator",),
     "netsim.fabric.compiled_allocator": ("compiled",),
-    "netsim.fabric.service": ("PriorityService",),
     "netsim.fabric.view": ("FabricView",),
     "netsim.jobs.patterns": ("PATTERNS", "Pattern"),
     "netsim.llm": ("llm_job",),
@@ -133,22 +125,18 @@ _HOME = {
                        "from_networkx", "gpu_cluster", "leaf_spine", "rail_pod", "read_network",
                        "ring", "torus"),
     "netsim.plots.perfetto": ("timeline", "write_timeline"),
-    "netsim.results.load": ("load_result",),
-    "netsim.results.result": ("Result",),
+    "netsim.results.result": ("Result", "load_result"),
     "netsim.scripting.fabric": ("Fabric",),
-    "netsim.simulation.events": ("FaultEvent",),
-    "netsim.simulation.run_events": ("RunEvent",),
-    "netsim.simulation.simulate": ("simulate",),
-    "netsim.simulation.simulation": ("Simulation",),
+    "netsim.simulation.events": ("FaultEvent", "RunEvent"),
+    "netsim.simulation.simulation": ("Simulation", "simulate"),
     "netsim.studies.collective_times": ("collective_times",),
-    "netsim.studies.compare": ("Comparison", "compare"),
-    "netsim.studies.folders": ("load_comparison",),
+    "netsim.studies.compare": ("Comparison", "compare", "load_comparison"),
     "netsim.studies.run": ("run",),
     "netsim.studies.sweep": ("sweep", "sweep_experiment"),
     "netsim.studies.sweep_result": ("Sweep", "load_sweep"),
     "netsim.studies.warm_up": ("warm_up",),
-    "netsim.traces": ("check_trace", "poisson_resample", "read_workload",
-                      "write_coflow_benchmark", "write_instance"),
+    "netsim.traces": ("check_trace", "poisson_resample", "read_workload", "write_coflow_benchmark",
+                      "write_instance"),
     "netsim.workload": ("History", "JobSpec", "Stage", "Workload"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

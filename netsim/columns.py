@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.brief import brief
-from netsim.checks import (
+from netsim.base.brief import brief
+from netsim.base.units import Quantity, parse_bytes, parse_seconds
+from netsim.base.values import (
     LARGEST,
     MOST_ID,
     check_name,
@@ -22,14 +23,14 @@ from netsim.checks import (
     is_number,
     is_utf8,
     is_whole,
+    known_names,
     node_name,
+    plain,
     refuse_set,
+    same,
 )
 from netsim.errors import InputError, did_you_mean
-from netsim.forking import same
-from netsim.plain import known_names, plain
 from netsim.text import said
-from netsim.units import Quantity, parse_bytes, parse_seconds
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import is_whole
+from netsim.base.units import Quantity
+from netsim.base.values import is_whole
 from netsim.cluster import Cluster
 from netsim.errors import InputError, MissingExtraError, UnknownNameError
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator, Undecided
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
-from netsim.simulation.run_events import RunEvent
+from netsim.simulation.events import RunEvent
 from netsim.simulation.simulation import Simulation
 from netsim.ties import rank
-from netsim.units import Quantity
 from netsim.workload import Workload
 
 try:

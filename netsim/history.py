@@ -8,11 +8,10 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.brief import brief
+from netsim.base.brief import brief
+from netsim.base.values import known_names, same
 from netsim.columns import frozen
 from netsim.errors import InputError
-from netsim.forking import same
-from netsim.plain import known_names
 
 __all__ = ["UNKNOWN", "History", "group_number", "joined"]
 

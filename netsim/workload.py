@@ -16,14 +16,18 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.brief import MOST_ROWS, shown
-from netsim.checks import (
+from netsim.base.brief import MOST_ROWS, shown
+from netsim.base.display import draw
+from netsim.base.units import Quantity, format_count, parse_seconds
+from netsim.base.values import (
     MOST_ID,
     check_name,
     check_sequence,
     check_whole,
     is_number,
     is_whole,
+    known_names,
+    plain_numbers,
     refuse_twice,
 )
 from netsim.columns import (
@@ -37,13 +41,9 @@ from netsim.columns import (
     weights_of,
     with_index,
 )
-from netsim.drawing import draw
 from netsim.errors import InputError, not_one_of
 from netsim.history import UNKNOWN, History, group_number, joined
-from netsim.job import JobColumns, JobSpec, column, delays_stages, first_hosts
-from netsim.plain import known_names, plain_numbers
-from netsim.stage import Stage
-from netsim.units import Quantity, format_count, parse_seconds
+from netsim.job import JobColumns, JobSpec, Stage, column, delays_stages, first_hosts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 
 import netsim
-from netsim import announcing, units
+from netsim.base import display, units
 from netsim.results.result import Result
 from tests.examples import examples
 
@@ -18,7 +18,7 @@ settings.register_profile("netsim", deadline=None, derandomize=bool(os.environ.g
 settings.load_profile("netsim")
 
 # Which test is the first that needs a kernel is chance, and whether it is compiled already, too.
-os.environ.setdefault(announcing.QUIET, "1")
+os.environ.setdefault(display.QUIET, "1")
 
 
 @pytest.fixture(autouse=True)

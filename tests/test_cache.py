@@ -15,13 +15,12 @@ import pytest
 from numba.core import event
 
 import netsim
-from netsim.compiled_kernel import CompiledKernel
-from netsim.compiling import compiled, in_place
-from netsim.kernel_cache import _told, tell_not_kept
+from netsim.base.compiled_kernel import CompiledKernel, _told, tell_not_kept
+from netsim.base.compiling import compiled, in_place
 
 RUN = """
 import numba, netsim
-from netsim.fabric.kernels.blocks import common_factor
+from netsim.fabric.kernels.crossings import common_factor
 print(common_factor._cache.cache_path)
 print(numba.config.CACHE_DIR or "unset")
 """
@@ -174,10 +173,11 @@ def test_a_kernel_is_typed_once_for_python_and_other_kernels():
 def test_parts_are_cached(tmp_path):
     """A kernel that is new needs only itself to be compiled."""
     (tmp_path / "first.py").write_text(
-        "from netsim.compiling import in_place\n\n@in_place\ndef once(x):\n    return x + 1.0\n")
+        "from netsim.base.compiling import in_place\n\n"
+        "@in_place\ndef once(x):\n    return x + 1.0\n")
     for times, shown in ((2, "3.0 0"), (3, "4.0 1")):
         (tmp_path / "second.py").write_text(
-            "from netsim.compiling import in_place\nfrom first import once\n\n@in_place\n"
+            "from netsim.base.compiling import in_place\nfrom first import once\n\n@in_place\n"
             f"def several(x):\n    return {'once(' * times}x{')' * times}\n\n"
             "print(several(1.0), once.part.stats.cache_hits.total())\n")
         done = subprocess.run([sys.executable, "second.py"], cwd=tmp_path, capture_output=True,
@@ -190,7 +190,7 @@ def test_parts_are_cached(tmp_path):
 def test_a_kernel_that_makes_arrays_is_cached_with_those_that_call_it(tmp_path):
     """What Python needs to know about the array is not lost if its caller, or a part, is loaded."""
     (tmp_path / "first.py").write_text(
-        "import numpy as np\nfrom netsim.compiling import compiled\n\n"
+        "import numpy as np\nfrom netsim.base.compiling import compiled\n\n"
         "@compiled\ndef pair(x):\n    return np.full(2, x)\n\n"
         "@compiled\ndef total(x):\n    return pair(x).sum()\n\n"
         "print(pair(1.0), total(2.0), pair(3.0), pair.stats.cache_hits.total())\n")

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import netsim
-from netsim.plugins import Registry
+from netsim.base.plugins import Registry
 from tests.offenders import assert_none
 
 PACKAGE = Path(netsim.__file__).parent

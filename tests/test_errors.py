@@ -20,7 +20,7 @@ from netsim.errors import (
     UnknownNameError,
 )
 from netsim.text import shortened, visible
-from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.traces.files import Problem, TraceProblemsError
 from tests.offenders import check_each
 
 #: Sets the title of a terminal; goes back, writes over what is there; writes from right to left.

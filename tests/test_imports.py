@@ -20,22 +20,19 @@ PACKAGE = Path(netsim.__file__).parent
 
 #: The rooms of the package, each a module or a folder. One may import what stands above it.
 ROOMS = (
-    "_version", "text", "errors", "plain", "reading", "units", "xml_tree", "checks", "streams",
-    "limits", "ties", "brief", "lazy", "late", "drawing", "forking", "watching", "announcing",
-    "plugins", "signals", "kernel_cache", "kernel_folder", "compiled_kernel", "compiling", "atomic",
-    "columns", "collectives", "models", "operations", "programs", "stage", "history", "job",
-    "workload", "predictors", "llm", "network", "results", "fabric", "allocators", "traces", "jobs",
-    "cluster", "placements", "engine", "edge", "schedulers", "recording", "simulation", "gym",
-    "scripting", "analysis", "experiment_file", "studies", "plots", "reproductions", "reference",
-    "testing", "cli", "__main__")
+    "_version", "text", "errors", "base", "ties", "columns", "collectives", "models", "operations",
+    "history", "job", "workload", "predictors", "llm", "network", "fabric", "allocators", "traces",
+    "jobs", "cluster", "placements", "engine", "edge", "schedulers", "results", "simulation", "gym",
+    "scripting", "analysis", "experiment_file", "studies", "plots", "reproductions", "testing",
+    "cli", "__main__")
 
 #: Policies decide; they know nothing of runs, of results or of other kinds of policies.
 POLICIES = {"allocators", "placements", "predictors", "schedulers"}
-UNKNOWN_TO_POLICIES = {"simulation", "results", "recording", *POLICIES}
+UNKNOWN_TO_POLICIES = {"simulation", "results", *POLICIES}
 MAY_ASK = {"schedulers": {"placements", "predictors"}, "allocators": {"predictors"}}
 
 #: The one import that points down the list: `Result.plot` and its like find their backend by name.
-LATE = {("netsim.drawing", "netsim.plots.pictures")}
+LATE = {("netsim.base.display", "netsim.plots.pictures")}
 
 #: Who runs on SimPy.
 SIMPY = ("fabric", "jobs/process.py", "engine", "edge/on_fabric", "simulation", "scripting")
@@ -120,9 +117,9 @@ def test_late_imports_that_are_allowed_exist():
 
 def test_only_engines_import_simpy():
     using = [FILES[name].relative_to(PACKAGE).as_posix() for name in MODULES
-             if name != "netsim.late"
+             if name != "netsim.base.lazy"
              and ("simpy" in {module.split(".")[0] for module in imported(name)}
-                  or "from netsim.late import simpy" in FILES[name].read_text(encoding="utf-8"))]
+                  or "base.lazy import simpy" in FILES[name].read_text(encoding="utf-8"))]
     assert_none(path for path in using if not path.startswith(SIMPY))
 
 
@@ -176,7 +173,7 @@ def _loads_when_used(folder, monkeypatch):
 
 @pytest.mark.parametrize("name", ["traces.fetch", "testing.check_allocator", "errors.InputError",
                                   "plots.curves.cdf_curves", "predictors.evaluate",
-                                  "fabric.kernels.maxmin", "units.parse_rate"])
+                                  "fabric.kernels.maxmin", "base.units.parse_rate"])
 def test_parts_are_there_in_a_new_process(name):
     done = subprocess.run([sys.executable, "-c", f"import netsim; netsim.{name}"],
                           capture_output=True, text=True, check=False)
@@ -191,13 +188,13 @@ def test_modules_are_short():
 
 def test_packages_and_late_libraries_are_sent_by_name():
     """A policy of a notebook refers to them, and is sent to other processes."""
-    for module in (netsim, netsim.network, importlib.import_module("netsim.late").pd):
+    for module in (netsim, netsim.network, importlib.import_module("netsim.base.lazy").pd):
         assert pickle.loads(pickle.dumps(module)).__name__ == module.__name__
 
 
 def test_functions_win_over_modules_of_their_name():
     """In whatever order they are imported."""
-    code = ("import netsim.network.nccl, netsim.studies.sweep, netsim.traces.synthetic;"
+    code = ("import netsim.network.nccl, netsim.studies.sweep, netsim.traces.generators;"
             "print(all(map(callable, (netsim.network.nccl, netsim.sweep, netsim.network.htsim,"
             " netsim.traces.synthetic))))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

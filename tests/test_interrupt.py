@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from netsim.allocators import ALLOCATORS
-from netsim.compiled_kernel import _Interruption
+from netsim.base.compiled_kernel import _Interruption
 
 #: Runs, over and over, a workload that takes many seconds, and says when each has begun.
 SCRIPT = """

@@ -8,15 +8,15 @@ import pandas as pd
 import pytest
 
 import netsim
+from netsim.base.limits import LIMITS, check_limit, limited, most
+from netsim.base.units import parse_rate
 from netsim.collectives import read_msccl
 from netsim.errors import InputError, TraceError, UnitError, UnknownNameError
-from netsim.limits import LIMITS, check_limit, limited, most
 from netsim.network import make_network
 from netsim.network.files import changed_name
 from netsim.traces import convert
-from netsim.traces.checked import json_problem
+from netsim.traces.files import json_problem
 from netsim.traces.writers import write_instance
-from netsim.units import parse_rate
 
 TOPO = """Nodes {nodes}
 Tiers 2

@@ -11,18 +11,17 @@ from hypothesis import strategies as st
 import netsim
 import netsim.testing
 from netsim.allocators.registry import make_allocator
+from netsim.base.values import plain
 from netsim.cluster import draw_gpus
 from netsim.errors import UnknownNameError
 from netsim.jobs.patterns import ParameterServer, make_pattern
 from netsim.models.mapping import heavy_edge
 from netsim.models.servers import ServerKind
-from netsim.plain import plain
 from netsim.schedulers.attained import TiresiasL
 from netsim.schedulers.sjf_bco import SjfBco
 from netsim.studies.grid import runs_of_calls
 from netsim.traces.cluster import ClusterConstruction, recurrent
-from netsim.traces.ring_jobs import ring_jobs
-from netsim.traces.synthetic import synthetic
+from netsim.traces.generators import ring_jobs, synthetic
 from netsim.traces.tiresias import Construction
 from netsim.workload import split_history
 from tests.examples import examples

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from netsim.errors import InputError, UnknownNameError
-from netsim.plugins import (
+from netsim.base.plugins import (
     Registry,
     instantiate,
     labelled,
@@ -18,6 +17,7 @@ from netsim.plugins import (
     refuse_code,
     without_code,
 )
+from netsim.errors import InputError, UnknownNameError
 
 
 class Shape:

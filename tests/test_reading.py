@@ -1,4 +1,4 @@
-"""Every file is read through `netsim.reading`: what may be opened, and what text is."""
+"""Every file is read through `netsim.base.files`: what may be opened, and what text is."""
 
 import ast
 import codecs
@@ -11,11 +11,11 @@ import networkx as nx
 import pytest
 
 import netsim
+from netsim.base.files import confined, open_text, read_bytes, read_text, refusal
 from netsim.edge.files import make_edge_jobs, read_edge_cloud
 from netsim.errors import InputError, NetsimError, SpecError
 from netsim.experiment_file.load import load_experiment
-from netsim.reading import confined, open_text, read_bytes, read_text, refusal
-from netsim.studies.folders import load_comparison, load_folder
+from netsim.studies.compare import load_comparison, load_folder
 
 PACKAGE = Path(netsim.__file__).parent
 WORKLOADS = PACKAGE.parent / "workloads"
@@ -342,9 +342,9 @@ def opened(path):
 
 def test_nothing_else_opens_files():
     found = [path.relative_to(PACKAGE).as_posix() for path in sorted(PACKAGE.rglob("*.py"))
-             if path != PACKAGE / "reading.py" for _ in opened(path)]
+             if path != PACKAGE / "base" / "files.py" for _ in opened(path)]
     # The cache of kernels, a temporary file that has no path, and an archive in memory.
-    assert found == ["kernel_cache.py", "results/spill.py", "traces/measured.py"]
+    assert found == ["base/compiled_kernel.py", "results/lazy_table.py", "traces/measured.py"]
 
 
 @pytest.mark.parametrize(("line", "opens"), [

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim import units
-from netsim.errors import NetsimWarning, UnitError
-from netsim.units import (
+from netsim.base import units
+from netsim.base.units import (
     WithUnit,
     format_bytes,
     format_count,
@@ -23,6 +22,7 @@ from netsim.units import (
     parse_value,
     question_units,
 )
+from netsim.errors import NetsimWarning, UnitError
 
 
 @pytest.mark.parametrize(("text", "value"), [

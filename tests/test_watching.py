@@ -14,7 +14,7 @@ import numba
 import pytest
 
 import netsim
-from netsim import announcing, compiled_kernel, compiling, watching
+from netsim.base import compiled_kernel, compiling, display
 from netsim.simulation.progress import show_progress, show_runs
 
 ROOT = Path(netsim.__file__).parent.parent
@@ -50,13 +50,13 @@ class Terminal:
 @pytest.fixture(autouse=True)
 def told(monkeypatch):
     """What other tests do not want to see."""
-    monkeypatch.delenv(announcing.QUIET, raising=False)
+    monkeypatch.delenv(display.QUIET, raising=False)
 
 
 @pytest.fixture
 def terminal(monkeypatch):
-    announcing.flush()
-    monkeypatch.setattr(announcing, "_marker", None)
+    display.flush()
+    monkeypatch.setattr(display, "_marker", None)
     monkeypatch.setattr(compiled_kernel, "tell_not_kept", lambda _: None)  # they are in no file
     return Terminal()
 
@@ -76,7 +76,7 @@ def test_begin_progress_and_end_are_told(terminal):
     assert terminal.said == ""
     with redirect_stderr(terminal):
         assert (first(3), second(3)) == (0, 3)
-        announcing.flush()
+        display.flush()
     assert without_times(terminal.said) == BEGUN + "".join(
         f"\r{done(count)}" for count in (1, 2, 3, 4, 4)) + "\n"  # kernels, and their parts
 
@@ -86,8 +86,8 @@ def test_a_log_has_a_line_when_it_begins_and_one_when_it_ends(terminal):
     with redirect_stderr(terminal):
         for kernel in kernels(2):
             kernel(3)
-        announcing.flush()
-        announcing.flush()
+        display.flush()
+        display.flush()
     assert without_times(terminal.said) == BEGUN + done(4) + "\n"
 
 
@@ -95,34 +95,34 @@ def test_it_says_for_whom(terminal):
     terminal.isatty = lambda: False
     net, stage = netsim.big_switch(2, "8Gbps"), netsim.Stage("a", [(0, 1, 1e9)])
     jobs = [netsim.JobSpec(0, stages=[stage])]
-    with watching.unwatched():  # compiles what it needs, of which some is for every allocator
+    with display.unwatched():  # compiles what it needs, of which some is for every allocator
         netsim.simulate(net, jobs, allocator="sebf")
-    announcing.flush()
+    display.flush()
     during, after = kernels(2)
     with redirect_stderr(terminal):
         run = netsim.Simulation(net, jobs, allocator="sebf")
         run.on("coflow-done", lambda _: during(3))
         run.run()
-        announcing.flush()
+        display.flush()
         after(3)
-        announcing.flush()
+        display.flush()
     said = terminal.said.splitlines()
     assert said[0].startswith("netsim: compiling for allocator SEBF, once")
     assert said[2].startswith("netsim: compiling, once")
 
 
 def test_nobody_is_told_who_asked_not_to_be(terminal):
-    with redirect_stderr(terminal), watching.unwatched():
+    with redirect_stderr(terminal), display.unwatched():
         kernels(1)[0](3)
-        announcing.flush()
+        display.flush()
     assert terminal.said == ""
 
 
 def test_a_variable_turns_it_off(terminal, monkeypatch):
-    monkeypatch.setenv(announcing.QUIET, "1")
+    monkeypatch.setenv(display.QUIET, "1")
     with redirect_stderr(terminal):
         kernels(1)[0](3)
-        announcing.flush()
+        display.flush()
     assert terminal.said == ""
 
 
@@ -131,7 +131,7 @@ def test_what_follows_a_pause_is_told_again(terminal):
     with redirect_stderr(terminal):
         for _ in range(2):
             kernels(1)[0](3)
-            announcing.flush()  # as after a pause
+            display.flush()  # as after a pause
     assert without_times(terminal.said) == 2 * (BEGUN + done(2) + "\n")
 
 
@@ -139,17 +139,17 @@ def test_code_of_others_is_compiled_in_silence(terminal):
     with redirect_stderr(terminal):
         numba.njit(lambda x: 2 * x)(3)
         kernels(1, "my_module")[0](3)
-        announcing.flush()
+        display.flush()
     assert terminal.said == ""
 
 
 def test_of_several_processes_one_says_it(terminal, tmp_path):
     terminal.isatty = lambda: False
-    announcing.tell_once_by(tmp_path / "told")
+    display.tell_once_by(tmp_path / "told")
     with redirect_stderr(terminal):
         for _ in range(2):  # the second as in another process
             kernels(1)[0](3)
-            announcing.flush()
+            display.flush()
     assert without_times(terminal.said) == BEGUN + done(2) + "\n"
 
 
@@ -264,9 +264,9 @@ def test_a_sweep_is_silent_where_nobody_is(capfd):
 
 def test_a_shell_that_is_no_notebook(monkeypatch, notebook):
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: types.SimpleNamespace())
-    assert not watching.watched()
+    assert not display.watched()
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: None)
-    assert not watching.watched()
+    assert not display.watched()
 
 
 def test_the_extra_for_tests_runs_tests():

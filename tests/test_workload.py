@@ -5,8 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from netsim.columns import Flow, Flows
 from netsim.errors import InputError, NetsimWarning
-from netsim.workload import Flow, Flows, JobSpec, Stage, Workload
+from netsim.job import JobSpec, Stage
+from netsim.workload import Workload
 
 PUSH = Stage("push", [(0, 1, 10.0)])
 

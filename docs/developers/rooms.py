@@ -16,24 +16,24 @@ from matplotlib.patches import Rectangle
 ROOT = Path(__file__).resolve().parents[2]
 
 #: The modules at the bottom are too small for boxes of their own.
-GROUND = "errors, units, checks, plug-ins, ..."
+GROUND = "errors, columns, jobs, ..."
 
 #: Layers from the ground up: the first room of each.
-LAYERS = ("collectives", "fabric", "allocators", "cluster", "edge", "recording", "analysis",
+LAYERS = ("collectives", "fabric", "allocators", "cluster", "edge", "results", "analysis",
           "plots", "reproductions")
 
 #: The rooms of each group, and its colour.
 GROUPS = {
-    "ground": ("#d9d9d9", (GROUND,)),
+    "ground": ("#d9d9d9", ("base", GROUND)),
     "what a run is given": (
         "#fdd49e", ("collectives", "models", "workload", "llm", "network", "traces")),
     "fabric, jobs, clusters, edge-clouds": (
         "#a6cee3", ("fabric", "jobs", "cluster", "engine", "edge")),
     "policies": ("#b2df8a", ("allocators", "predictors", "placements", "schedulers")),
-    "runs": ("#fb9a99", ("recording", "simulation", "gym", "scripting", "experiment_file",
+    "runs": ("#fb9a99", ("simulation", "gym", "scripting", "experiment_file",
                          "studies", "reproductions")),
     "results": ("#cab2d6", ("results", "analysis", "plots")),
-    "for users and developers": ("#ffffb3", ("reference", "testing", "cli")),
+    "for users and developers": ("#ffffb3", ("testing", "cli")),
 }
 
 WIDTH, HEIGHT, GAP, LEAST = 11.0, 7.6, 0.05, 1.0

@@ -1,7 +1,7 @@
 """Bandwidth allocators: a module per family, and a name for each in `ALLOCATORS`."""
 
 from netsim.allocators.registry import ALLOCATORS, check_installed, make_allocator
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 
 __all__ = ["ALLOCATORS", "check_installed", "make_allocator"]
 

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators.contention import contended_rates
-from netsim.allocators.options import check_choice
+from netsim.allocators.maxmin import check_choice
+from netsim.base.values import plain_numbers
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView
 from netsim.models.degradation import Degradation, Slowdown
-from netsim.plain import plain_numbers
 from netsim.ties import below, merge_equal
 
 

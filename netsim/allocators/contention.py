@@ -12,13 +12,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import check_choice
+from netsim.allocators.maxmin import check_choice
+from netsim.base.values import plain_numbers
 from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.running import JobHosts
 from netsim.fabric.view import FabricView, Floats, Ints
 from netsim.models.degradation import Degradation, Slowdown
-from netsim.plain import plain_numbers
 
 
 class _Flows(NamedTuple):

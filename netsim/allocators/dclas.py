@@ -10,18 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import check_choice
-from netsim.checks import LARGEST, check_sequence, is_number, is_whole
+from netsim.allocators.maxmin import check_choice
+from netsim.base.units import LONG_INTERVAL, SMALL_SIZE, Quantity, parse_bytes, parse_seconds
+from netsim.base.values import LARGEST, check_sequence, is_number, is_whole, plain_numbers
 from netsim.errors import InputError
-from netsim.fabric.allocation import Allocation, Event, Information
+from netsim.fabric.allocation import Allocation, Event, Information, PriorityService
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.compiled_allocator import compiled
 from netsim.fabric.records import DUST
 from netsim.fabric.rule import Rule
-from netsim.fabric.service import PriorityService
 from netsim.fabric.view import FabricView
-from netsim.plain import plain_numbers
-from netsim.units import LONG_INTERVAL, SMALL_SIZE, Quantity, parse_bytes, parse_seconds
 
 Ints = NDArray[np.int64]
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from netsim.allocators.options import check_choice
+from netsim.allocators.maxmin import check_choice
 from netsim.allocators.ordered import Ordered
+from netsim.base.values import plain_numbers
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.records import DUST
 from netsim.fabric.view import FabricView, Floats
-from netsim.plain import plain_numbers
 
 
 @plain_numbers

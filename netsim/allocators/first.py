@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import Standing, check_choice
-from netsim.compiling import inlined
+from netsim.allocators.maxmin import Standing, check_choice
+from netsim.base.compiling import inlined
+from netsim.base.values import plain_numbers
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.compiled_allocator import compiled
 from netsim.fabric.rule import Rule
 from netsim.fabric.view import FabricView
-from netsim.plain import plain_numbers
 from netsim.predictors import make_predictor
 from netsim.ties import merge_equal
 

@@ -1,9 +1,4 @@
-"""Policies that serve coflows in order of a key at MADD rates, with backfill.
-
-They are FIFO, shortest, lightest and narrowest coflow first, and smallest effective bottleneck
-first, which is Varys: Chowdhury, Zhong, Stoica, "Efficient Coflow Scheduling with Varys"
-(SIGCOMM'14).
-"""
+"""Coflows in an order: FIFO, SCF, LCF, NCF, SEBF, SRTF, Sincronia, and equal splits."""
 
 from __future__ import annotations
 
@@ -13,17 +8,50 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.coflowsim import refill
-from netsim.allocators.options import Standing, check_choice
-from netsim.compiling import inlined
-from netsim.fabric.allocation import Allocation, Event
+from netsim.allocators.maxmin import Standing, check_choice, reorders
+from netsim.base.compiling import inlined
+from netsim.fabric.allocation import Allocation, Event, Information, PriorityService
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.compiled_allocator import compiled
 from netsim.fabric.records import DUST
 from netsim.fabric.rule import Rule
-from netsim.fabric.service import PriorityService
-from netsim.fabric.view import FabricView
+from netsim.fabric.view import FabricView, Floats
 from netsim.ties import rank
+
+
+@dataclass(frozen=True)
+class EqualSplit(Allocator):
+    """Split each link equally among its flows, wasting unused parts: CoflowSim's "FAIR".
+
+    A flow sends at the smallest part that it gets on its links. With equal ports, this is
+    min(1/n_src, 1/n_dst) of a port, where n_src and n_dst are the numbers of flows at its two
+    ports. This is not max-min fairness: bandwidth that a flow cannot use is not redistributed.
+    """
+
+    information: ClassVar[Information] = "agnostic"
+
+    @property
+    def leftover(self) -> str:
+        """``"none"``: bandwidth left over is not allocated."""
+        return "none"
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Give each flow its smallest part over its links; see `Allocator.allocate`."""
+        rates, _ = view.split(np.arange(len(view)), together=True)
+        return Allocation(rates)
+
+
+def refill(view: FabricView, rates: Floats, left: Floats) -> Floats:
+    """Raise rates by CoflowSim's work conservation; `left` is the remaining capacity of each link.
+
+    First, each link splits its remaining capacity equally, in one pass, among the flows of all
+    coflows that have no rate yet. Then, coflow by coflow in order of arrival, each flow takes all
+    that its links have left.
+    """
+    skipped = np.flatnonzero(np.bincount(view.coflow, rates, len(view)) == 0)
+    rates, left = view.split(skipped, left, rates, together=True)
+    rates, _ = view.greedy_flows(np.arange(view.flows), left, rates)
+    return rates
 
 # --- the keys, compiled ----------------------------------------------------------------------
 
@@ -112,8 +140,6 @@ def in_order_of_arrival(view: FabricView) -> NDArray[np.int64]:
 
 
 # --- the policies ----------------------------------------------------------------------------
-
-
 @dataclass
 class Ordered(Allocator):
     """Base of policies that serve coflows by a key, least first: implement `keys`.
@@ -299,7 +325,7 @@ class SEBF(_Sized):
         Allocation of the remaining bandwidth. It is offered to all coflows in order, including
         those without MADD rates. ``"maxmin"``: the flows of a coflow share it max-min fairly.
         ``"greedy"``: the flows take all they can, in list order. ``"none"``: it is not allocated.
-        ``"coflowsim"``: as in CoflowSim, see `netsim.allocators.coflowsim.refill`.
+        ``"coflowsim"``: as in CoflowSim, see `netsim.allocators.ordered.refill`.
     decisions : {"flow", "coflow"}
         When rates are decided: whenever a flow ends; or, as in Varys and all public simulators with
         MADD, only when coflows become valid or complete, so that the bandwidth of a flow that has
@@ -318,3 +344,132 @@ class SEBF(_Sized):
     def keys(self, view: FabricView) -> NDArray[np.float64]:
         """The gamma of each coflow at full capacities."""
         return view.gamma if self.key == "remaining" else view.nominal_gamma
+
+
+@compiled(gives="flows")
+def shortest_flows(coflows: Any, jobs: Any, now: float, order: Any) -> None:
+    """Serve flows in order of the bytes they have left; ties go by arrival."""
+    count_instants(coflows, order.key)
+
+
+@compiled(gives="weights", information="agnostic")
+def weight_per_coflow(coflows: Any, jobs: Any, now: float, order: Any) -> None:
+    """Give each coflow its weight."""
+    for c in range(len(coflows)):
+        order.weight[c] = coflows[c].weight
+
+
+@dataclass(frozen=True)
+class SRTF(Allocator):
+    """Shortest remaining flow first: each flow takes all that its links have left, as in pFabric.
+
+    Flows are in order of remaining bytes, then arrival, coflow and list position. The order is
+    computed at events only. Between events, a flow may get fewer bytes left than a flow before it;
+    if all ports are equal, this makes no difference.
+    """
+
+    wakes_on: ClassVar[Event] = Event.COFLOW
+
+    @property
+    def order_free(self) -> bool:
+        """False: among a coflow's flows with equal remaining bytes, the first listed goes first."""
+        return False
+
+    @property
+    def leftover(self) -> str:
+        """``"greedy"``, as all bandwidth is allocated greedily."""
+        return "greedy"
+
+    @property
+    def work_conserving(self) -> bool:
+        """True: each flow grows until one of its links is full."""
+        return True
+
+    @property
+    def compiled_rule(self) -> Rule:
+        """The policy as a compiled rule; see `Allocator.compiled_rule`."""
+        return shortest_flows.base_rule
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Give greedy rates in order of remaining bytes; see `Allocator.allocate`."""
+        return Allocation(service=PriorityService(in_order_of_arrival(view), backfill="greedy",
+                                                  by_size=True))
+
+
+@dataclass(frozen=True)
+class CoflowFair(Allocator):
+    """Max-min fairness among coflows; the unfinished flows of a coflow share its weight.
+
+    A flow of coflow c has the weight w_c/n_c, where n_c is the number of c's unfinished flows.
+    """
+
+    information: ClassVar[Information] = "agnostic"
+    wakes_on: ClassVar[Event] = Event.COFLOW
+
+    @property
+    def leftover(self) -> str:
+        """``"maxmin"``, as all bandwidth is shared max-min fairly."""
+        return "maxmin"
+
+    @property
+    def work_conserving(self) -> bool:
+        """True: the bottleneck link of each flow is full."""
+        return True
+
+    @property
+    def compiled_rule(self) -> Rule:
+        """The policy as a compiled rule; see `Allocator.compiled_rule`."""
+        return weight_per_coflow.base_rule
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Set the weights by which the fabric shares links; see `Allocator.allocate`."""
+        return Allocation(coflow_weights=view.weight)
+
+
+@dataclass
+class Sincronia(Allocator):
+    """Sincronia: coflows in BSSI order, with greedy rates of their flows.
+
+    The order is computed by bottleneck-select-scale-iterate from the remaining bytes and the
+    weights of coflows. This is the online variant that re-orders the released coflows, not the
+    epoch algorithm of the paper's analysis. The offline variant results from arrivals at 0 and
+    ``reorder="arrival"``.
+
+    Parameters
+    ----------
+    reorder : {"arrival+completion", "arrival"}
+        Events at which the order is computed.
+    """
+
+    reorder: str = "arrival+completion"
+    _ids: NDArray[np.int64] | None = field(default=None, init=False, repr=False, compare=False)
+
+    wakes_on: ClassVar[Event] = Event.COFLOW
+
+    def __post_init__(self) -> None:
+        check_choice("reorder", self.reorder, ("arrival", "arrival+completion"))
+
+    @property
+    def order_free(self) -> bool:
+        """False: the flows of a coflow are served in list order."""
+        return False
+
+    @property
+    def leftover(self) -> str:
+        """``"greedy"``, as all bandwidth is allocated greedily."""
+        return "greedy"
+
+    @property
+    def work_conserving(self) -> bool:
+        """True: each flow grows until one of its links is full."""
+        return True
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Give greedy rates in BSSI order; see `Allocator.allocate`."""
+        anew = view.events & (Event.COFLOW_VALID | Event.REVISIT) if self.reorder == "arrival" \
+            else reorders(view.events)
+        if self._ids is None or anew:
+            self._ids = view.id[view.bssi()[0]]
+        place = {coflow: position for position, coflow in enumerate(self._ids.tolist())}
+        order = np.argsort([place[coflow] for coflow in view.id.tolist()], kind="stable")
+        return Allocation(service=PriorityService(order, backfill="greedy"))

@@ -13,16 +13,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import Standing, check_choice
-from netsim.checks import is_number
-from netsim.compiling import inlined
+from netsim.allocators.maxmin import Standing, check_choice
+from netsim.base.compiling import inlined
+from netsim.base.values import is_number, plain_numbers
 from netsim.errors import InputError
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.compiled_allocator import compiled
 from netsim.fabric.rule import Rule
 from netsim.fabric.view import FabricView
-from netsim.plain import plain_numbers
 from netsim.ties import EQUAL, merge_equal
 
 WORK_CONSERVATION = ("backfill", "none", "per_flow", "uniform")

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from netsim.base.plugins import Registry
+from netsim.base.values import known_names
 from netsim.errors import InputError, MissingExtraError, did_you_mean
 from netsim.fabric.allocator import Allocator
-from netsim.plain import known_names
-from netsim.plugins import Registry
 
 _AS_COFLOWSIM = {"decisions": "coflow", "work_conservation": "coflowsim"}
 
@@ -20,9 +20,9 @@ ALLOCATORS = Registry(
         "aalo": "netsim.allocators.dclas:DCLAS",
         "aalo-lbsf": "netsim.allocators.first:AaloLBSF",
         "adadual": "netsim.allocators.adadual:AdaDUAL",
-        "coflow-fair": "netsim.allocators.srtf:CoflowFair",
+        "coflow-fair": "netsim.allocators.ordered:CoflowFair",
         "edf": "netsim.allocators.deadlines:EDF",
-        "equal-split": "netsim.allocators.coflowsim:EqualSplit",
+        "equal-split": "netsim.allocators.ordered:EqualSplit",
         "fifo": "netsim.allocators.ordered:FIFO",
         "lccf": "netsim.allocators.first:LCCF",
         "lcf": "netsim.allocators.ordered:LCF",
@@ -34,9 +34,9 @@ ALLOCATORS = Registry(
         "ring-contention": "netsim.allocators.contention:RingContention",
         "scf": "netsim.allocators.ordered:SCF",
         "sebf": "netsim.allocators.ordered:SEBF",
-        "sincronia": "netsim.allocators.sincronia:Sincronia",
+        "sincronia": "netsim.allocators.ordered:Sincronia",
         "srpt": "netsim.allocators.first:JobSRPT",
-        "srtf": "netsim.allocators.srtf:SRTF",
+        "srtf": "netsim.allocators.ordered:SRTF",
         "varys-deadline": "netsim.allocators.deadlines:VarysDeadline",
     },
     aliases={"dclas": "aalo", "fair": "maxmin", "varys": "sebf"},

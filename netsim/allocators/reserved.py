@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.allocators.options import check_choice
-from netsim.checks import is_number
+from netsim.allocators.maxmin import check_choice
+from netsim.base.values import is_number
 from netsim.errors import AllocationError, InputError
 from netsim.fabric.allocation import Allocation, Event
 from netsim.fabric.allocator import Allocator

@@ -1,5 +1,5 @@
 """Numerical analysis of results: bounds, links, comparisons, confidence intervals."""
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 
 __getattr__ = loading(__name__)

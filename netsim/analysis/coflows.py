@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.base.lazy import pd
+from netsim.base.units import Quantity, parse_bytes
+from netsim.base.values import known_names
 from netsim.errors import InputError
-from netsim.late import pd
-from netsim.plain import known_names
 from netsim.results.summary import spread
-from netsim.units import Quantity, parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

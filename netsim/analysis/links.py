@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.lazy import pd
+from netsim.base.values import known_names
 from netsim.errors import InputError
-from netsim.late import pd
-from netsim.plain import known_names
 
 if TYPE_CHECKING:
     from netsim.network import Topology
@@ -151,7 +151,7 @@ def coflows_at_bottleneck(result: Result, network: Topology | str | Path,
     InputError
         If coflows or links were not recorded, or the coflows are not those of the workload.
     """
-    from netsim.analysis.emitted import emitted
+    from netsim.analysis.bounds import emitted
 
     coflows, shares = result.coflows, np.empty(len(result.coflows))
     full = _full(utilised(result))

@@ -1,20 +1,189 @@
-"""Utilisation of the workers of an edge-cloud over time, and suspensions of jobs."""
+"""How GPUs, workers and jobs spend their time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from netsim.analysis.gpus import end_of, steps_of
+from netsim.base.units import Quantity, parse_seconds
+from netsim.base.values import known_names
 from netsim.errors import InputError
-from netsim.plain import known_names
-from netsim.units import Quantity, parse_seconds
+from netsim.fabric.event_loop import Grid
+from netsim.jobs.fitting import with_algorithms
+from netsim.jobs.graph import Dag
+from netsim.jobs.plan import has_operations, timed_stages
+from netsim.results.lazy_table import columns_of
+from netsim.results.result import not_recorded, table_of
+from netsim.workload import JobSpec, Stage, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from netsim.results.result import Result
+
+#: States of GPUs that a job holds, or workers of an edge-cloud, with the columns in which each
+#: begins and ends. On clusters nothing is uploaded.
+STATES = {"uploading": ("start_s", "data_s"), "restoring": ("data_s", "run_s"),
+          "running": ("run_s", "stop_s"), "saving": ("stop_s", "end_s")}
+
+Floats = NDArray[np.float64]
+
+Ints = NDArray[np.int64]
+
+
+@known_names
+def gpu_usage(result: Result) -> pd.DataFrame:
+    """Return the number of GPUs in use, and of jobs that wait for GPUs, over time.
+
+    Parameters
+    ----------
+    result : Result
+        A result of a run on a `netsim.Cluster`.
+
+    Returns
+    -------
+    DataFrame
+        One row per change, with its time, ``t_s``, and the values from then until the next row:
+        ``held``, the number of GPUs that jobs hold; ``running``, the number of held GPUs whose jobs
+        make progress, rather than restore or save their state; and ``waiting``, the number of jobs
+        that have arrived, have not ended and hold no GPUs. The last row is for the end of the run.
+        GPUs of lost servers do not count as held.
+
+    Raises
+    ------
+    NotRecordedError
+        If the run was not on a cluster.
+
+    Examples
+    --------
+    >>> import netsim
+    >>> jobs = [netsim.JobSpec(k, pattern="ring-all-reduce", ranks=2, nbytes=0, compute_s=1)
+    ...         for k in (0, 1)]
+    >>> gpu_usage(netsim.simulate(netsim.Cluster(1, 3), jobs, scheduler="fifo"))
+       t_s  held  running  waiting
+    0  0.0     2        2        1
+    1  1.0     2        2        0
+    2  2.0     0        0        0
+    """
+    rows, end = _with_all_columns(result.gpus), end_of(result)
+    segments = segments_of(rows)
+    arrival_s, finish_s = result.jobs["arrival_s"], result.jobs["finish_s"]
+    changes = {"held": ([rows["start_s"]], [rows["end_s"]]),
+               "running": ([rows["run_s"]], [rows["stop_s"]]),
+               "waiting": ([arrival_s, segments["end_s"]], [segments["start_s"], finish_s])}
+    return steps_of(changes, end)
+
+
+def steps_of(changes: Mapping[str, tuple[list[Any], list[Any]]], end: float) -> pd.DataFrame:
+    """Count what has begun and not ended, with a row whenever a count changes and at `end`.
+
+    `changes` has, for each count, columns of the instants at which it grows by one and of those at
+    which it falls by one, in seconds; NaN for what has not happened. ``t_s`` is the instant of a
+    row.
+    """
+    import pandas as pd
+
+    known = {name: [_until(end, columns) for columns in both] for name, both in changes.items()}
+    instants = np.unique(np.concatenate([[end], *(each for both in known.values()
+                                                  for each in both)]))
+    counts = {name: np.searchsorted(gained, instants, "right")
+              - np.searchsorted(lost, instants, "right")
+              for name, (gained, lost) in known.items()}
+    values = np.array(list(counts.values()))
+    differs = (np.diff(values, axis=1, prepend=-1) != 0).any(axis=0)
+    differs[-1] = True
+    return pd.DataFrame({"t_s": instants[differs]}
+                        | {name: count[differs] for name, count in counts.items()})
+
+
+def held_gpus(result: Result) -> pd.DataFrame:
+    """The table ``gpus`` with a column ``number``, the number of the GPU in the cluster.
+
+    Unknown times are replaced, so that start_s <= run_s <= stop_s <= end_s.
+    """
+    return _with_known_times(_with_all_columns(result.gpus).assign(number=_numbers(result)),
+                             end_of(result))
+
+
+def held_workers(result: Result) -> pd.DataFrame | None:
+    """The table ``held`` of whole jobs on an edge-cloud; None if there is none, as with chunks.
+
+    Unknown times are replaced, so that start_s <= data_s <= run_s <= stop_s <= end_s.
+    """
+    if "held" not in result.recorded:
+        return None
+    return _with_known_times(result.held.copy(), end_of(result))
+
+
+def suspended(held: pd.DataFrame, ends: pd.Series) -> pd.DataFrame:
+    """List the intervals in which preempted jobs held no workers: job, start_s and end_s.
+
+    `held` is as from `held_workers`. `ends` has, by job, the time in seconds at which the job
+    ended, or the run if the job did not end.
+    """
+    spells = segments_of(held).sort_values(["job", "start_s"], kind="stable")
+    again = spells.groupby("job")["start_s"].shift(-1).fillna(spells["job"].map(ends))
+    rows = spells[["job"]].assign(start_s=spells["end_s"], end_s=again)
+    return rows[(spells["reason"] == "preempt") & (rows["end_s"] > rows["start_s"])]
+
+
+def _with_known_times(rows: pd.DataFrame, end: float) -> pd.DataFrame:
+    """Replace unknown times in each row by its next known time, or by the end of the run."""
+    rows["end_s"] = rows["end_s"].fillna(end)
+    for name in ("run_s", "stop_s"):
+        rows[name] = np.fmin(rows[name], rows["end_s"])
+    rows["data_s"] = np.fmin(rows["data_s"], rows["run_s"])
+    return rows
+
+
+def gpus_per_server(result: Result) -> Ints:
+    """The number of GPUs of each server of the cluster."""
+    try:
+        return np.array(result.run["gpus_per_server"], np.int64)
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        raise InputError("the result does not say how many GPUs each server has; if it "
+                         "is from an earlier version of netsim, run it again") from None
+
+
+def segments_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """Select the first row of each segment, in which a job holds the same GPUs."""
+    return rows.drop_duplicates(["job", "start_s"])
+
+
+def end_of(result: Result) -> float:
+    """The time at which a run was stopped or, if it was not, its last job ended; in seconds."""
+    stopped = result.run["stopped_at_s"]
+    return float(result.jobs["finish_s"].max() if stopped is None else stopped)
+
+
+def _with_all_columns(gpus: pd.DataFrame) -> pd.DataFrame:
+    """Copy the table and add its missing columns: without saving or restoring, jobs always run."""
+    given = {"data_s": gpus["start_s"], "run_s": gpus["start_s"], "stop_s": gpus["end_s"],
+             "reason": None}
+    return gpus.assign(**{name: column for name, column in given.items() if name not in gpus})
+
+
+def _numbers(result: Result) -> Ints:
+    """The number in the cluster of the GPU of each row of the table ``gpus``."""
+    server, gpu = (result.gpus[name].to_numpy(np.int64) for name in ("server", "gpu"))
+    first = np.concatenate(([0], np.cumsum(gpus_per_server(result))))
+    known = (server >= 0) & (server < len(first) - 1) & (gpu >= 0)
+    numbers: Ints = first[np.where(known, server, 0)] + gpu
+    if not (known & (numbers < first[np.where(known, server, 0) + 1])).all():
+        raise InputError("the table gpus has a GPU that is not in the cluster, which has "
+                         f"{first[-1]:,} GPUs on {len(first) - 1:,} servers")
+    return numbers
+
+
+def _until(end: float, columns: list[Any]) -> Floats:
+    """Sort the instants of some columns, and drop those after the end of a run."""
+    times: Floats = np.sort(np.concatenate([np.asarray(each, np.float64) for each in columns]))
+    return times[:np.searchsorted(times, end, "right")]  # NaN, for what has not been, come last
 
 #: Relative tolerance for rounding within which instants are equal.
 _ROUNDING = 1e-12
@@ -109,3 +278,115 @@ def _elapsed(since: np.ndarray, instants: np.ndarray) -> np.ndarray:
     count = np.searchsorted(since, instants, "right")
     passed: np.ndarray = count * instants - total[count]
     return passed
+
+
+class Computation(NamedTuple):
+    """An interval in which a job computed before a coflow, or without a coflow to send."""
+
+    job: int  #: index of the job in the workload
+    iteration: int
+    stage: str
+    start_s: float
+    end_s: float
+
+
+class _Sent(NamedTuple):
+    """Recorded times and width of a coflow."""
+
+    valid_s: float
+    finish_s: float
+    width: int
+
+
+class _Ended(NamedTuple):
+    """The end of a stage, and the instant at which the job noticed it; inf if not recorded."""
+
+    finish_s: float
+    seen_s: float
+
+_COLUMNS = ["iteration", "stage", "valid_s", "finish_s", "width"]
+
+_NEVER = _Sent(math.inf, math.inf, 0)
+
+
+def computations(result: Result, workload: Workload) -> Iterator[Computation]:
+    """Yield the computations of jobs, job by job and iteration by iteration.
+
+    Jobs whose ranks compute are left out, because the result has a table of their computations. A
+    computation ends when the coflow after it becomes valid; if this coflow has not completed, the
+    computation is not known and is left out. A computation without a coflow begins when all stages
+    that it waits for have ended.
+    """
+    if [job.id for job in workload] != result.jobs["job"].tolist():
+        raise InputError(f"the jobs of the workload {workload.name!r} are not those of the "
+                         f"result, which is of {result.run['workload']!r}")
+    grid = Grid(float(result.run["observe_interval"]), SimpleNamespace(now=0.0))
+    stopped_at_s = result.run["stopped_at_s"]
+    known_until = math.inf if stopped_at_s is None else stopped_at_s
+    coflows: _Coflows | None = None
+    for place, job in enumerate(with_algorithms(workload, result.jobs)):
+        if has_operations(job):  # whose computations are a table of the result
+            continue
+        fixed = None if job.redraw else timed_stages(job, workload.seed)
+        if fixed is not None and not any(stage.compute_s for stage in fixed):
+            continue
+        coflows = coflows or _Coflows(result)
+        for each in _of_job(place, job, workload.seed, fixed, coflows.of(job.id), grid):
+            if each.end_s <= known_until:
+                yield each
+
+
+class _Coflows:
+    """Recorded coflows, sorted so that those of a job are found quickly."""
+
+    def __init__(self, result: Result) -> None:
+        table = columns_of(table_of(result, "coflows"), ["job", *_COLUMNS])
+        if table is None and "execution" in result.run:
+            raise not_recorded(result.run, "coflows")  # such runs have no keyword timeline
+        if table is None:
+            raise InputError("coflows were not recorded; simulate with timeline=True")
+        order = np.argsort(table["job"].to_numpy(), kind="stable")
+        self._jobs = table["job"].to_numpy()[order]
+        self._table = table[_COLUMNS].iloc[order]
+
+    def of(self, job: int) -> dict[tuple[int, str], _Sent]:
+        """The coflows of a job, by iteration and stage."""
+        rows = self._table.iloc[slice(*np.searchsorted(self._jobs, [job, job + 1]))]
+        columns: list[list[Any]] = [rows[name].tolist() for name in _COLUMNS]
+        return {(iteration, stage): _Sent(*times)
+                for iteration, stage, *times in zip(*columns, strict=True)}
+
+
+def _of_job(place: int, job: JobSpec, seed: int, fixed: Sequence[Stage] | None,
+            sent: Mapping[tuple[int, str], _Sent], grid: Grid) -> Iterator[Computation]:
+    """Yield the computations of one job."""
+    begin = job.arrival_s
+    for iteration in range(job.iterations):
+        stages = timed_stages(job, seed, iteration) if fixed is None else fixed
+        dag, ended = Dag.of(stages), [_Ended(begin, begin)] * len(stages)
+        for k in dag.sequence:
+            stage = stages[k]
+            start = max([begin, job.arrival_s + stage.release_s,
+                         *(ended[parent].seen_s for parent in dag.after[k])])
+            own = _Sent(start + stage.compute_s, start + stage.compute_s, 0)
+            if stage.flows is not None:
+                own = sent.get((iteration, stage.name), _NEVER)
+                start = own.valid_s - stage.compute_s
+            if stage.compute_s and own.valid_s < math.inf:
+                yield Computation(place, iteration, stage.name, start, own.valid_s)
+            ended[k] = _end(own, [ended[other] for other in dag.finishes_before[k]], grid)
+        begin = max(each.seen_s for each in ended)
+        if begin == math.inf:
+            return
+
+
+def _end(own: _Sent, holders: Sequence[_Ended], grid: Grid) -> _Ended:
+    """Find the end of a stage, which may have to wait for others to finish."""
+    if own.finish_s == math.inf:
+        return _Ended(math.inf, math.inf)
+    held = max((each.finish_s for each in holders), default=-math.inf)
+    seen = max([own.valid_s, *(each.seen_s for each in holders)])
+    # A job notices the end of a computation at once, that of a coflow at the next observation.
+    if own.finish_s > held:
+        seen = max(seen, grid.observed(own.finish_s) if own.width else own.finish_s)
+    return _Ended(max(own.finish_s, held), seen)

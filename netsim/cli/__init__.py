@@ -1,5 +1,5 @@
 """The command line, a file per command."""
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 
 __getattr__ = loading(__name__)

@@ -17,7 +17,7 @@ from typing import Any
 import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
-from netsim.reading import read_text
+from netsim.base.files import read_text
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 

@@ -1,38 +1,74 @@
-"""The command ``netsim``: each command is a thin call of a public function.
-
-Nothing heavy is imported before a command runs, so that ``--help`` answers at once.
-"""
+"""Errors of the user's own code, in a line and with only the user's own frames."""
 
 from __future__ import annotations
 
 import signal
+import sys
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, TextIO
 
 import click
 
 from netsim._version import __version__
-from netsim.cli.collective import collective
-from netsim.cli.compare import compare
-from netsim.cli.data import data
-from netsim.cli.echo import echo
-from netsim.cli.init import init
-from netsim.cli.listing import listing
-from netsim.cli.map import map_command
-from netsim.cli.options import EXIT_FAILED
-from netsim.cli.own_code import told_by_own_frames
-from netsim.cli.plot import plot
-from netsim.cli.predict import predict
-from netsim.cli.report import report
+from netsim.cli.estimate import collective, map_command, predict
+from netsim.cli.look import data, init, listing, topo, trace, warm_up_command
+from netsim.cli.options import EXIT_FAILED, echo
+from netsim.cli.plot import plot, report
 from netsim.cli.reproduce import reproduce
-from netsim.cli.run import run
+from netsim.cli.run import compare, run
 from netsim.cli.sweep import sweep
-from netsim.cli.topo import topo
-from netsim.cli.trace import trace
-from netsim.cli.warm_up import warm_up_command
 from netsim.errors import NetsimError, NetsimWarning, interruption_of
+
+#: Packages through which calls reach the user's code, or which it calls.
+_OTHERS = frozenset((
+    "__main__", "click", "cloudpickle", "gymnasium", "joblib", "llvmlite", "loky", "matplotlib",
+    "netsim", "networkx", "numba", "numpy", "pandas", "PIL", "pyarrow", "pydantic", "rich", "scipy",
+    "simpy", "sklearn", "tomli_w", *sys.stdlib_module_names))
+
+
+def told_by_own_frames(error: BaseException) -> str | None:
+    """Describe an error that the user's own code has raised: who, when, what and where.
+
+    None if no frame belongs to such code, so that the error is one of netsim itself.
+    """
+    from netsim.errors import causes_of, described
+
+    for cause in causes_of(error):  # SimPy raises a copy of it
+        own = [(frame, line) for frame, line in traceback.walk_tb(cause.__traceback__)
+               if frame.f_globals.get("__name__", "").partition(".")[0] not in _OTHERS]
+        if own:
+            notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+            lines = traceback.format_list(traceback.StackSummary.extract(iter(own)))
+            what = described(cause).removesuffix(notes)
+            return f"{_who([frame for frame, _ in own])}: {what}\n{''.join(lines).rstrip()}{notes}"
+    return None
+
+
+def _who(frames: Sequence[FrameType]) -> str:
+    """Name the policy, or else the function, to which the first frame belongs, and its time."""
+    from netsim.allocators import ALLOCATORS
+    from netsim.base.units import format_seconds
+    from netsim.placements.registry import PLACEMENTS
+    from netsim.schedulers.registry import SCHEDULERS
+
+    first = frames[0]
+    policy = first.f_locals.get("self")
+    kind = next((registry.kind for registry in (ALLOCATORS, SCHEDULERS, PLACEMENTS)
+                 if policy is not None and registry.takes(policy)), None)
+    who = (f"{first.f_globals['__name__']}:{first.f_code.co_qualname}" if kind is None else
+           f"{kind} {type(policy).__qualname__}")
+    now = next((value.now for value in first.f_locals.values() if _has_time(value)), None)
+    return who if now is None else f"{who} at {format_seconds(now)} of the simulation"
+
+
+def _has_time(value: Any) -> bool:
+    """Whether a value is a view of netsim, which knows the time."""
+    return type(value).__module__.startswith("netsim.") and isinstance(
+        getattr(value, "now", None), int | float)
 
 _EXIT_INPUT, _EXIT_INTERRUPTED, _EXIT_TERMINATED = 2, 130, 143
 
@@ -106,7 +142,7 @@ def main(context: click.Context, no_plugins: bool) -> None:
     netsim run experiment.toml   run it
     """
     if no_plugins:
-        from netsim.plugins import without_code
+        from netsim.base.plugins import without_code
 
         context.default_map = _without_plugins(main)
         context.with_resource(without_code())
@@ -116,7 +152,6 @@ def _without_plugins(command: click.Command) -> dict[str, Any]:
     """Make defaults that set `--no-plugins` for a command and for all commands below it."""
     below = getattr(command, "commands", {})
     return {"plugins": False, **{name: _without_plugins(each) for name, each in below.items()}}
-
 
 for command in (run, compare, sweep, reproduce, plot, report, listing, init, topo, trace, data,
                 predict, map_command, collective, warm_up_command):

@@ -1,7 +1,8 @@
-"""Options that several commands take."""
+"""Output of commands with control characters escaped, as names may contain any text."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -11,13 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from netsim.base.display import unwatched
 from netsim.cli.completion import named, setting_to_one
-from netsim.cli.echo import echo
-from netsim.watching import unwatched
+from netsim.text import visible
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from netsim.experiment_file.experiment import Experiment
 
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def echo(message: object, *, err: bool = False) -> None:
+    """Print lines of text, with characters that are not printable escaped."""
+    click.echo(visible(message, lines=True), err=err)
+
+
+def echo_json(found: pd.DataFrame | dict[str, Any]) -> None:
+    """Print JSON: a list with an object for each row of a table, or one object."""
+    click.echo(json.dumps(found, indent=1, default=str) if isinstance(found, dict) else
+               found.to_json(orient="records", indent=1, double_precision=15))
 
 #: Most digits of a seed; Python itself refuses to read numbers of some thousands of digits.
 _MOST_DIGITS = 999
@@ -31,9 +46,12 @@ EXIT_FAILED = 1
 FORMAT = click.option("--format", metavar="NAME", shell_complete=named("formats"),
                       help="Format of the file, if its suffix does not show it; see netsim list "
                            "formats.")
+
 EXPERIMENT = click.argument("experiment", shell_complete=named("experiments", suffixes=(".toml",)))
+
 SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
                    help="Set an option of the format, as in megabyte=1MiB.")
+
 PLUGINS = click.option("--plugins/--no-plugins", default=True, show_default=True,
                        help="--no-plugins is for files that you do not trust: files may then not "
                             "name code to load (module:Class), or files outside their folder.")
@@ -97,8 +115,8 @@ def with_plugins(plugins: bool, *files: str | None) -> Iterator[None]:
 
     `files` are those that the user names; further files may be read from their folders.
     """
-    from netsim.plugins import without_code
-    from netsim.reading import confined
+    from netsim.base.files import confined
+    from netsim.base.plugins import without_code
 
     if plugins:
         find_own_modules()
@@ -112,7 +130,7 @@ def with_plugins(plugins: bool, *files: str | None) -> Iterator[None]:
 def prepared(experiment: str, changes: list[str], out: str | None, *, single: bool,
              plugins: bool) -> tuple[Experiment, str | Path]:
     """Load an experiment, reduced to a single run if `single`, and choose its results' folder."""
-    from netsim.experiment_file.identity import default_folder
+    from netsim.experiment_file.experiment import default_folder
     from netsim.experiment_file.load import load_experiment
     from netsim.results.store import check_writable
 
@@ -159,8 +177,8 @@ def check_picture_file(path: str | Path, option: str) -> None:
 
 def seeds_of(given: str) -> int | list[int]:
     """Parse ``--seeds``: a number of seeds, or a list of them."""
+    from netsim.base.units import is_digits
     from netsim.errors import InputError
-    from netsim.units import is_digits
 
     parts = [part.strip() for part in given.split(",")]
     if not all(is_digits(part, _MOST_DIGITS) for part in parts):
@@ -189,8 +207,8 @@ def split_at_commas(values: str) -> list[str]:
 
 def settings_of(settings: tuple[str, ...]) -> dict[str, Any]:
     """Parse the options of ``--set``."""
+    from netsim.base.units import parse_value
     from netsim.errors import InputError
-    from netsim.units import parse_value
 
     options = {}
     for setting in settings:

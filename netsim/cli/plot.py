@@ -1,4 +1,4 @@
-"""``netsim plot``."""
+"""netsim plot and netsim report."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from netsim.cli.completion import folders, pictures
-from netsim.cli.echo import echo
-from netsim.cli.options import check_picture_file
+from netsim.cli.options import check_picture_file, echo, tell_replaced
 
 
 @click.command()
@@ -52,7 +51,7 @@ def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...],
         roles_given,
     )
     from netsim.results.store import folder_names
-    from netsim.studies.folders import kind_of_folder, load_folder
+    from netsim.studies.compare import kind_of_folder, load_folder
 
     what = kind_of_folder(folder)
     if what == "sweep":  # its default depends on its numbers; loading it reads no table of a run
@@ -70,3 +69,27 @@ def plot(folder: str, kind: str | None, of: str | None, files: tuple[str, ...],
     for path in outs:
         save_plot(ax, path)
         echo(f"picture: {path}")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(), shell_complete=folders)
+@click.option("--out", type=click.Path(), metavar="FILE",
+              help="File to write; by default FOLDER/report.html.")
+@click.option("--title", help="Title of the page; by default the name of the experiment.")
+def report(folder: str, out: str | None, title: str | None) -> None:
+    """Write the results in FOLDER as one HTML page.
+
+    FOLDER is that of a run, a comparison, a sweep or a reproduction. The page needs no other file.
+    In its figures you can hide policies, and zoom into timelines.
+    """
+    from netsim.base.tables import read_csv
+    from netsim.plots.report import save_report
+    from netsim.studies.compare import load_folder
+
+    results = load_folder(folder)
+    claims = Path(folder) / "claims.csv"
+    target = out or Path(folder) / "report.html"
+    tell_replaced(target, "--out")
+    page = save_report(results, target,
+                       read_csv(claims) if claims.is_file() else None, title)
+    echo(f"report: {page}")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.completion import named
-from netsim.cli.echo import JSON, echo, echo_json
-from netsim.cli.options import EXIT_FAILED, check_picture_file, seeds_of
+from netsim.cli.options import EXIT_FAILED, JSON, check_picture_file, echo, echo_json, seeds_of
 
 if TYPE_CHECKING:
     from netsim.reproductions.ledger import Paper, Row
@@ -105,7 +104,7 @@ def _print_rows(papers: Mapping[str, Paper], as_json: bool, page: str | None) ->
 
     found = list(statements(papers))
     if page is not None:
-        from netsim.reproductions.page import fill_page
+        from netsim.reproductions.drawings import fill_page
 
         for paper in papers.values():
             for setting, table in paper.tables().items():
@@ -121,10 +120,10 @@ def _print_rows(papers: Mapping[str, Paper], as_json: bool, page: str | None) ->
 def _run(name: str, as_json: bool, page: str | None, folder: Path, *, seeds: str | None,
          trace: str | None, workers: int, resume: bool, keep: bool) -> bool:
     """Run a reproduction, and print its claims; return whether a run failed."""
-    from netsim.cli.sweep_tables import print_claims
+    from netsim.cli.tables import print_claims
     from netsim.plots.bars import save_plot
     from netsim.reproductions import find_reproduction
-    from netsim.reproductions.page import fill_page
+    from netsim.reproductions.drawings import fill_page
 
     found = find_reproduction(name)
     figure = folder / f"{name}.pdf"
@@ -165,7 +164,7 @@ def _keep(name: str, done: Reproduced, trace: str | None) -> Path:
 def _run_row(paper: Paper, identity: str, as_json: bool, out: str | None, *, seeds: str | None,
              trace: str | None, workers: int, resume: bool, keep: bool) -> bool:
     """Run the runs that a statement needs, and print the verdict; return whether a run failed."""
-    from netsim.cli.sweep_tables import print_claims
+    from netsim.cli.tables import print_claims
     from netsim.errors import InputError, UnknownNameError
 
     row: Row | None = paper.row(identity)
@@ -188,7 +187,7 @@ def _run_row(paper: Paper, identity: str, as_json: bool, out: str | None, *, see
 
 
 def _tell_failures(done: Reproduced) -> bool:
-    from netsim.cli.sweep_tables import print_failures
+    from netsim.cli.tables import print_failures
 
     if done.sweep is None:
         return False

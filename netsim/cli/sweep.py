@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netsim.cli.completion import listed, setting_to_one, setting_to_several
-from netsim.cli.echo import JSON, echo, echo_json
 from netsim.cli.options import (
     EXIT_FAILED,
     EXPERIMENT,
+    JSON,
     PLUGINS,
+    echo,
+    echo_json,
     find_own_modules,
     overrides,
     quiet_option,
@@ -73,8 +75,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...],
 
     A second call computes only the runs that are missing. The exit code is 1 if a run failed.
     """
-    from netsim.experiment_file.load import Draft
-    from netsim.experiment_file.swept import default_sweep_folder
+    from netsim.experiment_file.load import Draft, default_sweep_folder
 
     _check_backend(backend, dask, options)
     policies = _policies(allocators, schedulers)
@@ -93,7 +94,7 @@ def sweep(ctx: click.Context, experiment: str, varied: tuple[str, ...],
                             "points": None if points is None else _points(points)}
     usual = default_sweep_folder(draft, **grid)
     # Imported only now, so that mistakes are reported at once.
-    from netsim.cli.sweep_tables import means_and_ratios, print_failures, print_sweep
+    from netsim.cli.tables import means_and_ratios, print_failures, print_sweep
     from netsim.studies.sweep import sweep_experiment
 
     folder = Path(out) if out else usual
@@ -124,8 +125,8 @@ def _check_backend(backend: str, dask: str | None, options: tuple[str, ...]) -> 
 
 def _slurm(options: tuple[str, ...]) -> dict[str, Any]:
     """Parse ``--slurm``."""
+    from netsim.base.units import parse_value
     from netsim.errors import InputError
-    from netsim.units import parse_value
 
     parsed = {}
     for option in options:
@@ -152,8 +153,8 @@ def _grid(varied: tuple[str, ...], policies: Mapping[str, list[str]]) -> dict[st
 
     Policies are varied beside it.
     """
+    from netsim.base.units import parse_value
     from netsim.errors import SpecError
-    from netsim.units import parse_value
 
     grid: dict[str, Any] = {}
     for setting in varied:
@@ -172,9 +173,9 @@ def _grid(varied: tuple[str, ...], policies: Mapping[str, list[str]]) -> dict[st
 
 def _range(values: str) -> Range | None:
     """Parse ``LOW..HIGH`` and ``LOW..HIGH:log``; None for anything else, such as a path."""
+    from netsim.base.units import parse_value
     from netsim.errors import InputError
     from netsim.experiment_file.ranges import Range
-    from netsim.units import parse_value
 
     ends, colon, scale = values.strip().partition(":")
     low, dots, high = ends.partition("..")
@@ -188,9 +189,9 @@ def _range(values: str) -> Range | None:
 
 def _points(given: str) -> Points:
     """Parse ``N`` and ``N:method=...:seed=...``."""
+    from netsim.base.plugins import parse_named
+    from netsim.base.units import parse_value
     from netsim.experiment_file.ranges import Points
-    from netsim.plugins import parse_named
-    from netsim.units import parse_value
 
     options = parse_named(given)
     return Points.of({"count": parse_value(options.pop("name")), **options})

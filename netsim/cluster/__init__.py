@@ -1,9 +1,9 @@
 """Clusters: servers with GPUs, the contention model of their NICs, and rings of placed jobs."""
 
+from netsim.base.lazy import loading
 from netsim.cluster.cluster import Cluster, draw_gpus
 from netsim.cluster.contention import Contention
 from netsim.cluster.ring import RingLayout, ring_stages
-from netsim.lazy import loading
 
 __all__ = ["Cluster", "Contention", "RingLayout", "draw_gpus", "ring_stages"]
 

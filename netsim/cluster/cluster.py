@@ -9,14 +9,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.brief import MOST_ROWS, shown
-from netsim.checks import Node, check_name, check_sequence, check_whole, is_whole, node_name
+from netsim.base.brief import MOST_ROWS, shown
+from netsim.base.streams import stream
+from netsim.base.units import Quantity, format_count, parse_rate
+from netsim.base.values import (
+    Node,
+    check_name,
+    check_sequence,
+    check_whole,
+    is_whole,
+    node_name,
+    plain_numbers,
+)
 from netsim.errors import InputError, did_you_mean
 from netsim.models.servers import ServerKind
 from netsim.network import Topology, big_switch, read_network
-from netsim.plain import plain_numbers
-from netsim.streams import stream
-from netsim.units import Quantity, format_count, parse_rate
 from netsim.workload import JobSpec
 
 _MOST_GPUS = 10_000_000

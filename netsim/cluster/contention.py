@@ -19,11 +19,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from netsim.base.units import parse_rate, parse_seconds
+from netsim.base.values import plain_numbers
 from netsim.cluster.cluster import Cluster
 from netsim.errors import InputError, not_one_of
 from netsim.models.degradation import Degradation, Slowdown
-from netsim.plain import plain_numbers
-from netsim.units import parse_rate, parse_seconds
 from netsim.workload import JobSpec
 
 #: Relative tolerance of times: rounding must not cost an iteration in a slot.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from netsim.brief import brief
+from netsim.base.brief import brief
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.workload import History, JobSpec

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.base.units import Quantity, parse_rate
 from netsim.errors import InputError
 from netsim.jobs.patterns import exchanging_in_turn, model_coflows
 from netsim.models import ParallelModel
-from netsim.units import Quantity, parse_rate
 from netsim.workload import Flows, JobSpec, Stage
 
 Ints = NDArray[np.int64]

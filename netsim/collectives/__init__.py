@@ -1,5 +1,6 @@
 """Collective operations: their messages step by step, their times and their bandwidths."""
 
+from netsim.base.lazy import loading
 from netsim.collectives.algorithms import (
     ALGORITHMS,
     COLLECTIVES,
@@ -7,7 +8,6 @@ from netsim.collectives.algorithms import (
     check_algorithm,
     schedule,
 )
-from netsim.collectives.bandwidth import Bandwidths, bandwidths
 from netsim.collectives.choice import (
     GENERATIONS,
     Choice,
@@ -17,13 +17,16 @@ from netsim.collectives.choice import (
     costs_of,
     fastest,
 )
-from netsim.collectives.closed_forms import closed_form_s
-from netsim.collectives.messages import Edges, Messages, Round, Schedule
+from netsim.collectives.messages import Edges, Messages, Round, Schedule, Sizes, split
 from netsim.collectives.msccl import Program, is_program, read_msccl
-from netsim.collectives.parts import Sizes, split
-from netsim.collectives.times import aggregated_s, stepwise_s
-from netsim.collectives.waiting import waits
-from netsim.lazy import loading
+from netsim.collectives.times import (
+    Bandwidths,
+    aggregated_s,
+    bandwidths,
+    closed_form_s,
+    stepwise_s,
+    waits,
+)
 
 __all__ = ["ALGORITHMS", "COLLECTIVES", "GENERATIONS", "Bandwidths", "Choice", "Edges",
            "Messages", "NcclCosts", "Program", "Round", "Schedule", "Sizes", "SwitchCosts",

@@ -9,8 +9,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from netsim.checks import check_sequence, check_whole, is_whole, refuse_set
-from netsim.collectives import direct, hierarchical, recursive, rings, trees
+from netsim.base.values import check_sequence, check_whole, is_whole, refuse_set
+from netsim.collectives import schedules
 from netsim.collectives.messages import Round, Schedule
 from netsim.collectives.msccl import is_program, program_for
 from netsim.errors import InputError, UnknownNameError
@@ -76,35 +76,36 @@ _MOST_ROWS, _MOST_CACHED = 20_000_000, 100_000
 #: By collective, and then by the name of the algorithm; the first is the default.
 ALGORITHMS: dict[str, dict[str, Algorithm]] = {
     "all-reduce": {
-        "ring": _one_phase(lambda n: rings.ring_reduce_scatter(n) + rings.ring_all_gather(n)),
+        "ring": _one_phase(
+            lambda n: schedules.ring_reduce_scatter(n) + schedules.ring_all_gather(n)),
         "direct": _one_phase(
-            lambda n: direct.direct_reduce_scatter(n) + direct.direct_all_gather(n)),
-        "halving-doubling": _folded(recursive.halving_doubling, _survivors),
-        "tree": Algorithm(lambda n, given: [trees.tree_all_reduce(n, given["chunks"])], _chunks,
+            lambda n: schedules.direct_reduce_scatter(n) + schedules.direct_all_gather(n)),
+        "halving-doubling": _folded(schedules.halving_doubling, _survivors),
+        "tree": Algorithm(lambda n, given: [schedules.tree_all_reduce(n, given["chunks"])], _chunks,
                           ("chunks",)),
         "double-tree": Algorithm(
-            lambda n, given: [trees.double_tree_all_reduce(n, given["chunks"])],
+            lambda n, given: [schedules.double_tree_all_reduce(n, given["chunks"])],
             lambda n, given: (2, given["chunks"]), ("chunks",)),
         "hierarchical": Algorithm(
-            lambda n, given: hierarchical.hierarchical_all_reduce(n, given["group"], given["inner"],
+            lambda n, given: schedules.hierarchical_all_reduce(n, given["group"], given["inner"],
                                                      given["outer"]),
             lambda n, given: (given["group"], n // given["group"]),
             ("group", "inner", "outer"))},
-    "all-gather": {"ring": _one_phase(rings.ring_all_gather),
-                   "direct": _one_phase(direct.direct_all_gather),
-                   "recursive": _folded(recursive.recursive_all_gather)},
-    "reduce-scatter": {"ring": _one_phase(rings.ring_reduce_scatter),
-                       "direct": _one_phase(direct.direct_reduce_scatter),
-                       "recursive": _folded(recursive.recursive_reduce_scatter)},
-    "broadcast": {"ring": _rooted(lambda n, k, root: rings.ring_chain(n, k, root, False)),
-                  "tree": _rooted(trees.tree_broadcast)},
-    "reduce": {"ring": _rooted(lambda n, k, root: rings.ring_chain(n, k, root, True)),
-               "tree": _rooted(trees.tree_reduce)},
-    "all-to-all": {"direct": _exchange(direct.all_to_all),
-                   "pairwise": _exchange(direct.pairwise)},
-    "send-recv": {"direct": Algorithm(lambda n, given: [direct.send_recv(given["pairs"])], _whole,
-                                      ("pairs",), lambda n, given: len(given["pairs"]))},
-    "barrier": {"dissemination": Algorithm(lambda n, _: [recursive.dissemination(n)], _whole, (),
+    "all-gather": {"ring": _one_phase(schedules.ring_all_gather),
+                   "direct": _one_phase(schedules.direct_all_gather),
+                   "recursive": _folded(schedules.recursive_all_gather)},
+    "reduce-scatter": {"ring": _one_phase(schedules.ring_reduce_scatter),
+                       "direct": _one_phase(schedules.direct_reduce_scatter),
+                       "recursive": _folded(schedules.recursive_reduce_scatter)},
+    "broadcast": {"ring": _rooted(lambda n, k, root: schedules.ring_chain(n, k, root, False)),
+                  "tree": _rooted(schedules.tree_broadcast)},
+    "reduce": {"ring": _rooted(lambda n, k, root: schedules.ring_chain(n, k, root, True)),
+               "tree": _rooted(schedules.tree_reduce)},
+    "all-to-all": {"direct": _exchange(schedules.all_to_all),
+                   "pairwise": _exchange(schedules.pairwise)},
+    "send-recv": {"direct": Algorithm(lambda _, given: [schedules.send_recv(given["pairs"])],
+                                      _whole, ("pairs",), lambda n, given: len(given["pairs"]))},
+    "barrier": {"dissemination": Algorithm(lambda n, _: [schedules.dissemination(n)], _whole, (),
                                            lambda n, _: n)},
 }
 

@@ -17,13 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from netsim.checks import check_options, check_whole
+from netsim.base.units import Quantity, format_seconds, parse_rate, parse_seconds
+from netsim.base.values import check_options, check_whole, plain_numbers
 from netsim.collectives.algorithms import algorithms_of, schedule
-from netsim.collectives.closed_forms import closed_form_s
-from netsim.collectives.times import stepwise_s
+from netsim.collectives.times import closed_form_s, stepwise_s
 from netsim.errors import InputError, UnknownNameError
-from netsim.plain import plain_numbers
-from netsim.units import Quantity, format_seconds, parse_rate, parse_seconds
 
 _TREE, _RING = "double-tree", "ring"
 _PROTOCOLS = ("LL", "LL128", "Simple")

@@ -1,8 +1,7 @@
 """Edge-cloud systems: servers with few workers near the data, and a distant cloud with many."""
 
-from netsim.edge.jobs import EdgeJob, EdgeWorkload
-from netsim.edge.system import EdgeCloud
-from netsim.lazy import loading
+from netsim.base.lazy import loading
+from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, EdgeWorkload
 
 __all__ = ["EdgeCloud", "EdgeJob", "EdgeWorkload"]
 

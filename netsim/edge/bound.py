@@ -1,19 +1,192 @@
-"""A lower bound on the total JCT on an edge-cloud: the LP bound of A_online's paper."""
+"""The linear programme that bounds the total JCT of edge-clouds; needs the extra ``ilp``.
+
+Times are in slots, as in the paper; `netsim.edge.bound` converts systems and jobs.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from netsim.edge.jobs import EdgeJob, EdgeWorkload
-from netsim.edge.programme import CLOUD, Place, Work, least_cost
-from netsim.edge.system import EdgeCloud, Kind
-from netsim.plain import known_names
-from netsim.units import Quantity, parse_seconds
+from netsim.base.units import Quantity, parse_seconds
+from netsim.base.values import known_names
+from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, EdgeWorkload, Kind
+from netsim.errors import InputError, MissingExtraError, NetsimError
+
+Floats = NDArray[np.float64]
+
+Ints = NDArray[np.int64]
+
+#: The group of workers that stands for the cloud.
+CLOUD = -1
+
+#: Feasibility tolerance of the solver, for numbers near 1.
+_TOLERANCE = 1e-9
+
+#: HiGHS needs many minutes even for far fewer variables.
+_MOST_VARIABLES = 10_000_000
+
+#: Status codes of `scipy.optimize.linprog`.
+_SOLVED, _STOPPED, _INFEASIBLE = 0, 1, 2
+
+
+class Place(NamedTuple):
+    """A place where a job can train: the workers of its type on one server, or the cloud."""
+
+    group: int  #: the server, or `CLOUD`, which has a worker for each chunk of the job
+    workers: int  #: not used for the cloud
+    ready: float  #: when the job's data is at this place, in slots
+
+
+@dataclass(frozen=True)
+class Work:
+    """A job in the linear programme; times are in slots."""
+
+    arrival: float
+    chunks: int  #: the most workers that can train the job at once
+    chunk_time: float  #: training time of a chunk: `EdgeJob.p1_s` in slots
+    places: tuple[Place, ...]
+
+    @property
+    def cloud(self) -> float:
+        """When the job's data is in the cloud, in slots; inf if there is no cloud."""
+        return min((each.ready for each in self.places if each.group == CLOUD), default=math.inf)
+
+
+def sufficient_horizon(jobs: Sequence[Work]) -> int:
+    """Bound the number of slots of an optimum, for jobs that use the same servers and no cloud.
+
+    In an optimum, no work of a job can be moved to an earlier slot. Consider the slots after all
+    data has arrived at all places, until a job ends. In each of them, either all workers of the
+    job's type are busy, or all its chunks are in training. The first case lasts at most as long as
+    all work on all workers takes, the second at most as long as one chunk.
+    """
+    ready = max(place.ready for job in jobs for place in job.places)
+    work = math.fsum(job.chunks * job.chunk_time for job in jobs)
+    workers = sum(place.workers for place in jobs[0].places)
+    longest = max(job.chunk_time for job in jobs)
+    return math.ceil(ready) + math.ceil(work / workers) + math.ceil(longest) + 2
+
+
+def least_cost(jobs: Sequence[Work], horizon: int | None = None,
+               until: float | None = None) -> float:
+    """Minimise the sum over jobs of the mean time from arrival to training; return it in slots.
+
+    All jobs are of one worker type. There is a variable for each job, group of workers and slot:
+    the share of the job's work that the group does in the slot. Its cost is the time from the job's
+    arrival to the beginning of the slot, or to the instant in the slot at which the job's data is
+    ready. Constraints limit each group to its number of workers, and each job to one worker per
+    chunk.
+
+    `horizon` is the number of slots for jobs without a cloud; if it is too small, it excludes the
+    optimum. The solver stops at `until`, in seconds of `time.monotonic`.
+    """
+    if find_spec("scipy") is None:
+        raise MissingExtraError("scipy", "ilp")
+    last = horizon if horizon is not None else (
+        0 if jobs[0].cloud < math.inf else sufficient_horizon(jobs))
+    spans = (_slots(job, place, last) for job in jobs for place in job.places)
+    count = sum(end - first for first, end in spans)
+    if count > _MOST_VARIABLES:
+        raise InputError(f"the LP bound of {len(jobs)} jobs would have {count:,} variables, but at "
+                         f"most {_MOST_VARIABLES:,} are possible; give a longer slot")
+    return _solve(_columns(jobs, last), len(jobs), until, last)
+
+
+class _Columns(NamedTuple):
+    """The variables: job, group and slot of each, its cost, upper bound and use of workers."""
+
+    job: Ints
+    group: Ints
+    slot: Ints
+    cost: Floats
+    most: Floats
+    #: Slots in which a share of 1 occupies all workers of the group, and all chunks of the job.
+    per_worker: Floats
+    per_chunk: Floats
+
+
+def _columns(jobs: Sequence[Work], horizon: int) -> _Columns:
+    parts: list[tuple[NDArray[np.generic], ...]] = []
+    for number, job in enumerate(jobs):
+        for place in job.places:
+            slots = np.arange(*_slots(job, place, horizon), dtype=np.int64)
+            begin = np.maximum(slots, place.ready)
+            work = job.chunks * job.chunk_time
+            used = min(place.workers, job.chunks) if place.group != CLOUD else job.chunks
+            parts.append((np.full(len(slots), number), np.full(len(slots), place.group), slots,
+                          begin - job.arrival, used * (slots + 1 - begin) / work,
+                          np.full(len(slots), work / max(place.workers, 1)),
+                          np.full(len(slots), job.chunk_time)))
+    return _Columns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _slots(job: Work, place: Place, horizon: int) -> tuple[int, int]:
+    """The range of slots (first, end) in which a job may train at a place.
+
+    Slots at the edge that begin after the data is in the cloud are left out, as the work costs no
+    more in the cloud, which has room for all chunks.
+    """
+    if place.group == CLOUD:
+        end = math.ceil(place.ready + job.chunk_time)
+    else:
+        end = horizon if job.cloud == math.inf else math.ceil(job.cloud)
+    first = math.floor(place.ready)
+    return first, max(first, end)
+
+
+def _solve(columns: _Columns, jobs: int, until: float | None, horizon: int) -> float:
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, vstack
+
+    limit_s = None if until is None else max(until - time.monotonic(), 1e-3)
+    count = len(columns.cost)
+    every = np.arange(count)
+    on_edge = columns.group != CLOUD
+    limits = vstack([_sums(columns.group, columns.slot, columns.per_worker, on_edge),
+                     _sums(columns.job, columns.slot, columns.per_chunk, np.full(count, True))])
+    whole = csr_array((np.ones(count), (columns.job, every)), shape=(jobs, count))
+    options = {"primal_feasibility_tolerance": _TOLERANCE,
+               "dual_feasibility_tolerance": _TOLERANCE}
+    if limit_s is not None:
+        options["time_limit"] = limit_s
+    found = linprog(columns.cost, A_ub=limits.tocsr(), b_ub=np.ones(limits.shape[0]), A_eq=whole,
+                    b_eq=np.ones(jobs), bounds=np.column_stack((np.zeros(count), columns.most)),
+                    method="highs", options=options)
+    if found.status == _INFEASIBLE:
+        raise InputError(f"the LP bound: the jobs cannot be trained within {horizon} slots; give a "
+                         "longer horizon, or none")
+    if found.status == _STOPPED and limit_s is not None:
+        raise NetsimError(f"the LP bound of {jobs} jobs, {count:,} variables, was not solved "
+                          "within the time limit; allow more time with time_limit, or give a "
+                          "longer slot")
+    if found.status != _SOLVED:
+        raise NetsimError(f"HiGHS did not solve the LP bound of {jobs} jobs: {found.message}")
+    return float(found.fun)
+
+
+def _sums(owner: Ints, slot: Ints, use: Floats, mine: NDArray[np.bool_]):  # type: ignore[no-untyped-def]
+    """Build the constraint rows that sum the use of workers by variables, per owner and slot.
+
+    A variable that is alone in its row is limited by its upper bound, and the row is left out.
+    """
+    from scipy.sparse import csr_array
+
+    columns = np.flatnonzero(mine)
+    key = owner[columns] * (int(slot.max(initial=0)) + 1) + slot[columns]
+    _, row, together = np.unique(key, return_inverse=True, return_counts=True)
+    kept = together > 1
+    number = np.cumsum(kept) - 1
+    needed = kept[row]
+    return csr_array((use[columns[needed]], (number[row[needed]], columns[needed])),
+                     shape=(int(kept.sum()), len(owner)))
 
 
 @dataclass(frozen=True)

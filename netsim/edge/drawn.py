@@ -10,13 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_sequence, check_whole, is_number
-from netsim.edge.jobs import EdgeJob, EdgeWorkload
-from netsim.edge.system import MOST, EdgeCloud, Kind
-from netsim.errors import InputError
-from netsim.plain import plain_numbers
-from netsim.streams import stream
-from netsim.units import (
+from netsim.base.streams import stream
+from netsim.base.units import (
     SMALL_SIZE,
     Quantity,
     is_digits,
@@ -24,6 +19,9 @@ from netsim.units import (
     parse_rate,
     parse_seconds,
 )
+from netsim.base.values import check_sequence, check_whole, is_number, plain_numbers
+from netsim.edge.edge_cloud import MOST, EdgeCloud, EdgeJob, EdgeWorkload, Kind
+from netsim.errors import InputError
 
 #: Relative frequencies of servers by their number of workers.
 SIZES: Mapping[str, float] = {"2": 321, "8": 231}

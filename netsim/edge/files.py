@@ -12,15 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from netsim.checks import check_options, check_path
-from netsim.edge.jobs import EdgeJob, EdgeWorkload
-from netsim.edge.system import EdgeCloud, Kind
+from netsim.base.files import read_text
+from netsim.base.plugins import Registry
+from netsim.base.units import Quantity
+from netsim.base.values import check_options, check_path, known_names, plain_numbers
+from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, EdgeWorkload, Kind
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.plain import known_names, plain_numbers
-from netsim.plugins import Registry
-from netsim.reading import read_text
 from netsim.text import toml_problem
-from netsim.units import Quantity
 
 Table = dict[str, Any]
 

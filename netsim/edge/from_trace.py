@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_path, check_whole, is_number
+from netsim.base.plugins import parse_policy
+from netsim.base.streams import stream
+from netsim.base.units import Quantity, parse_seconds
+from netsim.base.values import check_path, check_whole, is_number, plain_numbers
 from netsim.edge.drawn import JobRanges, check_counts
-from netsim.edge.jobs import EdgeJob, EdgeWorkload
-from netsim.edge.system import Kind
+from netsim.edge.edge_cloud import EdgeJob, EdgeWorkload, Kind
 from netsim.errors import InputError
-from netsim.plain import plain_numbers
-from netsim.plugins import parse_policy
-from netsim.streams import stream
-from netsim.traces.cluster.columns import ClusterJobs
+from netsim.traces.cluster.construction import ClusterJobs
 from netsim.traces.cluster.readers import CLUSTER_TRACES
-from netsim.units import Quantity, parse_seconds
 
 
 @plain_numbers

@@ -11,7 +11,7 @@ from netsim.edge.job_data import JobData
 from netsim.edge.schedule import PSAssignments
 from netsim.edge.setting import EdgeSetting, Floats, Ints
 from netsim.edge.typed_jobs import TypedJobs
-from netsim.engine.by_time import TimedExecution
+from netsim.engine.executions import TimedExecution
 from netsim.engine.preemption import whole
 from netsim.errors import StalledError
 from netsim.fabric.clock import Clock

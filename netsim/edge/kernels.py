@@ -1,16 +1,16 @@
 """Compiled loops over the queues of workers: HAPRF, Q of Eq. 5 and A_greedy.
 
-`netsim.reference.a_online` is a readable version; tests compare the two.
+`tests.twins.a_online` is a readable version; tests compare the two.
 
-The arrays have the meaning, shapes and names of `netsim.edge.queues.Queues`. Queues are in order
+The arrays have the meaning, shapes and names of `netsim.edge.schedule.Queues`. Queues are in order
 of HAPRF, so that a worker trains the first chunk of its queue that is ready.
 """
 
 from __future__ import annotations
 
 from netsim import ties
-from netsim.compiling import in_place
-from netsim.signals import check_signals
+from netsim.base.compiling import in_place
+from netsim.base.signals import check_signals
 
 #: Relative tolerance within which instants are equal. Rounding errors of sums of times are smaller,
 #: and distinct events of a system are further apart.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from netsim.plugins import Registry
+from netsim.base.plugins import Registry
 
 if TYPE_CHECKING:
     from netsim.edge.transport import TransportKind

@@ -6,16 +6,18 @@ ended end at infinity.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.brief import brief
-from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
-from netsim.forking import same
+from netsim.base.brief import brief
+from netsim.base.units import format_bytes
+from netsim.base.values import same
+from netsim.edge import kernels
+from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,3 +233,157 @@ def _training(given: ChunkPlacement, log: TransportLog, until: float, job_of: In
 def _and(values: NDArray[Any], more: int, value: float) -> NDArray[Any]:
     """Append `more` entries of one value to an array."""
     return np.concatenate((values, np.full(more, value, values.dtype)))
+
+#: Relative tolerance for rounding errors of sums of sizes, and of instants.
+_ROUNDING = 1e-12
+
+_LISTED = 6  # most names in a message
+
+
+class Storage:
+    """The storage of edge servers, which a chunk occupies from dispatch to the end of its job."""
+
+    def __init__(self, setting: EdgeSetting) -> None:
+        self._setting = setting
+        self._capacity = setting.system.capacity
+        self.limited = bool(np.isfinite(self._capacity).any())
+        self.used: Floats = np.zeros(setting.system.servers)  #: bytes
+        self._held: dict[int, Ints] = {}
+
+    def room(self, job: int) -> Ints:
+        """The number of chunks of a job that each server can store now, at most all of them."""
+        size, most = self._setting.jobs[job].chunk_bytes, int(self._setting.chunks[job])
+        if not self.limited or size == 0:
+            return np.full(len(self.used), most)
+        free = self._capacity * (1 + _ROUNDING) - self.used
+        return np.clip(np.floor(free / size), 0, most).astype(np.int64)
+
+    def take(self, job: int, workers: Ints) -> None:
+        """Store the chunks of a job on the servers of `workers`; chunks in the cloud need none."""
+        if self.limited and self._setting.jobs[job].chunk_bytes > 0:
+            servers = self._setting.system.server_of[workers[workers != CLOUD]]
+            self._held[job] = np.bincount(servers, minlength=len(self.used))
+            self._count()
+
+    def release(self, now: float, ended: Callable[[int], float]) -> None:
+        """Free the storage of jobs that have ended; `ended(job)` is the end in seconds, or inf."""
+        gone = [job for job in self._held if ended(job) <= now * (1 + _ROUNDING)]
+        for job in gone:
+            del self._held[job]
+        if gone:
+            self._count()
+
+    def _count(self) -> None:
+        # Summed again each time, so that rounding errors of ended jobs do not accumulate.
+        self.used = np.zeros(len(self.used))
+        for job, chunks in self._held.items():
+            self.used += chunks * self._setting.jobs[job].chunk_bytes
+
+
+def peaks(setting: EdgeSetting, schedule: Schedule) -> Floats:
+    """Compute the most bytes that each server stored; NaN if this is unknown, for whole jobs."""
+    servers = setting.system.servers
+    if schedule.most_bytes is not None:
+        return schedule.most_bytes
+    if schedule.chunks is None:
+        return np.full(servers, np.nan)
+    size = np.repeat([job.chunk_bytes for job in setting.jobs], setting.chunks)
+    job = np.repeat(np.arange(len(setting.jobs)), setting.chunks)
+    size, job = size[:len(schedule.chunks.worker)], job[:len(schedule.chunks.worker)]
+    edge = schedule.chunks.worker != CLOUD
+    server = setting.system.server_of[schedule.chunks.worker[edge]]
+    size, job = size[edge], job[edge]
+    # Storage that is released at an instant is available to jobs that arrive then.
+    finish = np.where(np.isnan(schedule.finish), np.inf, schedule.finish)
+    at = np.concatenate([finish[job] * (1 - _ROUNDING), setting.arrival[job]])
+    change = np.concatenate([-size, size])
+    where = np.tile(server, 2)
+    order = np.lexsort((change, at, where))
+    held = np.cumsum(change[order])
+    most = np.zeros(servers)
+    np.maximum.at(most, where[order], held)
+    return most
+
+
+def why_only_cloud(setting: EdgeSetting) -> str:
+    """Explain why no job can train at the edge under any scheduler; "" if some job can."""
+    system, chunk = setting.system, np.array([job.chunk_bytes for job in setting.jobs])
+    room = np.array([system.capacity[system.server_of[workers]].max(initial=-1.0)
+                     for workers in setting.workers_of])
+    without = room < 0
+    full = ~without & (room * (1 + _ROUNDING) < chunk)
+    if not (without | full).all():
+        return ""
+    reasons = []
+    if without.any():
+        needed = dict.fromkeys(repr(setting.jobs[job].worker_type)
+                               for job in np.flatnonzero(without).tolist())
+        reasons.append(f"no worker of the edge has a type that {_jobs(without)} need, "
+                       f"{_some(needed)}; the edge has {_some(map(repr, system.types)) or 'none'}")
+    if full.any():
+        reasons.append(f"no server can store a chunk of {_jobs(full)}: the smallest chunk has "
+                       f"{format_bytes(chunk[full].min())}, the largest storage "
+                       f"{format_bytes(room[full].max())}")
+    return "; and ".join(reasons)
+
+
+def _jobs(which: NDArray[np.bool_]) -> str:
+    """Describe for a message how many jobs are meant."""
+    return "the jobs" if which.all() else f"{np.count_nonzero(which):,} of {len(which):,} jobs"
+
+
+def _some(names: Iterable[str]) -> str:
+    """List names for a message, at most the first few."""
+    listed = list(names)
+    return ", ".join(listed[:_LISTED]) + (", ..." if len(listed) > _LISTED else "")
+
+
+class Queues:
+    """The chunks that have been dispatched to each edge worker and have not finished.
+
+    Times are the estimates that schedulers use; with constant delays and rates, they are exact. A
+    transport keeps them up to date.
+    """
+
+    def __init__(self, setting: EdgeSetting) -> None:
+        workers = setting.system.total
+        #: The chunks of each worker in the order of HAPRF: by `weight`, then in order of dispatch.
+        #: Entries beyond `count` are unused.
+        self.queue: Ints = np.zeros((workers, 16), np.int64)
+        self.count: Ints = np.zeros(workers, np.int64)
+        #: The instant up to which each worker has been simulated, in seconds.
+        self.clock: Floats = np.zeros(workers)
+        #: Seconds of training that each chunk has left, and the instant at which its data arrives.
+        self.left: Floats = np.zeros(setting.total)
+        self.ready: Floats = np.full(setting.total, np.inf)
+        self._weigh(setting)
+
+    def _weigh(self, setting: EdgeSetting) -> None:
+        #: D p0 and 1 / D of each chunk's job; see `EdgeJob`.
+        self.weight: Floats = np.repeat(setting.weight_s, setting.chunks)
+        self.share: Floats = np.repeat(1 / setting.chunks, setting.chunks)
+
+    def make_room(self, setting: EdgeSetting, place: int) -> None:
+        """Make room for the chunks of a job that has been inserted in the setting."""
+        self.left = with_room(self.left, setting.chunks_of(place), 0.0)
+        self.ready = with_room(self.ready, setting.chunks_of(place), np.inf)
+        self._weigh(setting)
+
+    def insert(self, chunks: Ints, workers: Ints, ready: Floats, left: float) -> None:
+        """Add chunks, in order of dispatch, to the queues of their workers."""
+        if not len(chunks):
+            return
+        self.left[chunks], self.ready[chunks] = left, ready
+        longest = int((self.count + np.bincount(workers, minlength=len(self.count))).max())
+        if longest > self.queue.shape[1]:
+            wider = np.zeros((len(self.queue), 2 * longest), np.int64)
+            wider[:, :self.queue.shape[1]] = self.queue
+            self.queue = wider
+        kernels.insert(chunks, workers, self.queue, self.count, self.weight)
+
+    def remove(self, chunk: int, worker: int) -> None:
+        """Remove a chunk from the queue of its worker."""
+        row, count = self.queue[worker], int(self.count[worker])
+        place = int(np.flatnonzero(row[:count] == chunk)[0])
+        row[place:count - 1] = row[place + 1:count].copy()
+        self.count[worker] -= 1

@@ -8,12 +8,12 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.streams import stream
+from netsim.base.values import Rows
 from netsim.edge import kernels
+from netsim.edge.edge_cloud import Kind
 from netsim.edge.schedule import PSAssignments, Schedule, Training
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
-from netsim.edge.system import Kind
-from netsim.forking import Rows
-from netsim.streams import stream
 from netsim.ties import merge_equal
 
 

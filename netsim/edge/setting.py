@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.brief import brief
-from netsim.checks import LARGEST, check_whole, is_number
-from netsim.edge.jobs import EdgeJob
-from netsim.edge.system import EdgeCloud, Kind
+from netsim.base.brief import brief
+from netsim.base.values import LARGEST, check_whole, is_number
+from netsim.edge.edge_cloud import EdgeCloud, EdgeJob, Kind
 from netsim.errors import InputError
 from netsim.ties import merge_equal
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from netsim.edge import kernels
-from netsim.edge.queues import Queues
-from netsim.edge.schedule import ChunkPlacement, TransportLog
+from netsim.edge.schedule import ChunkPlacement, Queues, TransportLog
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints, with_room
 from netsim.errors import StalledError
 

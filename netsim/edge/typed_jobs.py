@@ -9,8 +9,8 @@ import numpy as np
 
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.context import RunContext
+from netsim.edge.edge_cloud import Kind
 from netsim.edge.setting import EdgeSetting
-from netsim.edge.system import Kind
 from netsim.workload import JobSpec
 
 

@@ -18,15 +18,14 @@ from netsim.cluster.cluster import Cluster
 from netsim.cluster.contention import Contention
 from netsim.cluster.placed import placed_model, placed_stages, ring_of, servers_of_model
 from netsim.cluster.ring import RingLayout, ring_stages
-from netsim.engine.estimates import expected_iterations
-from netsim.engine.execution import Execution
+from netsim.engine.executions import Execution
+from netsim.engine.ledger import expected_iterations
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.jobs.plan import JobPlan, delayed, ecmp_key
+from netsim.jobs.plan import JobPlan, delayed, ecmp_key, has_operations
 from netsim.jobs.process import CompletedCoflow, JobProcess, JobRecorder
 from netsim.jobs.rank_process import RankProcess
-from netsim.jobs.ranked_stages import has_operations
 from netsim.jobs.stragglers import slowed_job
 from netsim.operations import Operations
 from netsim.predictors import Forecast

@@ -1,4 +1,4 @@
-"""The engine of jobs, which arrive, get GPUs from a scheduler, run, and lose or return them."""
+"""The GPUs of a cluster during a run: the free ones, and the work promised to each."""
 
 from __future__ import annotations
 
@@ -11,30 +11,116 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.lazy import simpy
+from netsim.base.values import Known
 from netsim.cluster.cluster import Cluster, check_size
-from netsim.engine.checks import (
+from netsim.cluster.context import RunContext
+from netsim.engine.executions import Execution, TimedExecution
+from netsim.engine.ledger import JobAccounts, Ledger, Segment, estimates_of
+from netsim.engine.preemption import Preemption
+from netsim.engine.view import (
+    ClusterView,
+    Saving,
+    Scheduler,
     ask,
     check_form,
     check_moved,
     check_preemption,
     check_start,
 )
-from netsim.engine.estimates import estimates_of
-from netsim.engine.execution import Execution
-from netsim.engine.gpu_pool import GpuPool, Members, read_only
-from netsim.engine.ledger import JobAccounts, Ledger, Segment
-from netsim.engine.preemption import Preemption
-from netsim.engine.view import ClusterView, Saving, Scheduler
 from netsim.errors import AllocationError, StalledError
 from netsim.fabric.clock import DECISIONS, call_at, call_last
-from netsim.forking import Known
 from netsim.jobs.arrivals import Arrivals
-from netsim.late import simpy
 from netsim.placements.placement import FirstFit, Placement
 from netsim.ties import is_now
 from netsim.workload import JobSpec
 
 Ints = NDArray[np.int64]
+
+
+class GpuPool:
+    """The free and the lost GPUs of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.free = np.ones(cluster.total, np.bool_)  #: those of lost servers are not free
+        self.free_on = cluster.gpus.copy()  #: number of free GPUs, by server
+        self.idle = cluster.total  #: number of all free GPUs
+        self.load = np.zeros(cluster.total)  #: seconds of work promised so far, by GPU
+        self.lost: dict[int, None] = {}  #: servers that are lost at present
+
+    def take(self, gpus: Ints) -> None:
+        """Take free GPUs."""
+        self._mark(gpus, -1)
+
+    def give_back(self, gpus: Ints) -> None:
+        """Free GPUs, except those of lost servers."""
+        if self.lost:
+            gpus = gpus[~np.isin(self._cluster.server_of[gpus], list(self.lost))]
+        self._mark(gpus, 1)
+
+    def lose(self, server: int) -> None:
+        """Withdraw a server: its free GPUs are not given to jobs; jobs keep those they hold."""
+        own = self._of(server)
+        self._mark(own[self.free[own]], -1)
+        self.lost[server] = None
+
+    def repair(self, server: int, held: Ints) -> bool:
+        """Make the GPUs of a server free again, except held ones; return whether it was lost."""
+        if server not in self.lost:
+            return False
+        del self.lost[server]
+        self._mark(np.setdiff1d(self._of(server), held), 1)
+        return True
+
+    def _of(self, server: int) -> Ints:
+        return np.arange(self._cluster.first[server], self._cluster.first[server + 1])
+
+    def _mark(self, gpus: Ints, sign: int) -> None:
+        """Mark GPUs as free (sign 1) or as taken (sign -1)."""
+        self.free[gpus] = sign > 0
+        self.idle += sign * len(gpus)
+        if len(gpus) == 1:
+            self.free_on[self._cluster.server_of[gpus[0]]] += sign
+        else:
+            np.add.at(self.free_on, self._cluster.server_of[gpus], sign)
+
+
+class Members:
+    """A set of numbers as an array, in no particular order."""
+
+    def __init__(self) -> None:
+        self._numbers = np.zeros(16, np.int64)
+        self._place: dict[int, int] = {}
+
+    @property
+    def array(self) -> Ints:
+        """The members; read-only."""
+        return read_only(self._numbers[:len(self._place)])
+
+    def add(self, number: int) -> None:
+        """Add a number that is not a member."""
+        place = len(self._place)
+        if place == len(self._numbers):
+            self._numbers = np.concatenate((self._numbers, np.zeros(place, np.int64)))
+        self._numbers[place] = number
+        self._place[number] = place
+
+    def remove(self, number: int) -> None:
+        """Remove a member; the last one takes its place."""
+        place, last = self._place.pop(number), len(self._place)
+        if place != last:
+            moved = int(self._numbers[last])
+            self._numbers[place] = moved
+            self._place[moved] = place
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Make a read-only view of an array."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
 Floats = NDArray[np.float64]
 
 #: Successive wakes after which the engine checks whether other events will happen.
@@ -478,3 +564,42 @@ class Engine:
         named = ", ".join(f"job {self._jobs[job].id}" for job in preempted[:5])
         return (f"; it has preempted {len(preempted)} of them, and a job that was preempted goes "
                 f"on only if it is started again: {named}")
+
+
+class _GivenTimes(TimedExecution):
+    """An `Execution` in which each job takes a given time on any GPUs."""
+
+    def __init__(self, env: simpy.Environment, jobs: Sequence[JobSpec], seconds: Sequence[float]
+                 ) -> None:
+        super().__init__(env, jobs)
+        self._each_s = [total / job.iterations for total, job in zip(seconds, jobs, strict=True)]
+
+    def seconds(self, job: int, gpus: NDArray[np.int64]) -> float:
+        """The time per iteration of a job."""
+        return self._each_s[job]
+
+
+def timed_engine(context: RunContext, scheduler: Scheduler, placement: Placement,
+                 seconds: Sequence[float], name: str, options: Preemption | None = None
+                 ) -> tuple[simpy.Environment, Engine]:
+    """Make an engine at the beginning of a run, with its environment; see `run_timed`."""
+    env = simpy.Environment(0.0)
+    return env, Engine(env, context.cluster, context.jobs, scheduler,
+                       _GivenTimes(env, context.jobs, seconds), placement, name, options)
+
+
+def run_timed(context: RunContext, scheduler: Scheduler, placement: Placement,
+              seconds: Sequence[float], name: str) -> Engine:
+    """Run all jobs to their ends, each in its given running time."""
+    env, engine = timed_engine(context, scheduler, placement, seconds, name)
+    run_to_end(env, engine)
+    return engine
+
+
+def run_to_end(env: simpy.Environment, engine: Engine) -> None:
+    """Run an engine until all jobs have ended; see `run_timed` for errors."""
+    while engine.ended < len(engine.end_s):
+        try:
+            env.step()
+        except simpy.core.EmptySchedule:
+            raise engine.stalled() from None

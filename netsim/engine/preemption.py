@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from netsim.base.units import parse_bytes, parse_seconds
+from netsim.base.values import plain_numbers
 from netsim.errors import InputError, UnknownNameError
-from netsim.plain import plain_numbers
-from netsim.units import parse_bytes, parse_seconds
 
 _KEEPS = ("iterations", "fraction")
 _ON_FAULT = ("iterations", "checkpoint")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from netsim.base.plugins import Registry, parse_policy
+from netsim.base.values import plain_numbers
 from netsim.cluster.contention import Contention
-from netsim.plain import plain_numbers
-from netsim.plugins import Registry, parse_policy
 
 
 @plain_numbers

@@ -1,5 +1,5 @@
 """Experiment files: their keys, their checks, and the objects made from them."""
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 
 __getattr__ = loading(__name__)

@@ -12,6 +12,7 @@ from typing import Any
 
 from netsim import network, traces
 from netsim.allocators import ALLOCATORS
+from netsim.base.plugins import Registry
 from netsim.edge.files import (
     EDGE_FORMATS,
     EDGE_KINDS,
@@ -27,7 +28,6 @@ from netsim.models.catalogue import MODELS
 from netsim.models.gpus import gpu_summaries
 from netsim.network import TOPOLOGIES
 from netsim.placements.registry import PLACEMENTS
-from netsim.plugins import Registry
 from netsim.predictors import PREDICTORS
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.traces import FORMATS

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -19,18 +22,14 @@ from pydantic import (
     model_validator,
 )
 
+from netsim._version import __version__
+from netsim.base.streams import seed_of
+from netsim.base.units import LONG_INTERVAL
+from netsim.base.values import plain
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.engine.preemption import on_edge
 from netsim.errors import InputError, SpecError, UnknownNameError
-from netsim.experiment_file.edge_tables import (
-    EdgeCloudTable,
-    TransportTable,
-    problems_of_jobs,
-    problems_on_edge,
-    refuse_unknown,
-)
-from netsim.experiment_file.key_errors import KINDS, KeyErrors, problems_of
 from netsim.experiment_file.sources import (
     ClusterTable,
     NetworkTable,
@@ -40,6 +39,7 @@ from netsim.experiment_file.sources import (
 from netsim.experiment_file.tables import (
     AllocatorTable,
     CompareTable,
+    EdgeCloudTable,
     EventTable,
     ExecutionTable,
     PlacementTable,
@@ -48,20 +48,28 @@ from netsim.experiment_file.tables import (
     SchedulerTable,
     SweepTable,
     Table,
+    TransportTable,
+    problems_of_jobs,
+    problems_on_edge,
+    refuse_unknown,
 )
-from netsim.experiment_file.values import Interval, PositiveSeconds, Stragglers
+from netsim.experiment_file.values import (
+    KINDS,
+    Interval,
+    KeyErrors,
+    PositiveSeconds,
+    Stragglers,
+    problems_of,
+)
 from netsim.network import Topology
-from netsim.plain import plain
-from netsim.recording.recordable import OF_LINKS, RECORDS
 from netsim.results.result import EDGE_TABLES
-from netsim.simulation.inapplicable import (
+from netsim.results.tables import OF_LINKS, RECORDS
+from netsim.simulation.compatibility import (
     NOT_FOR,
     problem_of_pauses,
     problems_of_arguments,
     without_preemption,
 )
-from netsim.streams import seed_of
-from netsim.units import LONG_INTERVAL
 from netsim.workload import Workload
 
 #: Policies of a cluster besides the allocator, each chosen by a name or a table with a name.
@@ -503,3 +511,29 @@ def _without_seed(keys: Mapping[str, Any]) -> Iterator[tuple[str | int, ...]]:
         if path[0] in keys and isinstance(table := table_at(keys, path), Mapping) and (
                 "seed" not in table):
             yield path
+
+
+def spec_hash(resolved: Mapping[str, Any], digits: int = 8) -> str:
+    """Hash a resolved experiment and netsim's version to hexadecimal digits.
+
+    The hash depends on the contents of files, but not on their paths, the description of the
+    experiment, or what a sweep varies.
+    """
+    spec = {key: value for key, value in resolved.items() if key not in ("description", "sweep")}
+    for name in ("network", "workload"):
+        spec[name] = _without_file(spec.get(name, {}))
+    text = json.dumps({"netsim": __version__, "spec": spec}, sort_keys=True,
+                      separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+
+
+def _without_file(tables: Any) -> Any:
+    """Copy a table, or a list of tables, without the key of its file."""
+    if isinstance(tables, list):
+        return list(map(_without_file, tables))
+    return {key: value for key, value in tables.items() if key != "file"}
+
+
+def default_folder(experiment: Experiment) -> Path:
+    """The default folder of an experiment's results: ``runs/<name>-<hash8>``."""
+    return Path("runs") / f"{experiment.name}-{spec_hash(experiment.resolved())}"

@@ -1,26 +1,104 @@
-"""Experiment files: ready-made ones by name, overrides, and a template."""
+"""Experiment files: read, overridden and swept."""
 
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from netsim.atomic import atomic_write
+from netsim.base.files import atomic_write, confined, read_text, refusal
+from netsim.base.plugins import parse_named, without_code
+from netsim.base.units import is_digits, parse_value, question_units
+from netsim.base.values import check_sequence, known_names, plain
 from netsim.errors import OutputError, SpecError, UnknownNameError
-from netsim.experiment_file.experiment import POLICIES, Experiment, table_at
-from netsim.experiment_file.sandbox import code_named, files_named, read_with
+from netsim.experiment_file.experiment import POLICIES, Experiment, spec_hash, table_at
+from netsim.experiment_file.ranges import Points, Range
+from netsim.experiment_file.tables import SweepTable
+from netsim.experiment_file.values import seeds_of
 from netsim.network.files import changed_name
-from netsim.plain import known_names, plain
-from netsim.plugins import parse_named, without_code
-from netsim.reading import confined, read_text, refusal
 from netsim.text import toml_problem
-from netsim.units import is_digits, parse_value, question_units
+
+#: Tables that may name a file.
+_SOURCES = ("network", "edge_cloud", "workload")
+
+_FILE = re.compile(rf"(sweep\.vary\.)?({'|'.join(_SOURCES)})(\.\d+)?\.file(\.\d+)?")
+
+#: Keys that may name a file instead of an algorithm, with this suffix.
+_PROGRAM = re.compile(r"(sweep\.vary\.)?workload(\.\d+)?\.pattern(\.\d+)?\.algorithm(\.\d+)?")
+
+_XML = ".xml"
+
+#: Tables in which all names are those of policies or of their parts.
+_OF_POLICIES = ("allocator", "scheduler", "placement", "execution", "transport", "compare")
+
+_VARIED = re.compile(rf"sweep\.vary\.({'|'.join(_OF_POLICIES)})\b.*")
+
+#: Keys of other tables whose values are names, too: those tables also hold paths, and labels.
+_NAMES = re.compile(r"(sweep\.vary\.)?(network(\.\d+)?\.kind|edge_cloud(\.\d+)?\.kind"
+                    r"|workload(\.\d+)?\.(format|trace(\.\d+)?(\.name)?|pattern(\.\d+)?(\.name)?))(\.\d+)?")
+
+
+def code_named(keys: Mapping[str, Any]) -> list[str]:
+    """List the keys of an experiment whose values name code, ``"module:Class"``."""
+    return [f"{path}: {value!r}" for _, _, path, value in _values(keys, "")
+            if isinstance(value, str)
+            and (path.partition(".")[0] in _OF_POLICIES or _VARIED.fullmatch(path)
+                 or _NAMES.fullmatch(path))
+            and _is_code(value)]
+
+
+def _is_code(text: str) -> bool:
+    table = parse_named(text)
+    options = [value for _, _, _, value in _values(table, "") if isinstance(value, str)]
+    return ":" in table["name"] or any(_is_code(value) for value in options if value != text)
+
+
+def files_named(keys: dict[str, Any]) -> Iterator[tuple[Any, Any, str, str]]:
+    """Yield the container, index, key path and value of each file named in an experiment."""
+    for holder, place, path, value in _values(keys, ""):
+        if isinstance(value, str) and (_FILE.fullmatch(path) or (
+                value.endswith(_XML) and _PROGRAM.fullmatch(path))):
+            yield holder, place, path, value
+
+
+def _values(tree: Any, path: str) -> Iterator[tuple[Any, Any, str, Any]]:
+    """Yield the container, index, key path and value of each value in tables and lists."""
+    pairs: Any = ()
+    if isinstance(tree, dict):
+        pairs = list(tree.items())
+    elif isinstance(tree, list):
+        pairs = list(enumerate(tree))
+    for place, value in pairs:
+        below = ".".join(part.strip() for part in f"{path}.{place}".split(".")).lstrip(".")
+        yield tree, place, below, value
+        yield from _values(value, below)
+
+
+def read_with(file: str | Path) -> Iterator[Path]:
+    """Yield a file and the files that are read with it.
+
+    The other files are those named in a TOML description, and further tables of a trace.
+    """
+    for path in (Path(file), *_named_in(Path(file))):
+        yield path
+        if path.name:  # it may be a folder, which the reader refuses
+            yield path.with_suffix(".header")
+        yield from path.parent.glob("pai_*_table.*")
+
+
+def _named_in(path: Path) -> Iterator[Path]:
+    try:
+        named = tomllib.loads(read_text(path)).get("file")
+    except (OSError, ValueError, RecursionError):
+        return  # it is not a description; the reader reports the error
+    if isinstance(named, str):
+        yield path.parent / named
 
 _POLICIES = ("allocator", "transport", *POLICIES)
 
@@ -263,3 +341,65 @@ def _expand_policies(keys: dict[str, Any]) -> None:
     for name in _POLICIES:
         if isinstance(keys.get(name), str):
             keys[name] = parse_named(keys[name])
+
+
+def prepare(experiment: Experiment | str | Path | Draft,
+            vary: Mapping[str, Any] | None, seeds: int | Sequence[int] | None,
+            points: int | Points | None = None) -> tuple[Draft, SweepTable]:
+    """Separate the keys of an experiment from the grid of varied settings.
+
+    It is a SpecError if there is nothing to vary.
+    """
+    draft = experiment if isinstance(experiment, Draft) else (
+        Draft.of(experiment) if isinstance(experiment, Experiment) else Draft.read(experiment))
+    draft = draft.copy()
+    table = draft.keys.get("sweep", {})
+    if not isinstance(table, Mapping):
+        _base(draft)  # raises an error with the key path
+    table = dict(table)
+    if vary is not None:
+        drawn = any(isinstance(values, Range) for values in vary.values())
+        table = table | {"points": table.get("points") if drawn else None, "vary": {
+            _spelled(key): values if isinstance(values, Range) else list(check_sequence(
+                values, object, key, "values"))
+            for key, values in vary.items()}}
+    if points is not None:
+        table = table | {"points": points}
+    if seeds is not None:
+        table = table | {"seeds": seeds if isinstance(seeds, int) else plain(list(seeds))}
+        seeds_of(table["seeds"])
+    draft.keys["sweep"] = table
+    grid = _base(draft).sweep
+    del draft.keys["sweep"]
+    if not grid.vary and grid.seeds == 1:
+        raise SpecError(["sweep: there is nothing to vary: give values for a key (--vary "
+                         "network.capacity=10Gbps,40Gbps) or more than one seed (--seeds 10)"])
+    return draft, grid
+
+
+def _base(draft: Draft) -> Experiment:
+    """Make the experiment that is varied, without keys that may only be valid in its variants."""
+    base = draft.copy()
+    base.keys.pop("preemption", None)  # a varied scheduler may be one of chunks
+    return base.build()
+
+
+def _spelled(key: str) -> str:
+    return ".".join(part.strip() for part in key.split("."))
+
+
+def common_keys(draft: Draft) -> dict[str, Any]:
+    """The keys that all runs in one folder must have in common."""
+    return {key: value for key, value in draft.keys.items()
+            if key not in ("sweep", "compare", "seed", "description")}
+
+
+def default_sweep_folder(draft: Draft, vary: Mapping[str, Any] | None = None,
+                         seeds: int | Sequence[int] | None = None,
+                         points: int | Points | None = None) -> Path:
+    """The default folder of a sweep, ``sweeps/<name>-<hash8>``, which is another for each grid."""
+    swept, grid = prepare(draft, vary, seeds, points)
+    keys = {**common_keys(swept), "grid": json.dumps(
+        [grid.vary, grid.points, seeds_of(grid.seeds, swept.keys.get("seed", 0)),
+         swept.keys.get("compare", {}).get("baseline")], default=str)}
+    return Path("sweeps") / f"{swept.keys.get('name', 'experiment')}-{spec_hash(keys)}"

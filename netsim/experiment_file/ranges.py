@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from netsim.checks import check_options, check_whole, is_number, is_whole
-from netsim.errors import InputError, MissingExtraError, UnknownNameError
-from netsim.plain import plain, plain_numbers
-from netsim.streams import stream
-from netsim.units import (
+from netsim.base.streams import stream
+from netsim.base.units import (
     Quantity,
     WithUnit,
     parse_bytes,
@@ -20,6 +17,8 @@ from netsim.units import (
     parse_seconds,
     question_units,
 )
+from netsim.base.values import check_options, check_whole, is_number, is_whole, plain, plain_numbers
+from netsim.errors import InputError, MissingExtraError, UnknownNameError
 
 #: Ways to draw points.
 _METHODS = ("latin-hypercube", "random")

@@ -15,19 +15,22 @@ from pydantic import ConfigDict, Field, PrivateAttr, RootModel, model_validator
 
 from netsim import network as networks
 from netsim import traces
+from netsim.base.files import read_text
 from netsim.cluster import Cluster
 from netsim.cluster import draw_gpus as drawn
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.files import EDGE_FORMATS, ready_made_edge_jobs
 from netsim.errors import InputError, UnknownNameError
-from netsim.experiment_file.digests import check_digest, pinned
-from netsim.experiment_file.edge_tables import edge_jobs, is_of_edge, resolved_edge_jobs
-from netsim.experiment_file.key_errors import KeyErrors, build
-from netsim.experiment_file.tables import OpenTable, Table
-from netsim.experiment_file.values import Seconds
+from netsim.experiment_file.tables import (
+    OpenTable,
+    Table,
+    edge_jobs,
+    is_of_edge,
+    resolved_edge_jobs,
+)
+from netsim.experiment_file.values import KeyErrors, Seconds, build, check_digest, pinned
 from netsim.jobs.patterns import make_pattern
 from netsim.network.files import ready_made_folder
-from netsim.reading import read_text
 from netsim.traces.formats import Request, resolve
 from netsim.traces.unknown import UnknownTableError
 from netsim.workload import Workload, column

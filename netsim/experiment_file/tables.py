@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     field_validator,
     model_serializer,
@@ -17,16 +18,46 @@ from pydantic import (
 )
 
 from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.base.plugins import parse_named
+from netsim.base.units import SMALL_RATE, question_units
+from netsim.edge import EdgeCloud, EdgeWorkload
+from netsim.edge.bound import lp_bound
+from netsim.edge.files import (
+    EDGE_FORMATS,
+    edge_jobs_of,
+    full_edge_cloud,
+    full_edge_jobs,
+    make_edge_cloud,
+    ready_made_edge_jobs,
+)
+from netsim.edge.registry import TRANSPORTS, make_transport
+from netsim.edge.setting import EdgeSetting
 from netsim.engine.preemption import as_preemption
 from netsim.engine.registry import IterationTime, make_execution
-from netsim.errors import InputError
-from netsim.experiment_file.key_errors import KeyErrors, build
+from netsim.errors import InputError, TraceError, UnknownNameError
 from netsim.experiment_file.ranges import Points, Range, check_points, is_range, range_of
-from netsim.experiment_file.values import Bytes, HostName, LinkName, Rate, Seconds
+from netsim.experiment_file.values import (
+    Bytes,
+    HostName,
+    KeyErrors,
+    LinkName,
+    Rate,
+    Seconds,
+    build,
+    check_digest,
+    culprit,
+    pinned,
+)
+from netsim.network import Topology
 from netsim.placements.registry import PLACEMENTS, make_placement
-from netsim.plugins import parse_named
+from netsim.results.result import Result
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
-from netsim.units import SMALL_RATE, question_units
+from netsim.simulation.compatibility import (
+    preemption_on_edge,
+    problems_of_arguments,
+    without_preemption,
+)
+from netsim.traces import FORMATS, ready_made
 
 
 class Table(BaseModel):
@@ -234,3 +265,196 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+class EdgeCloudTable(OpenTable):
+    """``[edge_cloud]``: a ready-made edge-cloud, a file, or a kind; and options.
+
+    All keys other than those below are options.
+    """
+
+    name: str | None = None
+    file: str | None = None
+    kind: str | None = None  #: as for `netsim.edge.files.make_edge_cloud`
+    seed: int = 0  #: of edge-clouds drawn at random; by default, that of the experiment
+    _built: EdgeCloud = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _build(self) -> EdgeCloudTable:
+        self._built = build(make_edge_cloud, self.given, ("workers", "file", "kind", "name"))
+        return self
+
+    def on(self, network: Topology | None) -> EdgeCloud:
+        """Make the edge-cloud, on a given network or on one made from its own links."""
+        return self._built if network is None else replace(self._built, topology=network)
+
+    def resolved(self) -> dict[str, Any]:
+        """Complete the table with the contents of its file and all defaults."""
+        return full_edge_cloud(self.given, defaults=True)
+
+
+class TransportTable(PolicyTable):
+    """``transport``: an argument of `netsim.edge.registry.make_transport`."""
+
+    @classmethod
+    def _full(cls, table: dict[str, Any]) -> dict[str, Any]:
+        return TRANSPORTS.to_dict(make_transport(table))
+
+    @property
+    def shares_links(self) -> bool:
+        """Whether chunks move over links, whose bandwidth an allocator shares."""
+        return make_transport(self.given).shares_links
+
+
+def is_of_edge(table: Mapping[str, Any]) -> bool:
+    """Whether a table ``[workload]`` describes jobs of an edge-cloud."""
+    if table.get("format") is not None:
+        return table["format"] in EDGE_FORMATS
+    if table.get("file") is None:
+        return table.get("name") in ready_made_edge_jobs()
+    try:
+        full_edge_jobs({"file": table["file"]})
+    except (InputError, TraceError):
+        return False
+    return True
+
+#: Keys that a table ``[workload]`` needs, in the order in which errors name them.
+_SKELETON = ("jobs", "file", "format", "name", "seed")
+
+
+def edge_jobs(system: EdgeCloud, table: Mapping[str, Any]) -> EdgeWorkload:
+    """Make the jobs of a table ``[workload]``, for an edge-cloud; errors name the keys."""
+    return build(_maker(system), table, _SKELETON)
+
+
+def _maker(system: EdgeCloud, check: Callable[[EdgeWorkload], None] = lambda jobs: None
+           ) -> Callable[..., EdgeWorkload]:
+    """Make a function that makes jobs from a table, and raises InputError if a check does."""
+    def make(*, seed: int = 0, sha256: str | None = None, **options: Any) -> EdgeWorkload:
+        if sha256 is not None:
+            check_digest(full_edge_jobs(options).get("file", options.get("file")), sha256)
+        return edge_jobs_of(options, system, check, seed=seed)
+
+    return make
+
+
+def refuse_unknown(table: object) -> None:
+    """Check that ``[workload]`` is one table, whose format or name exists for edge-clouds."""
+    if isinstance(table, list):
+        raise InputError("must be a table on an edge-cloud, not a list")
+    if not isinstance(table, Mapping):
+        return
+    given = {name: table[name] for name in ("format", "file", "name")
+             if isinstance(table.get(name), str)}
+    try:
+        full_edge_jobs(given)
+    except UnknownNameError as error:
+        if str(error.name) not in {*FORMATS, *ready_made()}:
+            raise KeyErrors([(next(iter(given)), str(error))]) from error
+    except InputError:
+        pass  # the reader reports the error
+
+
+def resolved_edge_jobs(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Complete a table ``[workload]`` with the contents of its file and all defaults."""
+    options = {name: value for name, value in table.items() if name != "sha256"}
+    full = full_edge_jobs(options, defaults=True)
+    return full | (pinned(full["file"]) if "file" in full else {})
+
+
+def problems_on_edge(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """List the problems of an experiment's given arguments on an edge-cloud: keys and messages."""
+    problems = problems_of_arguments("edge-cloud", given)
+    transport = make_transport(given.get("transport", "constant"))
+    if not transport.shares_links:
+        problems += problems_of_arguments("edge-cloud without links", given,
+                                          transport=TRANSPORTS.to_dict(transport)["name"])
+    schedulers = {}
+    for key in _keys_of_schedulers(given):
+        try:
+            schedulers[key] = make_scheduler(given[key])
+        except InputError as error:
+            problems.append((f"{key}.name", str(error)))
+    if "preemption" in given and not problems:
+        return _problems_of_preemption(given["preemption"], schedulers)
+    return problems
+
+
+def _problems_of_preemption(options: Any, schedulers: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """List the first problem of preemption options with the given schedulers, if there is one.
+
+    Options may have no effect for some of the schedulers, but not for all.
+    """
+    named = list(schedulers.values()) or [make_scheduler("a-online")]
+    for scheduler, free in zip(named, without_preemption(named), strict=True):
+        if free:
+            continue
+        try:
+            preemption_on_edge(options, scheduler)
+        except InputError as error:
+            return [("preemption", str(error).removeprefix("preemption: "))]
+    return []
+
+
+def _keys_of_schedulers(given: Mapping[str, Any]) -> list[str]:
+    """List the keys of an experiment that name schedulers."""
+    return [key for key in given if key == "scheduler" or key.startswith("compare.schedulers.")]
+
+
+def problems_of_jobs(system: EdgeCloud, jobs: EdgeWorkload, table: Mapping[str, Any],
+                     given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """List the reasons why jobs cannot run on an edge-cloud: keys and messages.
+
+    `table` is the table ``[workload]`` of the jobs. `problems_on_edge` must have found no problem.
+    """
+    from netsim.simulation.compatibility import problems_of_edge
+
+    schedulers = {key: make_scheduler(given[key]) for key in _keys_of_schedulers(given)}
+    schedulers = schedulers or {"scheduler": make_scheduler("a-online")}
+    transport = make_transport(given.get("transport", "constant"))
+
+    def problems(jobs: EdgeWorkload) -> list[tuple[str, str]]:
+        setting = EdgeSetting(system, jobs.jobs)
+        return [(key if at == "scheduler" else at, why) for key, made in schedulers.items()
+                for at, why in problems_of_edge(setting, made, transport,
+                                                given.get("allocator", "maxmin"),
+                                                given.get("events", ()))]
+
+    def blamed(why: str) -> tuple[str, str]:
+        """Find the key that causes the problem of a job, and the message of the problem."""
+        def check(jobs: EdgeWorkload) -> None:
+            for at, other in problems(jobs):
+                if at == "workload" and _need_of(other) == _need_of(why):
+                    raise InputError(other)
+
+        key, message = culprit(_maker(system, check), table, _SKELETON)
+        return f"workload.{key}" if key else "workload", message
+
+    found = problems(jobs)
+    return [blamed(why) if key == "workload" else (key, why) for key, why in found]
+
+
+def _need_of(problem: str) -> str:
+    """The part of a problem's message that says who needs what."""
+    return problem.partition(": ")[0]
+
+
+def bound_of(system: EdgeCloud, jobs: EdgeWorkload, slot_s: float | None
+             ) -> Callable[[Result], Result]:
+    """Make a function that adds the LP bound, with slots of `slot_s`, to a run's counts.
+
+    It also adds the run's total JCT divided by the bound, which is NaN if the run was stopped
+    before all jobs had finished. Without `slot_s`, nothing is added.
+    """
+    if slot_s is None:
+        return lambda result: result
+    bound = lp_bound(system, jobs, slot=slot_s)
+
+    def add(result: Result) -> Result:
+        total = float(result.jobs["jct_s"].sum(skipna=False))
+        counts = {"lp_bound_s": bound.lp_s, "jct_bound_s": bound.jct_s,
+                  "ratio_paper": bound.ratio_paper(total), "ratio": bound.ratio(total)}
+        run = {**result.run, "counts": {**result.run["counts"], **counts}}
+        return result.replace(run=run)
+
+    return add

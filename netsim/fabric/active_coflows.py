@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.lazy import simpy
 from netsim.fabric.clock import call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.late import simpy
 
 
 class ActiveCoflows:

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.lazy import simpy
 from netsim.errors import AllocationError
-from netsim.fabric.alarm import Alarm
-from netsim.fabric.allocation import Allocation
+from netsim.fabric.allocation import Allocation, not_once
 from netsim.fabric.allocator import Allocator
+from netsim.fabric.clock import Alarm
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.given import not_once
 from netsim.fabric.kernels.rules import NO_ORDER
 from netsim.fabric.view import FabricView
-from netsim.late import simpy
 from netsim.network import Topology
 
 #: How many times in a row a policy may ask to be woken while flows have rates but no byte moves.

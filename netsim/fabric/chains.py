@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from netsim.fabric.by_reference import address_of, type_of_reference
 from netsim.fabric.graphs import Graphs, OperationRows
-from netsim.fabric.kernels import chains as kernels
+from netsim.fabric.kernels import graphs as kernels
 from netsim.fabric.kernels.graphs import ChainArrays, arrived
 from netsim.fabric.pools import Pools, enlarged
 from netsim.fabric.records import CHAIN, COFLOW, IN_GRAPH
@@ -156,10 +156,10 @@ class Chains:
     def follow(self, gone: NDArray[Any], now: float, interval: float) -> None:
         """Make the next coflows due, after the rows in `gone` have completed.
 
-        See `netsim.fabric.kernels.chains.follow`.
+        See `netsim.fabric.kernels.graphs.follow`.
         """
-        self.next_due = min(self.next_due, kernels.follow(gone, self.kernel_view, now, interval,
-                                                          self.arrived_at))
+        due = kernels.follow(gone, self.kernel_view, now, interval, self.arrived_at)
+        self.next_due = min(self.next_due, due)
         self.go_on()
 
     def go_on(self) -> None:
@@ -187,7 +187,7 @@ class Chains:
         if self.next_due > until:
             return 0, 0, 0, 0
         found: tuple[int, int, int, int] = kernels.wanted(self.kernel_view, until,
-                                                          len(self.of_jobs))
+                                                           len(self.of_jobs))
         return found
 
 

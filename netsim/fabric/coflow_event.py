@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from netsim.base.lazy import simpy
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.late import simpy
 
 
 class CoflowEvent(simpy.Event):

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from netsim.base.values import known_names
 from netsim.errors import AllocationError, InputError
 from netsim.fabric.allocation import Allocation, Event, Information, as_event
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.rule import Rule, columns_in
 from netsim.fabric.view import FabricView
-from netsim.plain import known_names
 
 #: What a rule takes.
 _TAKES = ("coflows", "jobs", "now", "order")
@@ -47,7 +47,7 @@ class CompiledAllocator(Allocator):
 
     def allocate(self, view: FabricView) -> Allocation:
         """Call the rule once; see `Allocator.allocate`."""
-        from netsim.fabric.ruling import RuleError, Ruling
+        from netsim.fabric.policy import RuleError, Ruling
 
         ruling = Ruling(self._own_rule(), view._table)
         try:

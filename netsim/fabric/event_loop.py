@@ -1,4 +1,4 @@
-"""Runs the compiled event loop on the table, and reports each pause to its observers."""
+"""From event to event: the compiled loop, its grid of observations and rows that move."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import math
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.compiling import Direct
+from netsim.base.compiling import Direct
+from netsim.fabric.allocation import PriorityService
 from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.kernels.graphs import GRID_SLACK, MOST_TICKS
 from netsim.fabric.kernels.loop import (
     ASKS,
+    AT_ENDS,
     CROSSES,
     FULL,
     HELD,
     KEPT,
     NEVER,
+    NOTICE_SLACK,
     PAUSED,
     POLICY,
     REDO,
@@ -31,12 +35,86 @@ from netsim.fabric.kernels.loop import (
     run,
 )
 from netsim.fabric.kernels.rules import Ruled
+from netsim.fabric.kernels.serving import address_for, serve_by
 from netsim.fabric.kernels.serving_parts import Served
-from netsim.fabric.kernels.serving_rule import address_for, serve_by
-from netsim.fabric.kernels.sharing_parts import Parts
+from netsim.fabric.kernels.sharing_rates import Parts
+from netsim.fabric.policy import Ruling
+from netsim.fabric.protocols import Observer
 from netsim.fabric.records import COFLOW, LOOP, TOLD
-from netsim.fabric.ruling import Ruling
-from netsim.fabric.service import PriorityService
+
+
+class HasClock(Protocol):
+    """Anything with a time, such as SimPy's environment."""
+
+    @property
+    def now(self) -> float: ...
+
+
+class Grid:
+    """Computes when events are noticed: at multiples of `interval` seconds, at once if it is 0."""
+
+    def __init__(self, interval: float, env: HasClock) -> None:
+        self.interval = interval
+        self._env = env
+
+    def observed(self, at: float) -> float:
+        """Return the time at which an event at `at` is noticed."""
+        if not self.interval:
+            return at
+        if at / self.interval > MOST_TICKS:
+            return max(at, self._env.now)
+        instant = math.ceil(at / self.interval - GRID_SLACK) * self.interval
+        return max(instant, self._env.now)
+
+    def slack(self) -> float:
+        """Return by how many seconds an event may lie in the future and still count as due now."""
+        return max(NOTICE_SLACK * self.interval, 4 * math.ulp(self._env.now))
+
+    def due(self, at: float, since: float = -math.inf) -> float:
+        """Return when to act on an event: at `at`, or, if that is over, at the next instant.
+
+        A time is over if it is noticed no later than now or `since`.
+        """
+        now = max(self._env.now, since)
+        if at < math.inf and self.observed(at) <= now:
+            return max(now + self.interval, math.nextafter(now, math.inf))
+        return at
+
+
+class RowMover:
+    """Moves bytes at the rates in the rows of a table, and tells the observer what links carry."""
+
+    def __init__(self, table: FlowTable, observer: Observer | None) -> None:
+        self._table, self._observer = table, observer
+        self.pause = NEVER if observer is None else observer.pause
+        self.carries = observer is not None and observer.carries
+
+    def move(self, start: float, now: float, slack: float, next_s: float) -> tuple[int, int]:
+        """Move bytes between two times; return how many coflows and flows have ended.
+
+        Flows that end up to `slack` after `now` count as ended. The next flow ends at `next_s`.
+        """
+        table = self._table
+        if table.in_step:
+            # From end to end, as the event loop does, so that both have the same roundings.
+            while next_s < now and start < (end := table.next_end_after(start)) < now:
+                self._move_in_step(start, end, 4 * math.ulp(end))
+                start = end
+            return self._move_in_step(start, now, slack)
+        if self._observer is not None and now > start:
+            begin = start
+            while self.pause == AT_ENDS and (end := table.next_end_after(begin)) < now:
+                self._observer.moved(begin, end, table.carried(begin, end))
+                begin = end
+            self._observer.moved(begin, now, table.carried(begin, now))
+        return table.advance(max(now - start, 0.0), now, slack)
+
+    def _move_in_step(self, start: float, now: float, slack: float) -> tuple[int, int]:
+        carried = np.zeros(len(self._table.capacity) if self.carries else 0)
+        done = self._table.advance(max(now - start, 0.0), now, slack, carried)
+        if self._observer is not None and now > start:
+            self._observer.moved(start, now, carried)
+        return done
 
 #: The least room for completed coflows that have not been reported yet.
 _DONE = 512
@@ -48,14 +126,15 @@ _named_tuple: Any = namedtuple
 _State = _named_tuple("_State", LOOP.names)
 
 _NO_COFLOWS = np.empty(0, COFLOW)
-_NOTHING = np.empty(0)
 
+_NOTHING = np.empty(0)
 
 _run, _serve_by = map(Direct, (run, serve_by))
 
 #: What kernels call by address, see `addresses_for` and `address_for`; as with `Direct`, types of
 #: arrays are always the same.
 _addresses: dict[type, tuple[int, int]] = {}
+
 _serve_at: dict[type, int] = {}
 
 

@@ -10,33 +10,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.announcing import telling_for
+from netsim.base.display import telling_for
+from netsim.base.lazy import simpy
 from netsim.fabric.active_coflows import ActiveCoflows
-from netsim.fabric.alarm import Alarm
-from netsim.fabric.allocation import Allocation, Event
+from netsim.fabric.allocation import Allocation, Event, PriorityService
 from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator, Undecided
-from netsim.fabric.clock import LAST, call_at
+from netsim.fabric.clock import LAST, Alarm, call_at
 from netsim.fabric.coflow_event import CoflowEvent
-from netsim.fabric.event_loop import EventLoop, ignore
+from netsim.fabric.event_loop import EventLoop, Grid, RowMover, ignore
 from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.graphs import OperationRows
-from netsim.fabric.grid import Grid
-from netsim.fabric.kernels.chains import arrive
+from netsim.fabric.kernels.graphs import arrive
 from netsim.fabric.kernels.loop import NEVER
 from netsim.fabric.kernels.rules import SOUND
-from netsim.fabric.labels import JobLabel
-from netsim.fabric.policy import Policy
+from netsim.fabric.policy import Policy, RuleError, Ruling, weigh
 from netsim.fabric.protocols import Observer, Source
 from netsim.fabric.records import TOLD
 from netsim.fabric.routed_coflow import Alone, RoutedCoflow
-from netsim.fabric.row_mover import RowMover
-from netsim.fabric.ruling import RuleError, Ruling
-from netsim.fabric.running import Running
-from netsim.fabric.service import PriorityService
+from netsim.fabric.running import JobLabel, Running
 from netsim.fabric.view import FabricView
-from netsim.fabric.weights import weigh
-from netsim.late import simpy
 from netsim.network import Topology
 
 # Plain integers: or-ing enum members costs more than SimPy's step.

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.fabric.allocation import not_once
 from netsim.fabric.chains import Chains
-from netsim.fabric.given import not_once
 from netsim.fabric.graphs import OperationRows
-from netsim.fabric.kernels import blocks, progress
-from netsim.fabric.kernels.chains import emit
+from netsim.fabric.kernels import crossings, progress
 from netsim.fabric.kernels.crossings import Crossings, new_crossings
+from netsim.fabric.kernels.graphs import emit
 from netsim.fabric.kernels.maxmin import maxmin
-from netsim.fabric.kernels.pools import add, admit, sort_by_job
+from netsim.fabric.kernels.progress import add, admit, sort_by_job
 from netsim.fabric.kernels.rules import NO_ORDER
-from netsim.fabric.kernels.sharing_parts import Parts
+from netsim.fabric.kernels.sharing_rates import Parts
 from netsim.fabric.pools import Pools
 from netsim.fabric.records import COFLOW, JOB, WAITED
 from netsim.fabric.routed_coflow import Alone, RoutedCoflow
@@ -365,7 +365,7 @@ class FlowTable:
         """Return the largest share of each coflow that still fits, in order (MADD)."""
         self.refresh()
         count = len(self.coflows)
-        shares: NDArray[np.float64] = blocks.greedy(
+        shares: NDArray[np.float64] = crossings.greedy(
             self.coflows, self.loads, order, np.ones(count), np.zeros(count), self.capacity,
             self.no_crossings())
         return shares
@@ -501,7 +501,7 @@ class FlowTable:
 
     def open_flows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of unfinished flows in `flows`, and the coflow of each."""
-        return blocks.open_flows(self.coflows, self.flows)
+        return crossings.open_flows(self.coflows, self.flows)
 
 
 def _wanted(demands: Sequence[RoutedCoflow]) -> tuple[int, int, int]:

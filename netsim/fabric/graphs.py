@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.values import same
 from netsim.fabric import kernels
 from netsim.fabric.pools import enlarged
 from netsim.fabric.records import GRAPH, GRAPHS, OPERATION, STATE
-from netsim.forking import same
 
 if TYPE_CHECKING:
     from netsim.fabric.kernels.graphs import ChainArrays, GraphArrays

@@ -1,24 +1,351 @@
-"""The allocator of a fabric: the events it gets, and how it is asked, in Python or as a rule."""
+"""Asking a policy, and bringing its answer into force."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from netsim.announcing import telling_for
+from netsim.base.compiling import Direct
+from netsim.base.display import telling_for
 from netsim.errors import AllocationError
-from netsim.fabric.allocation import Allocation, Event, as_event
+from netsim.fabric.allocation import Allocation, Event, PriorityService, as_event, kinds_of
 from netsim.fabric.allocation_checker import AllocationChecker
 from netsim.fabric.allocator import Allocator
-from netsim.fabric.asking import Asking
 from netsim.fabric.flow_table import FlowTable
+from netsim.fabric.kernels import rule_rows, rules
+from netsim.fabric.kernels.crossings import Crossings, new_crossings, take_in
 from netsim.fabric.kernels.rules import SOUND, UNSOUND, UNUSED
-from netsim.fabric.labels import JobLabel
-from netsim.fabric.ruling import RuleError, Ruling
-from netsim.fabric.running import Running
+from netsim.fabric.rule import STRETCH, Rule
+from netsim.fabric.rule_code import address_of_rule
+from netsim.fabric.running import JobLabel, Running
 from netsim.fabric.view import FabricView
+
+#: Of weights that are further apart, the small ones would be lost in sums with the large ones.
+_MOST_RATIO = 1e12
+
+
+def weigh(table: FlowTable, allocation: Allocation, flows: int) -> str | None:
+    """Set the weights of an allocation; return a description of what is wrong, if anything.
+
+    There are `flows` unfinished flows.
+    """
+    if allocation.coflow_weights is not None:
+        given, wanted, name = allocation.coflow_weights, len(table.coflows), "coflow_weights"
+        allowed = np.isfinite(given) & (given > 0)
+    else:
+        assert allocation.weights is not None
+        given, wanted, name = allocation.weights, flows, "weights"
+        if given.ndim == 0:  # if it stands for all, it may as well be 1
+            given = np.full(flows, 1.0 if allocation.persistent else given)
+        allowed = np.isfinite(given) & (given >= 0)
+    if given.shape != (wanted,):
+        return f"returned {name} of shape {given.shape}, not ({wanted},)"
+    if not allowed.all():
+        return (f"returned {given[~allowed][0]!r}; {name} must be finite and "
+                + ("more than 0" if name == "coflow_weights" else "not negative"))
+    light, heavy = (table.set_weights(given) if name == "weights" else table.split_weights(given))
+    table.sharing.decide(allocation.decisions == "flow")
+    if heavy > _MOST_RATIO * light:
+        return (f"returned weights from {light:g} to {heavy:g}; the largest must not exceed "
+                f"{_MOST_RATIO:g} times the least")
+    return None
+
+_ask = Direct(rules.ask)
+
+#: What a rule sees of the present while its last decision stands.
+_UNSEEN = rules.Reads(*(False for _ in rules.Reads._fields))
+
+
+class RuleError(Exception):
+    """A fault of a rule; the fabric's error names the policy."""
+
+
+class Ruling:
+    """Calls a compiled rule for the coflows in a table."""
+
+    def __init__(self, rule: Rule, table: FlowTable) -> None:
+        self.rule = rule
+        self.address = self._find_address()
+        self._table = table
+        self._sees = rules.Reads(True, *(name in rule.reads for name in rules.Reads._fields[1:]))
+        self._told = np.empty(1)
+        self._form = rules.Form(float(rule.gives == "order"), rule.gives != "shares",
+                                STRETCH[rule.stretch], rule.ties == "job", rule.rounding,
+                                not rule.in_step,
+                                *kinds_of("queues" if rule.gives == "queues" else "madd",
+                                          rule.leftover))
+        self._values = np.array([*rule.options.values()], np.float64)
+        self._answered, self._fault = np.zeros(1, np.int64), np.zeros(2, np.int64)
+        self._saw = np.zeros(1, np.int64)
+        self._meet = new_crossings(0, 0, 0)
+        self._pool: NDArray[Any] | None = None
+        self._wakes_in = np.empty(1)
+        self._make_room()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None}  # a copied table has other pools
+
+    def forget(self) -> None:
+        """Forget the active coflows: their rows may belong to others now."""
+        self._pool = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep what the rule saw last within this context, so that it decides as it did."""
+        self._sees, seen = _UNSEEN, self._sees
+        try:
+            yield
+        finally:
+            self._sees = seen
+
+    def _find_address(self) -> int:
+        return address_of_rule(self.rule)
+
+    def _make_room(self) -> None:
+        """Allocate arrays with one place per row; columns that the rule does not read are NaN."""
+        rule, size = self.rule, len(self._table.rows)
+        self._coflows = _unknown(size, rule_rows.COFLOWS)
+        self._jobs = _unknown(len(self._table.jobs), rule_rows.JOBS)
+        key, tie, share, most, weight, limit = np.empty((6, size))
+        self._order = rules.Order(
+            key, tie, share, most, weight, np.empty(size, np.int64), limit,
+            np.empty(max(rule.queues, 1)), np.empty(1), np.empty(len(rule.notes)),
+            np.empty(len(self._values)))
+        self._sequence, self._spare, self._seen = np.empty((3, size), np.int64)
+        self._room = np.empty(size)
+
+    def engine(self, check: bool) -> rules.Ruled:
+        """Return the engine for the event loop, with room for all rows of the table."""
+        if len(self._table.rows) > len(self._coflows) or len(self._table.jobs) > len(self._jobs):
+            before = self._decided()
+            self._make_room()
+            for old, new in zip(before, self._decided(), strict=True):
+                new[:len(old)] = old  # the decision stays in force
+        return rules.Ruled(self.address, self._form, self._sees, self._coflows, self._jobs,
+                           self._told, self._order, self._sequence, self._spare, self._seen,
+                           self._saw, self._room, self._crossings(), self._table.used,
+                           self._values, self._fault, self._answered, self._wakes_in, check)
+
+    def _decided(self) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of the last decision: what the rule saw, and its answer."""
+        return self._coflows, self._jobs, *self._order, self._sequence, self._seen
+
+    def _crossings(self) -> Crossings:
+        """Return where coflows meet; empty if rows have moved."""
+        table, rows = self._table, len(self._coflows)
+        if (self._pool is not table.loads or len(self._meet.known) < rows
+                or len(self._meet.links) < len(table.capacity)):
+            self._pool = table.loads
+            self._meet = new_crossings(rows, len(table.loads), len(table.capacity))
+        return self._meet
+
+    def ask(self, now: float) -> None:
+        """Ask the rule; see `kernels.rules.ask`.
+
+        A `RuleError` says that the rule fails, or writes an invalid answer.
+        """
+        table = self._table
+        if self.rule.needs_gammas:
+            table.refresh()
+        try:
+            # The clock of an environment of the user's may say a whole number.
+            wrong = _ask(None, self.engine(True), table.coflows, table.jobs, float(now))
+        except Exception as error:
+            raise self.failure(error) from error
+        if wrong != rules.SOUND:
+            raise RuleError(self.wrong())
+        if unused := self.unused():
+            raise RuleError(unused)
+
+    def unused(self) -> str:
+        """Describe fields that a rule has written but that its form ignores; "" if none."""
+        rule, order, count = self.rule, self._order, len(self._table.coflows)
+        lost = []
+        if rule.gives in ("weights", "flows") and np.isfinite(order.limit[:count]).any():
+            lost.append(("limit", "an order, shares or queues"))
+        if not rule.in_step and (order.share[:count].any() or (
+                rule.gives == "order" and (order.most[:count] < 1).any())):
+            lost.append(("share or most", "shares, or an order of which nothing is left over"))
+        for name, what in lost:
+            return (f"has a rule ({rule.place}) that has written {name}, which goes with {what}, "
+                    f"but it gives {rule.gives}"
+                    + (f" with leftover={rule.leftover!r}" if rule.leftover != "none" else ""))
+        return ""
+
+    def answer(self, now: float) -> bool:
+        """Prepare the loop's next decision; for `Asking` only, as the loop calls rules itself."""
+        raise NotImplementedError
+
+    def failure(self, error: Exception) -> RuleError:
+        """Turn an exception of compiled code into a `RuleError`: only rules raise any."""
+        if isinstance(error, IndexError):
+            return RuleError("has a rule that reads or writes beyond its arrays, of "
+                             f"{len(self._table.coflows)} coflows ({self.rule.place})")
+        return RuleError(f"has a rule that raised {error!r} ({self.rule.place})")
+
+    # --- what it has said -----------------------------------------------------------
+
+    @property
+    def limit(self) -> NDArray[np.float64]:
+        """Bytes sent at which each coflow's rule is called again. Shape (active coflows,)."""
+        return self._order.limit[:len(self._table.coflows)]
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The shares of the last decision. Shape (active coflows,)."""
+        return self._order.share[:len(self._table.coflows)]
+
+    def given(self, link: int) -> NDArray[Any]:
+        """The part of the answer that has a fault: an order, or shares."""
+        count = len(self._table.coflows)
+        return self._sequence[:count] if link == rules.NO_ORDER else self.shares
+
+    @property
+    def note(self) -> Mapping[str, float] | None:
+        """The values that the rule has written for its last decision, without unwritten ones."""
+        return {name: kind(value) for (name, kind), value in zip(
+            self.rule.notes.items(), self._order.note.tolist(), strict=True)
+            if not math.isnan(value)} or None
+
+    def allocation(self) -> Allocation:
+        """Return the last decision in the form in which a Python policy would return it.
+
+        Shares or a service that follow from an order come with that order, which is all that the
+        rule itself has decided.
+        """
+        allocation = self._allocation()
+        if self.rule.gives == "order" and allocation.order is None:
+            allocation.order = self._sequence[:len(self._table.coflows)].copy()
+        return allocation
+
+    def _allocation(self) -> Allocation:
+        rule, order, count = self.rule, self._order, len(self._table.coflows)
+        asks_at: dict[str, Any] = {"revisit_at": float(order.wake_at[0]), "note": self.note}
+        if rule.in_step and self._is_plain:
+            return Allocation(order=self._sequence[:count].copy(), **asks_at)
+        if rule.in_step:
+            table = self._table
+            self.forget()
+            engine = self.engine(True)
+            take_in(engine.crossings, table.coflows, table.loads, table.capacity)
+            rules.share_out(engine, table.coflows)
+            return Allocation(shares=self.shares.copy(), **asks_at)
+        if rule.gives == "weights":
+            return Allocation(coflow_weights=order.weight[:count].copy(), **asks_at)
+        sequence = self._sequence[:count].copy()
+        if rule.gives == "order" and np.isinf(order.limit[:count]).all():
+            return Allocation(order=sequence, leftover=rule.leftover, **asks_at)
+        return Allocation(service=self._service(sequence, count), **asks_at)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the answer is an order and nothing else."""
+        order, count = self._order, len(self._table.coflows)
+        return (self.rule.gives == "order" and self.rule.stretch == "none"
+                and not order.share[:count].any() and bool((order.most[:count] == 1).all()))
+
+    @property
+    def wake_at(self) -> float:
+        """The latest time at which the rule must be called again, in seconds; inf if none."""
+        return float(self._order.wake_at[0])
+
+    def _service(self, sequence: NDArray[np.int64], count: int) -> PriorityService:
+        rule, limit = self.rule, self._order.limit[:count].copy()
+        if rule.gives == "flows":
+            return PriorityService(sequence, backfill="greedy", by_size=True)
+        if rule.gives == "order":
+            return PriorityService(sequence, primary="madd", backfill=rule.leftover, limit=limit)
+        queue = self._order.queue[:count].copy()
+        return PriorityService(sequence[np.argsort(queue[sequence], kind="stable")],
+                               primary="queues", backfill=rule.leftover, queue=queue,
+                               queue_shares=self._order.part.copy(), limit=limit)
+
+    def wrong(self) -> str:
+        """Describe the fault in the rule's last answer."""
+        field, at = self._fault.tolist()
+        name = rules.Order._fields[field]
+        value = self._order[field][at].item()
+        if name == "wake_at":
+            return f"has a rule ({self.rule.place}) that asks to be woken at {value!r} s, which " \
+                   "is not after now"
+        return (f"has a rule ({self.rule.place}) that has written {value!r} as {name}[{at}]; "
+                + _ALLOWED[name])
+
+_ALLOWED = {"key": "it must be a number", "tie": "it must be a number",
+            "limit": "it must be a number of bytes",
+            "share": "it must be finite and not negative", "most": "it must be from 0 to 1",
+            "weight": "it must be finite and more than 0",
+            "queue": "it must be the number of one of the rule's queues, from 0",
+            "part": "parts are from 0 to 1, and add up to 1 at most"}
+
+
+def _unknown(size: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    rows = np.zeros(size, kind)
+    for name in kind.names or ():
+        rows[name] = np.nan if kind[name].kind == "f" else -1
+    return rows
+
+
+def _none(coflows: object, jobs: object, now: float, order: object) -> None:
+    """Stand in for a compiled rule; `Asking.answer` asks the policy instead."""
+
+
+class Asking(Ruling):
+    """Stores the answers of a Python policy where the event loop expects those of a compiled rule.
+
+    ``ask(now)`` must return the policy's answer, checked.
+    """
+
+    def __init__(self, table: FlowTable, ask: Callable[[float], Allocation]) -> None:
+        super().__init__(Rule(_none), table)
+        self._ask = ask
+        #: An answer that does not keep coflows in step, so that the event loop must stop.
+        self.pending: Allocation | None = None
+        self._given: Allocation | None = None
+
+    def _find_address(self) -> int:
+        return rules.NO_RULE
+
+    def _make_room(self) -> None:
+        super()._make_room()
+        self._places = np.arange(len(self._sequence))
+
+    def answer(self, now: float) -> bool:
+        """Ask the policy for the next decision; return whether the event loop can apply it."""
+        allocation = self._ask(now)
+        if allocation.in_step:
+            self.take(allocation)
+            return True
+        self.pending = allocation
+        return False
+
+    def take(self, allocation: Allocation) -> None:
+        """Store an answer that keeps coflows in step, for the next decision."""
+        self._given = allocation
+
+    def engine(self, check: bool) -> rules.Ruled:
+        """Return the engine as `Ruling.engine` does, with the stored answer, if any, in it."""
+        engine, given = super().engine(check), self._given
+        if given is None:
+            return engine
+        self._given = None
+        order, count = self._order, len(self._table.coflows)
+        order.wake_at[0] = given.revisit_at
+        order.limit[:count] = np.inf
+        if given.shares is not None:
+            order.share[:count], order.most[:count] = given.shares, 0.0
+            self._sequence[:count] = self._places[:count]
+        else:
+            assert given.order is not None
+            order.share[:count], order.most[:count] = 0.0, 1.0
+            self._sequence[:count] = given.order
+        self._answered[0] = 1
+        return engine
 
 _ALWAYS = int(Event.CAPACITY | Event.REVISIT | Event.JOB)
 

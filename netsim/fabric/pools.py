@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.fabric.kernels.pools import copy_in, copy_in_place, move, reroute
+from netsim.fabric.kernels.progress import copy_in, copy_in_place, move, reroute
 from netsim.fabric.records import FLOW, HOP, LOAD
 from netsim.fabric.routed_coflow import RoutedCoflow
 
@@ -66,13 +66,13 @@ class Pools:
 
     def reroute(self, rows: NDArray[Any], places: NDArray[np.int64], demands: RoutedCoflow
                 ) -> int:
-        """Reroute some coflows; there must be room. See `kernels.pools.reroute`."""
+        """Reroute some coflows; there must be room. See `kernels.progress.reroute`."""
         changed: int = reroute(rows, places, self.arrays, self.used, demands.coflows,
                                (demands.flows, demands.hops, demands.loads))
         return changed
 
     def copy_in(self, rows: NDArray[Any], parts: tuple[NDArray[Any], ...]) -> None:
-        """Append the flows, hops and loads of some coflows; see `kernels.pools.copy_in`."""
+        """Append the flows, hops and loads of some coflows; see `kernels.progress.copy_in`."""
         copy_in(self.arrays, self.used, rows, parts)
 
 

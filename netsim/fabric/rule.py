@@ -8,18 +8,21 @@ from dataclasses import dataclass, field, replace
 from types import CodeType, ModuleType
 from typing import Any, get_args
 
-from netsim.checks import is_number, is_whole
+from netsim.base.values import is_number, is_whole, same
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Event, Information, check_sees
 from netsim.fabric.kernels import rule_rows
-from netsim.forking import same
 
 #: What `Rule.stretch` may be, and what kernels call it.
 STRETCH = {"none": rule_rows.UNSTRETCHED, "all": rule_rows.ALL, "others": rule_rows.OTHERS}
+
 _GIVES = ("flows", "order", "queues", "shares", "weights")
+
 _LEFTOVER = ("greedy", "maxmin", "none")
+
 _BY_SIZE = {"flows": "bytes left (it gives flows, which are served by them)",
             "shares": "LP rates (it gives shares of them)"}
+
 _TIES = ("arrival", "job")
 
 #: The information that a rule needs to read a column; others any rule may read.

@@ -14,16 +14,17 @@ from numba.core import ir
 from numba.core.compiler import run_frontend
 from numba.core.ir_utils import find_const, guard
 
-from netsim.compiled_kernel import quickly
+from netsim.base.compiled_kernel import KernelCache, quickly
 from netsim.errors import InputError
 from netsim.fabric.allocation import check_sees
 from netsim.fabric.kernels import rule_rows, rules
 from netsim.fabric.rule import COLUMNS, NEEDS, Rule, functions_in
-from netsim.kernel_cache import KernelCache
 
 #: Rules that have been compiled in this process, by function; and whether a warning has said that
 #: one cannot be cached.
 _COMPILED: dict[Callable[..., None], Any] = {}
+
+
 _said = False
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.compiling import Direct
+from netsim.base.compiling import Direct
+from netsim.fabric.allocation import PriorityService
 from netsim.fabric.kernels import greedy, serving_rows
 from netsim.fabric.kernels.greedy_rows import Greedy
 from netsim.fabric.kernels.serving_parts import Served, no_flows
-from netsim.fabric.service import PriorityService
 
 _copy_rows, _resume, _begin, _resume_greedy = map(Direct, (
     serving_rows.copy_rows, serving_rows.resume, greedy.begin, greedy.resume))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.fabric.kernels.sharing import settle, take_in
-from netsim.fabric.kernels.sharing_parts import Parts, make, moved
+from netsim.fabric.kernels.sharing_rates import Parts, make, moved
 
 
 class MaxMinEngine:

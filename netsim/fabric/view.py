@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.brief import MOST_ROWS, shown
+from netsim.base.brief import MOST_ROWS, shown
+from netsim.base.units import format_count
 from netsim.errors import AllocationError
 from netsim.fabric import kernels
-from netsim.fabric.allocation import Allocation, Event, Information, check_sees, sees
-from netsim.fabric.given import indices, not_once, numbers
-from netsim.fabric.labels import JobLabel, labels_of
+from netsim.fabric.allocation import (
+    Allocation,
+    Event,
+    Information,
+    PriorityService,
+    amounts,
+    check_sees,
+    indices,
+    not_once,
+    numbers,
+    sees,
+)
 from netsim.fabric.records import DUST, ROUNDINGS
-from netsim.fabric.running import JobHosts, Running
-from netsim.fabric.service import PriorityService
+from netsim.fabric.running import JobHosts, JobLabel, Running, labels_of
 from netsim.ties import merge_equal, rank
-from netsim.units import format_count
 
 if TYPE_CHECKING:
     from netsim.fabric.flow_table import FlowTable
@@ -43,14 +51,6 @@ def _locked(array: NDArray[Any]) -> NDArray[Any]:
 def _known(values: Floats) -> Floats:
     """Return values with 1 in place of those that are not known."""
     return np.where(values > 0, values, 1.0)
-
-
-def _checked(name: str, values: ArrayLike, count: int) -> Floats:
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.shape != (count,) or not np.all((array >= 0) & (array < np.inf)):
-        raise AllocationError(f"{name} must be {count} numbers that are finite and not negative, "
-                              f"not {array!r}")
-    return array
 
 
 class FabricView:
@@ -228,7 +228,7 @@ class FabricView:
         unfinished : bool
             Count the ports of unfinished flows only.
         """
-        return kernels.ordered.ports(self._rows, self._table.flows, unfinished)
+        return kernels.maxmin.ports(self._rows, self._table.flows, unfinished)
 
     @cached_property
     def job_id(self) -> Ints:
@@ -253,7 +253,7 @@ class FabricView:
     @cached_property
     def job_attained(self) -> Floats:
         """Bytes that the job of each coflow has sent (S_m), active coflows included. Shape (C,)."""
-        return _locked(kernels.blocks.job_attained(self._rows, self._table.jobs))
+        return _locked(kernels.crossings.job_attained(self._rows, self._table.jobs))
 
     @cached_property
     def job_completed(self) -> Ints:
@@ -405,7 +405,7 @@ class FabricView:
             Share of each coflow, or one share for all.
         """
         self._need_sizes("lp_rates")
-        return kernels.blocks.lp_rates(self._rows, self._table.flows, self._per_coflow(shares))
+        return kernels.crossings.lp_rates(self._rows, self._table.flows, self._per_coflow(shares))
 
     def common_factor(self, shares: ArrayLike = 1.0, base: ArrayLike = 0.0) -> float:
         """Return the largest x for which the shares ``base + x * shares`` fit every link.
@@ -413,7 +413,7 @@ class FabricView:
         inf if no link limits it.
         """
         self._need_sizes("common_factor")
-        return float(kernels.blocks.common_factor(
+        return float(kernels.crossings.common_factor(
             self._rows, self._table.loads, self._per_coflow(shares), self._per_coflow(base),
             self._table.capacity, self._table.no_crossings()))
 
@@ -430,13 +430,13 @@ class FabricView:
             Shares that coflows have already.
         """
         self._need_sizes("greedy")
-        return kernels.blocks.greedy(
+        return kernels.crossings.greedy(
             self._rows, self._table.loads, indices(order, len(self)), self._per_coflow(limit),
             self._per_coflow(base), self._table.capacity, self._table.no_crossings())
 
     def stretch_flows(self, rates: ArrayLike) -> Floats:
         """Return each flow's rate times the least capacity/load of its links. Shape (F,)."""
-        return kernels.blocks.stretch_flows(
+        return kernels.crossings.stretch_flows(
             self._rows, self._table.flows, self._table.hops, numbers("rates", rates, self.flows),
             self._table.capacity)
 
@@ -458,8 +458,8 @@ class FabricView:
         """
         table = self._table
         weights = np.full(self.flows, weights) if np.ndim(weights) == 0 else weights
-        weights = _checked("weights", weights, self.flows)
-        return table.maxmin(weights, _checked(
+        weights = amounts("weights", weights, self.flows)
+        return table.maxmin(weights, amounts(
             "capacity", table.capacity if capacity is None else capacity, len(table.capacity)))
 
     def rates(self, allocation: Allocation) -> Floats:
@@ -475,10 +475,10 @@ class FabricView:
             self._need_sizes("an allocation of shares, or by MADD or size,")
         if allocation.shares is not None:
             self._table.refresh()
-            return kernels.blocks.lp_rates(self._rows, self._table.flows, allocation.shares)
+            return kernels.crossings.lp_rates(self._rows, self._table.flows, allocation.shares)
         if allocation.order is not None and allocation.service is None:
             shares = self._table.shares_in_order(allocation.order)
-            return kernels.blocks.lp_rates(self._rows, self._table.flows, shares)
+            return kernels.crossings.lp_rates(self._rows, self._table.flows, shares)
         if allocation.weights is not None:
             return self.maxmin(allocation.weights)
         if allocation.coflow_weights is not None:
@@ -503,7 +503,7 @@ class FabricView:
     def _madd(self, order: ArrayLike) -> tuple[Floats, Floats]:
         self._table.refresh()
         table, left = self._table, self._table.capacity.copy()
-        rates = kernels.ordered.madd(self._rows, table.flows, table.loads,
+        rates = kernels.maxmin.madd(self._rows, table.flows, table.loads,
                                      indices(order, len(self)), table.capacity, left)
         return rates, left
 
@@ -535,7 +535,7 @@ class FabricView:
         """
         table = self._table
         left, rates = self._to_add_to(left, rates)
-        kernels.ordered.fill(self._rows, table.flows, table.hops, table.loads,
+        kernels.maxmin.fill(self._rows, table.flows, table.hops, table.loads,
                              indices(order, len(self)), table.capacity, left, rates)
         return rates, left
 
@@ -613,7 +613,7 @@ class FabricView:
         table, order = self._table, indices(order, len(self))
         left, rates = self._to_add_to(left, rates)
         ends = np.array([len(order)]) if together else np.arange(1, len(order) + 1)
-        kernels.split.split(self._rows, table.flows, table.hops, order, ends, table.capacity, left,
+        kernels.maxmin.split(self._rows, table.flows, table.hops, order, ends, table.capacity, left,
                             rates)
         return rates, left
 
@@ -637,7 +637,7 @@ class FabricView:
         """
         table = self._table
         left, rates = self._to_add_to(left, rates)
-        kernels.ordered.greedy_flows(table.flows, table.hops, self._open[0],
+        kernels.maxmin.greedy_flows(table.flows, table.hops, self._open[0],
                                      indices(order, self.flows), table.capacity, left, rates)
         return rates, left
 
@@ -650,7 +650,7 @@ class FabricView:
         self._need_sizes("bssi")
         valid = self._rows["valid"]
         turn = np.lexsort((self._rows["job"], merge_equal(valid)))
-        order, dual = kernels.ordered.bssi(self._rows[turn], self._table.loads,
+        order, dual = kernels.maxmin.bssi(self._rows[turn], self._table.loads,
                                            self._table.capacity)
         return turn[order], float(dual)
 
@@ -666,7 +666,7 @@ class FabricView:
             Share of each coflow, or one share for all.
         """
         self._table.refresh()
-        return kernels.reserve.link_shares(self._rows, self._table.loads, self._per_coflow(shares),
+        return kernels.maxmin.link_shares(self._rows, self._table.loads, self._per_coflow(shares),
                                            self._table.capacity)
 
     def crossings(self, limit: ArrayLike, rates: ArrayLike) -> Floats:
@@ -686,7 +686,7 @@ class FabricView:
         limit = np.asarray(limit, dtype=np.float64)
         late = ROUNDINGS * self._rows["total"]
         ahead = np.maximum(limit - self.sent + late, 0.0)
-        return self.now + kernels.blocks.crossing_in(
+        return self.now + kernels.crossings.crossing_in(
             self._rows, self._table.flows, numbers("rates", rates, self.flows), ahead,
             DUST * limit + late)
 

@@ -22,7 +22,7 @@ from netsim.fabric.kernels.binding import bind
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.network import Topology
 from netsim.network.routing import expand, mix
-from netsim.programs import Programs
+from netsim.operations import Programs
 
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]

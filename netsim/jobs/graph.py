@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
+from typing import overload
 
-from netsim.checks import parents_first
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.base.values import parents_first, same
+from netsim.fabric.graphs import OperationRows
+from netsim.fabric.records import OPERATION
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.forking import same
+from netsim.jobs.longest_path import longest_path
+from netsim.operations import Operations, Programs, Relation
 from netsim.workload import Stage
 
 Places = tuple[tuple[int, ...], ...]
@@ -110,3 +118,193 @@ class StageGraph:
                 end += alone[demand]
             ends[k] = max([end, *[ends[parent] for parent in self.dag.finishes_before[k]]])
         return max(ends)
+
+
+class _Named(Sequence[Stage]):
+    """Operations of all ranks as stages that only have names, for tables and messages.
+
+    Given `programs`, each operation represents one of their rows.
+    """
+
+    __deepcopy__ = same
+
+    def __init__(self, operations: Operations, programs: Programs | None) -> None:
+        self._name = operations.name
+        self._stages = tuple(map(Stage, operations.names))
+        self._first = None if programs is None else programs.first
+        self._length = len(operations if programs is None else programs)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, which: int) -> Stage: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> tuple[Stage, ...]: ...
+
+    def __getitem__(self, which: int | slice) -> Stage | tuple[Stage, ...]:
+        if isinstance(which, slice):
+            return tuple(self[k] for k in range(len(self))[which])
+        row = which if self._first is None else np.searchsorted(self._first, which, "right") - 1
+        return self._stages[self._name[row]]
+
+
+class _Demands(Sequence[RoutedCoflow | None]):
+    """The coflow of each operation; None if it sends nothing."""
+
+    __deepcopy__ = same
+
+    def __init__(self, sends: NDArray[np.int64], routed: Sequence[RoutedCoflow]) -> None:
+        self._sends, self._routed = sends, routed
+
+    def __len__(self) -> int:
+        return len(self._sends)
+
+    def __getitem__(self, which):  # type: ignore[no-untyped-def]
+        sends = self._sends[which]
+        return None if sends < 0 else self._routed[sends]
+
+    def __iter__(self) -> Iterator[RoutedCoflow | None]:
+        return (self[k] for k in range(len(self)))
+
+
+def _turns_of(made: Operations) -> NDArray[np.int64]:
+    return np.where(made.rank < 0, -1, made.rank * len(made.streams) + made.stream)
+
+
+@lru_cache(maxsize=4)
+def _in_order(made: Operations) -> bool:
+    if made.holders:
+        return False
+    turn = _turns_of(made)
+    place = np.empty(len(made), np.int64)
+    place[made.sequence] = np.arange(len(made))
+    computed = np.flatnonzero(turn >= 0)
+    order = computed[np.lexsort((place[computed], turn[computed]))]
+    follows = turn[order[1:]] == turn[order[:-1]]
+    first, last = np.append(True, ~follows), np.append(~follows, True)
+    return (_related(made.after, order[1:][follows], order[:-1][follows])
+            and _related(made.after_previous, order[first], order[last])) if len(order) else True
+
+
+def _related(relation: Relation, operations: NDArray[np.int64], others: NDArray[np.int64]) -> bool:
+    """Whether a relation contains all of some pairs."""
+    count = len(relation.first) - 1
+    pairs = np.repeat(np.arange(count), relation.counts) * count + relation.others
+    return bool(np.isin(operations * count + others, pairs).all())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperationLists:
+    """The operations of an iteration as lists, for a process that goes through them one by one."""
+
+    children: list[list[int]]  #: the operations that wait for each one in its iteration
+    children_next: list[list[int]]  #: and in the next iteration
+    blockers: list[int]  #: how many operations each one waits for
+    blockers_first: list[int]  #: without those of the previous iteration
+    #: The operations whose ``until`` each one is; see `netsim.operations.Operations`.
+    holders: dict[int, list[int]]
+    held: frozenset[int]  #: all operations in `holders`
+    turn: list[int]  #: a number for a computation's rank and stream; else -1
+    in_order: bool  #: see `OperationGraph.in_order`
+    sends: list[int]  #: the number of a routed coflow, or -1
+    compute_s: list[float]
+    __deepcopy__ = same
+
+
+@lru_cache(maxsize=4)
+def _lists_of(made: Operations) -> OperationLists:
+    """Return operations as lists; jobs with equal operations share them."""
+    first, holders = made.after.counts, made.holders
+    return OperationLists(
+        made.after.inverse().lists(), made.after_previous.inverse().lists(),
+        (first + made.after_previous.counts).tolist(), first.tolist(), holders,
+        frozenset(chain(*holders.values())), _turns_of(made).tolist(), _in_order(made),
+        made.sends.tolist(), made.compute_s.tolist())
+
+
+@lru_cache(maxsize=4)
+def _rows_of(made: Operations) -> OperationRows:
+    """Return operations as rows for the fabric; jobs with equal operations share them."""
+    rows = np.zeros(len(made), OPERATION)
+    rows["compute_s"], rows["sends"] = made.compute_s, made.sends
+    rows["blockers_first"] = made.after.counts
+    rows["blockers"] = made.after.counts + made.after_previous.counts
+    children, nexts = made.after.inverse(), made.after_previous.inverse()
+    rows["children"], rows["nexts"] = children.counts, nexts.counts
+    rows["child"] = children.first[:-1] + nexts.first[:-1]
+    # Children in this iteration come before those in the next.
+    which = np.concatenate((np.repeat(2 * np.arange(len(made)), children.counts),
+                            np.repeat(2 * np.arange(len(made)) + 1, nexts.counts)))
+    others = np.concatenate((children.others, nexts.others))[np.argsort(which, kind="stable")]
+    return OperationRows(rows, others, made.sequence[made.rank[made.sequence] >= 0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperationGraph:
+    """The operations of the ranks of a job in an iteration, routed on a network.
+
+    It has the interface of a `StageGraph`, with operations as stages.
+    """
+
+    operations: Operations
+    routed: tuple[RoutedCoflow, ...]  #: the coflow of each distinct sending
+    #: If given, each operation represents a row of them, that is, many equal operations:
+    #: `copies` consecutive ones of all ranks, from its place in `places` on.
+    programs: Programs | None = None
+    stages: Sequence[Stage] = field(init=False)
+    demands: Sequence[RoutedCoflow | None] = field(init=False)
+    places: Sequence[int] = field(init=False)
+    copies: list[int] = field(init=False)
+    __deepcopy__ = same
+
+    def __post_init__(self) -> None:
+        made, programs = self.operations, self.programs
+        places, copies = range(len(made)), [1] * len(made)
+        if programs is not None:
+            places, copies = programs.first.tolist(), programs.counts.tolist()
+        for name, value in (
+                ("stages", _Named(made, programs)), ("demands", _Demands(made.sends, self.routed)),
+                ("places", places), ("copies", copies)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether each computation waits for the previous computation on its rank's stream.
+
+        If so, no computation has to wait for its turn.
+        """
+        return _in_order(self.operations)
+
+    @property
+    def lists(self) -> OperationLists:
+        """The operations as lists, for a process."""
+        return _lists_of(self.operations)
+
+    def runs_alone(self) -> bool:
+        """Whether `FabricProcess.run_graph` can run the job by itself.
+
+        It cannot if computations may have to wait for their turn, because those of a stream do not
+        depend on each other in a chain (`in_order`); if operations represent others; or if a coflow
+        has no bytes, because such a coflow is complete at once, but allocators must still be asked.
+        """
+        return (self.in_order and self.programs is None
+                and all(len(demand.flows) for demand in self.routed))
+
+    @property
+    def rows(self) -> OperationRows:
+        """The operations as rows for the fabric."""
+        return _rows_of(self.operations)
+
+    @property
+    def gamma_s(self) -> float:
+        """Sum of the effective bottlenecks of all coflows, in seconds."""
+        gamma = np.array([*(demand.gamma for demand in self.routed), 0.0])
+        return float(gamma[self.operations.sends].sum())
+
+    def lower_bound(self, iterations: int, least: Callable[[RoutedCoflow], float]) -> float:
+        """Return the least possible seconds of the iterations: the longest path through them."""
+        alone = np.array([*map(least, self.routed), 0.0])
+        seconds = self.operations.compute_s + alone[self.operations.sends]
+        return max(float(ends.max()) for ends in longest_path(self.operations, seconds, iterations))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.compiling import compiled
+from netsim.base.compiling import compiled
 from netsim.operations import Operations
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""A job routed on a network: the coflows of its stages, and its lower bound."""
+"""Operations of stages that specify the ranks on which they compute."""
 
 from __future__ import annotations
 
@@ -13,24 +13,83 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_sequence
+from netsim.base.streams import stream
+from netsim.base.values import check_sequence
+from netsim.columns import Flows
 from netsim.errors import InputError
 from netsim.fabric.routed_coflow import RoutedCoflow
+from netsim.job import is_ranked
 from netsim.jobs.fold import Crossing, fold
-from netsim.jobs.graph import Dag, StageGraph
-from netsim.jobs.operation_graph import OperationGraph
+from netsim.jobs.graph import Dag, OperationGraph, StageGraph
 from netsim.jobs.patterns import is_ranked_pattern, make_pattern, model_stages
-from netsim.jobs.ranked_stages import operations_of
 from netsim.network import Topology
-from netsim.operations import Sending
-from netsim.programs import Programs
-from netsim.stage import is_ranked
-from netsim.streams import stream
-from netsim.workload import JobSpec, Stage
+from netsim.operations import Operations, Programs, Sending
+from netsim.workload import JobColumns, JobSpec, Stage, Workload
+
+
+def has_operations(job: JobSpec) -> bool:
+    """Whether the ranks of a job compute, or its iterations overlap; see `operations_of`."""
+    return (job.operations is not None or is_ranked(job.stages)
+            or is_ranked_pattern(job.pattern))
+
+
+def count_operations(job: JobSpec) -> int:
+    """Return the number of operations of a job that has operations."""
+    made = operations_of(job) if job.operations is None else job.operations
+    assert made is not None
+    return len(made)
+
+
+def operations_of(job: JobSpec) -> Operations | None:
+    """Return the operations of a job's ranks; None if its iterations follow one another."""
+    if job.operations is not None:
+        made = job.operations
+        return made.whole if isinstance(made, Programs) else made
+    return _converted(tuple(job.stages), job.ranks) if is_ranked(job.stages) else None
+
+
+@lru_cache(maxsize=64)
+def _converted(stages: tuple[Stage, ...], ranks: int) -> Operations:
+    """Make operations of stages: a computation on each rank of a stage, then its coflow.
+
+    By default, a stage without `after` waits for those stages of the previous iteration that no
+    other stage has waited for.
+    """
+    rows: list[tuple[int, float, int, str, str]] = []
+    sendings: list[Sending] = []
+    begins: dict[str, list[int]] = {}
+    ends: dict[str, list[int]] = {}
+    after: list[tuple[int, int]] = []
+    for stage in stages:
+        first = len(rows)
+        rows += [(rank, stage.compute_s, -1, stage.stream, stage.name) for rank in stage.ranks]
+        begins[stage.name] = ends[stage.name] = list(range(first, len(rows)))
+        if stage.flows is None and stage.ranks:
+            continue
+        sends = -1
+        if stage.flows is not None:
+            sends = len(sendings)
+            sendings.append(Sending(stage.flows, stage.steps, stage.weight, stage.deadline_s,
+                                    stage.overhead_s))
+        own = len(rows)
+        rows.append((-1, 0.0 if stage.ranks else stage.compute_s, sends, stage.stream, stage.name))
+        after += [(own, computed) for computed in begins[stage.name]]
+        begins[stage.name], ends[stage.name] = begins[stage.name] or [own], [own]
+    waited = {parent for stage in stages for parent in stage.after}
+    last = [stage.name for stage in stages if stage.name not in waited]
+    after_previous: list[tuple[int, int]] = []
+    for stage in stages:
+        previous = stage.after_previous or (() if stage.after else last)
+        for pairs, parents in ((after, stage.after), (after_previous, previous)):
+            pairs += [(begin, end) for begin in begins[stage.name] for parent in parents
+                      for end in ends[parent]]
+    return Operations.make(rows, after, after_previous, sendings, ranks)
 
 #: Powers of ten, more than ids have digits; and, for CRC-32, 32 ones and the effect of each byte.
 _TENS = 10 ** np.arange(17)
+
 _ONES = 0xFFFFFFFF
+
 _CRC32 = np.array([crc32(bytes([byte])) ^ crc32(b"\0") for byte in range(256)], np.int64)
 
 
@@ -305,3 +364,72 @@ def _as_array(hosts: tuple[int, ...]) -> NDArray[np.int64]:
     array = np.array(hosts, dtype=np.int64)
     array.setflags(write=False)
     return array
+
+#: There is a number for each pair of ranks.
+MOST_RANKS = 4096
+
+
+def traffic_of(job: JobSpec) -> NDArray[np.float64]:
+    """Sum the bytes that each pair of ranks exchanges in an iteration, in both directions together.
+
+    The result is symmetric, with 0 on the diagonal; see `check_traffic` for the jobs that it takes.
+    """
+    check_traffic(job)
+    between = np.zeros((job.ranks, job.ranks))
+    for flows, count in _sent(job):
+        np.add.at(between, (flows.src, flows.dst), flows.nbytes * count)
+    between += between.T
+    np.fill_diagonal(between, 0.0)
+    return between
+
+
+def bytes_of(workload: Workload) -> NDArray[np.float64]:
+    """Compute the bytes that each job of a workload sends in all its iterations."""
+    jobs = workload.jobs
+    if isinstance(jobs, JobColumns):
+        columns = jobs.columns
+        return np.add.reduceat(columns.nbytes, np.cumsum(columns.counts) - columns.counts)
+    return np.array([_bytes_of_job(job, workload.seed) for job in jobs])
+
+
+def _bytes_of_job(job: JobSpec, seed: int) -> float:
+    """Return the bytes that a job sends; draw those of its pattern."""
+    job = with_drawn_ranks(job, seed)
+    if job.operations is not None or job.stages:
+        return job.iterations * sum(count * float(flows.nbytes.sum())
+                                    for flows, count in _sent(job))
+    if job.redraw:
+        return sum(_of_stages(draw_stages(job, seed, k)) for k in range(job.iterations))
+    return job.iterations * _of_stages(draw_stages(job, seed))
+
+
+def _of_stages(stages: tuple[Stage, ...]) -> float:
+    return sum(float(stage.flows.nbytes.sum()) for stage in stages if stage.flows is not None)
+
+
+def _sent(job: JobSpec) -> list[tuple[Flows, float]]:
+    """Return what a job without a pattern sends in an iteration, and how often each."""
+    programs = job.operations
+    if isinstance(programs, Programs):  # need not be expanded
+        times = np.zeros(len(programs.families))
+        for row in programs.rows:
+            if row.family >= 0:
+                times[row.family] += row.size / programs.families[row.family].groups
+        return [(family.flows, float(count)) for family, count in zip(
+            programs.families, times, strict=True)]
+    made = operations_of(job)
+    if made is None:
+        return [(stage.flows, 1) for stage in job.stages if stage.flows is not None]
+    counts = np.bincount(made.sends[made.sends >= 0], minlength=len(made.sendings))
+    return [(each.flows, int(count)) for each, count in zip(made.sendings, counts, strict=True)]
+
+
+def check_traffic(job: JobSpec) -> None:
+    """Check that a job has at most `MOST_RANKS` ranks, and no pattern that draws flows later."""
+    if job.pattern is not None:
+        raise InputError(f"job {job.id} has the pattern {job.pattern!r}, with flows that are "
+                         "drawn when it runs; only those of explicit stages, and of ranks that "
+                         "compute, are known before")
+    if job.ranks > MOST_RANKS:
+        raise InputError(f"job {job.id} has {job.ranks:,} ranks; pairs are counted of up to "
+                         f"{MOST_RANKS:,}")

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.lazy import simpy
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import RoutedCoflow
 from netsim.jobs.graph import Dag, StageGraph
 from netsim.jobs.plan import JobPlan
-from netsim.late import simpy
 from netsim.network import Topology
 from netsim.operations import Operations
 from netsim.workload import Stage

@@ -13,7 +13,7 @@ from netsim.errors import InputError
 from netsim.fabric.clock import DECISIONS, call_at
 from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.jobs.operation_graph import OperationGraph, OperationLists
+from netsim.jobs.graph import OperationGraph, OperationLists
 from netsim.jobs.process import CompletedCoflow, JobProcess
 
 #: An operation of an iteration.

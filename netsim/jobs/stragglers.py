@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import Node, is_whole
+from netsim.base.values import Node, is_whole, plain
 from netsim.errors import InputError
-from netsim.jobs.ranked_stages import operations_of
+from netsim.jobs.plan import operations_of
 from netsim.models import ParallelModel
-from netsim.plain import plain
 from netsim.workload import JobSpec, Stage
 
 Floats = NDArray[np.float64]

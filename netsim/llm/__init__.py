@@ -1,6 +1,6 @@
 """Training of large language models: the operations of ranks from a model and its parallelism."""
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 from netsim.llm.job import llm_job, llm_operations
 from netsim.llm.setup import TrainingSetup
 from netsim.llm.transformer import LLMS, Transformer, make_transformer

@@ -1,4 +1,4 @@
-"""Jobs that train large language models."""
+"""The groups of ranks that communicate, as Megatron's `RankGenerator` forms them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,161 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from netsim.checks import check_options
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.base.units import Quantity, parse_seconds
+from netsim.base.values import check_options
 from netsim.errors import InputError, UnknownNameError
-from netsim.llm.assembly import assemble
+from netsim.llm.rank_program import Step, rank_program
 from netsim.llm.setup import TrainingSetup
 from netsim.llm.transformer import Transformer, make_transformer
-from netsim.operations import Operations
-from netsim.programs import Programs
-from netsim.units import Quantity, parse_seconds
+from netsim.operations import Family, Operations, Programs, Row
 from netsim.workload import JobSpec
+
+Ints = NDArray[np.int64]
+
+
+class Grid(NamedTuple):
+    """The rank at each coordinate of a setup, for routed experts and for all else."""
+
+    dense: Ints  #: shape (pp, dp, cp, tp); for all but routed experts
+    expert: Ints  #: shape (pp, dp cp/ep, ep, tp); for routed experts
+
+    @classmethod
+    def of(cls, setup: TrainingSetup) -> Grid:
+        """Number the ranks of a setup."""
+        return cls.make(setup.tp, setup.cp, setup.ep, setup.dp, setup.pp, setup.order)
+
+    @classmethod
+    def make(cls, tp: int, cp: int, ep: int, dp: int, pp: int, order: str) -> Grid:
+        """Number ranks in an order, one of `ORDERS`."""
+        dense, expert = (dp, cp, tp), (dp * cp // ep, ep, tp)
+        ranks = np.arange(tp * cp * dp * pp)
+        if order.endswith("pp"):
+            return cls(ranks.reshape(pp, *dense), ranks.reshape(pp, *expert))
+        # dp, or dp cp/ep, is the slowest.
+        return cls(*(ranks.reshape(shape[0], pp, *shape[1:]).swapaxes(0, 1)
+                     for shape in (dense, expert)))
+
+    def stage(self, stage: int) -> Ints:
+        """Return the ranks of a stage of the pipeline, in order of their coordinates."""
+        return self.dense[stage].ravel()
+
+    def of_stage(self, kind: str, stage: int) -> Ints:
+        """Return the groups of a kind within a stage; shape (groups, members)."""
+        _, dp, cp, tp = self.dense.shape
+        dense, expert = self.dense[stage], self.expert[stage]
+        return {"tp": lambda: dense.reshape(-1, tp),
+                "cp": lambda: np.moveaxis(dense, 1, -1).reshape(-1, cp),
+                "dp": lambda: np.moveaxis(dense, 0, -1).reshape(-1, dp),
+                "dp-cp": lambda: dense.reshape(dp * cp, tp).T,
+                "ep": lambda: np.moveaxis(expert, 1, -1).reshape(-1, expert.shape[1]),
+                "edp": lambda: np.moveaxis(expert, 0, -1).reshape(-1, expert.shape[0]),
+                }[kind]()
+
+
+def groups_of(grid: Grid) -> dict[str, list[list[int]]]:
+    """List all groups of each kind, in order of their first ranks."""
+    stages = len(grid.dense)
+    pipelines = np.moveaxis(grid.dense, 0, -1).reshape(-1, stages)
+    ends = pipelines[:, [0, -1]] if stages > 1 else pipelines
+    found = {kind: np.concatenate([grid.of_stage(kind, stage) for stage in range(stages)])
+             for kind in ("tp", "cp", "dp", "dp-cp", "ep", "edp")}
+    return {name: sorted(np.sort(each, axis=1).tolist())
+            for name, each in (found | {"pp": pipelines, "embedding": ends}).items()}
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+def assemble(setup: TrainingSetup) -> Programs:
+    """Make the operations of an iteration of a setup, one pipeline stage after the other."""
+    return _Assembly(setup).programs()
+
+
+class _Assembly:
+    """Gives each step of each stage a row; a communication has one operation per group."""
+
+    def __init__(self, setup: TrainingSetup) -> None:
+        self._grid = Grid.of(setup)
+        self._setup = setup
+        self._programs = [rank_program(setup, stage) for stage in range(setup.pp)]
+        self._size = setup.world // setup.pp
+        self._position = np.zeros(setup.world, np.int64)
+        for stage in range(setup.pp):
+            self._position[self._grid.stage(stage)] = np.arange(self._size)
+        self._families: list[Family] = []
+        self._known: dict[tuple[str, int, str, int], int] = {}
+        self._groups: dict[tuple[str, int], tuple[Ints, Ints]] = {}
+        self._each = np.arange(self._size)
+        self._rows: list[Row] = []
+        self._spanning: dict[str, int] = {}
+
+    def programs(self) -> Programs:
+        """Return the operations of all ranks."""
+        rows = [[self._row(stage, step) for step in program]
+                for stage, program in enumerate(self._programs)]
+        return Programs(tuple(self._rows), *self._relations(rows), tuple(self._families),
+                        self._setup.world)
+
+    def _row(self, stage: int, step: Step) -> int:
+        """Add the row of a step, or find the one that it shares; return its place."""
+        if step.kind == "compute":
+            return self._add(step, self._grid.stage(stage), -1, self._each)
+        if step.kind == "send":
+            ends = np.stack((self._grid.stage(stage), self._grid.stage(step.peer)), axis=1)
+            return self._add(step, None, self._family(step, stage, ends), self._each)
+        if step.group in ("world", "embedding"):
+            return self._across(stage, step)
+        groups, of_rank = self._groups_of(step.group, stage)
+        return self._add(step, None, self._family(step, stage, groups), of_rank)
+
+    def _across(self, stage: int, step: Step) -> int:
+        """Return the row of a step that several stages share; the first one makes it."""
+        if step.name not in self._spanning:
+            if step.group == "world":
+                made = self._add(step, None, -1, np.zeros(self._size, np.int64))
+            else:
+                ends = np.stack((self._grid.stage(0), self._grid.stage(self._setup.pp - 1)), axis=1)
+                made = self._add(step, None, self._family(step, stage, ends), self._each)
+            self._spanning[step.name] = made
+        return self._spanning[step.name]
+
+    def _add(self, step: Step, ranks: Ints | None, family: int, of_rank: Ints) -> int:
+        count = int(of_rank.max()) + 1
+        self._rows.append(Row(step.name, step.stream, ranks, step.seconds, family, count, of_rank))
+        return len(self._rows) - 1
+
+    def _groups_of(self, kind: str, stage: int) -> tuple[Ints, Ints]:
+        """Return the groups of a kind within a stage, and the group of each rank."""
+        if (kind, stage) not in self._groups:
+            groups = self._grid.of_stage(kind, stage)
+            of_rank = np.zeros(self._size, np.int64)
+            of_rank[self._position[groups]] = np.arange(len(groups))[:, None]
+            self._groups[kind, stage] = groups, of_rank
+        return self._groups[kind, stage]
+
+    def _family(self, step: Step, stage: int, groups: Ints) -> int:
+        """Return the index of a step's family, which equal steps share."""
+        key = f"{step.group} {step.peer}", stage, step.kind, step.payload
+        if key not in self._known:
+            self._known[key] = len(self._families)
+            self._families.append(Family(step.kind, groups, step.payload, step.group))
+        return self._known[key]
+
+    def _relations(self, rows: list[list[int]]) -> tuple[Pairs, Pairs]:
+        found: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+        places = [{step.name: place for place, step in enumerate(program) if step.kind == "send"}
+                  for program in self._programs]
+        for own, program in zip(rows, self._programs, strict=True):
+            for row, step in zip(own, program, strict=True):
+                for pairs, others in zip(found, (step.after, step.after_previous), strict=True):
+                    pairs += [(row, own[other]) for other in others]
+                found[0].extend((row, rows[sender][places[sender][name]])
+                                for sender, name in step.receives)
+        return tuple(found[0]), tuple(found[1])
 
 
 def llm_job(model: str | Mapping[str, Any] | Transformer = "llama-7b", *, id: int = 0,

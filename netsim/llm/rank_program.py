@@ -9,10 +9,17 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from netsim.llm.buckets import Bucket, buckets_of, shards_of
-from netsim.llm.schedules import Pass, passes_of
+from netsim.llm.schedules import (
+    Bucket,
+    Pass,
+    Unit,
+    buckets_of,
+    cost_of,
+    passes_of,
+    shards_of,
+    units_of,
+)
 from netsim.llm.setup import TrainingSetup
-from netsim.llm.units import Unit, cost_of, units_of
 
 #: Marks of the steps of the previous iteration that later steps wait for.
 _OPTIMIZER, _GATHERED = "optimizer", "gathered"

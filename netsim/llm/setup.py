@@ -6,14 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from netsim.brief import brief
-from netsim.checks import check_sequence, check_whole, is_number
+from netsim.base.brief import brief
+from netsim.base.units import parse_seconds
+from netsim.base.values import check_sequence, check_whole, is_number, plain_numbers, same
 from netsim.errors import InputError, UnknownNameError
-from netsim.forking import same
 from netsim.llm.transformer import Transformer
 from netsim.models.gpus import gpu_of
-from netsim.plain import plain_numbers
-from netsim.units import parse_seconds
 
 #: The orders in which ranks are numbered; the first name changes fastest.
 ORDERS = ("tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp")

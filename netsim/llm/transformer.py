@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from netsim.brief import brief
-from netsim.checks import check_options, check_whole
+from netsim.base.brief import brief
+from netsim.base.files import read_text
+from netsim.base.plugins import Registry, parse_policy
+from netsim.base.values import check_options, check_whole, plain_numbers, same
 from netsim.errors import InputError, UnknownNameError
-from netsim.forking import same
-from netsim.plain import plain_numbers
-from netsim.plugins import Registry, parse_policy
-from netsim.reading import read_text
 
 #: The values of options that are words.
 _CHOICES = {"mlp": ("gelu", "swiglu"), "norm": ("layer", "rms"), "positions": ("rope", "learned")}

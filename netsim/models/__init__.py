@@ -1,6 +1,6 @@
 """Models trained with several kinds of parallelism, and their mapping to servers."""
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 from netsim.models.models import ALLREDUCES, ModelStage, ParallelModel, allreduce_edges
 
 __all__ = ["ALLREDUCES", "ModelStage", "ParallelModel", "allreduce_edges"]

@@ -13,14 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from netsim.checks import check_whole
+from netsim.base.files import read_text
+from netsim.base.plugins import Registry
+from netsim.base.units import format_bytes
+from netsim.base.values import check_whole, known_names, plain_numbers
 from netsim.errors import InputError
 from netsim.models import ModelStage, ParallelModel
 from netsim.models.gpus import Gpu, gpu_of
-from netsim.plain import known_names, plain_numbers
-from netsim.plugins import Registry
-from netsim.reading import read_text
-from netsim.units import format_bytes
 
 #: Operations of the backward pass per operation of the forward pass.
 BACKWARD = 2.0

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.checks import LARGEST, check_options, is_number
+from netsim.base.plugins import Registry, parse_policy
+from netsim.base.values import LARGEST, check_options, is_number
 from netsim.errors import InputError, NetsimError
-from netsim.plugins import Registry, parse_policy
 from netsim.ties import below
 
 #: A name of `DEGRADATIONS` or ``"module:function"``, also with options, or a function of k.

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from netsim.checks import check_options, is_number
+from netsim.base.files import read_text
+from netsim.base.units import format_bytes, parse_bytes
+from netsim.base.values import check_options, is_number, plain_numbers
 from netsim.errors import InputError, UnknownNameError
-from netsim.plain import plain_numbers
-from netsim.reading import read_text
-from netsim.units import format_bytes, parse_bytes
 
 
 @plain_numbers

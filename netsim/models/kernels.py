@@ -1,6 +1,6 @@
 """Compiled kernels for the time of an iteration, for Heavy-Edge, and for plans of pipelines.
 
-`netsim.models.iteration_time.iteration_parts` and `netsim.reference.mapping` are readable versions;
+`netsim.models.iteration_time.iteration_parts` and `tests.twins.mapping` are readable versions;
 tests compare the two.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.compiling import compiled, in_place
-from netsim.signals import check_signals
+from netsim.base.compiling import compiled, in_place
+from netsim.base.signals import check_signals
 
 #: Rows of `netsim.models.iteration_time.StageTerms`.
 (GPUS, _, COMPUTE, SLICES, FAR_IN, NEAR_IN, FAR_OUT, NEAR_OUT, FAR_EXPERTS, NEAR_EXPERTS,

@@ -16,12 +16,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from netsim.brief import brief
-from netsim.checks import LARGEST, check_name, check_sequence, check_whole, is_number
+from netsim.base.brief import brief
+from netsim.base.units import parse_bytes, parse_seconds
+from netsim.base.values import (
+    LARGEST,
+    check_name,
+    check_sequence,
+    check_whole,
+    is_number,
+    plain_numbers,
+    same,
+)
 from netsim.errors import InputError, not_one_of
-from netsim.forking import same
-from netsim.plain import plain_numbers
-from netsim.units import parse_bytes, parse_seconds
 
 #: Algorithms by which replicas of a stage all-reduce; "tree" is a double binary tree.
 ALLREDUCES = ("ring", "tree")

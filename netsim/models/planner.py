@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import LARGEST, check_flag, check_whole, is_number
+from netsim.base.values import LARGEST, check_flag, check_whole, is_number, plain_numbers
 from netsim.errors import InputError, UnknownNameError
 from netsim.models import ModelStage, ParallelModel
 from netsim.models.catalogue import (
@@ -34,7 +34,6 @@ from netsim.models.catalogue import (
 from netsim.models.gpus import Gpu, gpu_of
 from netsim.models.kernels import fill_plans
 from netsim.models.servers import ServerKind
-from netsim.plain import plain_numbers
 
 Floats = NDArray[np.float64]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from netsim.checks import check_whole
-from netsim.plain import plain_numbers
-from netsim.units import parse_rate
+from netsim.base.units import parse_rate
+from netsim.base.values import check_whole, plain_numbers
 
 
 @plain_numbers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 
 if TYPE_CHECKING:
     from netsim.network.builders import (
@@ -20,14 +20,11 @@ if TYPE_CHECKING:
     from netsim.network.describe import describe_network
     from netsim.network.files import TOPOLOGIES, make_network, read_network, ready_made
     from netsim.network.from_graph import from_networkx
-    from netsim.network.gpu_servers import GpuServers
     from netsim.network.graph import GraphTopology
-    from netsim.network.hpcc import hpcc
-    from netsim.network.htsim import htsim
-    from netsim.network.nccl import NcclNetwork, nccl
-    from netsim.network.nccl_server import NcclServer, read_nccl_server
+    from netsim.network.nccl import NcclNetwork, NcclServer, nccl, read_nccl_server
+    from netsim.network.simulators import hpcc, htsim
     from netsim.network.spray import SprayedNetwork
-    from netsim.network.topology import BigSwitch, Topology
+    from netsim.network.topology import BigSwitch, GpuServers, Topology
     from netsim.network.wire import Packet, Wire
     from netsim.network.wired import Profile, profile, profiles, wired
 
@@ -39,19 +36,16 @@ __all__ = ["TOPOLOGIES", "BigSwitch", "GpuServers", "GraphTopology", "NcclNetwor
            "read_network", "ready_made", "ring", "torus", "wired"]
 
 _HOME = {
-    "netsim.network.builders": ("big_switch", "edge_cloud", "fat_tree", "gpu_cluster",
-                                "leaf_spine", "rail_pod", "ring", "torus"),
+    "netsim.network.builders": ("big_switch", "edge_cloud", "fat_tree", "gpu_cluster", "leaf_spine",
+                                "rail_pod", "ring", "torus"),
     "netsim.network.describe": ("describe_network",),
     "netsim.network.files": ("TOPOLOGIES", "make_network", "read_network", "ready_made"),
     "netsim.network.from_graph": ("from_networkx",),
-    "netsim.network.gpu_servers": ("GpuServers",),
     "netsim.network.graph": ("GraphTopology",),
-    "netsim.network.hpcc": ("hpcc",),
-    "netsim.network.htsim": ("htsim",),
-    "netsim.network.nccl": ("NcclNetwork", "nccl"),
-    "netsim.network.nccl_server": ("NcclServer", "read_nccl_server"),
+    "netsim.network.nccl": ("NcclNetwork", "NcclServer", "nccl", "read_nccl_server"),
+    "netsim.network.simulators": ("hpcc", "htsim"),
     "netsim.network.spray": ("SprayedNetwork",),
-    "netsim.network.topology": ("BigSwitch", "Topology"),
+    "netsim.network.topology": ("BigSwitch", "GpuServers", "Topology"),
     "netsim.network.wire": ("Packet", "Wire"),
     "netsim.network.wired": ("Profile", "profile", "profiles", "wired"),
 }

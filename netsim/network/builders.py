@@ -7,18 +7,16 @@ from collections.abc import Iterable, Sequence
 from itertools import permutations, product
 from typing import Any
 
-from netsim.checks import check_whole, is_number, refuse_set
+from netsim.base.lazy import nx
+from netsim.base.limits import check_limit
+from netsim.base.units import Quantity, parse_rate
+from netsim.base.values import check_whole, is_number, plain_numbers, refuse_set
 from netsim.collectives import GENERATIONS
 from netsim.errors import InputError, UnknownNameError
-from netsim.late import nx
-from netsim.limits import check_limit
 from netsim.network.from_graph import from_networkx
-from netsim.network.gpu_servers import GpuServers
 from netsim.network.graph import GraphTopology
-from netsim.network.topology import BigSwitch
+from netsim.network.topology import BigSwitch, GpuServers
 from netsim.network.wired import takes_wire, wired
-from netsim.plain import plain_numbers
-from netsim.units import Quantity, parse_rate
 
 #: The most hosts of a big switch, and cables of a network, that a program may build: more would
 #: end in a MemoryError, or take hours. What is described by a file has lower `LIMITS`.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.late import nx
+from netsim.base.lazy import nx
 from netsim.network.routing import reach
 from netsim.network.topology import BigSwitch, Topology
 

@@ -10,15 +10,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from netsim.checks import check_path
+from netsim.base.limits import limited
+from netsim.base.plugins import Registry
+from netsim.base.units import question_units
+from netsim.base.values import check_path, plain_numbers
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.limits import limited
 from netsim.network.graph_files import GRAPH_SUFFIXES, parse_json, read_text
 from netsim.network.topology import Topology
-from netsim.plain import plain_numbers
-from netsim.plugins import Registry
 from netsim.text import toml_problem
-from netsim.units import question_units
 
 #: Builders by the ``kind`` that network tables and files name.
 TOPOLOGIES = Registry(
@@ -32,8 +31,8 @@ TOPOLOGIES = Registry(
         "torus": "netsim.network.builders:torus",
         "edge-cloud": "netsim.network.builders:edge_cloud",
         "graph": "netsim.network.graph_files:graph",
-        "htsim": "netsim.network.htsim:htsim",
-        "hpcc": "netsim.network.hpcc:hpcc",
+        "htsim": "netsim.network.simulators:htsim",
+        "hpcc": "netsim.network.simulators:hpcc",
         "nccl": "netsim.network.nccl:nccl",
     },
     accepts=lambda made: isinstance(made, Topology),
@@ -60,7 +59,7 @@ def make_network(kind: str, **options: Any) -> Topology:
     """Build a network of a kind: a name of `TOPOLOGIES`, or a user-defined ``"module:function"``.
 
     The options are those of the builder, and ``limits``, which replaces numbers of
-    `netsim.limits.LIMITS`.
+    `netsim.base.files.LIMITS`.
     """
     with limited(options.pop("limits", None)):
         made: Topology = TOPOLOGIES.make(kind, options)

@@ -10,16 +10,15 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from netsim.checks import check_name, check_sequence, is_number
+from netsim.base.lazy import nx
+from netsim.base.units import LONG_LATENCY, Quantity, decimal, parse_rate, parse_seconds
+from netsim.base.values import check_name, check_sequence, is_number, plain, plain_numbers
 from netsim.errors import InputError, NetsimWarning
-from netsim.late import nx
-from netsim.network.given import Paths
 from netsim.network.graph import GraphTopology
+from netsim.network.routing import Paths
 from netsim.network.spray import sprayed
 from netsim.network.wire import Wire
 from netsim.network.wired import parse_efficiency, takes_wire
-from netsim.plain import plain, plain_numbers
-from netsim.units import LONG_LATENCY, Quantity, decimal, parse_rate, parse_seconds
 
 #: The attribute of edges whose numbers are bits per second, in the Internet Topology Zoo.
 _IN_BITS = "LinkSpeedRaw"

@@ -9,14 +9,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.checks import Node
+from netsim.base.lazy import nx
+from netsim.base.units import is_digits
+from netsim.base.values import Node
 from netsim.errors import InputError, UnknownNameError
-from netsim.late import nx
-from netsim.network.given import GivenPaths, Paths
-from netsim.network.gpu_servers import GpuPaths, GpuServers
-from netsim.network.routing import Ints, ShortestPaths, flow_hash, reach
-from netsim.network.topology import Topology
-from netsim.units import is_digits
+from netsim.network.routing import GivenPaths, Ints, Paths, ShortestPaths, flow_hash, reach
+from netsim.network.topology import GpuPaths, GpuServers, Topology
 
 #: Ways to choose among the shortest paths of a flow.
 ROUTING = ("ecmp", "shortest", "spray")

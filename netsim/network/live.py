@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import Node
+from netsim.base.lazy import nx
+from netsim.base.values import Node
 from netsim.errors import InputError
-from netsim.late import nx
 from netsim.network.graph import GraphTopology
 from netsim.network.routing import Ints
 from netsim.network.spray import SprayedNetwork

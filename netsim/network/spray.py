@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import Node
+from netsim.base.values import Node
 from netsim.errors import InputError
 from netsim.network.graph import GraphTopology
 from netsim.network.routing import Ints

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netsim.checks import is_number
+from netsim.base.values import is_number, same
 from netsim.errors import InputError
-from netsim.forking import same
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.files import read_text
+from netsim.base.units import LONG_LATENCY, parse_bytes, parse_seconds
+from netsim.base.values import known_names, plain
 from netsim.errors import InputError, UnknownNameError
 from netsim.network.topology import Topology
 from netsim.network.wire import Packet, Wire
-from netsim.plain import known_names, plain
-from netsim.reading import read_text
-from netsim.units import LONG_LATENCY, parse_bytes, parse_seconds
 
 #: Options that `takes_wire` adds to a builder.
 WIRE_OPTIONS = ("latency", "efficiency", "packet", "overhead", "profile")

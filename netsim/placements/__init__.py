@@ -1,5 +1,5 @@
 """Placements: policies that choose the GPUs of a job."""
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 
 __getattr__ = loading(__name__)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from netsim.compiling import in_place
+from netsim.base.compiling import in_place
 
 #: Orders of servers: by number; those with most free GPUs first; those with fewest first.
 INDEX, MOST, LEAST = 0, 1, 2

@@ -9,14 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_whole
+from netsim.base.values import check_whole, same
 from netsim.cluster.cluster import Cluster, server_kind
 from netsim.cluster.context import RunContext
-from netsim.cluster.ring import has_model, model_of
-from netsim.cluster.slices import keep_together
+from netsim.cluster.ring import has_model, keep_together, model_of
 from netsim.errors import InputError, not_one_of
-from netsim.forking import same
-from netsim.jobs.traffic import traffic_of
+from netsim.jobs.plan import traffic_of
 from netsim.models import ParallelModel
 from netsim.models.mapping import MAPPINGS, Mapped, Mapper, can_hold, heavy_edge_ranks
 from netsim.placements import kernels

@@ -16,18 +16,19 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_whole, is_number
+from netsim.base.streams import stream
+from netsim.base.values import check_whole, is_number, plain_numbers
 from netsim.cluster.cluster import Cluster
-from netsim.cluster.slices import is_sliced, keep_together, split_replica_error
+from netsim.cluster.ring import is_sliced, keep_together, split_replica_error
 from netsim.errors import AllocationError, InputError
 from netsim.models.mapping import can_hold
-from netsim.plain import plain_numbers
-from netsim.streams import stream
 from netsim.ties import EQUAL, rank
 from netsim.workload import JobSpec
 
 Ints = NDArray[np.int64]
+
 Floats = NDArray[np.float64]
+
 
 @runtime_checkable
 class Placement(Protocol):
@@ -206,7 +207,6 @@ class RandomChoice(_All):
         return np.sort(self._rng.choice(candidates, job.ranks, replace=False))
 
 
-
 class Room:
     """The free GPUs at an instant, from which jobs are placed one after another.
 
@@ -288,3 +288,37 @@ class Room:
             f"placement {type(self._placement).__name__}: {method} must return GPUs as an array of "
             f"numbers below {len(self._free)}, as many as the job has ranks, each once, and free "
             f"where it chooses, not {reprlib.repr(gpus)}")
+
+
+@dataclass(frozen=True)
+class Consolidated:
+    """GPUs of as few servers as could hold the job if all of their GPUs were free, or none.
+
+    A job waits rather than be spread over more servers. GPUs are taken from the server with the
+    fewest free GPUs that has enough for the rest of the job. If there is none, all are taken from
+    the server with the most free GPUs, and so on. Ties go to the lower number.
+    """
+
+    refuses_by_size: ClassVar[bool] = True
+
+    def scope(self, cluster: Cluster, job: JobSpec, load: Floats) -> Ints:
+        """All GPUs."""
+        return np.arange(cluster.total)
+
+    def choose(self, cluster: Cluster, job: JobSpec, candidates: Ints, load: Floats
+               ) -> Ints | None:
+        """Choose the candidates on the fewest servers; None if they do not suffice."""
+        free = np.bincount(cluster.server_of[candidates], minlength=cluster.servers)
+        most = np.cumsum(np.sort(cluster.gpus)[::-1])
+        taken: list[Ints] = []
+        need = job.ranks
+        for _ in range(int(np.searchsorted(most, need)) + 1):
+            enough = np.flatnonzero(free >= need)
+            server = (enough[np.argmin(free[enough])] if len(enough) else np.argmax(free))
+            own = candidates[cluster.server_of[candidates] == server][:need]
+            taken.append(own)
+            free[server] = 0
+            need -= len(own)
+            if not need:
+                return first_of(cluster, job, np.concatenate(taken))
+        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from netsim.plugins import Registry
+from netsim.base.plugins import Registry
 
 if TYPE_CHECKING:
     from netsim.placements.placement import Placement
@@ -19,7 +19,7 @@ def _is_placement(made: Any) -> bool:
 
 PLACEMENTS = Registry(
     "placement", {
-        "consolidated": "netsim.placements.consolidated:Consolidated",
+        "consolidated": "netsim.placements.placement:Consolidated",
         "first-fit": "netsim.placements.placement:FirstFit",
         "least-busy-servers": "netsim.placements.placement:LeastBusyServers",
         "least-loaded": "netsim.placements.placement:LeastLoaded",

@@ -1,5 +1,5 @@
 """Plots of results, timelines for Perfetto, and HTML reports."""
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 
 __getattr__ = loading(__name__)

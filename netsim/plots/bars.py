@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim.analysis.comparison import LOWER_BOUND
-from netsim.atomic import atomic_write
+from netsim.base.files import atomic_write
 from netsim.errors import InputError, OutputError
 from netsim.plots.style import (
     INK,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from netsim.analysis.coflows import ALL, CLASSES, by_class
 from netsim.analysis.comparison import LOWER_BOUND
+from netsim.base.units import Quantity, format_count
 from netsim.errors import InputError
 from netsim.plots.style import (
     INK,
@@ -28,7 +29,6 @@ from netsim.plots.style import (
     three_figures,
     write_beside,
 )
-from netsim.units import Quantity, format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netsim.analysis.gpus import STATES, held_workers, segments_of, suspended
+from netsim.analysis.usage import STATES, held_workers, segments_of, suspended
 from netsim.plots.gantt import HATCHES, IDLE, ROW, WAITING, job_rows
 from netsim.plots.style import COLOURS, INK, add_legend, require_matplotlib
 

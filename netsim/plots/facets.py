@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from netsim.base.units import format_count
 from netsim.errors import InputError
 from netsim.plots.bars import metric_bars
 from netsim.plots.curves import cdf_curves
@@ -35,29 +36,26 @@ from netsim.plots.style import (
     uncover,
     widen_for,
 )
-from netsim.plots.sweeps import (
+from netsim.plots.varied import (
     METRICS,
     as_bars,
     draw_series,
+    drawn_together,
     interval_note,
+    is_range_of,
     keys_of,
     known_rows,
-    name_shades,
-    set_x,
-    set_y,
-    shades_of,
-)
-from netsim.plots.varied import (
-    drawn_together,
-    is_range_of,
     labels_of,
+    name_shades,
     numbers_among,
     placed,
     roles_of,
+    set_x,
+    set_y,
+    shades_of,
     titled,
     words,
 )
-from netsim.units import format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

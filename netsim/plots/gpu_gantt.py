@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netsim.analysis.gpus import STATES, gpu_usage, gpus_per_server, held_gpus, segments_of
+from netsim.analysis.usage import STATES, gpu_usage, gpus_per_server, held_gpus, segments_of
 from netsim.errors import InputError
 from netsim.plots.gpu_usage import draw_waiting
 from netsim.plots.style import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.analysis.gpus import gpu_usage
+from netsim.analysis.usage import gpu_usage
 from netsim.errors import InputError, UnknownNameError
 from netsim.plots.curves import thin_steps
 from netsim.plots.style import (

@@ -1,21 +1,19 @@
-"""Coflows, computations and training of jobs, and jobs on GPUs or workers, as spans on lanes.
-
-Spans on a lane do not overlap.
-"""
+"""Times of trace viewers: whole nanoseconds, written as microseconds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from netsim.analysis.computing import Computation, computations
-from netsim.analysis.gpus import (
+from netsim.analysis.usage import (
     STATES,
+    Computation,
+    computations,
     end_of,
     gpus_per_server,
     held_gpus,
@@ -24,14 +22,29 @@ from netsim.analysis.gpus import (
     suspended,
 )
 from netsim.errors import InputError
-from netsim.plots.nanoseconds import nanoseconds
 from netsim.results.lazy_table import columns_of
-from netsim.results.not_recorded import not_recorded, on_edge
-from netsim.results.result import table_of
+from netsim.results.result import not_recorded, on_edge, table_of
 
 if TYPE_CHECKING:
     from netsim.results.result import Result
     from netsim.workload import Workload
+
+
+def nanoseconds(seconds: ArrayLike) -> NDArray[np.int64]:
+    """Convert times from seconds to whole nanoseconds."""
+    return np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64)
+
+
+def microseconds(times: NDArray[np.int64]) -> list[Any]:
+    """Convert whole nanoseconds to microseconds that a viewer converts back without loss.
+
+    Perfetto multiplies by 1000 and truncates. The nearest float would sometimes give a nanosecond
+    less, so that adjacent spans would overlap and be dropped; such values are rounded up.
+    """
+    near = times / 1000
+    less = (near * 1000).astype(np.int64) < times
+    found: list[Any] = np.where(less, np.nextafter(near, np.inf), near).tolist()
+    return found
 
 #: A span: the index of its owner (a job, a GPU or a server); its start and end in nanoseconds; its
 #: lane among those of the owner and whether it is the first on that lane; and ``which``. For jobs,

@@ -1,11 +1,15 @@
-"""The plots of runs, comparisons, sweeps, networks and workloads, by name."""
+"""The part of a run in a window of time, for pictures over time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from netsim.base.units import Quantity, parse_seconds
 from netsim.errors import InputError, UnknownNameError
 from netsim.plots.bars import total_jct_bars
 from netsim.plots.coflows import ratio_bars, slowdown_bars
@@ -17,20 +21,75 @@ from netsim.plots.gantt import gantt
 from netsim.plots.gpu_gantt import gpu_gantt
 from netsim.plots.gpu_usage import COUNTS, usage_areas, usage_curves
 from netsim.plots.links import link_strips
-from netsim.plots.own_style import adopt_style
 from netsim.plots.rank_gantt import rank_gantt
-from netsim.plots.style import require_matplotlib
-from netsim.plots.sweeps import METRICS
+from netsim.plots.style import adopt_style, require_matplotlib
 from netsim.plots.topology import topology_picture
-from netsim.plots.varied import drawn_together, numbers_among
-from netsim.plots.window import limits_of, within
+from netsim.plots.varied import METRICS, drawn_together, numbers_among
 from netsim.plots.workloads import PARTS, workload_picture
-from netsim.results.not_recorded import on_edge, shares_links
-from netsim.results.result import EDGE_TABLES, policies_of
-from netsim.units import Quantity
+from netsim.results.result import EDGE_TABLES, on_edge, policies_of, shares_links
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
+
+    from netsim.results.result import Result
+
+#: Instants of the rows of tables: the first is when a row begins, the last when it ends.
+_INSTANTS = {
+    "jobs": ("arrival_s", "start_s", "finish_s"),
+    "coflows": ("valid_s", "begin_s", "start_s", "sent_s", "finish_s"),
+    "other_coflows": ("valid_s", "begin_s", "start_s", "sent_s", "end_s"),
+    "links": ("start_s", "end_s"),
+    "decisions": ("time_s",),
+    "computations": ("start_s", "finish_s"),
+    "gpus": ("start_s", "run_s", "stop_s", "end_s"),
+}
+
+
+def limits_of(between: Sequence[Quantity]) -> tuple[float, float]:
+    """Parse the beginning and the end of a window, such as ``("1s", "2s")``, in seconds."""
+    if isinstance(between, str) or not isinstance(between, Sequence) or len(between) != 2:
+        raise InputError(f'between must be two times, such as ("1s", "2s"), not {between!r}')
+    begin, end = (parse_seconds(at, "between") for at in between)
+    if not begin < end:
+        raise InputError(f"between: {between[1]} is not later than {between[0]}")
+    return begin, end
+
+
+def within(thing: Any, begin: float, end: float) -> Any:
+    """Cut a run, or the runs of a comparison, to a window of time.
+
+    Rows of tables that end before it or begin after it are left out. Instants before or after it
+    are moved to its ends, and the bytes that links carried are those in it. Runs on an edge-cloud
+    are refused.
+    """
+    if hasattr(thing, "results"):
+        return replace(thing, results={label: within(result, begin, end)
+                                       for label, result in thing.results.items()})
+    if on_edge(thing.run):
+        raise InputError("between is for runs on a network or a cluster, not on an edge-cloud")
+    stop = thing.run["stopped_at_s"]
+    last = thing.jobs["finish_s"].max() if stop is None else stop
+    if begin >= last:
+        raise InputError(f"between begins at {begin:g} s, and the run ended at {last:g} s")
+    run = {**thing.run, "stopped_at_s": None if stop is None else min(stop, end)}
+    return thing.replace(run=run, **{name: _clipped(thing, name, begin, end)
+                                     for name in _INSTANTS if name in thing.recorded})
+
+
+def _clipped(result: Result, name: str, begin: float, end: float) -> pd.DataFrame:
+    """Cut a table to a window; rows without an end last until that of the run."""
+    table: pd.DataFrame = getattr(result, name)
+    instants = [column for column in _INSTANTS[name] if column in table]
+    first, last = table[instants[0]], table[instants[-1]].fillna(np.inf)
+    table = table[(first < end) & (last > begin)].reset_index(drop=True)
+    kept = table.assign(**{column: table[column].clip(begin, end) for column in instants})
+    if name == "links":
+        part = (kept["end_s"] - kept["start_s"]) / (table["end_s"] - table["start_s"])
+        return kept.assign(bytes=table["bytes"] * part)
+    if name == "gpus":  # what happens later is not marked
+        return kept.assign(reason=table["reason"].where(table["end_s"] <= end, None))
+    return kept
 
 
 class Picture(NamedTuple):
@@ -43,19 +102,23 @@ class Picture(NamedTuple):
     #: record that the run can have; ``""`` stands for all panels, or for the only one.
     of: Mapping[str, str]
 
-
 _TIMES = {"jct": "jobs", "cct": "coflows"}
+
 _ROWS = {"coflows": "coflows", "training": "training", "ranks": "computations"}
+
 _GANTTS: dict[str, Callable[[Any, Axes | None], Axes]] = {
     "coflows": gantt, "training": edge_gantt, "ranks": rank_gantt}
+
 _USED = {"links": "links", "workers": "training"}
 
 #: Tables that are recorded in any case.
 _ALWAYS = ("jobs", "gpus")
+
 _MEANS = dict.fromkeys(METRICS, "jobs")
 
 #: The panels of a timeline; only that of a single run has decisions.
 _ACTIVE = {"": "jobs"} | {table: table for table in ("jobs", "coflows", "training")}
+
 _OVER_TIME = _ACTIVE | {"decisions": "decisions"}
 
 #: Plots by what they are of, and by kind. The first of each is the default; see `default_kind`.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from netsim.checks import check_collection
+from netsim.base.values import check_collection
 from netsim.errors import InputError
 from netsim.plots.gantt import HATCHES, IDLE, NARROW, ROW, draw_spells, merge_close
 from netsim.plots.style import (

@@ -1,34 +1,184 @@
-"""HTML reports of runs, comparisons and sweeps: tables, figures and provenance in one file."""
+"""Parts of HTML pages that refer to no other file: tables, figures, and the page around them."""
 
 from __future__ import annotations
 
+import base64
+import html
+import io
+import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import tomli_w
 
 from netsim.analysis.intervals import without_intervals
-from netsim.atomic import atomic_write
+from netsim.base.files import atomic_write, read_text
+from netsim.base.units import format_aligned, format_bytes, format_count, format_number
 from netsim.errors import NetsimError
 from netsim.experiment_file.experiment import Experiment
 from netsim.plots.curves import active_counts
-from netsim.plots.page import figure_of, interactive_of, page_of, table_of, text_of
 from netsim.plots.pictures import PICTURES, records_lacking
-from netsim.plots.style import looks, require_matplotlib, series_name, unit_of
-from netsim.plots.sweeps import METRICS
-from netsim.plots.varied import drawn_together, words
+from netsim.plots.style import WIDTH_IN, looks, require_matplotlib, series_name, series_of, unit_of
+from netsim.plots.varied import METRICS, drawn_together, words
 from netsim.results.result import policies_of
 from netsim.studies.compare import Comparison
 from netsim.studies.sweep_result import Sweep
-from netsim.units import format_aligned, format_bytes, format_count, format_number
+from netsim.text import named, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from netsim.results.result import Result
+
+#: Length of an SVG from which on a figure is a PNG: browsers are slow with so many elements.
+_LARGE = 1_500_000
+
+#: Width of a figure, in columns of a paper, from which on it is beside no other.
+_COLUMN = 1.25
+
+#: Columns of whole numbers that are not counts, and so have no commas.
+_IDS = ("job", "seed")
+
+_LONG = 48  # letters from which on a text is broken
+
+#: The size in a figure's first element; figures of papers are small on a screen.
+_SIZE, _SCALE = re.compile(r'width="([\d.]+)pt" height="[\d.]+pt"'), 1.6
+
+_SERIES = re.compile(r'<g id="series:([^"]*)"')
+
+_PAGE = Template("""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<style>
+:root { color-scheme: light dark; --ink: #222; --page: #fff; --pale: #555; --line: #ddd;
+        --box: #f5f5f5; --failed: #a00; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #ddd; --page: #181818; --pale: #aaa; --line: #444; --box: #262626;
+          --failed: #f88; }
+}
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
+       max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+table { border-collapse: collapse; font-size: .85rem; white-space: nowrap; }
+div.wide { overflow-x: auto; }
+th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid var(--line);
+         vertical-align: top; }
+th { border-bottom: 2px solid #888; } td.text, th.text { text-align: left; }
+td.long { white-space: normal; min-width: 16rem; }
+.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(25rem, 100%), 1fr));
+           gap: 0 1.5rem; align-items: start; }
+.figures > .whole, .figures > .zoom { grid-column: 1 / -1; }
+figure { margin: 1rem 0; } figure svg, figure img { max-width: 100%; height: auto; }
+/* Figures stay dark on light: their colours are chosen for it. */
+figure > svg, figure > img, .zoom > div { background: #fff; color: #222; }
+figcaption { font-size: .85rem; color: var(--pale); }
+pre { background: var(--box); padding: .8rem; overflow-x: auto; font-size: .8rem; }
+.failed { color: var(--failed); }
+.policies { position: sticky; top: 0; background: var(--page); padding: .3rem 0;
+            font-size: .85rem; border-bottom: 1px solid var(--line); z-index: 1; }
+.policies label { margin-right: 1rem; white-space: nowrap; }
+.zoom svg { width: 100%; touch-action: none; user-select: none; cursor: crosshair; }
+.key { font-size: .8rem; } .key span { margin-right: 1rem; white-space: nowrap; }
+.zoom .key svg { width: 24px; cursor: auto; vertical-align: middle; }
+.zoom button { font: inherit; font-size: .8rem; } .off { display: none; }
+</style>
+</head>
+<body>
+<h1>$title</h1>
+$body
+<script>
+$script
+</script>
+</body>
+</html>
+""")
+
+
+def text_of(value: object) -> str:
+    """Escape a value for HTML; policies of a script or a notebook have their bare names."""
+    return html.escape(visible(named(str(value)), lines=True))
+
+
+def page_of(title: str, body: str) -> str:
+    """Write a page with a title."""
+    script = read_text(Path(__file__).with_name("report.js"))
+    return _PAGE.substitute(title=text_of(title), body=body, script=script)
+
+
+def table_of(table: pd.DataFrame) -> str:
+    """Write a table as HTML, which scrolls if it is wider than the page; long texts are broken."""
+    text = {name for name in table if table[name].dtype.kind not in "iuf"}
+
+    def cell(tag: str, name: Any, shown: str) -> str:
+        kinds = ["text"] * (name in text) + ["long"] * (len(shown) > _LONG and tag == "td")
+        kind = f' class="{" ".join(kinds)}"' if kinds else ""
+        return f"<{tag}{kind}>{text_of(shown)}</{tag}>"
+
+    head = "".join(cell("th", name, str(name)) for name in table)
+    texts = table.assign(**{str(name): format_aligned(table[name]) for name in table
+                            if table[name].dtype.kind == "f"})
+    rows = ("".join(cell("td", name, _shown(name, value)) for name, value in row.items())
+            for row in texts.to_dict("records"))
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    return (f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
+            f"<tbody>\n{body}\n</tbody></table></div>")
+
+
+def _shown(name: Any, value: Any) -> str:
+    """Write the text of a cell; empty if it has no value."""
+    if pd.isna(value):
+        return ""
+    if isinstance(value, float):
+        return format_number(value)
+    counts = isinstance(value, int) and not isinstance(value, bool) and name not in _IDS
+    return f"{value:,}" if counts else str(value)
+
+
+def figure_of(ax: Axes, caption: str) -> str:
+    """Write the figure of some axes with its caption, as SVG or, if that is large, as PNG.
+
+    Figures wider than a column of a paper take the whole width of a page.
+    """
+    figure = ax.figure.canvas.figure
+    whole = ' class="whole"' if figure.get_figwidth() > _COLUMN * WIDTH_IN else ""
+    return f"<figure{whole}>{_drawn(figure)}<figcaption>{caption}</figcaption></figure>"
+
+
+def interactive_of(ax: Axes, data: Any, caption: str) -> str:
+    """Write a figure that the page's script draws from data, with a picture for use without it."""
+    # "</" would end the script element, even within a string.
+    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
+    return (f'<figure class="zoom"><script type="application/json">{text}</script>'
+            f"<div>{_drawn(ax.figure.canvas.figure)}</div>"
+            f"<figcaption>{caption}</figcaption></figure>")
+
+
+def _drawn(figure: Figure) -> str:
+    """Write a figure as an HTML element."""
+    from matplotlib import rc_context
+
+    for artist, label in series_of(figure):
+        artist.set_gid(f"series:{label}")
+    file = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "netsim"}):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    svg = file.getvalue().partition("<!DOCTYPE")[2].partition(">")[2].strip()
+    if len(svg) <= _LARGE:
+        svg = _SIZE.sub(lambda size: f'width="{_SCALE * float(size[1]):.0f}pt"', svg, count=1)
+        # Not ids, which must be unique: a policy has several artists, in several figures.
+        return _SERIES.sub(r'<g data-series="\1"', svg)
+    image = io.BytesIO()
+    figure.savefig(image, format="png", metadata={"Software": None})
+    return f'<img alt="" src="data:image/png;base64,{base64.b64encode(image.getvalue()).decode()}">'
 
 #: Name of experiments that were not given one.
 _UNNAMED = Experiment.model_fields["name"].default
@@ -60,6 +210,7 @@ _CAPTIONS: dict[str, dict[str, str]] = {
         "cdf jct": "Distributions of JCTs, all seeds pooled",
         "scatter": "Means over seeds, at each point"},
 }
+
 _ZOOM = (" over time; drag to zoom in on a time, turn the wheel to zoom in and out. Without "
          "JavaScript, the whole run is shown")
 
@@ -69,6 +220,7 @@ _CLAIMED = ("claim", "paper", "measured", "holds_on", "verdict")
 #: Columns of the jobs that took longest, as far as there are such, and the number of these jobs.
 _JOBS = ("job", "name", "arrival_s", "start_s", "finish_s", "jct_s", "lower_bound_s", "slowdown",
          "coflows", "bytes", "gpus", "preemptions", "restarts")
+
 _LONGEST = 15
 
 #: Headings of shares, which are in per cent.
@@ -173,8 +325,6 @@ def save_report(thing: Result | Comparison | Sweep, path: str | Path,
 
 
 # --- parts of a report ---------------------------------------------------------------------
-
-
 def _of_run(run: Result) -> Iterator[str]:
     """Yield the parts of a report of a run."""
     summary = run.summary()
@@ -262,8 +412,6 @@ def _text_of_policies(run: Result) -> str:
 
 
 # --- tables --------------------------------------------------------------------------------
-
-
 def _summary(summary: Mapping[str, Any]) -> pd.DataFrame:
     """Make a table of the numbers of a summary in words."""
     known = {name: value for name, value in summary.items() if name not in _UNSTEADY
@@ -332,8 +480,6 @@ def _joined(table: pd.DataFrame) -> pd.DataFrame:
 
 
 # --- figures -------------------------------------------------------------------------------
-
-
 def _figures(thing: Any, what: str, results: Mapping[str, Result]) -> Iterator[str]:
     """Yield all plots of a thing, and the reasons why others are left out."""
     yield "<h2>Figures</h2>"
@@ -398,8 +544,6 @@ def _timeline(ax: Axes, results: Mapping[str, Result]) -> str:
 
 
 # --- provenance ----------------------------------------------------------------------------
-
-
 def _origin(spec: Mapping[str, Any] | None, run: Result) -> Iterator[str]:
     """Yield the experiment, if there is one, and the version of netsim."""
     if spec:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.units import format_bytes, format_seconds
 from netsim.errors import InputError, MissingExtraError
 from netsim.text import named, visible
-from netsim.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -33,11 +33,13 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 SERIES = (*COLOURS, "#332288", "#59251B", "#735062", "#BFBF86")
 
 INK, GREY = "#222222", "#cccccc"
+
 NOTE_INK = "#666666"
 
 WIDTH_IN = 3.5  # width of a column of a two-column paper
 
 _LETTER_IN, _SAMPLE_IN = 0.053, 0.38  # width of a letter and of a sample in a legend
+
 _WIDE_LETTER_IN = 0.058  # width of a letter of a label that has a line to itself
 
 _MARKERS = "os^DvPX<>*ph"
@@ -56,6 +58,7 @@ _BREAK, _LINE = 18, 24
 
 _DECADES = (*(10.0**power for power in range(-9, 2)), 60.0, 600.0, 3600.0, 36000.0,
             *(86400.0 * 10.0**power for power in range(6)))
+
 _BETWEEN = (*(digit * 10.0**power for power in range(-9, 1) for digit in (2, 5)), 20.0, 30.0,
             120.0, 300.0, 1200.0, 1800.0, 7200.0, 18000.0,
             *(86400.0 * digit * 10.0**power for power in range(5) for digit in (2, 5)))
@@ -76,6 +79,7 @@ _HIDDEN, _NEAR, _WIDER = 0.8, 0.008, 1.6
 
 #: Width of a letter of a note, and its style.
 _NOTE_LETTER_IN = 0.0505
+
 _NOTE_STYLE: Any = {"fontsize": 6.5, "color": NOTE_INK, "linespacing": 1.15}
 
 #: Units of an axis of times: name, length in seconds, and the time up to which it is used.
@@ -592,3 +596,32 @@ def log_values(axis: Axis) -> None:
         axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def adopt_style(ax: Axes) -> None:
+    """Give text, and lines of its colour, the text colour of matplotlib's style if it was changed.
+
+    Numbers on bars keep their colour, which suits that of the bars.
+    """
+    from matplotlib import rcParams, rcParamsDefault
+    from matplotlib.collections import Collection
+    from matplotlib.colors import to_hex
+    from matplotlib.lines import Line2D
+    from matplotlib.spines import Spine
+    from matplotlib.text import Annotation, Text
+
+    own = rcParams["text.color"]
+    if own == rcParamsDefault["text.color"]:
+        return
+
+    def is_ink(colour: Any) -> bool:
+        return to_hex(colour) in (INK, NOTE_INK)
+
+    ax.tick_params(which="both", labelcolor=own)
+    kept = {text for text in ax.texts if not isinstance(text, Annotation)}  # on bars
+    for each in ax.findobj(lambda artist: artist not in kept and not artist.get_path_effects()):
+        if isinstance(each, Text | Line2D) and is_ink(each.get_color()):
+            each.set_color(own)
+        elif isinstance(each, Spine | Collection) and len(edges := np.atleast_2d(
+                each.get_edgecolor())) and all(map(is_ink, edges)):
+            each.set_edgecolor(own)

@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.units import format_rate
 from netsim.network.describe import host_layers
 from netsim.plots.style import (
     COLOURS,
@@ -21,7 +22,6 @@ from netsim.plots.style import (
     new_axes,
     require_matplotlib,
 )
-from netsim.units import format_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from netsim.edge import EdgeWorkload
 from netsim.errors import InputError, UnknownNameError
-from netsim.jobs.traffic import bytes_of
+from netsim.jobs.plan import bytes_of
 from netsim.plots.curves import draw_distribution
 from netsim.plots.style import (
     COLOURS,

@@ -1,6 +1,6 @@
 """Predict the iterations of jobs from those of earlier jobs of the same group and user."""
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 from netsim.predictors.base import Guarded, Predictor
 from netsim.predictors.evaluation import Evaluation, evaluate, evaluation_table
 from netsim.predictors.forecast import Forecast

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.brief import brief
+from netsim.base.brief import brief
 from netsim.errors import InputError
 from netsim.predictors.base import Report
 from netsim.predictors.registry import make_predictor

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netsim.base.units import Quantity, parse_seconds
 from netsim.errors import InputError
 from netsim.history import group_number
 from netsim.predictors.base import Report
 from netsim.predictors.registry import make_predictor
-from netsim.units import Quantity, parse_seconds
 from netsim.workload import UNKNOWN, History, JobSpec, history_of
 
 #: Predictions for the jobs of recent runs, by what they depend on; see `Forecast.predict_jobs`.

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_whole
+from netsim.base.streams import stream
+from netsim.base.values import check_whole, plain_numbers
 from netsim.errors import MissingExtraError
-from netsim.plain import plain_numbers
 from netsim.predictors.base import Report
-from netsim.streams import stream
 
 #: scikit-learn converts features to float32, which cannot distinguish larger whole numbers.
 _EXACT = 2**24

@@ -6,14 +6,14 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from netsim.base.plugins import Registry, copied, labelled, parse_policy
 from netsim.errors import InputError
-from netsim.plugins import Registry, copied, labelled, parse_policy
 from netsim.predictors.base import Guarded, Predictor
 
 PREDICTORS = Registry("predictor", {
-    "mean": "netsim.predictors.simple:Mean",
-    "median": "netsim.predictors.simple:Median",
-    "perfect": "netsim.predictors.simple:Perfect",
+    "mean": "netsim.predictors.base:Mean",
+    "median": "netsim.predictors.base:Median",
+    "perfect": "netsim.predictors.base:Perfect",
     "random-forest": "netsim.predictors.forest:RandomForest",
 }, group="predictors")
 

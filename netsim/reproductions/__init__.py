@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from netsim.base.lazy import loading
 from netsim.errors import UnknownNameError
-from netsim.lazy import loading
 from netsim.reproductions import (
     accuracy_allreduce,
     accuracy_htsim,

@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 
 from netsim.analysis.usage import edge_utilisation, suspended_jobs
+from netsim.edge.edge_cloud import EdgeCloud, EdgeJob
 from netsim.edge.files import read_edge_cloud, read_edge_jobs
-from netsim.edge.jobs import EdgeJob
-from netsim.edge.system import EdgeCloud
 from netsim.reproductions.reproduction import panels
 from netsim.results.result import Result
-from netsim.simulation.simulate import simulate
+from netsim.simulation.simulation import simulate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

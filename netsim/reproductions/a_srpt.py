@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from netsim.base.streams import stream
 from netsim.cluster import Cluster
 from netsim.errors import NetsimWarning
 from netsim.models import ModelStage, ParallelModel
@@ -22,8 +23,7 @@ from netsim.predictors.evaluation import evaluate
 from netsim.reproductions.reproduction import panels
 from netsim.results.result import Result
 from netsim.schedulers.competitive import competitive_ratio
-from netsim.simulation.simulate import simulate
-from netsim.streams import stream
+from netsim.simulation.simulation import simulate
 from netsim.traces import read_workload
 from netsim.workload import JobSpec
 

@@ -19,13 +19,19 @@ import pandas as pd
 from netsim.errors import TraceError
 from netsim.network import Topology, leaf_spine
 from netsim.network.wired import wired
-from netsim.reproductions.accuracy import Accuracy, errors_by, refitted_claim
-from netsim.reproductions.claims import PLAIN, Claim, Runs
-from netsim.reproductions.fitting import at_odd_positions, fit_times, fitted, four_figures
-from netsim.reproductions.rules import below
-from netsim.simulation.simulate import simulate
-from netsim.traces.htsim import read_htsim
+from netsim.reproductions.accuracy import (
+    Accuracy,
+    at_odd_positions,
+    errors_by,
+    fit_times,
+    fitted,
+    four_figures,
+    refitted_claim,
+)
+from netsim.reproductions.claims import PLAIN, Claim, Runs, below
+from netsim.simulation.simulation import simulate
 from netsim.traces.measured import find_file, read_htsim_results
+from netsim.traces.simulators import read_htsim
 from netsim.workload import Flows, JobSpec, Stage
 
 if TYPE_CHECKING:

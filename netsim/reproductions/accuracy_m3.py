@@ -17,9 +17,8 @@ import pandas as pd
 from netsim.network import Packet, Topology, from_networkx
 from netsim.network.wired import wired
 from netsim.reproductions.accuracy import Accuracy
-from netsim.reproductions.claims import PLAIN, RATIO, Claim, Runs
-from netsim.reproductions.rules import below, near
-from netsim.simulation.simulate import simulate
+from netsim.reproductions.claims import PLAIN, RATIO, Claim, Runs, below, near
+from netsim.simulation.simulation import simulate
 from netsim.traces.measured import M3Scenario, read_m3
 from netsim.workload import Workload
 

@@ -19,23 +19,25 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from netsim.base.files import read_text
 from netsim.errors import InputError
-from netsim.reading import read_text
-from netsim.reproductions.claims import Claim, Runs, column_of, is_value
-from netsim.reproductions.drawings import IN_PAPER
-from netsim.reproductions.measure import Measure
-from netsim.reproductions.measured import keep_measured, read_measured
-from netsim.reproductions.reproduction import Measurement, Reproduction
-from netsim.reproductions.rules import (
+from netsim.reproductions.claims import (
     CANNOT_BE_TOLD,
     OUT_OF_SCOPE,
+    Claim,
     Rule,
+    Runs,
     above,
     at_least,
     at_most,
     below,
+    column_of,
+    is_value,
     near,
 )
+from netsim.reproductions.drawings import IN_PAPER
+from netsim.reproductions.measure import Measure, keep_measured, read_measured
+from netsim.reproductions.reproduction import Measurement, Reproduction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,13 +1,8 @@
-"""Four jobs that train language models and their neighbours: when does a coflow scheduler help?
-
-This study is not in any paper, so the column of the paper's values is ``"-"``. Times are from start
-to finish, without waiting for GPUs unless stated. A slowdown is relative to the same job alone on
-whole servers. The slowdown of several jobs is a ratio of geometric means.
-"""
+"""Plots of ratios: dots with their intervals on a logarithmic axis with a line at 1."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -16,16 +11,74 @@ import numpy as np
 import pandas as pd
 
 from netsim.analysis.intervals import geometric_interval
-from netsim.reproductions.claims import Claim, Runs
-from netsim.reproductions.ratio_plots import ratio_dots, same_ratios
+from netsim.base.units import format_bytes, parse_bytes
+from netsim.reproductions.claims import Claim, Runs, above_one, below_one
 from netsim.reproductions.reproduction import Reproduction, panels
-from netsim.reproductions.rules import above_one, below_one
 from netsim.results.result import Result
 from netsim.studies.sweep_result import Sweep
-from netsim.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+#: Share of a row's height that its series have together.
+_SHARE = 0.8
+
+
+def ratio_dots(means: pd.DataFrame, rows: str, series: str, ax: Axes, name: str,
+               among: Iterable[str] = ()) -> None:
+    """Draw a dot with its 95 % confidence interval and its value for each ratio.
+
+    `rows` and `series` are columns of the means table: that whose values are the rows, and that
+    whose values have colours. `name` is the label of the axis, and `among` are all series of the
+    figure, if other axes have more of them.
+    """
+    from netsim.plots.style import (
+        INK,
+        add_legend,
+        add_note_to,
+        dress,
+        log_values,
+        looks,
+        name_axes,
+        write_beside,
+    )
+    from netsim.plots.varied import interval_note
+
+    order = {row: place for place, row in enumerate(dict.fromkeys(means[rows]))}
+    style = looks(means[series], among)
+    apart = _SHARE / len(style)
+    for index, (label, look) in enumerate(style.items()):
+        own = means[means[series] == label]
+        middle = own["ratio"].to_numpy(float)
+        places = own[rows].map(order).to_numpy(float) + apart * (index - (len(style) - 1) / 2)
+        ends = own[["ratio_low", "ratio_high"]].to_numpy(float).T
+        ax.errorbar(middle, places, xerr=[middle - ends[0], ends[1] - middle], color=look.colour,
+                    linestyle="", marker=look.marker, markersize=4, elinewidth=0.9, capsize=2,
+                    capthick=0.9, label=label)
+        for place, value in zip(places, middle, strict=True):
+            write_beside(ax, place, f"{value:.2f}")
+    ax.axvline(1, color=INK, linewidth=0.8, zorder=1)
+    ax.set_xscale("log")
+    log_values(ax.xaxis)
+    dress(ax, "x")
+    ax.set_yticks(list(order.values()), list(order))
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    name_axes(ax, name)
+    if len(style) > 1:
+        add_legend(ax)
+    add_note_to(ax, interval_note(means, "ratio"))
+
+
+def same_ratios(axes: Sequence[Axes]) -> None:
+    """Give axes of `ratio_dots` that are compared the range that all of them need."""
+    from netsim.plots.style import log_values
+
+    lows, highs = zip(*(ax.get_xlim() for ax in axes), strict=True)
+    for ax in axes:
+        ax.set_xlim(min(lows), max(highs))
+        log_values(ax.xaxis)
 
 #: The models that are trained, each cut to four layers on 64 GPUs: its parallelism and iterations.
 MODELS: dict[str, dict[str, int]] = {
@@ -33,16 +86,19 @@ MODELS: dict[str, dict[str, int]] = {
     "gpt3-13b": {"tp": 8, "dp": 8, "global_batch": 64, "iterations": 5},
     "llama-65b": {"tp": 8, "pp": 2, "dp": 4, "zero": 1, "global_batch": 32, "iterations": 5},
     "mixtral-8x7b": {"tp": 8, "ep": 8, "dp": 8, "global_batch": 32, "iterations": 4}}
+
 _LAYERS = 4
 
 PLACEMENTS = {"first-fit": "first fit", "mapped": "Heavy-Edge",
               "least-busy-servers": "least busy servers"}
+
 ALLOCATORS = {"maxmin": "max-min", "parrot": "Parrot", "sebf": "SEBF", "aalo": "Aalo"}
 
 #: Rings that neighbours run, of 8 to 16 GPUs; and their entry in the list of workloads.
 _RINGS = {"format": "ring-jobs", "mix": {"8": 1, "12": 1, "16": 1}, "iterations": [6, 12],
           "compute": ["50ms", "100ms"], "length": "400MB", "poisson_jobs": 10,
           "poisson_mean": "40ms"}
+
 _RING = f"workload.{len(MODELS)}"
 
 _KEYS: dict[str, Any] = {
@@ -61,8 +117,11 @@ _TOGETHER, _APART = (
 
 #: Sizes that decide which job goes first under Parrot: of neighbours, and of gradient buckets.
 _LENGTHS = ("100MB", "400MB", "1600MB")
+
 _BUCKET, _SMALL = 40_000_000, 5_000_000  # elements; by default, and smaller
+
 _ORDERS = {"parrot": "Parrot", "sebf": "SEBF"}
+
 _WHERE = "mapped"
 
 _KINDS = ("training", "neighbours")
@@ -73,8 +132,6 @@ _OF_PLACEMENT = {"training_placed_s": "What training takes at least where {} put
 
 
 # --- runs ----------------------------------------------------------------------------------
-
-
 def _grid(placements: Sequence[str], allocators: Sequence[str], *, apart: bool = False,
           length: str = _LENGTHS[1], bucket: int = _BUCKET) -> dict[str, Sequence[Any]]:
     """Make a grid of all placements with all allocators, in one setting of the rest."""
@@ -113,15 +170,12 @@ def _mean(values: pd.Series) -> float:
 
 
 # --- claims --------------------------------------------------------------------------------
-
-
 def _at(placement: str, allocator: str, *, apart: bool = False, length: str = _LENGTHS[1],
         bucket: int = _BUCKET) -> dict[str, Any]:
     """The columns and values that select a run of each seed."""
     return {"placement": placement, "allocator": allocator,
             f"{_RING}.poisson_mean": (_APART if apart else _TOGETHER)[f"{_RING}.poisson_mean"][0],
             f"{_RING}.length": length, "workload.0.bucket_size": bucket}
-
 
 _ALONE = _at("first-fit", "maxmin", apart=True)
 
@@ -170,8 +224,6 @@ def _settings() -> dict[str, dict[str, Any]]:
 
 
 # --- the figure ----------------------------------------------------------------------------
-
-
 def _draw(placements: Sequence[str], allocators: Sequence[str], sweep: Sweep) -> Axes:
     """Draw slowdowns by placement, and times over those of max-min by neighbours' all-reduces."""
     runs = Runs(sweep.table)
@@ -218,6 +270,5 @@ def study(placements: Sequence[str] = tuple(PLACEMENTS),
                         _KEYS, _grids(placements, allocators),
                         tuple(_claims(placements, allocators)),
                         partial(_draw, placements, allocators), derive=times_of)
-
 
 FIGURES = (study(),)

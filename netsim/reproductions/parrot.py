@@ -12,14 +12,14 @@ import pandas as pd
 
 from netsim.allocators import make_allocator
 from netsim.allocators.parrot import Parrot
+from netsim.base.streams import stream
 from netsim.fabric.allocation import Allocation, Event, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.view import FabricView
 from netsim.llm import llm_job
 from netsim.network import big_switch, read_network
 from netsim.results.result import Result
-from netsim.simulation.simulate import simulate
-from netsim.streams import stream
+from netsim.simulation.simulation import simulate
 from netsim.traces import read_workload
 from netsim.workload import JobSpec, Stage, Workload, split_history
 

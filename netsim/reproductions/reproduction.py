@@ -38,7 +38,7 @@ class Reproduced:
     claims: pd.DataFrame  #: see `netsim.reproductions.claims.table_of_claims`
     draw: Callable[[], Axes]
     sweep: Sweep | None = None
-    #: For a page besides that of the claims, by name; see `netsim.reproductions.page`.
+    #: For a page besides that of the claims, by name; see `netsim.reproductions.drawings`.
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from netsim.cluster import Cluster, RingLayout, ring_stages
 from netsim.network import big_switch
 from netsim.results.result import Result
-from netsim.simulation.simulate import simulate
+from netsim.simulation.simulation import simulate
 from netsim.traces import read_workload
 from netsim.workload import JobSpec
 

@@ -1,5 +1,5 @@
 """Results of runs: tables, summaries, and folders on disk."""
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 
 __getattr__ = loading(__name__)

@@ -1,26 +1,106 @@
-"""The result of a run: data frames, a summary, and a folder on disk."""
+"""The result of a run: its tables and summary."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import reprlib
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.brief import MOST_ROWS, shown
-from netsim.drawing import draw
-from netsim.plain import known_names
+import numpy as np
+
+from netsim.base.brief import MOST_ROWS, shown
+from netsim.base.display import draw
+from netsim.base.files import read_text
+from netsim.base.lazy import pd
+from netsim.base.tables import read_csv, read_parquet
+from netsim.base.units import Quantity, format_count, format_seconds
+from netsim.base.values import known_names
+from netsim.errors import InputError, NotRecordedError
 from netsim.results.lazy_table import LazyTable
-from netsim.results.not_recorded import not_recorded, shares_links
-from netsim.results.store import TABLES, Records, save_records
-from netsim.results.summary import summarise
+from netsim.results.store import LARGE, TABLES, Records, save_records
+from netsim.results.summary import OF_RUN, summarise
 from netsim.text import bare_names, visible
-from netsim.units import Quantity, format_count, format_seconds
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow
     from matplotlib.axes import Axes
+
+_SINGULAR = ("training", "held")
+
+_OF_EDGE = ("chunks", "training", "held", "workers", "servers", "ps")
+
+
+def on_edge(run: Mapping[str, Any]) -> bool:
+    """Whether a run, given by its identity, was on an edge-cloud."""
+    execution = run.get("execution")
+    return isinstance(execution, Mapping) and execution.get("name") == "edge"
+
+
+def shares_links(run: Mapping[str, Any]) -> bool:
+    """Whether the jobs of a run shared links, so that an allocator had something to do."""
+    execution = run.get("execution") or {}
+    # Where nothing is allocated, the allocator has the name of what takes its place.
+    instead = (execution.get("name"), execution.get("transport"))
+    return (run.get("allocator") or {}).get("name") not in instead
+
+
+def not_recorded(run: Mapping[str, Any], name: str) -> NotRecordedError:
+    """Make the error for a table that a result lacks, given the identity of the run."""
+    execution = run.get("execution") or {}
+    model = execution.get("name", "fabric")
+    if name == "gpus":
+        return _of_others(name, "netsim.Cluster")
+    if on_edge(run):
+        return _on_edge(run, name)
+    if name in _OF_EDGE:
+        return _of_others(name, "netsim.EdgeCloud")
+    record = list(dict.fromkeys(("jobs", "coflows", name)))
+    if not shares_links(run):
+        given: dict[str, Any] = {"execution": "fabric"}
+        return _error(f"there are no {name}: jobs ran by the model {model!r}, and sent nothing "
+                      "over a network; `gpus` says which job had which GPU",
+                      given if name == "coflows" else given | {"record": record})
+    return _unrecorded(name, record)
+
+
+def _unrecorded(name: str, record: list[str]) -> NotRecordedError:
+    """Make the error for a table that can be recorded."""
+    return _error(f"{name} {'was' if name in _SINGULAR else 'were'} not recorded",
+                  {"record": record})
+
+
+def _of_others(name: str, target: str) -> NotRecordedError:
+    """Make the error for a table of another kind of run."""
+    return NotRecordedError(f"there {'is' if name in _SINGULAR else 'are'} no {name}",
+                            *[f"only runs on a {target} have them"] * 2)
+
+
+def _on_edge(run: Mapping[str, Any], name: str) -> NotRecordedError:
+    """Make the error for a table of a run on an edge-cloud."""
+    if name in ("coflows", "flows"):
+        return NotRecordedError(f"there are no {name} of a run on an edge-cloud",
+                                *["`training` says what trained where, from when to when"] * 2)
+    record: dict[str, Any] = {"record": ["jobs", name]}
+    if name == "chunks":
+        return _error("chunks were not recorded, or the scheduler is one for whole jobs", record)
+    if name == "held":
+        return _error("held was not recorded, or the scheduler is one for chunks", record)
+    if name in _OF_EDGE or shares_links(run):
+        return _unrecorded(name, record["record"])
+    return _error(f"there are no {name}: with transport {run['execution']['transport']!r} no links "
+                  "are shared", {"transport": "fabric"} | record)
+
+
+def _error(problem: str, settings: Mapping[str, Any]) -> NotRecordedError:
+    """Make the error with the settings to simulate with, in Python and on the command line."""
+    keywords = ", ".join(f"{key}={value!r}" for key, value in settings.items())
+    options = " ".join(f"--set {key}={value}" if isinstance(value, str)
+                       else f"--set '{key}={json.dumps(value)}'" for key, value in settings.items())
+    return NotRecordedError(problem, f"simulate with {keywords}", f"run it again with {options}")
 
 #: Tables that only runs on an edge-cloud have.
 EDGE_TABLES = ("chunks", "training", "held", "workers", "servers", "ps")
@@ -300,7 +380,7 @@ class Result:
         MissingExtraError
             If pyarrow, of the extra ``parquet``, is not installed.
         """
-        from netsim.results.parquet import arrow_table
+        from netsim.base.tables import arrow_table
 
         return {name: arrow_table(getattr(self, name)) for name in self.recorded}
 
@@ -333,10 +413,10 @@ class _Table:
     def __set__(self, result: Result, table: pd.DataFrame | LazyTable | None) -> None:
         result.__dict__[self._name] = table
 
-
 # Set after the class is made: in its body, a dataclass would take descriptors for defaults.
 _TABLES = ("coflows", "flows", "links", "decisions", "computations", "gpus", "other_coflows",
            *EDGE_TABLES)
+
 for _name in _TABLES:
     setattr(Result, _name, _Table(_name))
 
@@ -369,3 +449,100 @@ def records_of(result: Result) -> Records:
     """Return the parts of a result that are stored; see `asked_for`."""
     kept = vars(asked_for(result))
     return Records({name: kept[name] for name in TABLES}, result.run, result.spec)
+
+
+@known_names
+def load_result(folder: str | Path, *, tables: Collection[str] | None = None) -> Result:
+    """Read a result that `Result.save` wrote.
+
+    Parameters
+    ----------
+    folder : path-like
+    tables : collection of str, optional
+        Which of the tables ``"flows"``, ``"links"`` and ``"decisions"``, which may be large, to
+        read if they were recorded. By default all of them.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    InputError
+        If the folder does not hold a result, or is damaged.
+    """
+    try:
+        return _load(Path(folder), LARGE if tables is None else tables)
+    except FileNotFoundError as error:
+        raise InputError(f"{folder}: not a result: it has no {Path(error.filename).name}"
+                         ) from error
+    except OSError as error:
+        raise InputError(f"{folder}: not a readable result: {error.strerror}") from error
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
+            RecursionError) as error:
+        raise InputError(f"{folder}: not a readable result: {error}") from error
+
+
+def _load(folder: Path, large: Collection[str]) -> Result:
+    """Read a result without handling errors."""
+    stored = json.loads(read_text(folder / "summary.json"))
+    columns = stored.pop("tables")
+    if stored.get("gpus", 1) < 1:
+        raise ValueError(f"summary.json has {stored['gpus']} GPUs")
+    tables = {name: _read_table(folder, name, columns[name])
+              if name in columns and (name in large or name not in LARGE) else None
+              for name in TABLES}
+    summary = summarise(tables["jobs"], tables["coflows"],  # type: ignore[arg-type]
+                        tables["gpus"], stored)
+    run = {key: value for key, value in stored.items() if key in OF_RUN or key not in summary}
+    return Result(**tables, run=run, spec=read_spec(folder))  # type: ignore[arg-type]
+
+
+def read_spec(folder: Path) -> dict[str, Any] | None:
+    """Read the experiment of the results in a folder, if there is one."""
+    path = folder / "spec.toml"
+    return tomllib.loads(read_text(path)) if path.exists() else None
+
+
+def _read_table(folder: Path, name: str, columns: Mapping[str, str | list[str]]) -> pd.DataFrame:
+    """Read a table with the given column types, from Parquet if present, otherwise from CSV."""
+    path = folder / f"{name}.parquet"
+    if path.exists():
+        found = read_parquet(path)
+    else:  # As text first: not all versions of pandas parse floats exactly.
+        path = path.with_suffix(".csv")
+        found = read_csv(path, dtype=str, keep_default_na=False)
+    typed = _typed if path.suffix == ".parquet" else _parsed
+    if found.columns.tolist() != list(columns):
+        raise ValueError(f"{path.name} has the columns {found.columns.tolist()}, not "
+                         f"{list(columns)}")
+    return pd.DataFrame({name: typed(found[name], kind) for name, kind in columns.items()})
+
+
+def _typed(column: pd.Series, kind: str | list[str]) -> Any:
+    """Check the values of a Parquet column and convert them to their type."""
+    if kind == "str":
+        return column.fillna("")
+    if isinstance(kind, list):
+        return pd.Categorical(_one_of(kind, column), categories=kind)
+    return column.to_numpy().astype(kind)
+
+
+def _parsed(column: pd.Series, kind: str | list[str]) -> Any:
+    """Convert a column of texts to its type."""
+    if kind == "str":
+        return column
+    if kind == "bool":
+        return _one_of(["True", "False"], column) == "True"
+    if isinstance(kind, list):
+        return pd.Categorical(_one_of(kind, column), categories=kind)
+    return np.array([each or "nan" for each in column], dtype=object).astype(kind)
+
+
+def _one_of(allowed: list[str], text: pd.Series) -> pd.Series:
+    """Check that all texts are among the allowed ones."""
+    others = text[~text.isin(allowed)]
+    if len(others):
+        raise ValueError(f"column {text.name!r} holds {others.iloc[0]!r}, which is not one of "
+                         f"{reprlib.repr(allowed)}")
+    return text

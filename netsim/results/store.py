@@ -1,4 +1,4 @@
-"""Writing results to disk, as folders that are replaced atomically."""
+"""Results in folders: CSV, Parquet and JSON."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ import numpy as np
 import tomli_w
 
 from netsim._version import __version__
+from netsim.base.lazy import pd
+from netsim.base.tables import check_pyarrow, write_csv, write_parquet
 from netsim.errors import NetsimError, OutputError, UnknownNameError
-from netsim.late import pd
-from netsim.results.csv import write_csv
 from netsim.results.lazy_table import LazyTable, chunks_of
-from netsim.results.parquet import check_pyarrow, write_parquet
 from netsim.results.summary import summarise
 
 TABLES = ("jobs", "coflows", "flows", "links", "decisions", "computations", "gpus", "other_coflows",

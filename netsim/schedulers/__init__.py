@@ -1,5 +1,5 @@
 """Schedulers of jobs on clusters and edge-clouds."""
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 
 __getattr__ = loading(__name__)

@@ -8,15 +8,13 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from netsim.base.values import Rows
 from netsim.edge import kernels
-from netsim.edge.queues import Queues
-from netsim.edge.schedule import ChunkPlacement, Schedule, of_chunks
+from netsim.edge.schedule import ChunkPlacement, Queues, Schedule, Storage, of_chunks
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats
 from netsim.edge.stepped_run import SteppedRun
-from netsim.edge.storage import Storage
 from netsim.edge.transport import Transport
 from netsim.errors import InputError, StalledError
-from netsim.forking import Rows
 from netsim.ties import below
 
 

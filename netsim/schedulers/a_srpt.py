@@ -14,7 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import LARGEST, is_number
+from netsim.base.units import Quantity, parse_seconds
+from netsim.base.values import LARGEST, is_number, plain_numbers
 from netsim.cluster.context import RunContext
 from netsim.cluster.ring import model_of
 from netsim.engine.view import ClusterView, Decision, Start
@@ -22,11 +23,9 @@ from netsim.errors import InputError
 from netsim.models import ParallelModel
 from netsim.models.mapping import Mapped
 from netsim.placements.mapped import MappingCache, check_rules
-from netsim.plain import plain_numbers
 from netsim.predictors import make_predictor
 from netsim.schedulers.predicted import Predictions, needs_to_predict
 from netsim.schedulers.virtual_machine import VirtualMachine
-from netsim.units import Quantity, parse_seconds
 
 #: Relative tolerance within which iteration times and ratios are equal.
 _EQUAL = 1e-9

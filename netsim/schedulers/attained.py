@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from netsim.checks import LARGEST, is_number, refuse_set
+from netsim.base.units import Quantity, parse_seconds
+from netsim.base.values import LARGEST, is_number, plain_numbers, refuse_set
 from netsim.cluster.context import RunContext
-from netsim.engine.estimates import expected_times
+from netsim.engine.ledger import expected_times
 from netsim.engine.view import ClusterView
 from netsim.errors import InputError, UnknownNameError
-from netsim.plain import plain_numbers
 from netsim.schedulers.in_order import After, Floats, InOrder, Ints, Keys, Order
 from netsim.ties import EQUAL, ROUNDING
-from netsim.units import Quantity, parse_seconds
 
 _SERVICES = ("held", "run")
 _FIFO_BY = ("start", "arrival")

@@ -10,15 +10,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import LARGEST, is_number
+from netsim.base.units import Quantity, parse_seconds
+from netsim.base.values import LARGEST, is_number, plain_numbers
 from netsim.edge.job_data import NearData
 from netsim.edge.setting import Ints
 from netsim.edge.typed_jobs import EdgeContext, TypedJobs
 from netsim.engine.view import ClusterView, Decision, Start
 from netsim.errors import InputError, UnknownNameError
-from netsim.plain import plain_numbers
 from netsim.ties import ROUNDING, below, rank
-from netsim.units import Quantity, parse_seconds
 
 #: The workers of a job in the cloud.
 _CLOUD = np.array([], np.int64)

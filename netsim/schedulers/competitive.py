@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from netsim.checks import check_whole
+from netsim.base.values import check_whole
 from netsim.errors import InputError
 
 

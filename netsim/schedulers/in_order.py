@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.cluster.context import RunContext
-from netsim.cluster.slices import is_sliced
+from netsim.cluster.ring import is_sliced
 from netsim.engine.view import ClusterView, Decision, Start
 from netsim.errors import AllocationError, InputError
 from netsim.placements.placement import Room

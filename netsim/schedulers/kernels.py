@@ -1,11 +1,11 @@
 """A compiled loop of schedulers by order: the GPUs and jobs before a place in the order.
 
-`netsim.reference.job_orders` is a readable version of such schedulers; tests compare the two.
+`tests.twins.job_orders` is a readable version of such schedulers; tests compare the two.
 """
 
 from __future__ import annotations
 
-from netsim.compiling import in_place
+from netsim.base.compiling import in_place
 from netsim.ties import EQUAL
 
 

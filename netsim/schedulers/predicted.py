@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from netsim.base.units import Quantity, parse_seconds
+from netsim.base.values import plain_numbers
 from netsim.cluster.cluster import server_kind
 from netsim.cluster.context import RunContext
 from netsim.cluster.ring import model_of
@@ -18,11 +20,9 @@ from netsim.engine.view import ClusterView, Decision, Start
 from netsim.models.mapping import Mapper
 from netsim.placements.mapped import check_rules
 from netsim.placements.placement import Room
-from netsim.plain import plain_numbers
 from netsim.predictors import Forecast, make_predictor
-from netsim.schedulers.tied_queue import TiedQueue
+from netsim.schedulers.waiting_jobs import TiedQueue
 from netsim.ties import equal
-from netsim.units import Quantity, parse_seconds
 
 
 def needs_to_predict(predictor: Any, retrain: Quantity | None) -> frozenset[str]:

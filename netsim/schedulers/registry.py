@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from netsim.plugins import Registry
+from netsim.base.plugins import Registry
 
 #: Values of the attribute ``schedules``; a scheduler with one of them needs one of the methods.
 _METHODS: Mapping[str, tuple[str, ...]] = {
@@ -40,7 +40,7 @@ SCHEDULERS = Registry(
         "cloud-only": "netsim.schedulers.a_online:CloudOnly",
         "ff": "netsim.schedulers.sjf_bco:FF",
         "fifo": "netsim.schedulers.queues:FIFO",
-        "gandiva-rr": "netsim.schedulers.time_slices:GandivaRR",
+        "gandiva-rr": "netsim.schedulers.queues:GandivaRR",
         "las": "netsim.schedulers.attained:LAS",
         "ls": "netsim.schedulers.sjf_bco:LS",
         "rand": "netsim.schedulers.sjf_bco:RAND",
@@ -48,8 +48,8 @@ SCHEDULERS = Registry(
         "sjf-bco": "netsim.schedulers.sjf_bco:SjfBco",
         "spjf": "netsim.schedulers.predicted:SPJF",
         "spwf": "netsim.schedulers.predicted:SPWF",
-        "srsf": "netsim.schedulers.remaining:SRSF",
-        "srtf": "netsim.schedulers.remaining:SRTF",
+        "srsf": "netsim.schedulers.queues:SRSF",
+        "srtf": "netsim.schedulers.queues:SRTF",
         "tiresias": "netsim.schedulers.attained:Tiresias",
         "tiresias-g": "netsim.schedulers.attained:TiresiasG",
         "tiresias-l": "netsim.schedulers.attained:TiresiasL",

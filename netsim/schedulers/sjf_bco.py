@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from netsim.checks import LARGEST, check_whole, is_number
+from netsim.base.values import LARGEST, check_whole, is_number, plain_numbers
 from netsim.cluster.cluster import Cluster, check_size
 from netsim.cluster.contention import Contention, Iterations, check_rates
 from netsim.cluster.context import RunContext
-from netsim.engine.estimates import estimates_of
+from netsim.engine.ledger import estimates_of
 from netsim.errors import InputError, not_one_of
 from netsim.placements.placement import (
     FirstFit,
@@ -20,9 +20,7 @@ from netsim.placements.placement import (
     Placement,
     RandomChoice,
 )
-from netsim.plain import plain_numbers
-from netsim.schedulers.guarantee import guarantee_of
-from netsim.schedulers.plan import Plan, PlanFollower, Planner, check_at_start
+from netsim.schedulers.plan import Plan, PlanFollower, Planner, check_at_start, guarantee_of
 from netsim.ties import EQUAL, below, rank
 from netsim.workload import JobSpec
 

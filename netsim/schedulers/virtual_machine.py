@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from netsim.schedulers.tied_queue import TiedQueue
+from netsim.schedulers.waiting_jobs import TiedQueue
 from netsim.ties import equal
 
 #: Relative error of the clock of a run.

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.checks import (
+from netsim.base.lazy import simpy
+from netsim.base.units import Quantity, format_count, parse_seconds
+from netsim.base.values import (
     Node,
     check_flag,
     check_label,
@@ -19,6 +21,7 @@ from netsim.checks import (
     check_sequence,
     check_weight,
     check_whole,
+    known_names,
 )
 from netsim.columns import Flows
 from netsim.errors import InputError, NetsimWarning
@@ -30,22 +33,23 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.routed_coflow import Alone, RoutedCoflow
 from netsim.fabric.view import FabricView
 from netsim.jobs.plan import ecmp_key
-from netsim.late import simpy
 from netsim.network import BigSwitch, GraphTopology, Topology
 from netsim.network.files import as_network
 from netsim.network.live import LiveNetwork, live_network, moves_flows
-from netsim.plain import known_names
-from netsim.recording.recordable import RECORDS
 from netsim.results.result import Result
-from netsim.scripting.coflow import Coflow
+from netsim.results.tables import RECORDS
+from netsim.scripting.coflow import Coflow, ScriptRecorder
 from netsim.scripting.job import Job
-from netsim.scripting.recorder import ScriptRecorder
 from netsim.simulation.events import Change, FaultEvent, by_hand, capacity_by_hand, changes_of
 from netsim.simulation.faults import dead_links, listed
-from netsim.simulation.instant import active_coflows, active_flows, links_now
-from netsim.simulation.leftover import leftover_of
-from netsim.simulation.target import jobs_table, run_info
-from netsim.units import Quantity, format_count, parse_seconds
+from netsim.simulation.target import (
+    active_coflows,
+    active_flows,
+    jobs_table,
+    leftover_of,
+    links_now,
+    run_info,
+)
 from netsim.workload import Stage
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netsim.allocators import make_allocator
-from netsim.checks import Node, check_collection, check_flag, check_whole, refuse_several
+from netsim.base.units import Quantity, parse_seconds
+from netsim.base.values import Node, check_collection, check_flag, check_whole, refuse_several
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
@@ -18,23 +19,24 @@ from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.stragglers import factors_of
 from netsim.network import Topology
 from netsim.network.files import as_network
-from netsim.recording.link_recorder import LinkRecorder
-from netsim.recording.recordable import OF_LINKS, RECORDS
+from netsim.results.link_recorder import LinkRecorder
 from netsim.results.result import EDGE_TABLES
-from netsim.simulation.compatibility import edge_inputs_of, inputs_of, wire_of
-from netsim.simulation.events import FaultEvent, capacities_of
-from netsim.simulation.faults import Faults
-from netsim.simulation.inapplicable import (
+from netsim.results.tables import OF_LINKS, RECORDS
+from netsim.simulation.compatibility import (
+    edge_inputs_of,
+    inputs_of,
     preemption_on_edge,
     problem_of_pauses,
     refuse_arguments,
+    wire_of,
 )
+from netsim.simulation.events import FaultEvent, capacities_of
+from netsim.simulation.faults import Faults
 from netsim.simulation.on_cluster import OnCluster
 from netsim.simulation.on_edge import OnEdge, as_edge_workload
 from netsim.simulation.on_network import OnNetwork
 from netsim.simulation.target import Target
 from netsim.traces.formats import as_workload
-from netsim.units import Quantity, parse_seconds
 from netsim.workload import Workload
 
 #: What a timeline shows beside the jobs.

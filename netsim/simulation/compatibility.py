@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netsim import edge
 from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.base.plugins import Registry
 from netsim.cluster.cluster import Cluster, check_size, server_kind
 from netsim.cluster.contention import Contention, check_rates
 from netsim.cluster.context import RunContext
 from netsim.cluster.placed import ring_of
-from netsim.cluster.ring import has_model, kind_of, model_of
-from netsim.cluster.slices import is_sliced
-from netsim.edge.jobs import EdgeWorkload
+from netsim.cluster.ring import has_model, is_sliced, kind_of, model_of
+from netsim.edge.edge_cloud import EdgeCloud, EdgeWorkload
 from netsim.edge.registry import TRANSPORTS, make_transport
+from netsim.edge.schedule import why_only_cloud
 from netsim.edge.setting import EdgeSetting
-from netsim.edge.storage import why_only_cloud
-from netsim.edge.system import EdgeCloud
 from netsim.edge.transport import ConstantTransport, TransportKind
+from netsim.engine.preemption import Preemption, on_edge
 from netsim.engine.registry import make_execution
 from netsim.errors import InputError, NetsimWarning, UnknownNameError
 from netsim.jobs.patterns import model_coflows
-from netsim.jobs.ranked_stages import has_operations
-from netsim.jobs.traffic import check_traffic
+from netsim.jobs.plan import check_traffic, has_operations
 from netsim.models import ParallelModel
 from netsim.models.mapping import can_hold
 from netsim.network import Topology
 from netsim.placements.placement import Placement
 from netsim.placements.registry import PLACEMENTS, make_placement
-from netsim.plugins import Registry
+from netsim.results.result import EDGE_TABLES
+from netsim.results.tables import OF_LINKS
 from netsim.schedulers.plan import check_at_start
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler, schedules
 from netsim.simulation.events import Change, FaultEvent, changes_of
@@ -75,8 +75,6 @@ class Need(NamedTuple):
 
 
 # --- what policies need on a cluster --------------------------------------------------------
-
-
 def _refusal(check: Callable[..., object], *values: Any) -> str | None:
     """Return the message of the error that a check raises, or None if it passes."""
     try:
@@ -159,10 +157,12 @@ def _links_change(run: ClusterRun) -> str | None:
                     f"server {change.host} fails")
     return None
 
-
 _STAGED = "models of several stages, slices, experts, trees"
+
 _OTHERS = "other patterns"
+
 _WRITTEN = "stages written out, ranks that compute"
+
 _FACTOR = "`allreduce_factor` other than 1"
 
 _ON_CLUSTERS: Mapping[str, Need] = {
@@ -222,8 +222,6 @@ _ON_CLUSTERS: Mapping[str, Need] = {
 
 
 # --- what policies need on an edge-cloud ----------------------------------------------------
-
-
 def _no_cloud(run: EdgeRun) -> str | None:
     system = run.setting.system
     return None if system.cloud else f"edge-cloud {system.name!r} has none"
@@ -244,8 +242,8 @@ def _name_of(transport: TransportKind) -> str:
     name: str = TRANSPORTS.to_dict(transport)["name"]
     return name
 
-
 _FULL = "servers that are full"
+
 _NO_ROOM = f"{_FULL}, and no cloud"
 
 _ON_EDGE_CLOUDS: Mapping[str, Need] = {
@@ -299,7 +297,6 @@ NEEDS: Mapping[str, Mapping[str, Need]] = {"cluster": _ON_CLUSTERS, "edge-cloud"
 def _at_the_edge(scheduler: Any) -> bool:
     """Whether a scheduler gives all workers of each job at once, and never those of the cloud."""
     return schedules(scheduler) == "jobs" and not _uses_cloud(scheduler)
-
 
 #: Requirements that other attributes of a policy imply, so that it need not declare them.
 _IMPLIED: Mapping[str, Callable[[Any], bool]] = {
@@ -422,8 +419,6 @@ def check_policy(kind: str, policy: Any, context: RunContext, changes: Sequence[
 
 
 # --- runs on clusters -----------------------------------------------------------------------
-
-
 class Policies(NamedTuple):
     """The policies of a run on a cluster, and how jobs run once they are placed."""
 
@@ -540,8 +535,6 @@ def _as_rings(workload: Workload) -> Workload:
 
 
 # --- runs on edge-clouds --------------------------------------------------------------------
-
-
 def edge_inputs_of(system: EdgeCloud, workload: EdgeWorkload, scheduler: Any = None,
                    transport: Any = "constant", seed: int = 0, epsilon: float = 0.0,
                    allocator: Any = "maxmin",
@@ -587,3 +580,92 @@ def problems_of_edge(setting: EdgeSetting, scheduler: Any, transport: TransportK
         for context in edge.whole_jobs.contexts_of(setting):
             problems += _own_problems(context, asked[:1])
     return problems
+
+_NOTHING_TO_SHARE = ("allocators share the links of the network, which jobs on a cluster use "
+                     "only with execution = \"fabric\"")
+
+_FOR_EDGE_CLOUDS = "for jobs on an edge-cloud, [edge_cloud] in a file"
+
+_AS_COFLOWS = "on a network, all jobs run as coflows as soon as they arrive"
+
+_FOR_CLUSTERS = f"for jobs on a cluster, [cluster] in a file; {_AS_COFLOWS}"
+
+_FOR_SCHEDULERS = f"for jobs on a cluster or an edge-cloud; {_AS_COFLOWS}"
+
+_PLACED_BY_SCHEDULERS = "for jobs on a cluster; on an edge-cloud the scheduler places jobs"
+
+_CONSTANT = "for transport 'fabric'; with {transport!r} delays and rates are constant"
+
+#: Tables that only runs on edge-clouds have, which always have them.
+_RECORDS_OF_EDGE = dict.fromkeys((f"record.{name}" for name in EDGE_TABLES), _FOR_EDGE_CLOUDS)
+
+#: For each target, the arguments of `netsim.simulate` and the keys of an experiment that do not
+#: apply to it, with the reason.
+NOT_FOR: Mapping[str, Mapping[str, str]] = {
+    "network": {
+        **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
+        **dict.fromkeys(("scheduler", "compare.schedulers"), _FOR_SCHEDULERS),
+        **dict.fromkeys(("placement", "execution", "preemption"), _FOR_CLUSTERS),
+        **_RECORDS_OF_EDGE},
+    "cluster": {
+        **dict.fromkeys(("epsilon", "transport", "lp_bound"), _FOR_EDGE_CLOUDS),
+        **_RECORDS_OF_EDGE},
+    "cluster by a model": dict.fromkeys(
+        ("allocator", "observe_interval", "compare.allocators"), _NOTHING_TO_SHARE),
+    "edge-cloud": {
+        "cluster": "an edge-cloud has none",
+        **dict.fromkeys(("placement", "execution"), _PLACED_BY_SCHEDULERS),
+        "stragglers": "for hosts and servers; on an edge-cloud, the jobs define how long "
+                      "training takes"},
+    "edge-cloud without links": dict.fromkeys(
+        ("network", "events", "allocator", "observe_interval", "compare.allocators",
+         *(f"record.{name}" for name in OF_LINKS)), _CONSTANT),
+}
+
+
+def problems_of_arguments(target: str, given: Iterable[str], **said: str) -> list[tuple[str, str]]:
+    """List the arguments that do not apply to a target, a key of `NOT_FOR`, with reasons.
+
+    Messages name the arguments in the given order; `said` fills placeholders in the reasons.
+    """
+    return [(name, NOT_FOR[target][name].format(**said)) for name in given
+            if name in NOT_FOR[target]]
+
+
+def refuse_arguments(target: str, given: Iterable[str], **said: str) -> None:
+    """Check that all given arguments apply to a target; see `problems_of_arguments`.
+
+    The error names the first argument that does not, and all others with the same reason.
+    """
+    problems = problems_of_arguments(target, given, **said)
+    for _, reason in problems:
+        names = ", ".join(name for name, why in problems if why == reason)
+        raise InputError(f"{names}: {reason}")
+
+
+def without_preemption(schedulers: Iterable[Any]) -> list[bool]:
+    """Find which of several compared schedulers on an edge-cloud ignore the options of preemption.
+
+    These are the schedulers of chunks. But if there are no others, none counts as ignoring them, so
+    that the options are refused.
+    """
+    free = [schedules(make_scheduler(each)) != "jobs" for each in schedulers]
+    return [False] * len(free) if all(free) else free
+
+
+def problem_of_pauses(workload: Workload, keep: str) -> str | None:
+    """Return why `keep` is not possible: a job cannot be paused in an iteration; or None."""
+    ranked = next((job for job in workload if has_operations(job)), None)
+    if ranked is None or keep != "fraction":
+        return None
+    return (f"keep must be 'iterations', not 'fraction': ranks of job {ranked.id} compute, or its "
+            "iterations overlap, and it cannot be paused within one")
+
+
+def preemption_on_edge(given: Any, scheduler: Any) -> Preemption:
+    """Make the options of preemption on an edge-cloud, for schedulers of whole jobs."""
+    if schedules(scheduler) != "jobs":
+        name = SCHEDULERS.to_dict(scheduler)["name"]
+        raise InputError("preemption is for jobs on a cluster and for whole jobs; scheduler "
+                         f"{name!r} dispatches chunks, or plans jobs by itself")
+    return on_edge(given)

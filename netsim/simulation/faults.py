@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.units import is_digits
 from netsim.cluster.cluster import Cluster
 from netsim.engine.as_coflows import CoflowExecution
 from netsim.engine.engine import Engine
@@ -28,10 +29,9 @@ from netsim.network.live import (
     parts_of,
     usable_parts,
 )
-from netsim.recording.recorder import Recorder
+from netsim.results.recorder import Recorder
 from netsim.simulation.events import Change, FaultEvent, after_all_ends, changes_of
-from netsim.simulation.teller import Teller
-from netsim.units import is_digits
+from netsim.simulation.listeners import Teller
 
 #: The most names in a message.
 _MOST_NAMED = 5

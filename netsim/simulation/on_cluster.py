@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS
+from netsim.base.lazy import pd
 from netsim.cluster.cluster import Cluster
 from netsim.cluster.context import RunContext
 from netsim.cluster.placed import ring_of
 from netsim.engine.as_coflows import CoflowExecution
-from netsim.engine.by_contention import ContentionExecution
-from netsim.engine.by_iteration_time import IterationTimeExecution
 from netsim.engine.engine import Engine
-from netsim.engine.execution import Execution
+from netsim.engine.executions import ContentionExecution, Execution, IterationTimeExecution
 from netsim.engine.preemption import Preemption
 from netsim.engine.registry import IterationTime
 from netsim.engine.view import check_open, decider_of
@@ -30,15 +29,12 @@ from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.jobs.fitting import all_settled, fitted_pattern, settled
 from netsim.jobs.patterns import Collective
-from netsim.jobs.plan import JobPlan
+from netsim.jobs.plan import JobPlan, has_operations
 from netsim.jobs.process import JobProcess
-from netsim.jobs.ranked_stages import has_operations
-from netsim.late import pd
 from netsim.network import Topology
 from netsim.placements.registry import PLACEMENTS
-from netsim.recording.coflow_ids import CoflowNumbers
-from netsim.recording.recordable import RECORDS
-from netsim.recording.recorder import Recorder
+from netsim.results.recorder import Recorder
+from netsim.results.tables import RECORDS, CoflowNumbers
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus
 from netsim.simulation.compatibility import (
     NEEDS,
@@ -46,14 +42,12 @@ from netsim.simulation.compatibility import (
     Policies,
     check_submitted,
     needs_of,
+    problem_of_pauses,
 )
-from netsim.simulation.events import Change
+from netsim.simulation.events import Change, RunEvent
 from netsim.simulation.faults import Faults, JobsOnServers, dead_links, listed
-from netsim.simulation.inapplicable import problem_of_pauses
-from netsim.simulation.leftover import leftover_of
-from netsim.simulation.run_events import RunEvent
-from netsim.simulation.target import Clocked, forecast_of, jobs_table
-from netsim.simulation.teller import Teller
+from netsim.simulation.listeners import Teller
+from netsim.simulation.target import Clocked, forecast_of, jobs_table, leftover_of
 from netsim.workload import JobSpec, Workload, column, delays_stages
 
 _NONE = np.array([], np.int64)

@@ -12,15 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS, make_allocator
-from netsim.checks import check_sequence
+from netsim.base.lazy import pd, simpy
+from netsim.base.units import Quantity, parse_seconds
+from netsim.base.values import check_sequence
 from netsim.edge import EdgeWorkload
-from netsim.edge.jobs import EdgeJob
+from netsim.edge.edge_cloud import EdgeJob
 from netsim.edge.registry import TRANSPORTS
-from netsim.edge.schedule import PSAssignments, Schedule
+from netsim.edge.schedule import PSAssignments, Schedule, peaks
 from netsim.edge.servers import hold_servers
 from netsim.edge.setting import CLOUD, EdgeSetting, Floats, Ints
 from netsim.edge.stepped_run import AtOnce, SteppedRun
-from netsim.edge.storage import peaks
 from netsim.edge.transport import LinkSettings, TransportKind
 from netsim.edge.whole_jobs import WholeJobs
 from netsim.engine.preemption import Preemption
@@ -28,19 +29,20 @@ from netsim.errors import InputError, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock
 from netsim.fabric.flow_table import FlowTable
-from netsim.late import pd, simpy
-from netsim.recording.link_recorder import LinkRecorder
+from netsim.results.link_recorder import LinkRecorder
 from netsim.schedulers.a_online import ChunkRun
 from netsim.schedulers.registry import SCHEDULERS, schedules
 from netsim.simulation.compatibility import problems_of_edge
-from netsim.simulation.edge_teller import EdgeTeller
-from netsim.simulation.events import FaultEvent, capacities_of
-from netsim.simulation.instant import active_coflows, active_flows, links_now
-from netsim.simulation.interrupt import so_far
-from netsim.simulation.leftover import leftover_of
-from netsim.simulation.run_events import RunEvent
-from netsim.simulation.target import jobs_table
-from netsim.units import Quantity, parse_seconds
+from netsim.simulation.events import FaultEvent, RunEvent, capacities_of
+from netsim.simulation.listeners import EdgeTeller
+from netsim.simulation.target import (
+    active_coflows,
+    active_flows,
+    jobs_table,
+    leftover_of,
+    links_now,
+    so_far,
+)
 
 if TYPE_CHECKING:
     from netsim.fabric.view import FabricView

@@ -12,37 +12,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.allocators import ALLOCATORS
-from netsim.checks import Node, check_whole
+from netsim.base.lazy import pd
+from netsim.base.units import Quantity, parse_seconds
+from netsim.base.values import Node, check_whole
 from netsim.errors import InputError, NetsimWarning, StalledError
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import Clock, call_at
 from netsim.fabric.fabric_process import FabricProcess
 from netsim.fabric.routed_coflow import Alone, RoutedCoflow
-from netsim.jobs.arrivals import Arrivals
-from netsim.jobs.coming import ComingJobs
+from netsim.jobs.arrivals import Arrivals, ComingJobs
 from netsim.jobs.fitting import all_fitted, fitted
-from netsim.jobs.operation_graph import OperationGraph
-from netsim.jobs.plan import JobPlan, links_of, place_randomly
+from netsim.jobs.graph import OperationGraph
+from netsim.jobs.plan import JobPlan, has_operations, links_of, place_randomly
 from netsim.jobs.process import JobProcess
 from netsim.jobs.rank_process import RankProcess
-from netsim.jobs.ranked_stages import has_operations
-from netsim.jobs.single import SingleCoflows
-from netsim.jobs.single_columns import SingleColumns, is_single, of_columns, of_specs
+from netsim.jobs.single import SingleCoflows, SingleColumns, is_single, of_columns, of_specs
 from netsim.jobs.stragglers import factors_of, slowed_job
-from netsim.late import pd
 from netsim.network import Topology
 from netsim.network.live import LiveNetwork
-from netsim.programs import Programs
-from netsim.recording.coflow_ids import CoflowNumbers
-from netsim.recording.recordable import RECORDS
-from netsim.recording.recorder import Recorder
-from netsim.simulation.events import Change, FaultEvent
+from netsim.operations import Programs
+from netsim.results.recorder import Recorder
+from netsim.results.tables import RECORDS, CoflowNumbers
+from netsim.simulation.events import Change, FaultEvent, RunEvent
 from netsim.simulation.faults import Faults, JobsOnHosts, dead_links, listed
-from netsim.simulation.leftover import leftover_of
-from netsim.simulation.run_events import RunEvent
-from netsim.simulation.target import Clocked, forecast_of, jobs_table
-from netsim.simulation.teller import Teller
-from netsim.units import Quantity, parse_seconds
+from netsim.simulation.listeners import Teller
+from netsim.simulation.target import Clocked, forecast_of, jobs_table, leftover_of
 from netsim.workload import JobColumns, JobSpec, Workload, column, delays_stages
 
 #: The most waiting ranks that a message names.

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from netsim.checks import check_flag
+from netsim.base.display import in_notebook, on_terminal
+from netsim.base.values import check_flag
 from netsim.text import visible
-from netsim.watching import in_notebook, on_terminal
 
 #: Seconds between two updates of a line.
 _REFRESH_S = 0.2

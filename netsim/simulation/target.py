@@ -1,9 +1,10 @@
-"""The targets of a simulation: their protocol, and the base class of those that use SimPy."""
+"""Interruption of a run by Ctrl-C, with a message about how far it was."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -12,7 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from netsim._version import __version__
 from netsim.allocators import make_allocator
-from netsim.errors import InputError, StalledError
+from netsim.base.lazy import pd, simpy
+from netsim.base.units import Quantity, format_seconds, parse_seconds
+from netsim.errors import InputError, Interrupted, StalledError, interruption_of
+from netsim.fabric.allocation import Allocation, Event, as_event
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import LAST, Clock, call_at
 from netsim.fabric.coflow_event import CoflowEvent
@@ -21,21 +25,144 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.jobs.fitting import chosen_algorithms
 from netsim.jobs.plan import with_drawn_ranks
 from netsim.jobs.process import JobProcess
-from netsim.late import pd, simpy
 from netsim.network import Topology
 from netsim.predictors import Forecast
-from netsim.recording.recorder import Recorder
-from netsim.simulation.events import Change, FaultEvent, changes_of
+from netsim.results.link_recorder import named_ends
+from netsim.results.recorder import Recorder
+from netsim.simulation.events import Change, FaultEvent, RunEvent, changes_of
 from netsim.simulation.faults import Faults
-from netsim.simulation.instant import active_coflows, active_flows, links_now
-from netsim.simulation.interrupt import so_far
-from netsim.simulation.run_events import RunEvent
-from netsim.simulation.teller import Teller
-from netsim.units import Quantity, parse_seconds
+from netsim.simulation.listeners import Teller
 from netsim.workload import History, JobSpec, Workload, column
 
 if TYPE_CHECKING:
     from netsim.fabric.view import FabricView
+
+
+@contextmanager
+def interrupt_with_status(what: Callable[[], str]) -> Iterator[None]:
+    """Turn Ctrl-C in this context into an `Interrupted` error with the text that `what` returns."""
+    try:
+        yield
+    except BaseException as error:
+        stop = interruption_of(error)
+        if stop is None:
+            raise
+        said = str(stop)
+        with suppress(Exception):  # the interruption may leave the state inconsistent
+            said = what()
+        raise Interrupted(said) from stop
+
+
+def so_far(now: float, arrival_s: NDArray[np.float64], finish_s: NDArray[np.float64]) -> str:
+    """Describe the progress of a run for a message; `finish_s` is NaN for unfinished jobs."""
+    jct_s = finish_s - arrival_s
+    done = jct_s[~np.isnan(jct_s)]
+    # The fabric may run jobs ahead of the clock; the last end then says more.
+    at = max(now, np.nanmax(finish_s)) if len(done) else now
+    said = f"at {format_seconds(at)} of the simulation {len(done):,} of {len(jct_s):,} jobs had " \
+           "finished"
+    if not len(done):
+        return said
+    return said + (f", JCT {format_seconds(done.mean())} on average, "
+                   f"p95 {format_seconds(np.percentile(done, 95))}")
+
+
+def _given_by(answer: Allocation | None) -> str:
+    """Return the word for leftover bandwidth that an allocation itself gives; empty if none."""
+    if answer is None:
+        return ""
+    if answer.service is not None:
+        return answer.service.backfill
+    return "none" if answer.order is not None else ""
+
+
+def leftover_of(fabric: FabricProcess) -> dict[str, str]:
+    """Describe how an allocator shares leftover bandwidth, and on which events it decides.
+
+    ``"leftover"``, such as ``"maxmin to flows"``, is the value of `Allocator.leftover`, or else
+    that of an allocation by an order or a service, followed by whether the bandwidth goes to single
+    flows, or to coflows whose flows keep equal progress; it is empty if unknown. ``"decides_per"``
+    is ``"flow"`` if rates change when a flow ends, else ``"coflow"``. Both describe the last
+    allocation; without one, the dict is empty.
+    """
+    if not fabric.decisions:
+        return {}
+    answer, allocator = fabric.answer, fabric.allocator
+    how = str(allocator.leftover) or _given_by(answer)
+    if answer is None:  # a rule that the event loop asks
+        rule = allocator.compiled_rule
+        in_step = rule is None or rule.in_step
+        shared_again = not in_step
+    else:
+        in_step = answer.in_step
+        shared_again = not in_step and answer.rates is None and answer.decisions == "flow"
+    to = "coflows" if in_step else "flows"
+    return {"leftover": how if how in ("", "none") else f"{how} to {to}",
+            "decides_per": ("flow" if shared_again or as_event(allocator.wakes_on) & Event.FLOW_DONE
+                            else "coflow")}
+
+
+def active_coflows(table: FlowTable, numbers: NDArray[np.int64], names: list[str],
+                   jobs: NDArray[np.int64]) -> pd.DataFrame:
+    """Tabulate the active coflows; see `netsim.Fabric.active`.
+
+    `numbers` and `names` have the ids and the stages of the coflows in `table`, in order, and
+    `jobs` has the ids of all jobs.
+    """
+    import pandas as pd
+
+    table.refresh()
+    rows, (_, owner) = table.coflows, table.open_flows()
+    with np.errstate(invalid="ignore"):  # of one that has sent all, on a dead link
+        gamma = rows["gamma"] * rows["left"]
+    return _ended_left_out(table, pd.DataFrame({
+        "coflow": numbers, "job": jobs[rows["job"]], "stage": names,
+        "valid_s": rows["valid"].copy(),
+        "start_s": np.where(rows["start"] < 0, np.nan, rows["start"]),
+        "bytes": rows["total"].copy(), "left_bytes": table.bytes_left(),
+        "rate": np.bincount(owner, table.flow_rates(), len(rows)),
+        "flows": rows["open"].copy(), "gamma_s": gamma,
+        "deadline_s": np.where(np.isfinite(rows["deadline"]), rows["deadline"], np.nan)}))
+
+
+def _ended_left_out(table: FlowTable, frame: pd.DataFrame) -> pd.DataFrame:
+    """Leave out coflows that have sent all bytes, which is only noticed at the next observation."""
+    return frame[table.coflows["open"] > 0].reset_index(drop=True)
+
+
+def active_flows(table: FlowTable, numbers: NDArray[np.int64], jobs: NDArray[np.int64],
+                 network: Topology) -> pd.DataFrame:
+    """Tabulate the unfinished flows; see `netsim.Fabric.flows` and `active_coflows`."""
+    import pandas as pd
+
+    index, owner = table.open_flows()
+    flows, rows = table.flows[index], table.coflows
+    ends = {end: flows[end].astype("i8") for end in ("src", "dst")}
+    names = {name: made(ends) for name, made in named_ends(network.host_names).items()}
+    return pd.DataFrame({
+        "coflow": numbers[owner], "job": jobs[rows["job"][owner]],
+        "flow": flows["index"].astype("i8"), **ends,
+        "bytes": flows["size"], "left_bytes": flows["remaining"] * rows["left"][owner],
+        "rate": table.flow_rates(), **names})
+
+
+def links_now(table: FlowTable, network: Topology) -> pd.DataFrame:
+    """Tabulate the links of the network; see `netsim.Fabric.links`."""
+    import pandas as pd
+
+    index, _ = table.open_flows()
+    hops, rates = table.flows["hops"][index], table.flow_rates()
+    first = table.flows["hop"][index]
+    at = np.repeat(first - np.cumsum(hops) + hops, hops) + np.arange(hops.sum())
+    crossed = table.hops["link"][at]
+    capacity = table.capacity[:network.links]
+    rate, flows = (np.bincount(crossed, each, len(table.capacity))[:network.links]
+                   for each in (np.repeat(rates, hops), None))
+    with np.errstate(invalid="ignore"):
+        used = np.where(capacity > 0, rate / capacity, np.nan)
+    return pd.DataFrame({
+        "link": np.array(network.link_names), "capacity": capacity.copy(), "rate": rate,
+        "utilisation": used, "flows": flows})
 
 Floats = NDArray[np.float64]
 

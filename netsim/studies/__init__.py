@@ -1,5 +1,5 @@
 """Runs of experiments, comparisons and sweeps, in one process or many."""
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 
 __getattr__ = loading(__name__)

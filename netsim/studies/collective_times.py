@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import Node, check_whole, refuse_set
+from netsim.base.units import Quantity, parse_bytes
+from netsim.base.values import Node, check_whole, known_names, refuse_set
 from netsim.collectives import algorithms_of, bandwidths
 from netsim.errors import InputError
 from netsim.fabric.allocator import Allocator
-from netsim.jobs.fitting import fitted_pattern
-from netsim.jobs.network_costs import costs_on
+from netsim.jobs.fitting import costs_on, fitted_pattern
 from netsim.jobs.patterns import AllToAll, Collective, SendRecv, make_pattern
 from netsim.network import Topology, read_network
-from netsim.plain import known_names
-from netsim.simulation.simulate import simulate
-from netsim.units import Quantity, parse_bytes
+from netsim.simulation.simulation import simulate
 from netsim.workload import JobSpec
 
 if TYPE_CHECKING:

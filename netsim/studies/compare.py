@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.allocators import check_installed
-from netsim.analysis.comparison import note_of, ratios_to, table_of
-from netsim.brief import MOST_ROWS, shown
+from netsim.analysis.comparison import LOWER_BOUND, note_of, ratios_to, table_of
+from netsim.base.brief import MOST_ROWS, shown
+from netsim.base.display import draw
+from netsim.base.lazy import pd
+from netsim.base.tables import read_csv
+from netsim.base.units import Quantity, format_seconds
+from netsim.base.values import known_names, plain_numbers
 from netsim.cluster import Cluster
-from netsim.drawing import draw
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import InputError, Interrupted, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import load_experiment
 from netsim.experiment_file.tables import PolicyTable
-from netsim.late import pd
 from netsim.network import Topology
 from netsim.network.files import as_network
-from netsim.plain import known_names, plain_numbers
-from netsim.results.result import Result, records_of
-from netsim.results.store import save_comparison
+from netsim.results.result import Result, load_result, read_spec, records_of
+from netsim.results.store import folder_names, save_comparison
 from netsim.simulation.arguments import refuse_several_places
 from netsim.simulation.on_edge import as_edge_workload
 from netsim.simulation.progress import show_progress
-from netsim.studies.grid import runs_of_calls
-from netsim.studies.labels import Policy, is_label_in, label_in, policies_by_label
+from netsim.studies.grid import Policy, is_label_in, label_in, policies_by_label, runs_of_calls
 from netsim.studies.run import adding_bound
+from netsim.studies.sweep_result import load_sweep
 from netsim.text import bare_names, visible
 from netsim.traces.formats import as_workload
-from netsim.units import Quantity, format_seconds
 from netsim.workload import JobSpec, Workload
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from netsim.analysis.comparison_text import Part
+    from netsim.analysis.comparison import Part
 
 #: How many labels a comparison shows of itself.
 _SHOWN = 12
@@ -247,14 +248,14 @@ class Comparison:
 
     def parts(self) -> Iterator[Part]:
         """Yield the printed parts: tables, and lines of text between them."""
-        from netsim.analysis.comparison_text import parts_of
+        from netsim.analysis.comparison import parts_of
 
         shown = self.as_shown()
         ratios = None if shown.baseline is None else shown.against()
         return parts_of(shown.table, self.what, bool(self.note), shown.baseline, ratios)
 
     def __str__(self) -> str:
-        from netsim.analysis.comparison_text import text_of
+        from netsim.analysis.comparison import text_of
 
         return text_of(self.parts())
 
@@ -446,3 +447,79 @@ def _share(report: Callable[[int, int], None], index: int, runs: int
            ) -> Callable[[int, int], None]:
     """Make a progress function for one run that reports the progress of all runs together."""
     return lambda done, total: report(index * total + done, runs * total)
+
+
+@known_names
+def load_comparison(folder: str | Path, *, tables: Collection[str] | None = None) -> Comparison:
+    """Load a comparison that `netsim.Comparison.save` wrote.
+
+    Parameters
+    ----------
+    folder : path-like
+    tables : collection of str, optional
+        As for `netsim.load_result`.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InputError
+        If the folder is not a comparison, or is damaged.
+    """
+    path = Path(folder)
+    try:
+        labels = _labels(path / "comparison.csv")
+        ratios = path / "ratios.csv"
+        # Ratios have no rows for the baseline.
+        others = _labels(ratios) if ratios.is_file() else labels
+        baseline = next((label for label in labels if label not in others), None)
+        spec = read_spec(path)
+    except FileNotFoundError as error:
+        raise InputError(f"{folder}: not a comparison: it has no comparison.csv") from error
+    except (OSError, ValueError, LookupError) as error:
+        raise InputError(f"{folder}: not a readable comparison: {error}") from error
+    if not labels:
+        raise InputError(f"{folder}: not a readable comparison: comparison.csv has no runs")
+    results = {label: load_result(path / name, tables=tables)
+               for label, name in zip(labels, folder_names(labels), strict=True)}
+    return Comparison(results, spec, baseline)
+
+
+def _labels(path: Path) -> list[str]:
+    """The distinct labels in a table of a comparison, without that of the bound."""
+    table = read_csv(path, dtype=str, keep_default_na=False)
+    if "label" not in table:
+        raise InputError(f"{path.name} has no column 'label'")
+    return [label for label in dict.fromkeys(table["label"]) if label != LOWER_BOUND]
+
+#: By the file that marks a folder: the kind of its results, as in `netsim.plots.pictures.PICTURES`,
+#: and the function that loads them. The first file found decides.
+KINDS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "summary.json": ("run", load_result),
+    "comparison.csv": ("comparison", load_comparison),
+    "sweep.json": ("sweep", lambda folder, tables: load_sweep(folder)),
+}
+
+
+def kind_of_folder(folder: str | Path) -> str:
+    """The kind of the results in a folder: ``"run"``, ``"comparison"`` or ``"sweep"``."""
+    return KINDS[_mark(folder)][0]
+
+
+def load_folder(folder: str | Path, *, tables: Collection[str] | None = None) -> Any:
+    """Load the results in a folder: a `netsim.Result`, `netsim.Comparison` or `netsim.Sweep`."""
+    return KINDS[_mark(folder)][1](folder, tables=tables)
+
+
+def _mark(folder: str | Path) -> str:
+    """The name of the file that marks a folder as a run, a comparison or a sweep."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise InputError(f"{folder}: is a file, not a folder of results" if path.exists() else
+                         f"{folder}: no such folder")
+    for mark in KINDS:
+        if (path / mark).exists() and not (path / mark).is_dir():
+            return mark
+    raise InputError(f"{folder}: holds no results: it has none of {', '.join(KINDS)}")

@@ -1,48 +1,51 @@
-"""The grid of a sweep or a comparison: all combinations of the varied settings, for all seeds."""
+"""Labels of policies and of varied values, in the rows and columns of tables."""
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
 import tomllib
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from netsim.checks import check_options
+from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.base.files import read_text
+from netsim.base.plugins import labelled, parse_named, parse_policy
+from netsim.base.values import check_options, plain_numbers, refuse_set
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud
-from netsim.errors import InputError, NetsimWarning, SpecError
-from netsim.experiment_file.experiment import POLICIES, table_at
-from netsim.experiment_file.identity import spec_hash
+from netsim.errors import InputError, NetsimError, NetsimWarning, SpecError, UnknownNameError
+from netsim.experiment_file.experiment import POLICIES, spec_hash, table_at
 from netsim.experiment_file.load import Draft
 from netsim.experiment_file.ranges import Points, Range, combinations
 from netsim.experiment_file.tables import SweepTable
 from netsim.experiment_file.values import seeds_of
+from netsim.fabric.allocator import Allocator
 from netsim.network.files import as_network
-from netsim.plain import plain_numbers
-from netsim.plugins import parse_named
-from netsim.reading import read_text
+from netsim.schedulers.registry import SCHEDULERS
 from netsim.simulation.arguments import Arguments, check_call
-from netsim.simulation.compatibility import policies_of
-from netsim.simulation.inapplicable import (
+from netsim.simulation.compatibility import (
+    policies_of,
     problems_of_arguments,
     refuse_arguments,
     without_preemption,
 )
 from netsim.simulation.on_edge import as_edge_workload
-from netsim.simulation.simulate import simulate
+from netsim.simulation.simulation import simulate
 from netsim.studies.code_version import (
     code_version,
     digest_of_files,
     own_modules,
     version_of_run,
 )
-from netsim.studies.labels import as_cell, policy_label
-from netsim.studies.sending import digest_of, main_classes
+from netsim.studies.executors import digest_of, main_classes
 from netsim.studies.tasks import (
     CallTask,
     ExperimentTask,
@@ -50,7 +53,103 @@ from netsim.studies.tasks import (
     digest_of_file,
     policies_of_call,
 )
+from netsim.text import bare_names
 from netsim.traces.formats import as_workload
+
+#: Arguments of `netsim.make_allocator`.
+Policy = str | Mapping[str, Any] | Allocator | type[Allocator]
+
+
+def label_of(policy: Policy) -> str:
+    """Label an allocator or preset by its name and the options that differ from its defaults."""
+    allocator = make_allocator(policy)
+    options = ALLOCATORS.to_dict(allocator)
+    name = options.pop("name")
+    given = policy.get("name") if isinstance(policy, Mapping) else policy
+    if isinstance(given, str) and given in ALLOCATORS.presets:
+        name, usual = given, ALLOCATORS.options(given)
+    else:
+        parameters = inspect.signature(type(allocator)).parameters
+        usual = {option: parameter.default for option, parameter in parameters.items()}
+    changed = [f"{option}={value}" for option, value in options.items()
+               if option in usual and repr(value) != repr(usual[option])]
+    # An allocator that is not a dataclass does not know its options.
+    table = parse_named(policy) if isinstance(policy, str) else policy
+    if isinstance(table, Mapping):
+        changed += [f"{option}={value}" for option, value in table.items()
+                    if option != "name" and option not in options]
+    return f"{name} ({', '.join(changed)})" if changed else str(name)
+
+
+def policy_label(kind: str, given: Any) -> str:
+    """Label an allocator by `label_of`, or another policy by its name and given options.
+
+    `kind` is as in ``"allocator"``. A scheduler may be an instance or a class.
+    """
+    if kind == "allocator":
+        return label_of(given)
+    if kind == "scheduler" and not isinstance(given, str | Mapping):
+        return str(SCHEDULERS.to_dict(given)["name"])
+    name, options = parse_policy(given, kind)
+    return labelled({"name": name} | options)
+
+
+def label_in(given: Any, labels: Collection[str], what: str = "baseline") -> str:
+    """Find the label of a policy, which is given by its label or by name and options.
+
+    The label may lack the module of its class, which figures leave out. A policy may have any form
+    that `policy_label` accepts. A string that is a label is always taken as the label. `what` names
+    the policy in errors.
+    """
+    if isinstance(given, str) and given in labels:
+        return given
+    for kind in ("allocator", "scheduler"):
+        with suppress(NetsimError):
+            policy = parse_named(given) if isinstance(given, str) else given
+            if (label := policy_label(kind, policy)) in labels:
+                return label
+    for label, name in bare_names(labels).items():
+        if name == given:
+            return label
+    raise UnknownNameError(what, given, labels)
+
+
+def is_label_in(given: Any, labels: Collection[str]) -> bool:
+    """Whether `label_in` finds a policy."""
+    try:
+        label_in(given, labels)
+    except UnknownNameError:
+        return False
+    return True
+
+
+def by_label(name: str, values: Any, label: Callable[[Any], Any]) -> dict[Any, Any]:
+    """Label the values of a varied setting: by the keys of a mapping, or else by `label`."""
+    pairs = (list(values.items()) if isinstance(values, Mapping) else
+             [(label(value), value) for value in values])
+    if not pairs:
+        raise InputError(f"{name}: there are no values to vary it over")
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        labels = [each for each, _ in pairs]
+        twice = next(each for each in labels if labels.count(each) > 1)
+        raise InputError(f"{name}: two of the values have one label, {twice!r}; leave one out, or "
+                         "give a mapping with a label for each")
+    return found
+
+
+def policies_by_label(policies: Any, kind: str) -> dict[str, Any]:
+    """Label the allocators or schedulers of a comparison; see `by_label`."""
+    refuse_set(policies, f"{kind}s")
+    if isinstance(policies, str) or not isinstance(policies, Sequence | Mapping):
+        raise InputError(f"{kind}s must be a list or a mapping, not {policies!r}")
+    found = by_label(kind, policies, partial(policy_label, kind))
+    return {str(label): policy for label, policy in found.items()}
+
+
+def as_cell(value: Any) -> Any:
+    """Convert a value to a cell of a table: plain values unchanged, others to JSON."""
+    return value if isinstance(value, str | int | float | bool) else json.dumps(value, default=str)
 
 _POLICIES = ("allocator", *POLICIES)
 
@@ -113,8 +212,6 @@ def _said(run: SweepRun) -> str:
 
 
 # --- of an experiment file -----------------------------------------------------------------
-
-
 def runs_of_experiment(draft: Draft, grid: SweepTable,
                        only: Callable[[Mapping[str, Any]], bool] | None = None
                        ) -> list[SweepRun]:
@@ -214,8 +311,6 @@ def _label(key: str, value: Any, path: Path | None) -> Any:
 
 
 # --- of a call -----------------------------------------------------------------------------
-
-
 @plain_numbers
 def runs_of_calls(fixed: Mapping[str, Any], vary: Mapping[str, Mapping[Any, Any] | Range],
                   seeds: Sequence[int], points: Points | None = None) -> list[SweepRun]:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from netsim.base.values import known_names
 from netsim.edge import EdgeCloud, EdgeWorkload
-from netsim.experiment_file.edge_tables import bound_of
 from netsim.experiment_file.experiment import Experiment
 from netsim.experiment_file.load import load_experiment
-from netsim.plain import known_names
+from netsim.experiment_file.tables import bound_of
 from netsim.results.result import Result
-from netsim.simulation.simulate import simulate
+from netsim.simulation.simulation import simulate
 
 
 @known_names
@@ -61,6 +61,5 @@ def adding_bound(experiment: Experiment) -> Callable[[Result], Result]:
         return bound_of(target, jobs, experiment.lp_bound)
 
     return lambda result: add()(result)
-
 
 run = run_experiment

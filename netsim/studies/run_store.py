@@ -18,11 +18,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from netsim.atomic import atomic_write
+from netsim.base.files import atomic_write, read_bytes, read_text
 from netsim.errors import InputError, NetsimWarning, OutputError
-from netsim.reading import read_bytes, read_text
-from netsim.results.load import load_result
-from netsim.results.result import Result
+from netsim.results.result import Result, load_result
 from netsim.results.store import naming
 
 #: The files of a run: name to contents.

@@ -11,29 +11,31 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from netsim.checks import check_whole, refuse_set
+from netsim.base.values import check_whole, plain, plain_numbers, refuse_set
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud, EdgeJob, EdgeWorkload
 from netsim.errors import DaskError, InputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import POLICIES, Experiment
-from netsim.experiment_file.load import Draft
+from netsim.experiment_file.load import Draft, common_keys, prepare
 from netsim.experiment_file.ranges import Points, Range, check_points
-from netsim.experiment_file.swept import common_keys, prepare
 from netsim.experiment_file.values import seeds_of
 from netsim.network import Topology
-from netsim.plain import plain, plain_numbers
-from netsim.simulation.interrupt import interrupt_with_status
 from netsim.simulation.progress import show_runs
+from netsim.simulation.target import interrupt_with_status
 from netsim.studies.code_version import code_version
 from netsim.studies.executors import Failure, Outcome, Task, on_dask, on_slurm, one_by_one, pooled
 from netsim.studies.grid import (
+    Policy,
     SweepRun,
+    by_label,
     identity_of,
+    label_in,
+    policies_by_label,
+    policy_label,
     refuse_twins,
     runs_of_calls,
     runs_of_experiment,
 )
-from netsim.studies.labels import Policy, by_label, label_in, policies_by_label, policy_label
 from netsim.studies.run_store import RunStore, Scratch
 from netsim.studies.sweep_result import Sweep, save_failures
 from netsim.studies.warm_up import allocator_of, compile_for

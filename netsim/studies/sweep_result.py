@@ -15,22 +15,22 @@ import tomli_w
 from numpy.typing import NDArray
 
 from netsim.analysis.intervals import means_of, of_whole_runs, policies_in, ratios_of
-from netsim.brief import MOST_ROWS, shown
-from netsim.drawing import draw
-from netsim.errors import InputError, UnknownNameError
-from netsim.late import pd
-from netsim.plain import known_names
-from netsim.results.csv import read_csv
-from netsim.studies.labels import Policy, is_label_in, label_in
-from netsim.studies.run_store import RunStore, Scratch
-from netsim.text import bare_names
-from netsim.units import (
+from netsim.base.brief import MOST_ROWS, shown
+from netsim.base.display import draw
+from netsim.base.lazy import pd
+from netsim.base.tables import read_csv
+from netsim.base.units import (
     format_count,
     format_quantity,
     parse_bytes,
     parse_rate,
     parse_seconds,
 )
+from netsim.base.values import known_names
+from netsim.errors import InputError, UnknownNameError
+from netsim.studies.grid import Policy, is_label_in, label_in
+from netsim.studies.run_store import RunStore, Scratch
+from netsim.text import bare_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.base.files import read_bytes
+from netsim.base.plugins import Registry
 from netsim.cluster import Cluster
 from netsim.edge import EdgeCloud
 from netsim.engine.registry import EXECUTIONS
 from netsim.errors import InputError
 from netsim.experiment_file.experiment import POLICIES, Experiment
 from netsim.placements.registry import PLACEMENTS
-from netsim.plugins import Registry
-from netsim.reading import read_bytes
 from netsim.results.result import Result
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler
 from netsim.simulation.compatibility import policies_of
-from netsim.simulation.simulate import simulate
+from netsim.simulation.simulation import simulate
 from netsim.studies.code_version import code_version, digest_of_files
+from netsim.studies.executors import is_sent_whole, put_in_main
 from netsim.studies.run import run_experiment
-from netsim.studies.sending import is_sent_whole, put_in_main
 from netsim.traces.formats import as_workload
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import loky
 
 from netsim.allocators import ALLOCATORS, check_installed
+from netsim.base.files import cache_folder
+from netsim.base.plugins import parse_named
+from netsim.base.values import known_names
 from netsim.errors import InputError, MissingExtraError, NetsimWarning, UnknownNameError
-from netsim.kernel_folder import cache_folder
-from netsim.plain import known_names
-from netsim.plugins import parse_named
 from netsim.simulation.progress import show_runs
 from netsim.studies.executors import Failure, one_by_one, pooled
 from netsim.studies.tasks import CallTask, ExperimentTask

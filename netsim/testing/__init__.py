@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from netsim.lazy import listing, loading
+from netsim.base.lazy import listing, loading
 
 if TYPE_CHECKING:
     from netsim.testing.conformance import check_allocator

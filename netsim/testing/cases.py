@@ -1,4 +1,4 @@
-"""Random problems for allocators, as plain data that can be drawn, printed, varied and shrunk."""
+"""Cases on which policies are tried."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from netsim.fabric.allocation import Information
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
 from netsim.testing.view import make_view
+from netsim.workload import JobSpec, Stage, Workload
 
 #: ``pick(low, high)`` returns a whole number from low to high. All draws go through it, so that
 #: one generator serves NumPy and hypothesis, which shrinks towards low.
@@ -24,7 +25,9 @@ Pick = Callable[[int, int], int]
 #: Sizes are multiples of this number of bytes. Their eighths are then whole bytes, and sums are
 #: exact whatever the order of addition, so that equal keys stay equal.
 _GRAIN = 64
+
 _PORT = 250_000.0
+
 _GROUPS = (None, "a", "b")
 
 #: The function that makes a view, in full, so that a printed call needs nothing but netsim.
@@ -231,3 +234,146 @@ def _draw_degraded(pick: Pick, network: Topology) -> dict[int, float]:
         return {}
     link = pick(0, network.links - 1)
     return {link: float(network.capacity[link]) * pick(0, 3) / 4}
+
+_NBYTES = 50_000.0
+
+_SECONDS = 0.25
+
+_PATTERNS = ("ring-all-reduce", "all-to-all", "parameter-server")
+
+
+def draw_workload(pick: Pick, hosts: int, max_jobs: int, chains: bool) -> Workload:
+    """Draw a workload; see `netsim.testing.workloads`."""
+    jobs = []
+    for job in range(pick(1, max_jobs)):
+        kind = 0 if chains else pick(0, 2)
+        spec = JobSpec(job, arrival_s=_SECONDS * pick(0, 4), iterations=pick(1, 2),
+                       compute_s=_SECONDS * pick(0, 1),
+                       **_draw_pattern(pick, hosts) if kind == 2 else
+                       {"stages": (_draw_chain, _draw_graph)[kind](pick, hosts)})
+        if chains or pick(0, 1):
+            spec = replace(spec, hosts=tuple(range(hosts)))
+        jobs.append(spec)
+    return Workload(tuple(jobs), "random", seed=pick(0, 9))
+
+
+def _draw_stage_flows(pick: Pick, hosts: int) -> list[tuple[int, int, float]]:
+    """Draw flows, possibly none; some may be loopback or have no bytes."""
+    return [(pick(0, hosts - 1), pick(0, hosts - 1), _NBYTES * pick(0, 20))
+            for _ in range(pick(0, 4))]
+
+
+def _draw_chain(pick: Pick, hosts: int) -> list[Stage]:
+    """Draw stages that follow each other."""
+    return [Stage(f"stage-{k}", _draw_stage_flows(pick, hosts), compute_s=_SECONDS * pick(0, 1),
+                  after=(f"stage-{k - 1}",) if k else ()) for k in range(pick(1, 3))]
+
+
+def _draw_graph(pick: Pick, hosts: int) -> list[Stage]:
+    """Draw stages in topological order. Some only compute, some wait for others to finish."""
+    stages: list[Stage] = []
+    for k in range(pick(1, 4)):
+        relation = [pick(0, 3) for _ in stages]
+        stages.append(Stage(
+            f"stage-{k}", _draw_stage_flows(pick, hosts) if pick(0, 3) else None,
+            compute_s=_SECONDS * pick(0, 2), release_s=_SECONDS * pick(0, 2),
+            weight=float(pick(1, 3)),
+            after=[stage.name for stage, how in zip(stages, relation, strict=True) if how == 1],
+            finishes_before=[stage.name for stage, how in zip(stages, relation, strict=True)
+                             if how == 2]))
+    return stages
+
+
+def _draw_pattern(pick: Pick, hosts: int) -> dict[str, object]:
+    """Draw a pattern with its ranks and message size."""
+    return {"pattern": _PATTERNS[pick(0, 2)], "ranks": 2 * pick(1, hosts // 2),
+            "nbytes": _NBYTES * pick(1, 20), "redraw": bool(pick(0, 1))}
+
+
+def rename_hosts(case: Case, names: Sequence[int]) -> Case:
+    """Renumber the hosts of a big switch, with their ports: host h becomes ``names[h]``."""
+    hosts = case.network.hosts
+    link = [*names, *(hosts + name for name in names)]
+    capacity = case.network.capacity.copy()
+    capacity[link] = case.network.capacity
+    return replace(
+        case, network=with_capacity(case.network, capacity),
+        coflows=tuple(tuple((names[src], names[dst], nbytes) for src, dst, nbytes in flows)
+                      for flows in case.coflows),
+        capacity={link[old]: value for old, value in case.capacity.items()},
+        running=tuple(tuple(names[host] for host in hosts) for hosts in case.running))
+
+
+def reorder_flows(case: Case, orders: Sequence[Sequence[int]]) -> tuple[Case, list[int]]:
+    """List the flows of coflow c in the order ``orders[c]``.
+
+    The result has also the index in the old view of each flow of the new one.
+    """
+    sent = case.bytes_sent()
+    other = replace(
+        case, coflows=tuple(tuple(flows[f] for f in order)
+                            for flows, order in zip(case.coflows, orders, strict=True)),
+        sent=tuple(tuple(sent[c][f] for f in order) if isinstance(case.sent[c], tuple)
+                   else case.sent[c] for c, order in enumerate(orders)))
+    old = {flow: place for place, flow in enumerate(case.open_flows())}
+    return other, [old[c, orders[c][f]] for c, f in other.open_flows()]
+
+
+def renumber_jobs(case: Case, numbers: Sequence[int]) -> Case:
+    """Give job j the number ``numbers[j]``, in increasing order; add idle jobs for the gaps."""
+    def spread(values: Sequence, idle: Sequence) -> tuple:
+        found = list(idle)
+        for number, value in zip(numbers, values, strict=True):
+            found[number] = value
+        return tuple(found)
+
+    count = numbers[-1] + 1
+    # An idle job arrives together with the next job that is not idle.
+    arrival = [min(at for at, number in zip(case.arrival_s, numbers, strict=True)
+                   if number >= place) for place in range(count)]
+    return replace(case, jobs=tuple(numbers[job] for job in case.jobs), arrival_s=tuple(arrival),
+                   attained=spread(case.attained, [4096.0] * count),
+                   completed=spread(case.completed, [1] * count),
+                   ahead_s=spread(case.ahead_s, [0.5] * count),
+                   predicted_s=spread(case.predicted_s, [0.5] * count),
+                   running=spread(case.running, [()] * count),
+                   job_group=spread(case.job_group, [None] * count))
+
+
+def scale_time(case: Case, factor: float) -> Case:
+    """Measure time in units `factor` times as long, so that rates are `factor` times as large."""
+    return replace(
+        case, network=with_capacity(case.network, factor * case.network.capacity),
+        capacity={link: factor * value for link, value in case.capacity.items()},
+        now=case.now / factor, **{name: tuple(at / factor for at in getattr(case, name))
+                                  for name in ("valid_s", "arrival_s", "ahead_s", "predicted_s",
+                                               "deadline_s")})
+
+
+def scale_bytes(case: Case, factor: float) -> Case:
+    """Measure bytes in units of 1/factor, so that sizes and rates are `factor` times as large."""
+    return replace(
+        case, network=with_capacity(case.network, factor * case.network.capacity),
+        capacity={link: factor * value for link, value in case.capacity.items()},
+        coflows=tuple(tuple((src, dst, factor * nbytes) for src, dst, nbytes in flows)
+                      for flows in case.coflows),
+        sent=tuple(part if isinstance(part, float) else tuple(factor * each for each in part)
+                   for part in case.sent),
+        attained=tuple(factor * nbytes for nbytes in case.attained))
+
+
+def more_unsent(case: Case, factors: Sequence[float]) -> Case:
+    """Multiply the bytes that each flow has yet to send by the flow's factor."""
+    sent = case.bytes_sent()
+    coflows = [list(flows) for flows in case.coflows]
+    for (c, f), factor in zip(case.open_flows(), factors, strict=True):
+        src, dst, nbytes = coflows[c][f]
+        coflows[c][f] = src, dst, sent[c][f] + factor * (nbytes - sent[c][f])
+    return replace(case, coflows=tuple(map(tuple, coflows)), sent=sent)
+
+
+def more_ahead(case: Case, seconds: float, name: str = "ahead_s") -> Case:
+    """Give each job more coflows to send later; the first job gets most of them."""
+    changed: dict[str, Any] = {name: tuple(ahead + seconds / (1 + job)
+                                           for job, ahead in enumerate(getattr(case, name)))}
+    return replace(case, **changed)

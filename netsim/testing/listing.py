@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from netsim.base.values import known_names
 from netsim.errors import InputError
-from netsim.plain import known_names
-from netsim.testing import patterns, placements, promises, schedulers, topologies
+from netsim.testing import conformance, patterns, placements, schedulers, topologies
 from netsim.testing.conformance import check_allocator
-from netsim.testing.hunt import Promise
+from netsim.testing.trial import Promise
 
 _OF: dict[Callable[..., None], dict[str, Promise[Any]]] = {
-    check_allocator: promises.PROMISES, patterns.check_pattern: patterns.PROMISES,
+    check_allocator: conformance.PROMISES, patterns.check_pattern: patterns.PROMISES,
     placements.check_placement: placements.PROMISES,
     schedulers.check_scheduler: schedulers.PROMISES,
     topologies.check_topology: topologies.PROMISES}

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from netsim.checks import parents_first
+from netsim.base.plugins import labelled
+from netsim.base.values import known_names, parents_first
 from netsim.errors import InputError
+from netsim.job import is_ranked
 from netsim.jobs.patterns import PATTERNS, is_ranked_pattern, make_pattern
-from netsim.plain import known_names
-from netsim.plugins import labelled
-from netsim.stage import is_ranked
-from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt_accepted, noted
+from netsim.testing.trial import BrokenPromise, Promise, chosen, hunt_accepted, noted
 from netsim.workload import Flow, Stage
 
 #: Relative error allowed in sums of sizes.

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.plugins import labelled
+from netsim.base.values import known_names
 from netsim.cluster.cluster import Cluster
 from netsim.errors import AllocationError, InputError
 from netsim.placements.placement import Placement, Room
 from netsim.placements.registry import PLACEMENTS, make_placement
-from netsim.plain import known_names
-from netsim.plugins import labelled
 from netsim.simulation.compatibility import check_policy
 from netsim.testing.cluster_cases import Taken, draw_taken
-from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt_accepted, noted
+from netsim.testing.trial import BrokenPromise, Promise, chosen, hunt_accepted, noted
 from netsim.workload import JobSpec
 
 _LARGEST = 4

@@ -10,20 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from netsim.engine.timed import run_to_end, timed_engine
+from netsim.base.plugins import labelled
+from netsim.base.values import known_names
+from netsim.engine.engine import run_to_end, timed_engine
 from netsim.engine.view import ClusterView, Decision, Scheduler, decider_of
 from netsim.errors import AllocationError, InputError, StalledError
 from netsim.placements.registry import make_placement
-from netsim.plain import known_names
-from netsim.plugins import labelled
 from netsim.schedulers.in_order import InOrderRun
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
 from netsim.simulation.compatibility import check_policy
 from netsim.simulation.events import changes_of
 from netsim.simulation.faults import Faults, JobsOnServers
-from netsim.testing.audit import Asked, Record, audit
-from netsim.testing.cluster_cases import ClusterCase, draw_run
-from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt_accepted, noted
+from netsim.testing.cluster_cases import Asked, ClusterCase, Record, audit, draw_run
+from netsim.testing.trial import BrokenPromise, Promise, chosen, hunt_accepted, noted
 
 _LARGEST = 4
 #: Iterations that a job makes more, to see whether a scheduler knows of them.

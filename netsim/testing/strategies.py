@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from netsim.base.values import known_names
 from netsim.errors import MissingExtraError
 from netsim.fabric.allocation import Information
 from netsim.fabric.view import FabricView
 from netsim.network import BigSwitch, Topology
-from netsim.plain import known_names
-from netsim.testing.cases import Pick, draw_case, draw_network
-from netsim.testing.jobs import draw_workload
+from netsim.testing.cases import Pick, draw_case, draw_network, draw_workload
 from netsim.workload import Workload
 
 if TYPE_CHECKING:

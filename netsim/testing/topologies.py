@@ -13,10 +13,10 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.values import known_names
 from netsim.errors import InputError
 from netsim.network import Topology, from_networkx, read_network
-from netsim.plain import known_names
-from netsim.testing.hunt import BrokenPromise, Promise, chosen, hunt, noted
+from netsim.testing.trial import BrokenPromise, Promise, chosen, hunt, noted
 
 Ints = NDArray[np.int64]
 

@@ -7,17 +7,15 @@ from typing import get_args
 
 import numpy as np
 
-from netsim.checks import refuse_set
+from netsim.base.units import Quantity, parse_rate
+from netsim.base.values import known_names, refuse_set
 from netsim.errors import InputError, UnknownNameError
 from netsim.fabric.allocation import Information
 from netsim.fabric.flow_table import FlowTable
-from netsim.fabric.labels import JobLabel
 from netsim.fabric.routed_coflow import RoutedCoflow
-from netsim.fabric.running import Running
+from netsim.fabric.running import JobLabel, Running
 from netsim.fabric.view import FabricView
 from netsim.network import Topology
-from netsim.plain import known_names
-from netsim.units import Quantity, parse_rate
 from netsim.workload import Flows
 
 #: Progress of a coflow: the fraction that every flow has sent, or the bytes that each has sent.

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
 
 if TYPE_CHECKING:
     from netsim.traces.check import TraceReport, check_trace
     from netsim.traces.cluster import ClusterConstruction, ClusterJobs, TraceWorkload
     from netsim.traces.coflow_benchmark import CoflowRow, read_coflow_benchmark
-    from netsim.traces.conversion import WRITERS, convert
+    from netsim.traces.files import Problem, TraceProblemsError
     from netsim.traces.flows import read_flows
     from netsim.traces.formats import FORMATS, Format, format_of, read_workload
-    from netsim.traces.hpcc import read_hpcc_flows
-    from netsim.traces.htsim import read_htsim, read_htsim_failures
+    from netsim.traces.generators import poisson_resample, synthetic, synthetic_rows
     from netsim.traces.instances import read_instances
-    from netsim.traces.library import ready_made
-    from netsim.traces.poisson import poisson_resample
-    from netsim.traces.problems import Problem, TraceProblemsError
-    from netsim.traces.public import PUBLIC_TRACES, PublicTrace, fetch
-    from netsim.traces.synthetic import synthetic, synthetic_rows
+    from netsim.traces.library import PUBLIC_TRACES, PublicTrace, fetch, ready_made
+    from netsim.traces.simulators import read_hpcc_flows, read_htsim, read_htsim_failures
     from netsim.traces.tiresias import Construction, TiresiasRow, read_tiresias, write_tiresias
-    from netsim.traces.writers import write_coflow_benchmark, write_instance
+    from netsim.traces.writers import WRITERS, convert, write_coflow_benchmark, write_instance
     from netsim.workload import history_of, split_history
 
 __all__ = [
@@ -67,19 +63,15 @@ _HOME = {
     "netsim.traces.check": ("TraceReport", "check_trace"),
     "netsim.traces.cluster": ("ClusterConstruction", "ClusterJobs", "TraceWorkload"),
     "netsim.traces.coflow_benchmark": ("CoflowRow", "read_coflow_benchmark"),
-    "netsim.traces.conversion": ("WRITERS", "convert"),
+    "netsim.traces.files": ("Problem", "TraceProblemsError"),
     "netsim.traces.flows": ("read_flows",),
     "netsim.traces.formats": ("FORMATS", "Format", "format_of", "read_workload"),
-    "netsim.traces.hpcc": ("read_hpcc_flows",),
-    "netsim.traces.htsim": ("read_htsim", "read_htsim_failures"),
+    "netsim.traces.generators": ("poisson_resample", "synthetic", "synthetic_rows"),
     "netsim.traces.instances": ("read_instances",),
-    "netsim.traces.library": ("ready_made",),
-    "netsim.traces.poisson": ("poisson_resample",),
-    "netsim.traces.problems": ("Problem", "TraceProblemsError"),
-    "netsim.traces.public": ("PUBLIC_TRACES", "PublicTrace", "fetch"),
-    "netsim.traces.synthetic": ("synthetic", "synthetic_rows"),
+    "netsim.traces.library": ("PUBLIC_TRACES", "PublicTrace", "fetch", "ready_made"),
+    "netsim.traces.simulators": ("read_hpcc_flows", "read_htsim", "read_htsim_failures"),
     "netsim.traces.tiresias": ("Construction", "TiresiasRow", "read_tiresias", "write_tiresias"),
-    "netsim.traces.writers": ("write_coflow_benchmark", "write_instance"),
+    "netsim.traces.writers": ("WRITERS", "convert", "write_coflow_benchmark", "write_instance"),
     "netsim.workload": ("history_of", "split_history"),
 }
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from netsim.brief import brief
+from netsim.base.brief import brief
+from netsim.base.units import question_units
 from netsim.errors import NetsimWarning
-from netsim.programs import Programs
+from netsim.operations import Programs
+from netsim.traces.files import Problem, TraceProblemsError
 from netsim.traces.formats import format_of, resolve
-from netsim.traces.problems import Problem, TraceProblemsError
-from netsim.units import question_units
 from netsim.workload import JobSpec, Workload
 
 

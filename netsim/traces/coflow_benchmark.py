@@ -14,13 +14,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netsim.base.limits import check_limit, most, raised_by
+from netsim.base.streams import stream
+from netsim.base.units import Quantity, parse_bytes, parse_rate
+from netsim.base.values import plain_numbers
 from netsim.errors import InputError, NetsimWarning
-from netsim.limits import check_limit, most, raised_by
-from netsim.plain import plain_numbers
-from netsim.streams import stream
-from netsim.traces.files import read_text, split_lines
-from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
-from netsim.units import Quantity, parse_bytes, parse_rate
+from netsim.traces.files import (
+    Problem,
+    Rule,
+    TraceProblemsError,
+    read_text,
+    split_lines,
+    whole_option,
+)
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
 _LAYOUT = "id arrival_ms m mapper_1..mapper_m r reducer_1:MB_1..reducer_r:MB_r"

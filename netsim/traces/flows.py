@@ -18,14 +18,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_name, check_path
+from netsim.base.units import SMALL_SIZE, decimal, is_digits, parse_bytes, parse_seconds
+from netsim.base.values import check_name, check_path, plain
 from netsim.columns import RowError, column_names, with_index
 from netsim.errors import InputError, MissingExtraError, TraceError
-from netsim.plain import plain
-from netsim.traces.files import delimiter_of, header_of, read_text, require_file
-from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.traces.files import (
+    Problem,
+    TraceProblemsError,
+    delimiter_of,
+    header_of,
+    read_text,
+    require_file,
+)
 from netsim.traces.unknown import UnknownTableError, like_flows
-from netsim.units import SMALL_SIZE, decimal, is_digits, parse_bytes, parse_seconds
 from netsim.workload import Workload
 
 if TYPE_CHECKING:
@@ -291,7 +296,7 @@ def _csv(text: str, path: Path) -> pd.DataFrame:
 
 def _parquet(path: Path) -> pd.DataFrame:
     """Read a Parquet file, or raise `TraceError` if it is not one."""
-    from netsim.results.parquet import read_parquet
+    from netsim.base.tables import read_parquet
 
     try:
         return with_index(read_parquet(path, limit=True))

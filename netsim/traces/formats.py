@@ -10,20 +10,25 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from netsim.base.limits import limited
+from netsim.base.plugins import Registry
+from netsim.base.values import plain_numbers
 from netsim.errors import InputError, TraceError, UnknownNameError
-from netsim.limits import limited
 from netsim.llm import TrainingSetup
-from netsim.plain import plain_numbers
-from netsim.plugins import Registry
 from netsim.traces.cluster.construction import ClusterConstruction, cluster_facts
 from netsim.traces.coflow_benchmark import coflow_benchmark_facts
-from netsim.traces.files import OF_AICB, first_word, header_of
+from netsim.traces.files import (
+    OF_AICB,
+    Problem,
+    TraceProblemsError,
+    first_word,
+    header_of,
+    whole_option,
+)
 from netsim.traces.flows import columns_of_flows
-from netsim.traces.hpcc import has_count_of_flows
-from netsim.traces.htsim import htsim_facts
+from netsim.traces.generators import poisson_resample
 from netsim.traces.library import load_workload_file, locate
-from netsim.traces.poisson import poisson_resample
-from netsim.traces.problems import Problem, TraceProblemsError, whole_option
+from netsim.traces.simulators import has_count_of_flows, htsim_facts
 from netsim.traces.tiresias import Construction
 from netsim.traces.unknown import refuse_unknown
 from netsim.workload import JobSpec, Workload
@@ -46,10 +51,10 @@ _OF_SIMAI = ("HYBRID_", "MICRO", *OF_AICB)
 #: Readers of traces of GPU clusters, whose jobs train models.
 _OF_CLUSTERS = {
     "pai": "netsim.traces.cluster.pai:read_pai",
-    "pai-100k": "netsim.traces.cluster.pai_sample:read_pai_sample",
+    "pai-100k": "netsim.traces.cluster.pai:read_pai_sample",
     "philly": "netsim.traces.cluster.philly:read_philly",
     "helios": "netsim.traces.cluster.helios:read_helios",
-    "acme": "netsim.traces.cluster.acme:read_acme",
+    "acme": "netsim.traces.cluster.helios:read_acme",
     "gpu-v2023": "netsim.traces.cluster.gpu2023:read_gpu_v2023",
     "tiresias-cluster": "netsim.traces.cluster.tiresias_jobs:read_tiresias_cluster",
     "recurrent": "netsim.traces.cluster.recurrent:recurrent",
@@ -62,12 +67,12 @@ FORMATS = Registry(
         "flows": "netsim.traces.flows:read_flows",
         "coflow-benchmark": "netsim.traces.coflow_benchmark:read_coflow_benchmark",
         "tiresias": "netsim.traces.tiresias:read_tiresias",
-        "synthetic": "netsim.traces.synthetic:synthetic",
-        "ring-jobs": "netsim.traces.ring_jobs:ring_jobs",
-        "llm": "netsim.traces.llm:llm",
-        "pattern": "netsim.traces.pattern:pattern_job",
-        "htsim": "netsim.traces.htsim:read_htsim",
-        "hpcc": "netsim.traces.hpcc:read_hpcc_flows",
+        "synthetic": "netsim.traces.generators:synthetic",
+        "ring-jobs": "netsim.traces.generators:ring_jobs",
+        "llm": "netsim.traces.generators:llm",
+        "pattern": "netsim.traces.generators:pattern_job",
+        "htsim": "netsim.traces.simulators:read_htsim",
+        "hpcc": "netsim.traces.simulators:read_hpcc_flows",
         "chakra": "netsim.traces.training.chakra:read_chakra",
         "kineto": "netsim.traces.training.kineto:read_kineto",
         "simai": "netsim.traces.training.simai:read_simai",
@@ -233,7 +238,7 @@ def read_workload(
         Options of the format, which override those of a ``.toml`` file. Every format also has
         ``poisson_jobs`` and ``poisson_mean``, which are the arguments `jobs` and
         `mean_interarrival` of `poisson_resample`; and ``limits``, a mapping of names in
-        `netsim.limits.LIMITS` to numbers that replace these limits.
+        `netsim.base.files.LIMITS` to numbers that replace these limits.
 
     Raises
     ------

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.files import read_bytes
+from netsim.base.lazy import pd
 from netsim.errors import TraceError
-from netsim.late import pd
-from netsim.network.lines import Line, lines_of
-from netsim.reading import read_bytes
+from netsim.network.graph_files import Line, lines_of
 from netsim.traces.files import read_text, require_file
 
 Floats = NDArray[np.float64]

@@ -9,13 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from netsim.base.plugins import parse_policy, refuse_code
+from netsim.base.streams import stream
+from netsim.base.units import SMALL_SIZE, decimal, parse_bytes
+from netsim.base.values import plain_numbers
 from netsim.errors import InputError
-from netsim.plain import plain_numbers
-from netsim.plugins import parse_policy, refuse_code
-from netsim.streams import stream
-from netsim.traces.files import delimiter_of, read_text, split_lines, write_text
-from netsim.traces.problems import Problem, Rule, TraceProblemsError, whole_option
-from netsim.units import SMALL_SIZE, decimal, parse_bytes
+from netsim.traces.files import (
+    Problem,
+    Rule,
+    TraceProblemsError,
+    delimiter_of,
+    read_text,
+    split_lines,
+    whole_option,
+    write_text,
+)
 from netsim.workload import JobSpec, Workload
 
 

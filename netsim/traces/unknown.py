@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from netsim.base.units import decimal, parse_value
 from netsim.columns import likely_columns
 from netsim.errors import NetsimError
-from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.traces.files import Problem, TraceProblemsError
 from netsim.traces.tiresias import TiresiasRow
-from netsim.units import decimal, parse_value
 
 #: Placeholder for a column that only the user knows.
 _COLUMN = "COLUMN"
@@ -117,10 +117,10 @@ def refuse_unknown(path: Path, header: Sequence[str], *, table: bool) -> None:
 
 def _nearest(header: Sequence[str]) -> tuple[str | None, list[str]]:
     """Find the format of jobs whose columns a table has most of, and those that it lacks."""
-    from netsim.traces.cluster.acme import ACME_COLUMNS as of_acme
     from netsim.traces.cluster.gpu2023 import COLUMNS as of_gpu2023
+    from netsim.traces.cluster.helios import ACME_COLUMNS as of_acme
     from netsim.traces.cluster.helios import HELIOS_COLUMNS as of_helios
-    from netsim.traces.cluster.pai_sample import COLUMNS as of_pai_sample
+    from netsim.traces.cluster.pai import COLUMNS as of_pai_sample
     from netsim.traces.cluster.tiresias_jobs import COLUMNS as of_tiresias_jobs
 
     known = {"tiresias": TiresiasRow._fields, "tiresias-cluster": of_tiresias_jobs,

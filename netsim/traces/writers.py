@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from decimal import Context, Decimal
 from pathlib import Path
@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.plugins import Registry
+from netsim.base.units import parse_bytes
+from netsim.base.values import plain_numbers
 from netsim.errors import InputError
-from netsim.plain import plain_numbers
-from netsim.stage import is_ranked
+from netsim.job import is_ranked
 from netsim.traces.coflow_benchmark import scaled
-from netsim.traces.files import write_text
-from netsim.traces.problems import POSITIVE, Rule, whole_option
-from netsim.units import parse_bytes
+from netsim.traces.files import POSITIVE, Rule, whole_option, write_text
+from netsim.traces.formats import SUFFIXES, read_workload
 from netsim.workload import Flows, JobSpec, Stage, Workload
 
 
@@ -37,7 +38,7 @@ def write_instance(
 
     Flows are written between hosts, and a job's ``compute_s`` is added to its first stages.
     Everything else reads back unchanged, except for the rounding of release times, which are
-    written as instants. Files of more hosts than `netsim.limits.LIMITS` has for ``"ports"`` are
+    written as instants. Files of more hosts than `netsim.base.files.LIMITS` has for ``"ports"`` are
     read with the option `limits`.
 
     Parameters
@@ -344,3 +345,49 @@ def _shortest_decimal(value: float, factor: Decimal, divisor: int) -> str:
         if scaled(number, factor, divisor) == value:
             break
     return f"{number:f}"
+
+#: Writers of the formats that can be written, by the name of the format: functions
+#: ``write(workload, path, *, network)``; see `FORMATS`.
+WRITERS = Registry("format to write", {
+    "json": "netsim.traces.writers:write_instance",
+    "coflow-benchmark": "netsim.traces.writers:write_coflow_benchmark",
+    "chakra": "netsim.traces.training.chakra_writer:write_chakra",
+})
+
+
+def convert(
+    source: str | Path,
+    target: str | Path,
+    *,
+    format: str | None = None,
+    to: str | None = None,
+    seed: int | None = None,
+    prepare: Callable[[Workload], Workload] | None = None,
+    network: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Workload:
+    """Read a workload, and write it in another format, replacing `target` if it exists.
+
+    `source`, `format`, `seed` and `options` are as for `read_workload`. `to` is a name of `WRITERS`
+    or ``"module:function"``; by default it is inferred from the suffix, as for reading. `prepare`
+    turns the workload into one that the format can express, such as one without patterns; see
+    `netsim.studies.convert`. `network` is as for `write_instance`.
+
+    Return the workload that was written. If the format cannot express it, no file is written.
+    """
+    write = _writer(target, to)
+    workload = read_workload(source, format=format, seed=seed, **options)
+    if prepare is not None:
+        workload = prepare(workload)
+    write(workload, target, network=network)
+    return workload
+
+
+def _writer(target: str | Path, to: str | None) -> Callable[..., None]:
+    suffix = Path(target).suffix.lower()
+    name = SUFFIXES.get(suffix) if to is None else to
+    if name is None:
+        raise InputError(f"{target}: no format has the suffix {suffix!r}; give one of: "
+                         f"{', '.join(WRITERS)}")
+    write: Callable[..., None] = WRITERS.resolve(name)
+    return write

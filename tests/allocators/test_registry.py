@@ -8,9 +8,9 @@ import pytest
 import netsim
 from netsim.allocators import ALLOCATORS, make_allocator
 from netsim.allocators.parrot import Parrot
+from netsim.base.plugins import without_code
 from netsim.errors import InputError, UnitError, UnknownNameError
 from netsim.experiment_file.catalogue import catalogue
-from netsim.plugins import without_code
 from tests.offenders import check_each
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import Cluster, JobSpec
-from netsim.analysis.gpus import gpu_usage, held_gpus
+from netsim.analysis.usage import gpu_usage, held_gpus
 from netsim.errors import InputError, NotRecordedError
 from netsim.results.result import Result
 from tests.examples import examples

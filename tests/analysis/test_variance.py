@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from netsim.analysis.variance import explained_variance
+from netsim.analysis.intervals import explained_variance
 from netsim.errors import InputError
 
 CUBES = arrays(float, st.tuples(*[st.integers(1, 4)] * 3),

@@ -23,7 +23,7 @@ from netsim.jobs.plan import JobPlan, place_randomly
 from netsim.models.mapping import heavy_edge
 from netsim.models.servers import ServerKind
 from netsim.predictors import Forecast
-from netsim.recording.recordable import RECORDS
+from netsim.results.tables import RECORDS
 from netsim.schedulers.sjf_bco import SjfBco
 
 __all__ = ["CASES", "Case", "Instance", "at_once", "poisson", "switch", "tree"]

@@ -20,7 +20,7 @@ def test_list_has_a_line_on_each(netsim, kind) -> None:
 
 
 def test_list_alone_has_a_line_on_each_kind(netsim) -> None:
-    from netsim.cli.listing import KINDS
+    from netsim.cli.look import KINDS
 
     assert tuple(KINDS) == CATALOGUES
     done = netsim("list")

@@ -9,8 +9,8 @@ from rich.console import Console
 
 import netsim as api
 from netsim.cli import tables
-from netsim.cli.echo import echo
 from netsim.cli.main import _echo_warning
+from netsim.cli.options import echo
 from netsim.simulation import progress
 
 EVIL = "\\u001b]0;title\\u0007\\u009b2J[/b]:x:\\rend"  # as TOML has it

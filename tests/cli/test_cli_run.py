@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import netsim as api
-from netsim import units
+from netsim.base import units
 from netsim.results import store
 from netsim.simulation.progress import show_progress
 

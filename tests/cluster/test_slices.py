@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import Cluster, JobSpec, ModelStage, ParallelModel
-from netsim.cluster.slices import is_sliced, keep_together, split_replica_error
+from netsim.cluster.ring import is_sliced, keep_together, split_replica_error
 from netsim.models.mapping import can_hold
 from netsim.placements.placement import first_of
 from netsim.placements.registry import PLACEMENTS, make_placement

@@ -12,8 +12,7 @@ from netsim.edge.registry import TRANSPORTS
 from netsim.engine.registry import EXECUTIONS
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.simulation.compatibility import NEEDS, goes_with
-from netsim.simulation.inapplicable import NOT_FOR
+from netsim.simulation.compatibility import NEEDS, NOT_FOR, goes_with
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 

@@ -10,7 +10,7 @@ import pytest
 import netsim
 from netsim import ModelStage, ParallelModel
 from netsim.allocators.registry import ALLOCATORS
-from netsim.checks import is_number
+from netsim.base.values import is_number
 from netsim.cluster import Cluster, Contention
 from netsim.edge.registry import TRANSPORTS
 from netsim.errors import InputError

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from netsim.base.plugins import Registry
 from netsim.experiment_file.catalogue import REGISTRIES, details
-from netsim.plugins import Registry
 from netsim.predictors import PREDICTORS
 from tests.conformance.test_matrix import ON_CLUSTERS
 from tests.offenders import assert_none, check_each

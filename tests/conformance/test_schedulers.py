@@ -15,9 +15,8 @@ from netsim.engine.view import Decision
 from netsim.errors import AllocationError, InputError
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.in_order import InOrder, Keys
-from netsim.schedulers.queues import FIFO, SJF
+from netsim.schedulers.queues import FIFO, SJF, SRTF
 from netsim.schedulers.registry import SCHEDULERS, chooses_gpus, make_scheduler
-from netsim.schedulers.remaining import SRTF
 from netsim.simulation.compatibility import needs_of
 from netsim.testing import check_scheduler, schedulers
 from tests.examples import examples

@@ -7,8 +7,7 @@ import pytest
 
 import netsim
 from netsim.edge import EdgeCloud, EdgeJob
-from netsim.edge.bound import lp_bound
-from netsim.edge.programme import CLOUD, Place, Work, _columns, least_cost
+from netsim.edge.bound import CLOUD, Place, Work, _columns, least_cost, lp_bound
 from netsim.errors import InputError, MissingExtraError, NetsimError
 from tests.examples import examples
 
@@ -109,7 +108,7 @@ def test_errors(monkeypatch):
     with pytest.raises(NetsimError, match="not solved within the time limit; allow more"):
         bound([[0]] * 4, jobs, time_limit="1ms")
     monkeypatch.setitem(sys.modules, "scipy", None)
-    monkeypatch.setattr("netsim.edge.programme.find_spec", lambda name: None)
+    monkeypatch.setattr("netsim.edge.bound.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"coflow-netsim\[ilp\]"):
         bound([[0]], [job()])
 

@@ -6,7 +6,7 @@ import pytest
 import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload, InputError, UnknownNameError
 from netsim.analysis.usage import suspended_jobs
-from netsim.edge.queues import Queues
+from netsim.edge.schedule import Queues
 from netsim.edge.setting import EdgeSetting
 from netsim.edge.transport import Constant
 from netsim.schedulers.registry import SCHEDULERS, make_scheduler

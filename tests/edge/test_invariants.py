@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import EdgeCloud, EdgeJob, EdgeWorkload
-from netsim.reference.a_online import Task, a_online
 from tests.examples import examples
+from tests.twins.a_online import Task, a_online
 
 SCHEDULERS = ("a-online", "a-online-e", "cloud-only", "batch:first=2:slot=1s", "srtf", "tiresias-l")
 

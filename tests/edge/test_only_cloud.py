@@ -9,8 +9,8 @@ import pytest
 
 import netsim
 from netsim import EdgeCloud, EdgeJob, NetsimWarning
+from netsim.edge.schedule import why_only_cloud
 from netsim.edge.setting import EdgeSetting
-from netsim.edge.storage import why_only_cloud
 
 EDGE = EdgeCloud([["a"], ["b", "c"]], storage=["1GB", "2GB"])
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import EdgeCloud, EdgeJob
-from netsim.reference.a_online import Task, a_online
 from tests.examples import examples
+from tests.twins.a_online import Task, a_online
 
 ONE = EdgeCloud([["a"]], cloud=False)
 

@@ -13,9 +13,8 @@ import netsim
 from netsim import JobSpec, Stage
 from netsim.cluster import Cluster, Contention
 from netsim.cluster.context import RunContext
-from netsim.engine.by_contention import ContentionExecution
-from netsim.engine.engine import Engine
-from netsim.engine.timed import run_timed
+from netsim.engine.engine import Engine, run_timed
+from netsim.engine.executions import ContentionExecution
 from netsim.engine.view import Decision
 from netsim.errors import AllocationError, InputError, StalledError
 from netsim.placements.placement import FirstFit, LeastBusyServers

@@ -14,9 +14,9 @@ import netsim
 from netsim import Cluster, JobSpec
 from netsim.engine.view import Decision
 from netsim.errors import AllocationError, StalledError
-from netsim.reference.job_orders import ORDERS
-from netsim.reference.preemption import ClusterJob, Costs, ServerFault, run_jobs
 from tests.examples import examples
+from tests.twins.job_orders import ORDERS
+from tests.twins.preemption import ClusterJob, Costs, ServerFault, run_jobs
 
 #: In all of these, an iteration of a ring without bytes takes its computation alone.
 EXECUTIONS = ["rar-contention:time=continuous:xi2=0", "asrpt", "fabric:xi2=0"]

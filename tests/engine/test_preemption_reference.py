@@ -9,16 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.errors import AllocationError, InputError, StalledError
-from netsim.reference.job_orders import ORDERS
-from netsim.reference.preemption import (
-    ClusterJob,
-    Costs,
-    GivenDecision,
-    Script,
-    ServerFault,
-    run_jobs,
-)
 from tests.examples import examples
+from tests.twins.job_orders import ORDERS
+from tests.twins.preemption import ClusterJob, Costs, GivenDecision, Script, ServerFault, run_jobs
 
 
 def jobs_of(*rows):

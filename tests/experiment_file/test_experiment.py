@@ -13,8 +13,7 @@ import tomli_w
 
 import netsim
 from netsim.errors import SpecError
-from netsim.experiment_file.experiment import Experiment
-from netsim.experiment_file.identity import default_folder, spec_hash
+from netsim.experiment_file.experiment import Experiment, default_folder, spec_hash
 from tests.offenders import check_each
 
 SYNTHETIC = {"format": "synthetic", "jobs": 4, "iterations": 1}
@@ -257,7 +256,7 @@ def test_the_hash_is_of_what_counts(tmp_path, tables, monkeypatch) -> None:
     assert digest(workload=_instance(here)) == digest(workload=_instance(there))
     assert digest(workload=_instance(here)) != digest(workload=_instance(there, size=6))
     before = digest()
-    monkeypatch.setattr("netsim.experiment_file.identity.__version__", "0.0.0")
+    monkeypatch.setattr("netsim.experiment_file.experiment.__version__", "0.0.0")
     assert digest() != before
 
 

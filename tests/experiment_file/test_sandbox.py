@@ -11,9 +11,7 @@ import pytest
 
 import netsim
 from netsim.errors import SpecError
-from netsim.experiment_file.load import Draft
-from netsim.experiment_file.sandbox import code_named
-from netsim.experiment_file.swept import prepare
+from netsim.experiment_file.load import Draft, code_named, prepare
 from netsim.studies.grid import runs_of_experiment
 
 FIG2 = {"network": {"name": "parrot-fig2"}, "workload": {"name": "parrot-fig2"}}

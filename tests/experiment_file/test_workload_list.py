@@ -7,8 +7,7 @@ import pytest
 import netsim
 from netsim import JobSpec, Workload
 from netsim.errors import InputError, SpecError
-from netsim.experiment_file.experiment import Experiment
-from netsim.experiment_file.identity import spec_hash
+from netsim.experiment_file.experiment import Experiment, spec_hash
 
 TINY = {"layers": 8, "hidden": 64, "ffn": 256, "heads": 8, "vocab": 1024, "sequence": 32}
 LLM = {"llm": TINY, "tp": 2, "dp": 4, "global_batch": 4, "forward_s": [0.001, 0.002, 0.001]}

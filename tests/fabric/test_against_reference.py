@@ -15,11 +15,11 @@ from pandas.testing import assert_series_equal
 
 import netsim
 from netsim.jobs.plan import ecmp_key
-from netsim.reference import kernels as reference
-from netsim.reference.fabric import ChainJob, finish_times
 from netsim.testing import networks, workloads
 from tests.examples import examples
 from tests.fabric.test_blocks_in_order import line_of_hosts
+from tests.twins import kernels as reference
+from tests.twins.fabric import ChainJob, finish_times
 
 HOSTS = 4
 

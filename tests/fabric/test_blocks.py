@@ -20,10 +20,10 @@ from netsim.fabric.kernels.binding import bind, bottlenecks
 from netsim.fabric.kernels.crossings import take_in
 from netsim.fabric.kernels.maxmin import fill_paths
 from netsim.fabric.kernels.rules import share_out
-from netsim.fabric.ruling import Ruling
-from netsim.reference import kernels as reference
+from netsim.fabric.policy import Ruling
 from netsim.testing import make_view, views
 from tests.examples import examples
+from tests.twins import kernels as reference
 
 SETTINGS = settings(deadline=None, max_examples=examples(80))
 SHARES = st.sampled_from([0.0, 1e-12, 0.125, 0.3, 0.5, 0.9, 1.0])

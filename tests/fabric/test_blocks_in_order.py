@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import netsim
-from netsim.fabric.service import PriorityService
-from netsim.reference import ordering, service
+from netsim.fabric.allocation import PriorityService
 from netsim.testing import make_view, views
 from tests.examples import examples
 from tests.fabric.test_blocks import close, problem, residual
+from tests.twins import kernels, service
 
 SETTINGS = settings(deadline=None, max_examples=examples(150), derandomize=True)
 
@@ -91,17 +91,17 @@ def test_serve(view, data):
 @given(ANY_VIEW)
 def test_ports(view):
     assert (view.ports(unfinished=True).tolist()
-            == ordering.ports(view.coflow, view.src, view.dst).tolist())
+            == kernels.ports(view.coflow, view.src, view.dst).tolist())
     rows = [view._table.flows_of(row) for row in view._table.coflows]
     coflow, flows = np.repeat(range(len(rows)), list(map(len, rows))), np.concatenate(rows)
-    assert view.ports().tolist() == ordering.ports(coflow, flows["src"], flows["dst"]).tolist()
+    assert view.ports().tolist() == kernels.ports(coflow, flows["src"], flows["dst"]).tolist()
 
 
 @SETTINGS
 @given(ANY_VIEW)
 def test_bssi(view):
     order, dual = view.bssi()
-    expected, expected_dual = ordering.bssi(problem(view), view.weight)
+    expected, expected_dual = kernels.bssi(problem(view), view.weight)
     assert order.tolist() == expected
     assert_allclose(dual, expected_dual, rtol=1e-9)
 
@@ -139,6 +139,6 @@ def test_bssi_by_hand():
     net = netsim.BigSwitch([1, 1, 9], [9, 9, 9])
     view = make_view(net, [[(0, 2, 2.0), (1, 2, 1.0)], [(0, 2, 1.0), (1, 2, 3.0)], [(1, 2, 2.0)]],
                      weight=[1.0, 2.0, 1.0])
-    for order, dual in (view.bssi(), ordering.bssi(problem(view), view.weight)):
+    for order, dual in (view.bssi(), kernels.bssi(problem(view), view.weight)):
         assert list(order) == [0, 1, 2]
         assert dual == pytest.approx(12.5 + 13 / 6 + 2 / 3)

@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import pytest
 
-from netsim.compiling import addressed, compiled, in_place
+from netsim.base.compiling import addressed, compiled, in_place
 from netsim.fabric.by_reference import (
     address_of,
     by_reference,

@@ -9,7 +9,7 @@ import simpy
 import netsim
 from netsim import JobSpec, Stage
 from netsim.allocators import ALLOCATORS
-from netsim.compiling import Direct, compiled
+from netsim.base.compiling import Direct, compiled
 
 SWITCH = netsim.big_switch(4, "8Mbps")
 CHAINS = [JobSpec(k, hosts=range(4), arrival_s=0.1 * k, iterations=3, stages=[

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from netsim.fabric.kernels import compiled
 from netsim.fabric.kernels.filling import ROUNDED, freeze, heap_of
 from netsim.fabric.kernels.maxmin import _lay_out
-from netsim.reference import kernels as reference
 from tests.examples import examples
+from tests.twins import kernels as reference
 
 LINKS = 7
 

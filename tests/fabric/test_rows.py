@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from netsim.fabric.kernels.binding import bind
-from netsim.fabric.kernels.chains import arrive
+from netsim.fabric.kernels.graphs import arrive
 from netsim.fabric.kernels.lazy import send
 from netsim.fabric.records import COFLOW, FLOW, HOP, LOAD
-from netsim.reference import rows as reference
 from tests.examples import examples
+from tests.twins import fabric as reference
 
 SETTINGS = settings(deadline=None, max_examples=examples(150))
 LINKS = 6

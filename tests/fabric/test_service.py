@@ -12,11 +12,11 @@ import netsim
 import netsim.fabric.sharing
 from netsim.allocators import make_allocator
 from netsim.errors import AllocationError, UnknownNameError
+from netsim.fabric.allocation import PriorityService
 from netsim.fabric.kernels import sharing_parts
-from netsim.fabric.service import PriorityService
-from netsim.reference import kernels as reference
 from netsim.testing import make_view, networks, workloads
 from tests.examples import examples
+from tests.twins import kernels as reference
 
 HOSTS = 4
 SERVICES = [

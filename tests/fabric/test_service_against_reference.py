@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netsim
-from netsim.fabric.service import PriorityService
-from netsim.reference import kernels as reference
-from netsim.reference.fabric import finish_times
-from netsim.reference.service import serve
+from netsim.fabric.allocation import PriorityService
 from netsim.testing import networks, workloads
 from tests.examples import examples
 from tests.fabric.test_against_reference import HOSTS, LINE, chains, changes
+from tests.twins import kernels as reference
+from tests.twins.fabric import finish_times
+from tests.twins.service import serve
 
 
 class Rule:

@@ -7,8 +7,8 @@ from fnmatch import fnmatch
 from functools import reduce
 from pathlib import Path
 
-from netsim import reference
 from netsim.fabric import kernels
+from tests import twins
 from tests.offenders import assert_none, check_each
 
 ROOT = Path(kernels.__file__).parents[3]
@@ -49,7 +49,7 @@ def test_each_kernel_is_held_to_something():
 
 
 def used_in(test):
-    """Return what a test file uses of `netsim.reference`, in full, and all attributes in it."""
+    """Return what a test file uses of `tests.twins`, in full, and all attributes in it."""
     known, used, attributes = {}, set(), set()
     tree = ast.parse((ROOT / test).read_text())
     for node in ast.walk(tree):
@@ -75,9 +75,9 @@ def names_a_test(row):
     _, held_to, by = row
     (twin, *_), (test,) = held_to, by
     module, *path = twin.split(".")
-    reduce(getattr, path, importlib.import_module(f"{reference.__name__}.{module}"))
+    reduce(getattr, path, importlib.import_module(f"{twins.__name__}.{module}"))
     used, attributes = used_in(test)
-    assert f"{reference.__name__}.{module}.{path[0]}" in used
+    assert f"{twins.__name__}.{module}.{path[0]}" in used
     assert attributes.issuperset(path[1:])  # what is of a class is asked of its instances
 
 
@@ -85,7 +85,7 @@ def test_rooms_with_other_kernels_are_listed():
     """Modules that compile functions of their own; those of the fabric are in the first table."""
     package = ROOT / "netsim"
     found = {path.relative_to(ROOT).as_posix() for path in package.rglob("*.py")
-             if re.search(r"^from netsim\.compiling import .*\b(compiled|in_place|inlined)\b",
+             if re.search(r"^from netsim\.base\.compiling import .*\b(compiled|in_place|inlined)\b",
                           path.read_text(), re.MULTILINE)}
     listed = {names[0] for names, _, _ in elsewhere()}
     assert listed | {"netsim/fabric/kernels/__init__.py"} == found
@@ -98,8 +98,8 @@ def test_rooms_with_other_kernels_are_listed():
 
 def test_other_rooms_name_a_test_that_uses_the_twin():
     assert_none(f"{held_to[0]}: none of {by}" for _, held_to, by in elsewhere()
-                if "netsim.reference" in held_to and not any(
-                    f"{reference.__name__}.{held_to[0]}" in used_in(test)[0] for test in by))
+                if "tests.twins" in held_to and not any(
+                    f"{twins.__name__}.{held_to[0]}" in used_in(test)[0] for test in by))
 
 
 def test_what_reaches_a_regime_is_a_test():

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 import netsim
+from netsim.job import JobSpec
 from netsim.results.result import Result
-from netsim.workload import JobSpec, Workload
+from netsim.workload import Workload
 
 __all__ = ["ALLOCATORS", "SCHEDULERS", "check_folder", "check_network", "check_result",
            "check_workload", "flows_of", "is_small"]

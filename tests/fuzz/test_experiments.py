@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim.experiment_file.experiment import Experiment
-from netsim.experiment_file.load import Draft, load_experiment
-from netsim.experiment_file.swept import prepare
+from netsim.experiment_file.load import Draft, load_experiment, prepare
 from netsim.studies.grid import runs_of_experiment
 from netsim.studies.run import run_experiment
 
@@ -217,7 +216,7 @@ def test_no_code_is_loaded_without_plugins(guard: Guard, part: int, monkeypatch,
             raise LoadedError(name)
         return importlib.import_module(name)
 
-    monkeypatch.setattr("netsim.plugins.importlib", SimpleNamespace(import_module=load))
+    monkeypatch.setattr("netsim.base.plugins.importlib", SimpleNamespace(import_module=load))
     keys = data.draw(changed(data.draw(st.sampled_from(FILES)), (*KEYS, *TABLES),
                              st.sampled_from(_CODE)))
     draft = Draft(keys, plugins=False)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import netsim
 from netsim.errors import StalledError
 from netsim.traces import read_workload
-from netsim.traces.training.protobuf import encode, pack
+from netsim.traces.training.chakra_file import encode, pack
 from netsim.workload import Workload
 from tests.traces.chakra_files import VERSION, coll, node
 from tests.traces.simai_files import AICB, aicb_stages, layer, simai

@@ -8,13 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netsim.base.plugins import parse_named
+from netsim.base.units import parse_bytes, parse_rate, parse_seconds, parse_value
 from netsim.cli.options import format_options, seeds_of
 from netsim.cli.sweep import _grid
-from netsim.experiment_file.load import Draft
-from netsim.experiment_file.swept import prepare
-from netsim.plugins import parse_named
+from netsim.experiment_file.load import Draft, prepare
 from netsim.studies.grid import refuse_twins, runs_of_experiment
-from netsim.units import parse_bytes, parse_rate, parse_seconds, parse_value
 
 from .harness import Guard, fuzzed
 from .mutations import changed, odd_numbers, odd_texts, odd_values

@@ -20,7 +20,7 @@ from netsim.collectives import (
     stepwise_s,
     waits,
 )
-from netsim.jobs.patterns.forms import stages_of
+from netsim.jobs.patterns.base import stages_of
 from netsim.network import Wire
 
 RTOL = 1e-9

@@ -9,13 +9,11 @@ import pytest
 import netsim
 from netsim.jobs.longest_path import longest_path
 from netsim.llm import Transformer, llm_operations
-from netsim.llm.buckets import buckets_of, shards_of
-from netsim.llm.groups import Grid, groups_of
+from netsim.llm.job import Grid, groups_of
 from netsim.llm.rank_program import rank_program
-from netsim.llm.schedules import passes_of
+from netsim.llm.schedules import buckets_of, cost_of, passes_of, shards_of, units_of
 from netsim.llm.setup import TrainingSetup
-from netsim.llm.units import cost_of, units_of
-from netsim.reference.operations import ends_of
+from tests.twins.kernels import ends_of
 
 RTOL = 1e-9
 

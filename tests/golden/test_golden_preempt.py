@@ -11,15 +11,8 @@ from pathlib import Path
 import pytest
 
 from netsim.errors import AllocationError
-from netsim.reference.job_orders import ORDERS, TiresiasOrder
-from netsim.reference.preemption import (
-    ClusterJob,
-    Costs,
-    GivenDecision,
-    Script,
-    ServerFault,
-    run_jobs,
-)
+from tests.twins.job_orders import ORDERS, TiresiasOrder
+from tests.twins.preemption import ClusterJob, Costs, GivenDecision, Script, ServerFault, run_jobs
 
 TRACES = Path(os.environ.get("NETSIM_TRACES", Path(__file__).parents[3] / "shared" / "data"))
 

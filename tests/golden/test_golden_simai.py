@@ -10,10 +10,10 @@ import pytest
 
 import netsim
 from netsim.errors import TraceError
-from netsim.traces.training.aicb_file import read_aicb_file
-from netsim.traces.training.busbw_file import read_busbw
+from netsim.traces.training.aicb import read_aicb_file
 from netsim.traces.training.simai import simai_times
 from netsim.traces.training.simai_file import read_simai_file
+from netsim.traces.training.simai_tool import read_busbw
 
 DATA = Path(os.environ.get("NETSIM_TRACES", Path(__file__).parents[3] / "shared" / "data"))
 EXAMPLE = DATA / "simai" / "workload_analytical.txt"

@@ -6,8 +6,7 @@ import pytest
 import netsim
 from netsim import InputError, JobSpec
 from netsim.collectives import auto, fastest
-from netsim.jobs.fitting import fitted
-from netsim.jobs.network_costs import costs_on, groups_on
+from netsim.jobs.fitting import costs_on, fitted, groups_on
 from netsim.jobs.patterns import make_pattern
 from netsim.jobs.plan import place_randomly
 from netsim.studies.convert import explicit

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 import netsim
 from netsim import JobSpec, Simulation, simulate
 from netsim.allocators import ALLOCATORS, make_allocator
+from netsim.columns import Flows
 from netsim.fabric.fabric_process import FabricProcess
-from netsim.jobs.operation_graph import OperationGraph
+from netsim.jobs.graph import OperationGraph
 from netsim.operations import Operations, Sending
-from netsim.reference.operations import ends_of
-from netsim.workload import Flows
 from tests.examples import examples
+from tests.twins.kernels import ends_of
 
 RECORD = ("jobs", "coflows", "computations", "flows")
 BY_PROCESSES = [{"at": 1e9, "host": 0, "kind": "fail", "restart": True}]

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim import JobSpec, Simulation, Stage, simulate
+from netsim.columns import Flows
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.longest_path import longest_path
 from netsim.operations import Operations, Sending
-from netsim.reference.operations import ends_of
-from netsim.workload import Flows
 from tests.examples import examples
+from tests.twins.kernels import ends_of
 
 SWITCH = netsim.big_switch(4, 1.0)
 RECORD = ("jobs", "coflows", "computations")

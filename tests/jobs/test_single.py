@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.jobs import single
-from netsim.jobs.single_columns import is_single
+from netsim.jobs.single import is_single
 from tests.examples import examples
 
 HOSTS = 6

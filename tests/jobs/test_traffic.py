@@ -5,7 +5,7 @@ import pytest
 import netsim
 from netsim import JobSpec, Stage, Workload
 from netsim.errors import InputError
-from netsim.jobs.traffic import MOST_RANKS, bytes_of, traffic_of
+from netsim.jobs.plan import MOST_RANKS, bytes_of, traffic_of
 from netsim.placements import mapped
 
 TINY = {"layers": 4, "hidden": 64, "ffn": 256, "heads": 2, "vocab": 256, "sequence": 16}

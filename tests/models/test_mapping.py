@@ -35,8 +35,8 @@ from netsim.models.mapping import (
 )
 from netsim.models.mapping.graph import block_weights
 from netsim.models.servers import ServerKind
-from netsim.reference.mapping import heavy_edge_reference, packs
 from tests.examples import examples
+from tests.twins.mapping import heavy_edge_reference, packs
 
 FOUR = ServerKind(4, "8Gbps", "100GB/s")
 

@@ -6,9 +6,9 @@ import pytest
 import netsim
 from netsim.collectives import NcclCosts, auto
 from netsim.errors import InputError, UnknownNameError
-from netsim.reproductions.fitting import fitted
+from netsim.jobs.fitting import costs_on
+from netsim.reproductions.accuracy import fitted
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.studies.collective_times import costs_on
 from netsim.testing import check_topology
 
 #: Two servers of four GPUs.

@@ -7,10 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 import netsim
+from netsim.base.xml_tree import read_xml
 from netsim.cli.main import main
 from netsim.errors import InputError, NetsimWarning, TraceError
 from netsim.network import htsim, nccl, read_nccl_server
-from netsim.xml_tree import read_xml
 
 TIERS = """\
 # a fat-tree with bundles and oversubscription

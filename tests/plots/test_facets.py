@@ -13,8 +13,7 @@ from netsim.cli.main import main
 from netsim.errors import InputError, UnknownNameError
 from netsim.plots import style
 from netsim.plots.facets import bar_facets, line_facets, scatter_facets
-from netsim.plots.sweeps import as_bars
-from netsim.plots.varied import roles_of, titled, words
+from netsim.plots.varied import as_bars, roles_of, titled, words
 
 pytestmark = pytest.mark.usefixtures("matplotlib")
 

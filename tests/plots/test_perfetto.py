@@ -16,11 +16,11 @@ import pytest
 
 import netsim
 from netsim import JobSpec, Stage, Workload
-from netsim.analysis.computing import computations
+from netsim.analysis.usage import computations
 from netsim.errors import InputError, NetsimWarning, OutputError
 from netsim.jobs.process import JobProcess
 from netsim.plots import perfetto as module
-from netsim.plots.nanoseconds import microseconds
+from netsim.plots.lanes import microseconds
 from netsim.plots.perfetto import save_with_timeline
 from netsim.results.result import Result
 from tests.examples import examples

@@ -11,12 +11,11 @@ import pandas as pd
 import pytest
 
 import netsim
+from netsim.base.units import format_aligned
 from netsim.errors import InputError, OutputError
 from netsim.plots import style
-from netsim.plots.page import figure_of
-from netsim.plots.report import report_page, save_report
+from netsim.plots.report import figure_of, report_page, save_report
 from netsim.studies.compare import compare_experiment
-from netsim.units import format_aligned
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
                None)

@@ -9,7 +9,7 @@ import pytest
 from netsim.errors import InputError, MissingExtraError, UnknownNameError
 from netsim.plots import style
 from netsim.plots.facets import bar_facets, line_facets
-from netsim.plots.sweeps import interval_note
+from netsim.plots.varied import interval_note
 
 pytestmark = pytest.mark.usefixtures("matplotlib")
 

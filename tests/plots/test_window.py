@@ -4,7 +4,7 @@ import pytest
 
 import netsim
 from netsim.errors import InputError
-from netsim.plots.window import within
+from netsim.plots.pictures import within
 
 pytestmark = pytest.mark.usefixtures("matplotlib")
 

@@ -131,7 +131,7 @@ def forest():
 def test_forests_are_scikit_learns(forest, many):
     from sklearn.ensemble import RandomForestRegressor
 
-    from netsim.streams import stream
+    from netsim.base.streams import stream
 
     X, y = many[0], 100.0 * many[0][:, 0] + many[0][:, 1] ** 2 % 7  # the same for a pair's jobs
     draws = int(stream(5, "random-forest").integers(2**31))

@@ -18,10 +18,15 @@ from netsim.cli.main import main
 from netsim.errors import InputError
 from netsim.network import read_network
 from netsim.reproductions import Accuracy, accuracy_allreduce, accuracy_htsim, find_reproduction
-from netsim.reproductions.accuracy import errors_by
+from netsim.reproductions.accuracy import (
+    at_odd_positions,
+    errors_by,
+    fit_times,
+    fitted,
+    fitted_text,
+)
 from netsim.reproductions.accuracy_m3 import path_of_three, simulate_scenario
-from netsim.reproductions.fitting import at_odd_positions, fit_times, fitted, fitted_text
-from netsim.reproductions.page import filled
+from netsim.reproductions.drawings import filled
 from netsim.traces.measured import find_file, read_m3
 from tests.traces.test_measured import shard
 

@@ -8,13 +8,11 @@ import pandas as pd
 import pytest
 
 from netsim.reproductions import PAPERS, REPRODUCTIONS
-from netsim.reproductions.claims import Runs
+from netsim.reproductions.claims import VERDICTS, Runs, above, at_least, at_most, below, near
+from netsim.reproductions.drawings import filled
 from netsim.reproductions.ledger import Row, statements
-from netsim.reproductions.measure import Measure
-from netsim.reproductions.measured import has_measured, read_measured
-from netsim.reproductions.page import filled
+from netsim.reproductions.measure import Measure, has_measured, read_measured
 from netsim.reproductions.parrot import readings
-from netsim.reproductions.rules import VERDICTS, above, at_least, at_most, below, near
 from tests.offenders import check_each
 
 ROOT = Path(__file__).parents[2]

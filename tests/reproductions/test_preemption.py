@@ -7,7 +7,7 @@ import pytest
 
 from netsim.reproductions import find_reproduction
 from netsim.reproductions.claims import table_of_claims
-from netsim.reproductions.layer_claims import claims_of_shares
+from netsim.reproductions.factorial import claims_of_shares
 from netsim.reproductions.preemption import FIGURES, RECURRENT, TIRESIAS
 from netsim.simulation.compatibility import policies_of
 

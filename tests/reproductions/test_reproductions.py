@@ -26,11 +26,14 @@ from netsim.reproductions.claims import (
     RATIO,
     SHARE,
     Runs,
+    above,
+    below,
+    below_one,
+    near,
     table_of_claims,
 )
 from netsim.reproductions.joint import LAYERS, SYSTEMS, layers_study, systems_study
 from netsim.reproductions.preemption import RECURRENT, TIRESIAS, study
-from netsim.reproductions.rules import above, below, below_one, near
 
 
 def test_runs_that_were_stopped_give_no_verdict():

@@ -16,8 +16,7 @@ import pytest
 import netsim
 from netsim.errors import InputError, MissingExtraError, OutputError, UnknownNameError
 from netsim.results import store
-from netsim.results.load import load_result
-from netsim.results.result import Result
+from netsim.results.result import Result, load_result
 from netsim.results.store import check_writable
 
 TABLES = ("jobs", "coflows", "flows", "links", "decisions")

@@ -12,8 +12,8 @@ import netsim
 from netsim import Cluster, History, JobSpec, ModelStage, ParallelModel, Workload
 from netsim.cluster.cluster import server_kind
 from netsim.cluster.context import RunContext
-from netsim.engine.by_iteration_time import IterationTimeExecution
 from netsim.engine.engine import Engine
+from netsim.engine.executions import IterationTimeExecution
 from netsim.engine.view import decider_of
 from netsim.errors import InputError, UnknownNameError
 from netsim.models.iteration_time import alpha_max, alpha_min_bound

@@ -4,7 +4,7 @@ import pytest
 
 from netsim import JobSpec
 from netsim.cluster import Cluster, Contention
-from netsim.schedulers.guarantee import guarantee_of
+from netsim.schedulers.plan import guarantee_of
 from netsim.schedulers.sjf_bco import SjfBco
 
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.errors import AllocationError, InputError
-from netsim.placements.consolidated import Consolidated
 from netsim.placements.mapped import MappedPlacement
-from netsim.placements.placement import LeastBusyServers
+from netsim.placements.placement import Consolidated, LeastBusyServers
 from netsim.schedulers.attained import LAS, Tiresias, TiresiasL
 from netsim.schedulers.in_order import After, InOrder, Keys
 from tests.examples import examples

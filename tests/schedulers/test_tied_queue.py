@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.schedulers.tied_queue import TiedQueue
+from netsim.schedulers.waiting_jobs import TiedQueue
 from netsim.ties import rank
 
 near = st.builds(lambda value, off: value * (1 + off * 4e-10), st.sampled_from([0.0, 1.0, 3.0]),

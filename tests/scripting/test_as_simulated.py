@@ -46,7 +46,7 @@ def test_every_policy(allocator, interval):
 def test_records_are_the_same_in_batches_of_any_size(monkeypatch, size):
     options = {"allocator": "sebf", "record": ["jobs", "coflows", "flows"]}
     _, whole = scripted(NET, chains(np.random.default_rng(3)), **options)
-    monkeypatch.setattr("netsim.scripting.recorder._MOST_ENDED", size)
+    monkeypatch.setattr("netsim.scripting.coflow._MOST_ENDED", size)
     _, found = scripted(NET, chains(np.random.default_rng(3)), **options)
     for name in options["record"]:
         assert getattr(found, name).equals(getattr(whole, name))

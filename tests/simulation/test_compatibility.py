@@ -12,8 +12,7 @@ from netsim.experiment_file.experiment import Experiment
 from netsim.placements.placement import FirstFit
 from netsim.schedulers.a_online import AOnline
 from netsim.schedulers.queues import FIFO
-from netsim.simulation.compatibility import NEEDS, needs_of
-from netsim.simulation.inapplicable import NOT_FOR
+from netsim.simulation.compatibility import NEEDS, NOT_FOR, needs_of
 
 HERE = __name__
 

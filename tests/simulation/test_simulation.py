@@ -21,7 +21,7 @@ from netsim.fabric.flow_table import FlowTable
 from netsim.fabric.sharing import MaxMinEngine
 from netsim.placements.registry import PLACEMENTS
 from netsim.schedulers.registry import SCHEDULERS
-from netsim.simulation.run_events import EVENT_KINDS
+from netsim.simulation.events import EVENT_KINDS
 from tests.examples import examples
 from tests.simulation.runs import (
     CLUSTER,
@@ -698,7 +698,7 @@ def test_a_run_is_free_at_once_when_it_is_over(allocator, monkeypatch):
 
 def test_the_past_is_shared_on_disk(monkeypatch):
     """Tables that have been moved to files are read by all copies, and each adds its own rows."""
-    monkeypatch.setattr("netsim.results.spill.MOST_BYTES", 0)
+    monkeypatch.setattr("netsim.results.lazy_table.MOST_BYTES", 0)
     options = {"allocator": "lccf", "record": EVERYTHING}
     expected = netsim.simulate(NET, jobs_of_all_kinds(), **options)
     sim = held(netsim.Simulation(NET, jobs_of_all_kinds(), **options), [1.0, 2.0, 3.0])

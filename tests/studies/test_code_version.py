@@ -12,29 +12,32 @@ import pytest
 
 import netsim
 from netsim.allocators.registry import ALLOCATORS
+from netsim.base.plugins import Registry
 from netsim.placements.registry import PLACEMENTS
-from netsim.plugins import Registry
 from netsim.predictors.registry import PREDICTORS
 from netsim.schedulers.registry import SCHEDULERS
 from netsim.studies import code_version as versions
 from netsim.studies.code_version import (
     RESULT_DATA,
     RESULT_PARTS,
+    Module,
     code_version,
     digest_of_files,
     digest_of_package,
     digest_of_source,
+    homes_of,
+    modules_of,
     own_modules,
+    parse_module,
     result_modules,
 )
-from netsim.studies.modules import Module, homes_of, modules_of, parse_module
 from tests.offenders import check_each
 
 PACKAGE = Path(netsim.__file__).parent
 
 #: The parts that no result depends on; of the studies, all but the modules that do a single run.
 OTHER_PARTS = {"__init__.py", "__main__.py", "gym.py", "scripting", "analysis", "plots",
-               "reproductions", "reference", "testing", "cli", "studies"}
+               "reproductions", "testing", "cli", "studies"}
 
 SOURCE = '''
 """What the module is for."""
@@ -271,7 +274,7 @@ def _path_of(module: str) -> Path | None:
                  if each.is_file()), None)
 
 
-@pytest.mark.parametrize("root", ["netsim.simulation.simulate", "netsim.studies.run"])
+@pytest.mark.parametrize("root", ["netsim.simulation.simulation", "netsim.studies.run"])
 def test_all_that_a_run_imports_counts(root: str) -> None:
     """From a call and from an experiment, lazy imports and policies by name included."""
     seen: set[Path] = set()

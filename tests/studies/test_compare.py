@@ -15,7 +15,7 @@ import netsim
 from netsim.errors import InputError, OutputError, SpecError, UnknownNameError
 from netsim.experiment_file.experiment import Experiment
 from netsim.studies.compare import Comparison, compare_experiment
-from netsim.studies.labels import label_in, label_of
+from netsim.studies.grid import label_in, label_of
 from netsim.text import bare_names
 
 FIG2 = ("parrot-fig2", "parrot-fig2")

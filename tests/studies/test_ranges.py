@@ -183,8 +183,8 @@ def test_drawn_values_are_written_with_units(tmp_path):
     assert found.units == {"network.capacity": "B/s", "observe_interval": "s"}
     assert found.table["network.capacity"].between(1e9, 1.125e9).all()
     written = found.with_units()
-    for name, parse in (("network.capacity", netsim.units.parse_rate),
-                        ("observe_interval", netsim.units.parse_seconds)):
+    for name, parse in (("network.capacity", netsim.base.units.parse_rate),
+                        ("observe_interval", netsim.base.units.parse_seconds)):
         assert [parse(each) for each in written.table[name]] == pytest.approx(
             list(found.table[name]), rel=5e-3)
         assert written.grid[name] == list(written.table[name])

@@ -27,8 +27,7 @@ from netsim.errors import (
     UnitError,
     UnknownNameError,
 )
-from netsim.experiment_file.load import Draft
-from netsim.experiment_file.swept import prepare
+from netsim.experiment_file.load import Draft, prepare
 from netsim.experiment_file.tables import SweepTable
 from netsim.studies import code_version as versions
 from netsim.studies.executors import Failure, one_by_one, pooled

@@ -1,7 +1,6 @@
 """Execution traces of Chakra, made by hand."""
 
-from netsim.traces.training.chakra_file import ATTRIBUTES, NODE_TYPES
-from netsim.traces.training.protobuf import encode, pack
+from netsim.traces.training.chakra_file import ATTRIBUTES, NODE_TYPES, encode, pack
 
 FIELDS = {form: number for number, (form, _) in ATTRIBUTES.items()}
 VERSION = encode([(1, "0.0.4")])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from netsim.errors import NetsimError, TraceError
 from netsim.traces import check_trace, read_instances, read_workload
-from netsim.traces.checked import lines_of
+from netsim.traces.files import lines_of
 from netsim.workload import Workload
 from tests.offenders import check_each
 

@@ -8,9 +8,8 @@ import pytest
 
 import netsim
 from netsim.errors import InputError, NetsimWarning, TraceError
-from netsim.traces.training.kineto_events import read_kineto_file
-from netsim.traces.training.kineto_graph import graph_of
-from netsim.traces.training.kineto_nccl import NcclKernels
+from netsim.traces.training.kineto import NcclKernels
+from netsim.traces.training.kineto_events import graph_of, read_kineto_file
 
 RECORD = ["jobs", "coflows", "computations"]
 

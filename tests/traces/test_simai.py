@@ -7,8 +7,8 @@ import netsim
 from netsim.cli.main import main
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
 from netsim.operations import Sending
-from netsim.traces.training.busbw_file import read_busbw
 from netsim.traces.training.simai import read_simai, simai_times
+from netsim.traces.training.simai_tool import read_busbw
 from tests.traces.simai_files import AICB, COLUMNS, aicb_stages, layer, simai
 
 MB = 10**6

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import netsim
 from netsim.errors import InputError, OutputError, UnknownNameError
+from netsim.job import JobSpec, Stage
 from netsim.studies.convert import convert as convert_drawn
 from netsim.studies.convert import explicit
 from netsim.traces import (
@@ -24,7 +25,7 @@ from netsim.traces import (
     write_coflow_benchmark,
     write_instance,
 )
-from netsim.workload import JobSpec, Stage, Workload
+from netsim.workload import Workload
 
 WRITERS = (write_instance, write_coflow_benchmark)
 FLOW = (0, 1, 5.0)

@@ -1,7 +1,7 @@
 """The transport in which uploads and exchanges of chunks are flows over shared links."""
 
+from netsim.base.lazy import loading
 from netsim.edge.on_fabric.transport import FabricTransport
-from netsim.lazy import loading
 
 __all__ = ["FabricTransport"]
 

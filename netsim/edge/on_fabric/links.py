@@ -1,21 +1,150 @@
-"""The links of an edge-cloud in one run, with what is sent over them."""
+"""The allocator of an edge-cloud's fabric, which reduces the user's rates to those used."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+
 from netsim.allocators import make_allocator
+from netsim.base.lazy import simpy
 from netsim.edge import kernels
-from netsim.edge.on_fabric.limits import RateCappedAllocator
-from netsim.edge.on_fabric.network import PerFlowCapNetwork
-from netsim.edge.on_fabric.traffic import LIMITS, Callbacks, EdgeTraffic
+from netsim.edge.on_fabric.traffic import LIMITS, Callbacks, EdgeTraffic, PerFlowCapNetwork
 from netsim.edge.on_fabric.training import make_training
-from netsim.edge.on_fabric.uploads import Uploads
 from netsim.edge.setting import EdgeSetting, Floats, Ints
 from netsim.edge.transport import LinkSettings
-from netsim.errors import StalledError
+from netsim.errors import AllocationError, StalledError
+from netsim.fabric.allocation import Allocation, Information
 from netsim.fabric.allocator import Allocator
 from netsim.fabric.clock import LAST, Clock
+from netsim.fabric.coflow_event import CoflowEvent
 from netsim.fabric.fabric_process import FabricProcess
-from netsim.late import simpy
+from netsim.fabric.records import DUST
+from netsim.fabric.view import FabricView
+from netsim.workload import Flows
+
+
+class RateCappedAllocator(Allocator):
+    """Calls another allocator at every event, including ends of flows, and reduces its rates.
+
+    ``use(limit, rates)`` takes the number of the limit of each flow (see `PerFlowCapNetwork`) and
+    its allocated rate, and returns the rate that each flow uses, which is not higher; `first` is
+    the number of the link that is limit 0. With `check`, allocated rates that are infeasible are
+    reported even if the rates used are feasible.
+    """
+
+    def __init__(self, inner: Allocator, use: Callable[[Ints, Floats], Floats], first: int,
+                 check: bool) -> None:
+        self._inner, self._use, self._first, self._check = inner, use, first, check
+        self.information: Information = inner.information  # type: ignore[misc]
+
+    @property
+    def inner(self) -> Allocator:
+        """The allocator that decides."""
+        return self._inner
+
+    @property
+    def title(self) -> str:
+        return self._inner.title
+
+    @property
+    def counts(self) -> Mapping[str, float]:
+        return self._inner.counts
+
+    def allocate(self, view: FabricView) -> Allocation:
+        """Ask the inner allocator for rates, and return the rates that flows use."""
+        given = self._inner.allocate(view)
+        if not isinstance(given, Allocation):
+            return given
+        rates = view.rates(given)
+        if rates.shape != (view.flows,) or not self._feasible(given, rates, view):
+            return given  # the fabric raises the error
+        ptr, links = view.paths
+        used = self._use(links[ptr[1:] - 1] - self._first, rates)
+        revisit_at = given.revisit_at
+        if given.service is not None and np.isfinite(given.service.limit).any():
+            revisit_at = min(revisit_at, float(view.crossings(given.service.limit, used).min()))
+        if not revisit_at > view.now:
+            raise AllocationError(f"allocator {self.title} asks to be woken at {revisit_at!r} s, "
+                                  f"which is not after now, {view.now!r} s")
+        return Allocation(used, revisit_at=revisit_at, note=given.note)
+
+    def _feasible(self, given: Allocation, rates: Floats, view: FabricView) -> bool:
+        """Whether the links can carry the rates given; always True without `check`."""
+        if not self._check or (given.rates is None and given.shares is None):
+            return True
+        carried = view.link_load(rates) <= view.capacity * (1 + DUST)
+        return bool((rates >= 0).all() and carried.all())
+
+#: The server of a limit that no upload has had yet.
+_NONE = -2
+
+
+class Uploads:
+    """Uploads of chunks from the sites of their jobs; each chunk is ready when its own flow ends.
+
+    `arrived` is called with a chunk and the server to which it has been uploaded, or `CLOUD`.
+    """
+
+    def __init__(self, setting: EdgeSetting, traffic: EdgeTraffic,
+                 arrived: Callable[[int, int], None]) -> None:
+        self._setting, self._traffic, self._arrived = setting, traffic, arrived
+        # Of each limit: whether its upload is on its way, and to which server.
+        self._going, self._server = np.empty(0, np.bool_), np.empty(0, np.int64)
+
+    def send(self, job: int, chunks: Ints, server: Ints, delay: Floats) -> CoflowEvent:
+        """Upload chunks of a job to servers, or to `CLOUD`, as one coflow.
+
+        `delay` is the time that each upload takes at its highest rate, in seconds; if it is 0, the
+        chunk arrives at once.
+        """
+        system, spec, traffic = self._setting.system, self._setting.jobs[job], self._traffic
+        sent, limits = delay > 0, self._limits(chunks)
+        traffic.set_uploads(limits, np.divide(
+            spec.chunk_bytes, delay, out=np.ones(len(chunks)), where=sent))
+        flows = Flows(np.full(len(chunks), system.site_host(spec.site)),
+                      system.host_of(server), np.where(sent, spec.chunk_bytes, 0.0))
+        self._going[limits[sent]], self._server[limits] = True, server
+        return traffic.send(job, 0, traffic.demand(flows, limits), partial(self._sent, limits))
+
+    def _limits(self, chunks: Ints) -> Ints:
+        """Find a limit for each upload of chunks, adding limits for repeated uploads."""
+        self._grow()
+        limits = self._traffic.uploads_of(chunks)
+        taken = self._server[limits] != _NONE
+        if taken.any():
+            limits[taken] = self._traffic.further_uploads_of(chunks[taken])
+            self._grow()
+        return limits
+
+    def _grow(self) -> None:
+        more = self._traffic.limits - len(self._going)
+        if more:
+            self._going = np.concatenate((self._going, np.zeros(more, np.bool_)))
+            self._server = np.concatenate((self._server, np.full(more, _NONE)))
+
+    def see(self, limits: Ints) -> None:
+        """Report the uploads that have ended, given the limits of all flows still in transit."""
+        self._grow()
+        gone = self._going.copy()
+        gone[limits] = False
+        self._end(np.flatnonzero(gone))
+
+    def _sent(self, limits: Ints, _: CoflowEvent) -> None:
+        self._end(limits[self._going[limits]])
+
+    def _end(self, limits: Ints) -> None:
+        self._going[limits] = False
+        for chunk, server in zip(self._traffic.decoded(limits)[0].tolist(),
+                                 self._server[limits].tolist(), strict=True):
+            self._arrived(chunk, server)
+
+    def forget(self, chunks: Ints) -> None:
+        """Stop reporting the uploads of the given chunks."""
+        if self._going.any():
+            going = np.flatnonzero(self._going)
+            self._going[going[np.isin(self._traffic.decoded(going)[0], chunks)]] = False
 
 
 class EdgeLinks:

@@ -16,7 +16,7 @@ from numba import typeof, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from netsim.compiled_kernel import PartCompiler
+from netsim.base.compiled_kernel import PartCompiler
 from netsim.fabric.by_reference import (
     address_of,
     by_reference,
@@ -25,10 +25,16 @@ from netsim.fabric.by_reference import (
     untyped,
 )
 from netsim.fabric.kernels import addressed, check_signals, in_place, inlined
-from netsim.fabric.kernels.chains import GRID_SLACK, arrive, emit, follow, next_due, observed
-from netsim.fabric.kernels.graphs import ChainArrays
-from netsim.fabric.kernels.pools import admit, sort_by_job
-from netsim.fabric.kernels.progress import drop_finished
+from netsim.fabric.kernels.graphs import (
+    GRID_SLACK,
+    ChainArrays,
+    arrive,
+    emit,
+    follow,
+    next_due,
+    observed,
+)
+from netsim.fabric.kernels.progress import admit, drop_finished, sort_by_job
 from netsim.fabric.records import WAITED
 
 #: As `GRID_SLACK`, for completions: a trifle larger, or rounding could wake the fabric for one that

@@ -1,8 +1,4 @@
-"""A policy's compiled rule in the event loop: what it reads and writes, and its engine.
-
-All rules are Numba functions with the same signature. Kernels call a rule by its address, so they
-are compiled once for all rules. The engine keeps the flows of coflows in step.
-"""
+"""What a policy's compiled rule sees, and what is done to its shares."""
 
 from __future__ import annotations
 
@@ -125,10 +121,9 @@ class Ruled(NamedTuple):
     wakes_in: NDArray[np.float64]
     check: bool  #: whether to check shares
 
-
 # --- calling a rule ------------------------------------------------------------------------
-
 _NONE: Any = {name: np.empty(0) for name in Order._fields}
+
 _ORDER = numba.typeof(Order(**{**_NONE, "queue": np.empty(0, np.int64)}))
 
 _READ_ONLY = [types.Array(numba.from_dtype(rows), 1, "C", readonly=True)
@@ -337,8 +332,6 @@ def _add_sent(coflows, jobs, seen):
 
 
 # --- from keys to an order -----------------------------------------------------------------
-
-
 @inlined
 def _sort(coflows, key, tie, ruled):
     """Sort coflows by key, tie and, if the form says so, job."""
@@ -433,8 +426,6 @@ def _merge_equal(sequence, key):
 
 
 # --- from an order to shares ---------------------------------------------------------------
-
-
 @in_place
 def share_out(ruled, coflows):
     """Compute each coflow's share from a rule's answer, into ``ruled.order.share``.
@@ -510,8 +501,6 @@ def _stretch(coflows, share, ruled):
 
 
 # --- what the loop calls ---------------------------------------------------------------
-
-
 def _find_rates(ruled, coflows, jobs, pools, capacity, state):
     """Have the rule decide; return `REFUSED` if its answer is invalid."""
     state.decides = len(coflows) > 0
@@ -571,7 +560,6 @@ def _join(_ruled, _coflows, _pools):
 
 def _leave(_ruled, _coflows, _pools, _state):
     """Do nothing: the rows are up to date."""
-
 
 register(Ruled, Engine(_find_rates, _find_end, _crossing_in, _advance, write_nothing, _join,
                        _leave))

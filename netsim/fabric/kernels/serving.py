@@ -1,24 +1,55 @@
-"""Compiled service of coflows in order: an engine of the event loop.
-
-A policy's order stays the same between two coflow events, so rates can be set again at the end of
-each flow without a call of Python. The engine works on a copy of the unfinished flows in service
-order, `serving_parts.Served`. Each step gives the same rates as `FabricView.serve`, which uses the
-building blocks of `netsim.fabric.kernels.ordered`.
-
-A *slot* is a link of one coflow. A flow *wants* bandwidth on a slot if all of its other links have
-some left. How much flows want on each slot is kept between steps, and updated for the slots that
-have become full or are no longer full.
-"""
+"""Max-min fair sharing among the flows of one group, on what links have left; see `serving`."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from netsim.fabric.kernels import in_place, inlined
-from netsim.fabric.kernels.loop import REDO, WAITS, Engine, end_flow, register
-from netsim.fabric.kernels.progress import mark_started
-from netsim.fabric.kernels.serving_fill import fill, see_room
-from netsim.fabric.kernels.serving_parts import GREEDY, MADD, MAXMIN, QUEUES, Served
+import numpy as np
+from numba import typeof, types
+from numpy.typing import NDArray
+
+import netsim.fabric.kernels.serving  # noqa: F401 - registers its engine
+from netsim.fabric.by_reference import (
+    address_of,
+    by_reference,
+    call_at,
+    owned,
+    released,
+    replace,
+    type_of_reference,
+)
+from netsim.fabric.kernels import addressed, compiled, in_place, inlined
+from netsim.fabric.kernels.filling import (
+    ROUNDED,
+    freeze,
+    register_release,
+    release_all,
+    release_members,
+)
+from netsim.fabric.kernels.heap import heap_up
+from netsim.fabric.kernels.loop import (
+    KEPT,
+    PAUSED,
+    REDO,
+    REFUSED,
+    WAITS,
+    Engine,
+    Tables,
+    end_flow,
+    go,
+    register,
+)
+from netsim.fabric.kernels.progress import mark_started, refresh
+from netsim.fabric.kernels.rules import SOUND, UNUSED, Ruled, decide
+from netsim.fabric.kernels.serving_parts import (
+    GREEDY,
+    MADD,
+    MAXMIN,
+    QUEUES,
+    Filling,
+    Served,
+    Service,
+)
 from netsim.fabric.kernels.serving_progress import (
     advance,
     advance_run,
@@ -27,13 +58,132 @@ from netsim.fabric.kernels.serving_progress import (
     settle,
     soonest,
 )
-from netsim.fabric.kernels.serving_rows import can_resume, strike, write_back
+from netsim.fabric.kernels.serving_rows import can_resume, copy_rows, strike, update, write_back
 
-__all__: list[str] = []  # the event loop has its functions, see the end
+
+@in_place
+def fill(served, group, filling, left):
+    """Share what is left among the flows of a group, max-min fairly; return whether any gets some.
+
+    The freezing order of the last time is tried first. It is right if no slot comes too late and no
+    slot is overloaded. Otherwise the lowest level is searched for. `filling` is one of the two of
+    `served`. `left`, by link, is updated, and what the group uses of it is added to ``used``.
+    """
+    see_room(served, group, filling, left)
+    link, used = served.link, served.traffic.used
+    slots, turns = served.desk.slots, served.desk.turns
+    count = 0
+    for k in range(group.slot, group.slot + group.slots):
+        s = filling.turn[k]
+        if filling.room[s] and filling.wants[s] > 0.0:
+            slots[count] = s
+            turns[count] = k
+            count += 1
+    if count == 0:
+        return False
+    slots = slots[:count]
+    speed = _freeze_as_before(served, slots, group, filling, left)
+    if speed < 0.0:
+        speed = _freeze_by_level(served, slots, group, filling, left)
+    group.speed += speed
+    for k in range(count):
+        s = slots[k]
+        filling.turn[turns[k]] = s
+        rest = 0.0 if filling.full_at[s] < np.inf else max(filling.left[s], 0.0)
+        used[s] += left[link[s]] - rest
+        left[link[s]] = rest
+    return True
+
+
+@inlined
+def _freeze_as_before(served, order, group, filling, left):
+    """Freeze slots in the given order; return the sum of rates, or -1 if the order is wrong."""
+    grows = _thaw(served, order, group, filling, left)
+    speed, group.top, _, late = freeze(order, filling.unfrozen[:0], grows, filling,
+                                       served.desk.heap)
+    if late:
+        return -1.0
+    for s in order:
+        overloads = filling.left[s] < -ROUNDED * left[served.link[s]]
+        if filling.full_at[s] == np.inf and overloads:
+            return -1.0
+    return speed
+
+
+@inlined
+def _freeze_by_level(served, slots, group, filling, left):
+    """Freeze slots, the lowest level first, and store that order; return the sum of rates."""
+    heap, levels = served.desk.heap[:len(slots)], served.desk.levels[:len(slots)]
+    grows = _thaw(served, slots, group, filling, left)
+    for k in range(len(slots)):
+        heap[k] = slots[k]
+        levels[k] = filling.left[slots[k]] / filling.unfrozen[slots[k]]
+    heap_up(levels, heap)
+    speed, group.top, _, _ = freeze(heap, levels, grows, filling, slots)
+    for k in range(len(slots)):
+        slots[k] = heap[len(slots) - 1 - k]
+    return speed
+
+
+@in_place
+def _thaw(served, slots, group, filling, left):
+    """Reset the flows on the given slots to grow from 0; return their number, inf if not known."""
+    grows = 0.0
+    for s in slots:
+        filling.unfrozen[s] = filling.wants[s]
+        filling.left[s] = left[served.link[s]]
+        filling.full_at[s] = np.inf
+        grows += filling.unfrozen[s]
+    return 0.5 * grows if group.paired else np.inf
+
+
+def _release(filling, slot, level):
+    """Remove the flows of a full slot from their other slots; see `filling`."""
+    at = filling.links[slot]
+    if at.begin >= 0:
+        end = at.begin + at.stop - at.first
+        release_all(filling.share[at.first:at.stop], filling.unfrozen[at.begin:end],
+                    filling.left[at.begin:end], level)
+    else:
+        release_members(at.first, at.stop, filling.share, filling.others, filling.unfrozen,
+                        filling.left, filling.full_at, level)
+
+register_release(Filling, _release)
+
+
+@in_place
+def see_room(served, group, filling, left):
+    """Update what flows want, from the slots that became full or are no longer full."""
+    link, dust = served.link, served.on_links.dust
+    wants, room, share, others = filling.wants, filling.room, filling.share, filling.others
+    for s in range(group.slot, group.slot + group.slots):
+        has = left[link[s]] > dust[link[s]]
+        if has == room[s]:
+            continue
+        room[s] = has
+        filling.full_at[s] = 0.0
+        sign = 1.0 if has else -1.0
+        slot = filling.links[s]
+        if slot.begin >= 0:
+            _want_all(share[slot.first:slot.stop],
+                      wants[slot.begin:slot.begin + slot.stop - slot.first], sign)
+            continue
+        for m in range(slot.first, slot.stop):
+            for h in range(others.shape[1]):
+                free = True
+                for g in range(others.shape[1]):
+                    free &= g == h or room[others[m, g]]
+                if free:
+                    wants[others[m, h]] += sign * share[m]
+
+
+@inlined
+def _want_all(share, wants, sign):
+    for m in range(len(share)):
+        wants[m] += sign * share[m]
+
 
 # --- what the loop calls ---------------------------------------------------------------
-
-
 def _find_rates(served, coflows, _jobs, _pools, _capacity, state):
     """Set every flow's rate; return `REDO` if a new copy is needed or pays.
 
@@ -130,8 +280,6 @@ def _write(served, coflows, flows, now, in_force):
 
 
 # --- one step --------------------------------------------------------------------------
-
-
 @inlined
 def _serve(served):
     """Set the rate of every flow."""
@@ -386,6 +534,104 @@ def _greedy(served, group):
                         used[path[i, h]] += most
                         left[link[path[i, h]]] -= most
 
-
 register(Served, Engine(_find_rates, _find_end, _crossing_in, _advance, _write_rows, _join,
                         _leave))
+
+
+@compiled
+def serve_by(ruled, served, serve_at, addresses, loop, tables):
+    """Serve coflows in the order that a rule gives, again and again until the loop stops.
+
+    The rule is asked first if the loop ``decides``; otherwise its last decision still holds.
+    `served`, the engine of the call before, is resumed if the loop was held or paused, and if not,
+    updated if that is possible. Return the engine. See `address_for` and `loop.run`.
+    """
+    engine = owned(served)
+    call_at(serve_at, (by_reference(ruled), engine, addresses, loop[0], by_reference(tables)))
+    return released(engine)
+
+
+def address_for(ruled: Ruled, served: Served, loop: NDArray[Any], tables: Tables) -> int:
+    """Return the address of `_serve_ruled`."""
+    return address_of(_serve_ruled, type_of_reference(ruled), type_of_reference(served),
+                      types.UniTuple(types.int64, 2), typeof(loop).dtype,
+                      type_of_reference(tables))
+
+
+@addressed
+def _serve_ruled(ruled, engine, addresses, state, tables):
+    """Serve with an engine that is replaced where it cannot be resumed; see `serve_by`.
+
+    Return why the loop has stopped.
+    """
+    rows, jobs, pools, capacity = tables.rows, tables.jobs, tables.pools, tables.capacity
+    until = state.until
+    state.until = min(until, ruled.order.wake_at[0])
+    resumes = state.reason == PAUSED or state.reason in KEPT
+    while resumes or _decide(ruled, rows, jobs, pools, capacity, state, until):
+        if not resumes:  # which alone makes arrays, and counts references to them
+            _renew(engine, ruled, rows[:state.count], pools, capacity, state.interval)
+        resumes = False
+        go(engine, addresses, state, tables)
+        if state.reason != REDO:
+            break
+    state.until = until
+    return float(state.reason)
+
+
+@compiled
+def _renew(engine, ruled, coflows, pools, capacity, interval):
+    """Update the engine to a new decision, from the rows."""
+    service = _service(ruled, len(coflows))
+    if can_resume(engine):
+        update(engine, coflows, pools[0], service, interval)
+    else:
+        replace(engine, copy_rows(coflows, pools[0], pools[1], pools[2], capacity, service,
+                                  interval))
+
+
+@in_place
+def _decide(ruled, rows, jobs, pools, capacity, state, until):
+    """Ask the rule if the loop decides; return whether there is a decision to put into force."""
+    count = state.count
+    state.notice = state.now  # so that the loop finds rates first
+    state.decides &= count > 0
+    if state.decides:
+        flows, hops, loads = pools
+        if ruled.reads.gamma or ruled.reads.active_gamma:
+            refresh(rows[:count], flows, hops, loads, capacity)
+        state.link = decide(ruled, rows[:count], jobs, state.now)
+        if state.link == SOUND and _has_unused(ruled, count):
+            state.link = UNUSED
+        if state.link != SOUND:
+            state.reason = REFUSED
+            return False
+    elif count == 0:
+        ruled.order.wake_at[0] = np.inf
+    state.until = min(until, ruled.order.wake_at[0])
+    return True
+
+
+@inlined
+def _has_unused(ruled, count):
+    """Whether the rule has written shares, which its form ignores."""
+    for c in range(count):
+        if ruled.order.share[c] != 0.0 or ruled.order.most[c] < ruled.form.most:
+            return True
+    return False
+
+
+@inlined
+def _service(ruled, count):
+    """Return the decision in force as a `Service`."""
+    order, form = ruled.order, ruled.form
+    sequence = ruled.sequence[:count].copy()
+    queue = order.queue[:count].copy()
+    found = 0
+    for q in range(len(order.part)):
+        for c in ruled.sequence[:count]:
+            if queue[c] == q:
+                sequence[found] = c
+                found += 1
+    return Service(sequence, form.primary, form.backfill, queue, order.part.copy(),
+                   order.limit[:count].copy())

@@ -57,8 +57,6 @@ def crossing_in(served):
 
 
 # --- the next end -----------------------------------------------------------------------
-
-
 @inlined
 def soonest(served):
     """Return in how many seconds the next flow ends; inf if no flow sends."""
@@ -132,8 +130,6 @@ def _look(served, run, dt):
 
 
 # --- time passes ------------------------------------------------------------------------
-
-
 @inlined
 def advance(served, dt, carried):
     """Advance groups and slots by `dt` seconds, and record these for flows that are passed over.
@@ -216,8 +212,6 @@ def _move(senders, run, dt, slack):
 
 
 # --- flows that were passed over --------------------------------------------------------
-
-
 @in_place
 def settle(served, group):
     """Bring the bytes left of a group's flows up to date, and clear its record."""

@@ -1,8 +1,4 @@
-"""Compiled max-min fair sharing of all links among all flows, by weight: an engine of the loop.
-
-A *sharing* (`sharing_parts.Parts`) is kept between decisions: flows join and leave it. While it is
-in use, only it knows the bytes left of each flow; `settle` writes them to the rows.
-"""
+"""Flows joining and leaving a sharing; see `sharing_parts`."""
 
 from __future__ import annotations
 
@@ -20,21 +16,316 @@ from netsim.fabric.kernels.loop import (
     write_nothing,
 )
 from netsim.fabric.kernels.progress import begin_row, mark_started, row_of, write_flow
-from netsim.fabric.kernels.sharing_levels import find_levels
-from netsim.fabric.kernels.sharing_parts import ALL, LONGEST, Parts
+from netsim.fabric.kernels.sharing_levels import (
+    add_cell,
+    cross,
+    drop_cell,
+    enter,
+    find_levels,
+    note,
+    see_weight,
+    split_anew,
+    sum_up,
+)
 from netsim.fabric.kernels.sharing_rates import (
+    ALL,
+    LONGEST,
+    NONE,
+    Parts,
     begin,
     catch_up,
+    expect,
     forget_ends,
     holds,
     keep_ends,
     left_of,
     next_class,
     remember,
+    see,
     set_rates,
+    swap,
 )
-from netsim.fabric.kernels.sharing_rows import add_coflows, leave
-from netsim.fabric.kernels.sharing_table import drop_cell, split_anew
+from netsim.fabric.records import DUST
+
+#: Whether flows are put into classes. The benchmark of regimes sets it to False, so that each flow
+#: is a class of its own.
+_CLASSES_MERGE = True
+
+
+@in_place
+def add_coflows(parts, coflows, flows, hops):
+    """Add the flows of coflows that the sharing does not have yet.
+
+    Return whether there was room for all; if not, a new sharing must be made.
+    """
+    row = parts.state[0]
+    first = len(coflows)
+    while first > 0 and coflows[first - 1].key > row.known:
+        first -= 1
+    for c in range(first, len(coflows)):
+        coflow = coflows[c]
+        if coflow.max_hops > parts.path.shape[1]:
+            return False
+        if coflow.split > 0.0:
+            coflow.unit = len(parts.classes) + row.split
+            if coflow.unit == len(parts.units):
+                return False
+            row.split += 1
+            parts.units[coflow.unit] = coflow.split / coflow.open
+        joined = 0
+        for f in range(coflow.flow, coflow.flow + coflow.flows):
+            if flows[f].remaining > 0.0:
+                parts.senders[f].owner = coflow.key
+                if not _join_class(parts, coflow, flows, hops, f):
+                    return False
+                if coflow.split > 0.0 and parts.senders[f].number >= 0 and len(parts.cells):
+                    add_cell(parts, coflow, f, joined)
+                joined += 1
+        row.known = coflow.key
+        row.waits += coflow.start < 0.0
+    for c in range(first, len(coflows)):
+        _see_what_changes(parts, coflows[c], flows, hops)
+    return True
+
+
+@inlined
+def _join_class(parts, coflow, flows, hops, f):
+    """Add a flow to the class of its path and weight; return whether there is room."""
+    flow, row = parts.senders[f], parts.state[0]
+    flow.number = NONE
+    split = coflow.split > 0.0
+    weight = parts.units[coflow.unit] if split else flows[f].weight
+    if weight == 0.0:
+        return True
+    if row.plain and (weight != 1.0 or split):
+        row.plain = 0
+        sum_up(parts)
+    see_weight(row, weight)
+    c = _class_of(parts, coflow, flows, hops, f, weight)
+    if c == NONE:
+        return False
+    kind = parts.classes[c]
+    flow.virtual_finish = _served(parts, c) + flows[f].remaining
+    flow.one = flow.two = NONE
+    flow.number = kind.number
+    kind.flows += 1
+    kind.head = _meld(parts.senders, kind.head, f)
+    if kind.head == f:
+        parts.head_left[c] = flows[f].remaining
+        parts.floor[c] = DUST * flows[f].size
+        parts.seen[c] = row.now
+        if row.keeps_ends:
+            expect(parts, c)
+    row.weight += weight
+    _weigh(parts, c, weight)
+    for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
+        parts.links[hops[h].link].more += weight
+    return True
+
+
+@in_place
+def _served(parts, c):
+    """Return how many bytes a class has served to each of its flows; 0 without flows."""
+    head = parts.classes[c].head
+    return parts.senders[head].virtual_finish - left_of(parts, c) if head >= 0 else 0.0
+
+
+@in_place
+def _weigh(parts, c, weight):
+    """Add a weight, which may be negative, to what a class wants."""
+    links, path = parts.links, parts.path
+    for h in range(path.shape[1]):
+        link = path[c, h]
+        if link == len(links) - 1:
+            break
+        parts.share[parts.spot[c, h]] = parts.classes[c].flows
+        links[link].wants += weight
+        note(parts, link)
+    if len(parts.common):
+        enter(parts, c, weight)
+
+
+@inlined
+def _class_of(parts, coflow, flows, hops, f, weight):
+    """Return the class of a flow, a new one if needed; `NONE` if there is no room."""
+    links, place = parts.links, parts.place
+    flow = flows[f]
+    rarest, at = links[hops[flow.hop].link], 0
+    fits = parts.state[0].classes < len(parts.classes)
+    for h in range(flow.hop, flow.hop + flow.hops):
+        link = links[hops[h].link]
+        fits &= link.stop - link.first < link.room
+        if link.stop - link.first < rarest.stop - rarest.first:
+            rarest, at = link, h - flow.hop
+    # The next link on the flow's path, which is quick to compare, rules out most classes.
+    beside = np.uint32(len(links) - 1)
+    if flow.hops > 1:
+        beside = np.uint32(hops[flow.hop + (at == 0)].link)
+    for m in range(rarest.stop - 1, (rarest.first if _CLASSES_MERGE else rarest.stop) - 1, -1):
+        if coflow.split > 0.0 and parts.unit[m] != coflow.unit:
+            break  # those of a coflow, which is new, are the last
+        if parts.others[m, 0] == beside and _belongs(parts, coflow, flows, hops, f, weight,
+                                                     place[m]):
+            return place[m]
+    return _new_class(parts, coflow, flow, hops, weight) if fits else NONE
+
+
+@inlined
+def _belongs(parts, coflow, flows, hops, f, weight, c):
+    """Whether a flow belongs in a class.
+
+    It does not if another coflow of its job has begun the class: how an end is rounded depends on
+    what else is in the class, and ranks that do the same must have the same times to the last bit.
+
+    A flow that represents others is not put into one class with a flow on the same links between
+    other hosts, because the flows that they represent may cross different links.
+    """
+    kind, flow, path = parts.classes[c], flows[f], parts.path
+    head = flows[kind.head]
+    same = kind.coflow == coflow.key or kind.job != coflow.job
+    same &= coflow.split > 0.0 or (parts.unit_of[c] == kind.number
+                                   and parts.units[parts.unit_of[c]] == weight)
+    same &= head.src == flow.src and head.dst == flow.dst
+    for h in range(flow.hops):
+        same &= path[c, h] == hops[flow.hop + h].link
+    return same and (flow.hops == path.shape[1] or path[c, flow.hops] == len(parts.links) - 1)
+
+
+@inlined
+def _new_class(parts, coflow, flow, hops, weight):
+    links, path = parts.links, parts.path
+    c = parts.state[0].classes
+    parts.state[0].classes += 1
+    parts.state[0].tracked += 1
+    kind = parts.classes[c]
+    kind.number, kind.coflow, kind.job = parts.free[c], coflow.key, coflow.job
+    parts.unit_of[c] = coflow.unit if coflow.split > 0.0 else kind.number
+    parts.units[parts.unit_of[c]] = weight
+    kind.flows = 0
+    kind.head = NONE
+    parts.place_of[kind.number] = c
+    parts.rate[c] = 0.0
+    parts.seen[c] = parts.state[0].now
+    for h in range(path.shape[1]):
+        path[c, h] = hops[flow.hop + h].link if h < flow.hops else len(links) - 1
+    for h in range(flow.hops):
+        link = links[path[c, h]]
+        m = link.stop
+        parts.state[0].used += link.stop == link.first
+        link.stop += 1
+        parts.spot[c, h] = m
+        parts.place[m] = c
+        parts.share[m] = 0.0
+        parts.unit[m] = parts.unit_of[c]
+        for g in range(path.shape[1] - 1):
+            parts.others[m, g] = path[c, g + (g >= h)]
+    if len(parts.common) and not parts.state[0].plain:
+        cross(parts, c, 1)
+    return c
+
+
+@inlined
+def _see_what_changes(parts, coflow, flows, hops):
+    """Lower the bounds of levels on the links of a coflow that has joined.
+
+    A link that was full at level x, with weight w still growing, is not full before x w/(w + v)
+    once weight v has joined. One that was not full has at least what was left.
+    """
+    links, full_at, row = parts.links, parts.full_at, parts.state[0]
+    for f in range(coflow.flow, coflow.flow + coflow.flows):
+        if flows[f].remaining > 0.0:
+            for h in range(flows[f].hop, flows[f].hop + flows[f].hops):
+                link = links[hops[h].link]
+                if link.more == 0.0:
+                    continue
+                if link.least == np.inf:
+                    parts.joined[row.joined] = hops[h].link
+                    row.joined += 1
+                if full_at[hops[h].link] < np.inf:
+                    level = full_at[hops[h].link] * link.grew / (link.grew + link.more)
+                else:
+                    level = max(parts.left[hops[h].link], 0.0) / link.more
+                link.least = min(link.least, level)
+                row.stale = 1
+
+
+@inlined
+def leave(parts, flows, c):
+    """Remove the flow of a class that ends next; return its row."""
+    senders, row, kind = parts.senders, parts.state[0], parts.classes[c]
+    weight = parts.units[parts.unit_of[c]]
+    gone = kind.head
+    nearest = _meld(senders, senders[gone].one, senders[gone].two)
+    kind.head = nearest
+    kind.flows -= 1
+    senders[gone].number = NONE
+    row.stale |= row.by_flow
+    row.weight -= weight
+    _weigh(parts, c, -weight)
+    if nearest >= 0:
+        see(parts, c)
+        between = senders[nearest].virtual_finish - senders[gone].virtual_finish
+        parts.head_left[c] = max(parts.head_left[c] + between, 0.0)
+        parts.floor[c] = DUST * flows[nearest].size
+    else:
+        _remove(parts, c)
+    return gone
+
+
+@inlined
+def _remove(parts, c):
+    """Remove a tracked class without flows from its links."""
+    row, links, path, spot = parts.state[0], parts.links, parts.path, parts.spot
+    row.tracked -= 1
+    row.classes -= 1
+    swap(parts, c, row.tracked)
+    swap(parts, row.tracked, row.classes)
+    c = row.classes
+    if len(parts.common) and not row.plain:
+        cross(parts, c, -1)
+    for h in range(path.shape[1]):
+        at = path[c, h]
+        if at == len(links) - 1:
+            break
+        link = links[at]
+        link.stop -= 1
+        row.used -= link.stop == link.first
+        m, end = spot[c, h], link.stop
+        last = parts.place[end]
+        parts.share[m] = parts.share[end]
+        parts.unit[m] = parts.unit[end]
+        parts.place[m] = last
+        for g in range(parts.others.shape[1]):
+            parts.others[m, g] = parts.others[end, g]
+        for g in range(path.shape[1]):
+            if path[last, g] == at:
+                spot[last, g] = m
+    number = parts.classes[c].number
+    parts.free[c] = number
+    parts.listed[number] = np.inf
+
+
+@in_place
+def _meld(senders, a, b):
+    """Merge two skew heaps, the first to finish on top; return the top. Either may be `NONE`."""
+    if a < 0:
+        return np.int64(b)
+    if b < 0:
+        return np.int64(a)
+    if senders[b].virtual_finish < senders[a].virtual_finish:
+        a, b = b, a
+    top = a
+    while True:
+        flow = senders[a]
+        below = flow.two
+        flow.two = flow.one
+        if below < 0:
+            flow.one = b
+            return np.int64(top)
+        if senders[b].virtual_finish < senders[below].virtual_finish:
+            below, b = b, below
+        flow.one = below
+        a = below
 
 #: Classes in a piece: only in pieces where one ends, or may end next, each class is looked at.
 _PIECE = 64
@@ -220,6 +511,5 @@ def settle(parts, coflows, flows):
                 left = max(left_of(parts, k) + after, 1e-12 * finish)
                 rate = parts.rate[k]
             write_flow(row, flow, left, rate, now)
-
 
 register(Parts, Engine(_find_rates, _find_end, never, _advance, write_nothing, _join, _leave))

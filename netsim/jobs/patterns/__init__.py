@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from netsim.base.lazy import loading
+from netsim.base.plugins import Registry
 from netsim.errors import InputError
 from netsim.jobs.patterns.base import Pattern
 from netsim.jobs.patterns.collective import (
@@ -28,8 +30,6 @@ from netsim.jobs.patterns.mixed import (
     model_stages,
 )
 from netsim.jobs.patterns.parameter_server import ParameterServer
-from netsim.lazy import loading
-from netsim.plugins import Registry
 
 __all__ = ["PATTERNS", "AllGather", "AllReduce", "AllToAll", "Barrier", "Broadcast", "Collective",
            "ModelCoflow", "ParameterServer", "Pattern", "Reduce", "ReduceScatter", "RingAllReduce",

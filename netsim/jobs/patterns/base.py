@@ -6,8 +6,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from netsim.errors import InputError
-from netsim.workload import Stage
+from netsim.collectives import Round, Schedule, Sizes, waits
+from netsim.errors import InputError, UnknownNameError
+from netsim.workload import Flows, Stage
 
 #: The largest number of flows of an iteration; the arrays of many more would exhaust the memory.
 _MOST_FLOWS = 20_000_000
@@ -47,3 +48,73 @@ class Pattern(Protocol):
             If the pattern is not possible with this number of ranks.
         """
         ...
+
+FORMS = ("steps", "messages", "aggregate")
+
+#: The most messages of the form in which each is a stage of its own, which takes about 2 kB.
+_MOST_STAGES = 1_000_000
+
+
+def check_form(form: str) -> None:
+    """Check the name of a form."""
+    if form not in FORMS:
+        raise UnknownNameError("form", form, FORMS)
+
+
+def stages_of(made: Schedule, sizes: Sizes, form: str) -> tuple[Stage, ...]:
+    """Make the stages of a collective, in one of three forms.
+
+    ``"steps"``: a stage per step, which begins when the previous step has ended everywhere.
+    ``"messages"``: a stage per message, which begins when the messages that it waits for have
+    arrived. ``"aggregate"``: a stage per phase, with the bytes of its steps. A single stage has the
+    name of the collective; others are ``step-0``, ``message-0`` or ``phase-0`` and so on. A single
+    rank has a stage without flows.
+    """
+    check_form(form)
+    if not made.rounds:
+        return (Stage(made.collective, Flows.of([])),)
+    if form == "messages":
+        return _messages(made, sizes)
+    if form == "aggregate":
+        names = _names(made, "phase", len(made.phase_lengths))
+        return tuple(
+            Stage(name, Flows(edges.src, edges.dst, made.phase_bytes(k, sizes)),
+                  after=names[max(k - 1, 0):k], steps=edges.steps)
+            for k, (name, edges) in enumerate(zip(names, made.edges, strict=True)))
+    check_flows(made.ranks, made.messages_sent)
+    names = _names(made, "step", made.steps)
+    sent: list[Flows] = []
+    for each in made.rounds:
+        sent += _flows_of(made, each, sizes, sent[-1] if sent else None)
+    made_of = {id(flows): Stage("", flows) for flows in sent}
+    return tuple(made_of[id(flows)].again(name, tuple(names[max(k - 1, 0):k]))
+                 for k, (name, flows) in enumerate(zip(names, sent, strict=True)))
+
+
+def _names(made: Schedule, kind: str, count: int) -> list[str]:
+    return [made.collective] if count == 1 else [f"{kind}-{k}" for k in range(count)]
+
+
+def _flows_of(made: Schedule, each: Round, sizes: Sizes, before: Flows | None) -> list[Flows]:
+    """Return the flows of each step of a round; equal steps share one object."""
+    src, dst = made.at(each.src), made.at(each.dst)
+    if not each.alike(sizes):
+        return [Flows(src, dst, each.nbytes(sizes, t)) for t in range(each.times)]
+    flows = Flows(src, dst, each.nbytes(sizes))
+    if before is not None and all(np.array_equal(getattr(flows, name), getattr(before, name))
+                                  for name in ("src", "dst", "nbytes")):
+        flows = before
+    return [flows] * each.times
+
+
+def _messages(made: Schedule, sizes: Sizes) -> tuple[Stage, ...]:
+    count = made.messages_sent
+    if count > _MOST_STAGES:
+        raise InputError(f"{made.ranks:,} ranks would have {count:,} messages; the form "
+                         f'"messages" can have at most {_MOST_STAGES:,}')
+    sent, names = made.messages(sizes), _names(made, "message", count)
+    waited = waits(sent, made.in_turn) if made.after is None else made.after
+    return tuple(
+        Stage(name, Flows(sent.src[m:m + 1], sent.dst[m:m + 1], sent.nbytes[m:m + 1]),
+              after=[names[other] for other in after])
+        for m, (name, after) in enumerate(zip(names, waited, strict=True)))

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_sequence, refuse_set
+from netsim.base.units import Quantity, parse_bytes
+from netsim.base.values import check_sequence, plain_numbers, refuse_set
 from netsim.collectives import (
     Choice,
     NcclCosts,
@@ -26,9 +27,7 @@ from netsim.collectives import (
 )
 from netsim.collectives.algorithms import frozen_pairs
 from netsim.errors import InputError, UnknownNameError
-from netsim.jobs.patterns.forms import check_form, stages_of
-from netsim.plain import plain_numbers
-from netsim.units import Quantity, parse_bytes
+from netsim.jobs.patterns.base import check_form, stages_of
 from netsim.workload import Flows, Stage
 
 #: The rules that choose an algorithm, and what they have to know.

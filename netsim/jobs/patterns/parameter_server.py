@@ -9,10 +9,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.checks import check_whole
+from netsim.base.values import check_whole, plain_numbers
 from netsim.errors import InputError, UnknownNameError
 from netsim.jobs.patterns.base import check_flows
-from netsim.plain import plain_numbers
 from netsim.workload import Flows, Stage
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from netsim.lazy import loading
+from netsim.base.lazy import loading
+from netsim.base.plugins import Registry
 from netsim.models.mapping.graph import allreduce_edges, job_graph
 from netsim.models.mapping.heavy_edge import (
     Mapper,
@@ -11,10 +12,14 @@ from netsim.models.mapping.heavy_edge import (
     heavy_edge_ranks,
     heavy_edge_servers,
 )
-from netsim.models.mapping.mapped import Mapped, can_hold, check_counts
 from netsim.models.mapping.optimal import exhaustive_mapping, optimal_mapping
-from netsim.models.mapping.simple import random_mapping, round_robin_mapping
-from netsim.plugins import Registry
+from netsim.models.mapping.simple import (
+    Mapped,
+    can_hold,
+    check_counts,
+    random_mapping,
+    round_robin_mapping,
+)
 
 __all__ = ["MAPPINGS", "Mapped", "Mapper", "allreduce_edges", "can_hold", "check_counts",
            "consolidated_counts", "exhaustive_mapping", "heavy_edge", "heavy_edge_ranks",

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.late import nx
+from netsim.base.lazy import nx
 from netsim.models import ModelStage, ParallelModel, allreduce_edges
 
 Floats = NDArray[np.float64]

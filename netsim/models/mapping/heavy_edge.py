@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.forking import same
+from netsim.base.streams import stream
+from netsim.base.values import same
 from netsim.models import ParallelModel
 from netsim.models.iteration_time import alpha_max, alpha_min_bound, stage_terms
 from netsim.models.kernels import heavy_edge_of, per_iteration_of
 from netsim.models.mapping.graph import block_weights
-from netsim.models.mapping.mapped import Mapped, can_hold, check_counts
+from netsim.models.mapping.simple import Mapped, can_hold, check_counts
 from netsim.models.servers import ServerKind
-from netsim.streams import stream
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -14,14 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.units import Quantity, format_seconds, parse_seconds
 from netsim.errors import MissingExtraError, NetsimError, NetsimWarning
 from netsim.models import ParallelModel
 from netsim.models.iteration_time import StageTerms, per_iteration, stage_terms
 from netsim.models.mapping.heavy_edge import heavy_edge
-from netsim.models.mapping.mapped import Mapped, check_counts
-from netsim.models.mapping.simple import mapped_as
+from netsim.models.mapping.simple import Mapped, check_counts, mapped_as
 from netsim.models.servers import ServerKind
-from netsim.units import Quantity, format_seconds, parse_seconds
 
 #: Relative gap to the optimum below which a mapping counts as optimal.
 _GAP = 1e-7

@@ -10,23 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.brief import brief
-from netsim.traces.cluster.columns import (
+from netsim.base.brief import brief
+from netsim.traces.cluster.construction import (
     FAILED,
     NO_GPU,
     NO_SUBMIT,
     NO_TIME,
     UNFINISHED,
+    ClusterConstruction,
     ClusterJobs,
     Codes,
     Intake,
+    TraceWorkload,
     gpus_of,
 )
-from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
-from netsim.traces.cluster.options import flag
-from netsim.traces.cluster.pai_sample import ROUNDED
-from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
-from netsim.traces.problems import Problem, Rule, TraceProblemsError
+from netsim.traces.cluster.pai import ROUNDED
+from netsim.traces.cluster.tables import COUNT, SECONDS, flag, read_table
+from netsim.traces.files import Problem, Rule, TraceProblemsError
 
 _ASKED = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos")
 COLUMNS = (*_ASKED, "pod_phase", "creation_time", "deletion_time", "scheduled_time")

@@ -1,6 +1,6 @@
 """Read the Helios trace of SenseTime's GPU clusters, ``cluster_log.csv`` (Hu et al., SC '21).
 
-Acme's trace has the same form; see `netsim.traces.cluster.acme`.
+Acme's trace has the same form; see `netsim.traces.cluster.helios`.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from netsim.traces.cluster.columns import (
+from netsim.traces.cluster.construction import (
     FAILED,
     NO_GPU,
     NO_SUBMIT,
     NO_TIME,
     UNFINISHED,
+    ClusterConstruction,
     ClusterJobs,
     Codes,
     Intake,
+    TraceWorkload,
 )
-from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
-from netsim.traces.cluster.options import flag
-from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
+from netsim.traces.cluster.tables import COUNT, SECONDS, flag, read_table
 
 HELIOS_COLUMNS = ("user", "vc", "gpu_num", "cpu_num", "node_num", "state", "submit_time",
                   "start_time", "end_time", "duration")
@@ -117,3 +117,65 @@ def scheduled_jobs(path: str | Path, columns: Sequence[str], group: Sequence[str
             submit_s=submit, duration_s=duration, gpus=gpus, user=users.of(rows.cells["user"]),
             group=groups.of(rows.texts(*group)))
     return intake.jobs()
+
+ACME_COLUMNS = ("user", "node_num", "gpu_num", "cpu_num", "type", "state", "submit_time",
+                "start_time", "end_time")
+
+
+def read_acme(path: str | Path, *, seed: int = 0, failed: bool = False, **construction: Any
+              ) -> TraceWorkload:
+    """Read a ``trace_seren.csv`` or ``trace_kalos.csv`` of Acme as jobs that train models.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    seed : int
+        Seed of the workload, also used to draw the models of groups.
+    failed : bool
+        As for `acme_jobs`.
+    **construction
+        The fields of `ClusterConstruction`.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If the file's contents are invalid, with the line, or no job is left.
+    InputError
+        If an option is out of range.
+    """
+    build = ClusterConstruction(**construction)
+    return build.of_file(acme_jobs(path, failed=failed), path, seed)
+
+
+def acme_jobs(path: str | Path, *, failed: bool = False) -> ClusterJobs:
+    """Read the jobs of a ``trace_seren.csv`` or ``trace_kalos.csv``, and clean them.
+
+    The header has ``user``, ``node_num``, ``gpu_num``, ``cpu_num``, ``type``, ``state``,
+    ``submit_time``, ``start_time`` and ``end_time``, in any order; other columns are ignored. Times
+    have the form ``2023-03-01 00:18:22+08:00``. A job runs from its start to its end: in the
+    published rows of Kalos, ``duration`` has the time in the queue in it, in those of Seren it has
+    not. The trace does not name jobs, so a group is all jobs of a user of the same ``type`` with
+    the same numbers of GPUs, CPUs and nodes.
+
+    Jobs are dropped as by `helios_jobs`.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    failed : bool
+        Whether to keep jobs that were ``CANCELLED``, ``FAILED``, ``TIMEOUT`` or ``NODE_FAIL``,
+        which occupied their GPUs while they ran.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read.
+    TraceProblemsError
+        If the file's contents are invalid, with the line, or no job is left.
+    """
+    return scheduled_jobs(path, ACME_COLUMNS,
+                          ("user", "type", "gpu_num", "cpu_num", "node_num"), failed)

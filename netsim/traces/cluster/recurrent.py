@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.streams import stream
+from netsim.base.units import Quantity, parse_seconds
+from netsim.base.values import plain_numbers
 from netsim.errors import InputError, not_one_of
-from netsim.plain import plain_numbers
-from netsim.streams import stream
-from netsim.traces.cluster.columns import ClusterJobs, draw_single
-from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
-from netsim.traces.problems import POSITIVE, Rule, whole_option
-from netsim.units import Quantity, parse_seconds
+from netsim.traces.cluster.construction import (
+    ClusterConstruction,
+    ClusterJobs,
+    TraceWorkload,
+    draw_single,
+)
+from netsim.traces.files import POSITIVE, Rule, whole_option
 
 _RECURRING = 5  # number of jobs from which a group counts as recurring
 _GPUS = (2, 4, 8, 16, 32, 64)

@@ -1,4 +1,4 @@
-"""Read tables of comma-separated values of any length in chunks, so that memory is bounded."""
+"""Validate options that several trace readers share."""
 
 from __future__ import annotations
 
@@ -14,26 +14,47 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.base.files import open_bytes, open_text
+from netsim.base.units import decimal
+from netsim.base.values import check_flag
 from netsim.errors import TraceError
-from netsim.reading import open_bytes, open_text
-from netsim.traces.files import delimiter_of, nul_problem, require_file, split_lines
-from netsim.traces.problems import Problem, Rule, TraceProblemsError
-from netsim.units import decimal
+from netsim.traces.files import (
+    Problem,
+    Rule,
+    TraceProblemsError,
+    delimiter_of,
+    nul_problem,
+    require_file,
+    split_lines,
+)
+
+
+def flag(value: object, what: str) -> bool:
+    """Check that an option is a bool, and return it."""
+    check_flag(value, what)
+    return bool(value)
 
 #: Rule for instants and durations: up to 30,000 years, so that sums are exact to 0.1 ms.
 SECONDS = Rule(0, 1e12)
+
 #: Rule for numbers of GPUs, instances, ...
 COUNT = Rule(0, 1e6)
 
 #: Cells that stand for a missing value.
 _BLANKS = frozenset(("", "nan", "NaN", "NaT", "None", "null", "NULL", "\\N", "Unknown"))
+
 _CHUNK = 1 << 14
+
 _SHOWN = 10
+
 _LONGEST = 120
+
 #: The characters allowed at each place of a date such as 2020-06-09 18:41:01, and its ends.
 _DIGIT = "0123456789"
+
 _DATE = (*[_DIGIT] * 4, "-", *[_DIGIT] * 2, "-", *[_DIGIT] * 2, " T",
          *[_DIGIT] * 2, ":", *[_DIGIT] * 2, ":", *[_DIGIT] * 2)
+
 _OFFSET = re.compile(r"Z?|([+-])([01][0-9]):([0-5][0-9])")
 
 

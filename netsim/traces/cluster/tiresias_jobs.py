@@ -7,8 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from netsim.traces.cluster.columns import NO_GPU, NO_TIME, ClusterJobs, Codes, Intake
-from netsim.traces.cluster.construction import ClusterConstruction, TraceWorkload
+from netsim.traces.cluster.construction import (
+    NO_GPU,
+    NO_TIME,
+    ClusterConstruction,
+    ClusterJobs,
+    Codes,
+    Intake,
+    TraceWorkload,
+)
 from netsim.traces.cluster.tables import COUNT, SECONDS, read_table
 
 COLUMNS = ("num_gpu", "submit_time", "model_name", "duration")

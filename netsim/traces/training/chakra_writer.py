@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from netsim.atomic import atomic_write
+from netsim.base.files import atomic_write
 from netsim.errors import InputError
-from netsim.operations import Communication, Operations
-from netsim.programs import Programs
+from netsim.operations import Communication, Operations, Programs
 from netsim.traces.training.chakra import COLLECTIVES, COMPUTE_S, PAYLOAD, SLOTS, STREAM
-from netsim.traces.training.chakra_file import ATTRIBUTES, NODE_TYPES
-from netsim.traces.training.protobuf import encode, pack
+from netsim.traces.training.chakra_file import ATTRIBUTES, NODE_TYPES, encode, pack
 from netsim.workload import JobSpec, Workload
 
 _FIELDS = {form: number for number, (form, _) in ATTRIBUTES.items()}

@@ -9,20 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from netsim.checks import check_path, check_whole
+from netsim.base.limits import check_limit
+from netsim.base.units import Quantity
+from netsim.base.values import check_path, check_whole, plain_numbers
 from netsim.errors import InputError, NetsimWarning, TraceError, UnknownNameError
-from netsim.limits import check_limit
-from netsim.operations import Operations
-from netsim.plain import plain_numbers
-from netsim.programs import Programs
-from netsim.traces.files import OF_AICB, first_word, require_file
-from netsim.traces.problems import Problem, TraceProblemsError
-from netsim.traces.training.aicb_file import AicbFile, AicbRow, read_aicb_file
-from netsim.traces.training.aicb_stages import stage_traces
-from netsim.traces.training.alike import AlikeRanks
-from netsim.traces.training.busbw_file import read_busbw
-from netsim.traces.training.joining import join
-from netsim.traces.training.scaling import check_keep, grown_payload, growth
+from netsim.operations import Operations, Programs
+from netsim.traces.files import OF_AICB, Problem, TraceProblemsError, first_word, require_file
+from netsim.traces.training.aicb import AicbFile, AicbRow, read_aicb_file, stage_traces
+from netsim.traces.training.scaling import check_keep, grown_payload, growth, join
 from netsim.traces.training.simai_file import (
     COLUMNS,
     POLICIES,
@@ -32,14 +26,15 @@ from netsim.traces.training.simai_file import (
     read_simai_file,
 )
 from netsim.traces.training.simai_tool import (
+    AlikeRanks,
     Efficiencies,
     GroupSizes,
     Machines,
     SimaiTimes,
     analytical_times,
     fixed_ns,
+    read_busbw,
 )
-from netsim.units import Quantity
 from netsim.workload import JobSpec, Workload
 
 #: SimAI's event-driven tools send at least this number of bytes in a forward collective.

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from netsim.brief import brief
+from netsim.base.brief import brief
+from netsim.base.units import is_digits
 from netsim.errors import TraceError
-from netsim.traces.files import read_text, split_lines
-from netsim.traces.problems import Problem, TraceProblemsError
+from netsim.traces.files import Problem, TraceProblemsError, read_text, split_lines
 from netsim.traces.training.rank_trace import WEEK_S, too_long
-from netsim.units import is_digits
 
 #: The policies that are run.
 POLICIES = ("HYBRID_TRANSFORMER", "HYBRID_TRANSFORMER_FWD_IN_BCKWD", "MICRO")

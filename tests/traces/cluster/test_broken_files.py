@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from netsim.errors import NetsimError, TraceError
 from netsim.traces import check_trace, read_workload
 from netsim.traces.cluster import gpu_v2023_nodes, helios_jobs, philly_jobs
-from netsim.traces.cluster.entries import read_entries
+from netsim.traces.cluster.philly import read_entries
 from netsim.traces.cluster.tables import read_table
 from tests.examples import examples
 

@@ -1,0 +1,153 @@
+"""Files: opened in one place, written whole or not at all, and the folder of compiled kernels."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from netsim.errors import OutputError
+
+#: Folders of files that are part of netsim, in the package or beside it in a checkout.
+_PACKAGE = Path(os.path.realpath(__file__)).parents[1]
+
+_OWN = (_PACKAGE, *(_PACKAGE.parent / name for name in ("topologies", "workloads")
+                    if not (_PACKAGE / name).is_dir()))
+
+#: The allowed folders and files of each active confinement, as real paths.
+_confinements: ContextVar[tuple[tuple[tuple[Path, ...], frozenset[Path]], ...]] = ContextVar(
+    "confinements", default=())
+
+_KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
+          stat.S_IFSOCK: "a socket"}
+
+
+@contextmanager
+def confined(*folders: str | Path, files: Iterable[str | Path] = ()) -> Iterator[None]:
+    """Allow only files in some folders, and those that are part of netsim, to be opened.
+
+    Further `files` may be opened as well. Symbolic links are resolved first. Confinements can be
+    nested; all of them apply.
+    """
+    own = (tuple(Path(os.path.realpath(folder)) for folder in folders),
+           frozenset(Path(os.path.realpath(file)) for file in files))
+    token = _confinements.set((*_confinements.get(), own))
+    try:
+        yield
+    finally:
+        _confinements.reset(token)
+
+
+def refusal(path: str | Path) -> str | None:
+    """The reason for which `confined` does not allow a path; None if it is allowed."""
+    if not _confinements.get():
+        return None
+    try:
+        real = Path(os.path.realpath(path))
+    except ValueError:  # the path contains a NUL character
+        real = None
+    for folders, files in _confinements.get():
+        if real is None or not (real in files or any(
+                map(real.is_relative_to, (*folders, *_OWN)))):
+            return ("leads out of the folder of the experiment, which is not allowed without "
+                    "plug-ins")
+    return None
+
+
+def _allowed(path: str | Path) -> str | Path:
+    """Return a path that may be opened; raise an `OSError` if it may not, or does not exist."""
+    if (reason := refusal(path)) is not None:
+        raise PermissionError(errno.EACCES, reason, os.fspath(path))
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError as error:  # the path contains a NUL character
+        raise OSError(errno.EINVAL, str(error), os.fspath(path)) from error
+    if (kind := _KINDS.get(stat.S_IFMT(mode))) is not None:
+        raise OSError(errno.EINVAL, f"is {kind}, not a regular file", os.fspath(path))
+    return path
+
+
+def open_text(path: str | Path, newline: str | None = None) -> TextIO:
+    """Open a UTF-8 file for reading, skipping a byte-order mark; `newline` is as for `open`."""
+    return open(_allowed(path), encoding="utf-8-sig", newline=newline)
+
+
+def open_bytes(path: str | Path) -> BinaryIO:
+    """Open a file for reading bytes."""
+    return open(_allowed(path), "rb")
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Read the bytes of a file."""
+    with open_bytes(path) as file:
+        return file.read()
+
+
+def read_text(path: str | Path) -> str:
+    r"""Read the text of a UTF-8 file, without a byte-order mark, and with ``\n`` as line ends."""
+    text = read_bytes(path).removeprefix(codecs.BOM_UTF8).decode("utf-8")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+@contextmanager
+def atomic_write(path: str | Path, *, folders: bool = False, named: str | Path | None = None
+                 ) -> Iterator[Path]:
+    """Yield a temporary path whose file replaces `path` at the end, unless an error occurs.
+
+    With `folders`, missing folders are made, and removed again if the file is not written. An
+    `OutputError` names `named`, or else `path`; no partial file is left.
+    """
+    target = Path(path)
+    # It has the suffix of the file, by which some writers choose the format.
+    temporary = target.with_name(f".{secrets.token_hex(4)}.{target.name}")
+    made = [parent for parent in target.parents if not parent.exists()] if folders else []
+    try:
+        try:
+            if folders:
+                target.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            os.replace(temporary, target)
+        finally:
+            with suppress(OSError):  # the folder may not exist
+                temporary.unlink(missing_ok=True)
+            for parent in made:
+                with suppress(OSError):  # fails if the file was written, as the folder holds it
+                    parent.rmdir()
+    except (OSError, UnicodeEncodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(f"{named or path}: cannot be written: {reason}") from error
+
+
+def cache_folder() -> Path:
+    """Return the cache folder of this version of netsim."""
+    import numba
+
+    configured: Any = numba.config
+    return Path(folder_below(configured.CACHE_DIR))
+
+
+@cache
+def folder_below(base: str) -> str:
+    """Return the cache folder below `base`, or below a default one if `base` is empty."""
+    here = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    rooms = (here / room for room in ("edge", "fabric", "models"))
+    alone = ("base/compiled_kernel.py", "base/compiling.py", "base/signals.py", "ties.py",
+             "jobs/longest_path.py", "placements/kernels.py", "schedulers/kernels.py")
+    for path in [*(here / name for name in alone),
+                 *(path for room in rooms for path in sorted(room.rglob("*.py")))]:
+        digest.update(read_bytes(path))
+    if not base:
+        beside = here / "__pycache__"
+        base = str(beside if os.access(beside if beside.exists() else here, os.W_OK)
+                   else Path("~/.cache/netsim").expanduser())
+    return str(Path(base) / f"netsim-{digest.hexdigest()[:12]}")

@@ -1,0 +1,108 @@
+"""Elements of an XML file, without document types and entities, each with its line.
+
+Entities can name files, and a few lines of them can stand for gigabytes; no format that netsim
+reads has any. Files with a document type are refused before an entity could be defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+from xml.parsers import expat
+
+from netsim.base.files import read_bytes
+from netsim.base.units import is_digits
+from netsim.errors import TraceError
+
+#: The deepest nesting.
+_MOST_DEPTH = 1000
+
+
+@dataclass
+class Element:
+    """An element of an XML file, with its position; lines are counted from 1."""
+
+    name: str
+    attributes: dict[str, str]
+    path: Path
+    line: int
+    children: list[Element] = field(default_factory=list)
+
+    def refuse(self, message: str) -> NoReturn:
+        """Raise a `TraceError` with the position of this element."""
+        raise TraceError(message, self.path, self.line)
+
+    def named(self, *names: str) -> Iterator[Element]:
+        """Yield the children with the given names."""
+        return (child for child in self.children if child.name in names)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return an attribute, which must exist unless there is a default."""
+        value = self.attributes.get(name, default)
+        if value is None:
+            self.refuse(f"<{self.name}> has no attribute {name!r}")
+        return value
+
+    def whole(self, name: str, least: int, default: int | None = None) -> int:
+        """Return an attribute as a whole number of at least `least`."""
+        text = self.text(name, None if default is None else str(default))
+        digits = text.strip().removeprefix("-")
+        value = int(text) if is_digits(digits, 15) else None
+        if value is None or value < least:
+            self.refuse(f"<{self.name}>: {name} must be a whole number of at least {least}, not "
+                        f"{text!r}")
+        return value
+
+
+def read_xml(path: str | Path) -> Element:
+    """Read an XML file; see `xml_bytes` and `parse_xml`, which raise the errors."""
+    return parse_xml(xml_bytes(path), Path(path))
+
+
+def xml_bytes(path: str | Path) -> bytes:
+    """Read the bytes of a file; raise a `TraceError` if that fails."""
+    try:
+        return read_bytes(path)
+    except (OSError, ValueError) as error:
+        raise TraceError(f"cannot be read: {getattr(error, 'strerror', None) or error}",
+                         path) from error
+
+
+def parse_xml(data: bytes, path: Path) -> Element:
+    """Parse XML, and return its root; `path` is for errors.
+
+    Document types, entities and elements nested more than 1,000 deep are a `TraceError`.
+    """
+    parser = expat.ParserCreate()
+    roots: list[Element] = []
+    around: list[Element] = []
+
+    def refuse(*_: object) -> NoReturn:
+        raise TraceError("has a document type or entities, which are refused", path,
+                         parser.CurrentLineNumber)
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        element = Element(name, attributes, path, parser.CurrentLineNumber)
+        if len(around) >= _MOST_DEPTH:
+            element.refuse(f"<{name}> is nested more than {_MOST_DEPTH:,} deep")
+        (around[-1].children if around else roots).append(element)
+        around.append(element)
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = lambda _: around.pop()
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    parser.ExternalEntityRefHandler = refuse
+    parser.SkippedEntityHandler = refuse
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise TraceError(f"is not XML: {expat.ErrorString(error.code)}", path, error.lineno
+                         ) from error
+    except (ValueError, LookupError) as error:
+        if isinstance(error, TraceError):
+            raise
+        raise TraceError(f"is not XML: {error}", path, parser.CurrentLineNumber) from error
+    return roots[0]

@@ -1,0 +1,448 @@
+"""What happens during a run, as rows of tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.event_loop import HasClock
+from netsim.fabric.graphs import Computed
+from netsim.fabric.records import COFLOW, FLOW
+from netsim.jobs.process import CompletedCoflow, JobProcess
+from netsim.network import Topology
+from netsim.operations import Operations
+from netsim.results.link_recorder import MOST_NOTED, LinkRecorder, categories
+from netsim.results.tables import DTYPES, OF_OTHERS, CoflowNumbers, Coflows, Ended, packed
+from netsim.workload import Stage
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class ChainLog:
+    """The stages of chains in the order in which they send, and the operations of graphs.
+
+    A single coflow counts as a chain.
+    """
+
+    def __init__(self, numbers: CoflowNumbers) -> None:
+        self._numbers = numbers
+        self._first = np.cumsum(numbers.stages) - numbers.stages
+        count = int(numbers.stages.sum())
+        self._place = np.zeros(count, np.int64)
+        self._name = np.zeros(count, np.int64)
+        self._own = np.full(count, -1)
+
+    def add_job(self, job: int, numbers: CoflowNumbers) -> None:
+        """Insert a job, which `numbers` includes; the numbers of later jobs grow by one."""
+        self._numbers = numbers
+        self._first = np.cumsum(numbers.stages) - numbers.stages
+        at = np.full(numbers.stages[job], self._first[job])
+        self._place, self._name = np.insert(self._place, at, 0), np.insert(self._name, at, 0)
+        self._own = np.insert(self._own, at, -1)
+
+    def begin(self, job: int, stages: Sequence[Stage], places: Sequence[int],
+              names: Sequence[int]) -> None:
+        """Record the stages of a job in the order in which they send.
+
+        `job` is an index in order of (arrival, id), `places` are the indices of the stages in the
+        job's list, and `names` the numbers of their names.
+        """
+        first = self._first[job]
+        for k, (stage, place, name) in enumerate(zip(stages, places, names, strict=True), first):
+            self._place[k], self._name[k] = place, name
+            if stage.coflow_id is not None:
+                self._own[k] = stage.coflow_id
+
+    def begin_graph(self, job: int, names: NDArray[np.int64]) -> None:
+        """Record a job of operations; `names` has the number of each operation's name."""
+        first = self._first[job]
+        self._place[first:first + len(names)] = np.arange(len(names))
+        self._name[first:first + len(names)] = names
+
+    def begin_all(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
+                  names: NDArray[np.int64]) -> None:
+        """Record jobs of one stage each; `own` are the ids that stages give to coflows, or -1."""
+        first = self._first[jobs]
+        self._name[first], self._own[first] = names, own
+
+    def describe(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
+        """Make the identifying columns of some COFLOW rows: coflow, job, iteration and stage."""
+        job, numbers = rows["job"], self._numbers
+        iteration, position = np.divmod(rows["order"], numbers.stages[job])
+        stage = self._first[job] + position
+        own = self._own[stage]
+        free = numbers.free(job, iteration, self._place[stage])
+        return {"coflow": np.where(own < 0, free, own), "job": numbers.job_ids[job],
+                "iteration": iteration, "stage": self._name[stage]}
+
+#: Buffered rows that a coflow counts for, in addition to its flows.
+_OF_COFLOW = 32
+
+
+class Listener(Protocol):
+    """Receives at once what a `Recorder` records."""
+
+    def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
+        """See `Recorder.coflow_begun`."""
+
+    def coflow_done(self, job: JobProcess, iteration: int, stage: int,
+                    transfer: CoflowEvent | None) -> None:
+        """See `Recorder.coflow_ended`."""
+
+    def chains_done(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
+        """See `Recorder.chains_finished`; `last` marks the last coflows of their jobs."""
+
+    def job_done(self, job: int) -> None:
+        """See `Recorder.job_finished`."""
+
+
+class Recorder(LinkRecorder):
+    """Records jobs and, if asked to, coflows, flows, links and decisions.
+
+    Recording what only `beside` names must not affect the run. For links, a row then has the mean
+    rate from one event to the next, even if flows end in between; decisions are left out while an
+    allocation is persistent. Coflows of chains are complete when their last bytes arrive; without a
+    clock, when these are sent.
+
+    Arrays by job are up to date after `pack`, and count completed coflows.
+    """
+
+    def __init__(self, record: Sequence[str], jobs: int, numbers: CoflowNumbers,
+                 network: Topology, beside: Sequence[str] = (), on_wire: bool = False,
+                 clock: HasClock | None = None) -> None:
+        super().__init__(record, network, beside, on_wire)
+        self._clock = clock
+        self._now = -np.inf
+        self._coflows_done = self._jobs_done = 0
+        self._late: list[tuple[float, bool]] = []  # arrivals to come, and whether a job ends then
+        self._graphs: dict[int, Operations] = {}
+        self._is_graph = np.zeros(jobs, np.bool_)
+        self.bytes_of_job = np.zeros(jobs)
+        self.wire_bytes_of_job = np.zeros(jobs)
+        self.coflows_of_job = np.zeros(jobs, np.int64)
+        #: When jobs without a process have sent their first byte, in seconds; NaN for others.
+        self.start_s = np.full(jobs, np.nan)
+        self.finish_s = np.full(jobs, np.nan)  #: NaN of a job that has not ended
+        self._keeps_flows = "flows" in self._rows
+        self._keeps_coflows = self._keeps_flows or "coflows" in self._rows
+        self._numbers = numbers
+        self._chains = ChainLog(numbers)
+        self._stages: dict[str, int] = {}
+        self._computing: dict[str, int] = {}  # names of stages, and of streams
+        self._streams: dict[str, int] = {}
+        self._computed: list[tuple[Any, ...]] = []
+        self._ended: list[Ended] = []
+        self._flows_of: dict[CoflowEvent, bytes] = {}
+        self._of_chains: list[tuple[NDArray[Any], list[bytes]]] = []
+        self._noted = 0
+        self._others: list[tuple[Any, ...]] = []
+        self.told: Listener | None = None  #: gets completed coflows and jobs at once
+
+    def add_job(self, job: int, numbers: CoflowNumbers) -> None:
+        """Insert a job that has not arrived; the numbers of later jobs grow by one.
+
+        The given `numbers` include the job.
+        """
+        self._pack_coflows()
+        self._numbers = numbers
+        self._chains.add_job(job, numbers)
+        for name, none in (("bytes_of_job", 0.0), ("wire_bytes_of_job", 0.0),
+                           ("coflows_of_job", 0), ("start_s", np.nan), ("finish_s", np.nan),
+                           ("_is_graph", False)):
+            setattr(self, name, np.insert(getattr(self, name), job, none))
+
+    @property
+    def coflows_done(self) -> int:
+        self._see_arrivals()
+        return self._coflows_done - len(self._late)
+
+    @property
+    def jobs_done(self) -> int:
+        self._see_arrivals()
+        return self._jobs_done - sum(ends for _, ends in self._late)
+
+    def _see_arrivals(self) -> float:
+        """Forget late arrivals that are over; return the time up to which arrivals are known."""
+        if self._clock is not None:
+            self._now = max(self._now, self._clock.now)
+        while self._late and self._late[0][0] <= self._now:
+            heappop(self._late)
+        return self._now
+
+    def coflows_of(self, rows: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
+        """Identify COFLOW rows of chains by id, job, iteration and stage number; see `ChainLog`."""
+        return self._chains.describe(rows)
+
+    @property
+    def stage_names(self) -> list[str]:
+        """The names of stages, by the numbers that `coflows_of` returns."""
+        return list(self._stages)
+
+    # --- buffering of events: as tuples, since a run may have millions of them -------------
+
+    def coflow_finished(self, job: JobProcess, done: CompletedCoflow) -> None:
+        """Record a completed coflow, and the identical coflows that it represents."""
+        self._coflows_done += done.copies
+        self._ended.append((job.index, done.iteration, done.stages, done.stage,
+                            self._name(done.stages[done.stage]), done.transfer, done.finish,
+                            done.copies))
+        self._note((_OF_COFLOW + len(done.transfer.demand.flows)) * done.copies)
+
+    def coflow_begun(self, job: JobProcess, iteration: int, stage: int) -> None:
+        """Note that a job submits a coflow."""
+        if self.told is not None:
+            self.told.coflow_valid(job, iteration, stage)
+
+    def coflow_ended(self, job: JobProcess, iteration: int, stage: int,
+                     transfer: CoflowEvent | None) -> None:
+        """Note that a coflow of a job has ended, though it may have to be repeated."""
+        if self.told is not None:
+            self.told.coflow_done(job, iteration, stage, transfer)
+
+    def coflow_dropped(self, job: JobProcess, iteration: int, stage: Stage, transfer: CoflowEvent,
+                       nbytes: float, why: str) -> None:
+        """Record a coflow that has no row of its own; see `JobRecorder`."""
+        self._keep_other(job.index, iteration, stage.name, transfer, nbytes, why)
+
+    def state_moved(self, job: int, iteration: int, transfer: CoflowEvent, nbytes: float) -> None:
+        """Record the bytes sent of a job's state, once it has arrived or is withdrawn."""
+        self._keep_other(job, iteration, "state", transfer, nbytes, "state")
+
+    def _keep_other(self, job: int, iteration: int, stage: str, transfer: CoflowEvent,
+                    nbytes: float, why: str) -> None:
+        if "coflows" in self._rows and len(transfer.demand.flows):
+            end = transfer.env.now if math.isnan(transfer.finish_s) else transfer.finish_s
+            self._others.append((int(self._numbers.job_ids[job]), iteration, stage,
+                                 transfer.valid_s, transfer.start_s, end, nbytes, why))
+
+    def other_coflows(self) -> pd.DataFrame | None:
+        """Make the table of coflows without rows of their own; None if coflows are not recorded."""
+        if "coflows" not in self._rows:
+            return None
+        import pandas as pd
+
+        columns = zip(*self._others, strict=True) if self._others else [[]] * len(OF_OTHERS)
+        return pd.DataFrame({name: np.array(list(column), kind) for (name, kind), column
+                             in zip(OF_OTHERS.items(), columns, strict=True)})
+
+    def computed(self, job: JobProcess, operations: Operations, iteration: int, operation: int,
+                 start: float, end: float) -> None:
+        """Record a computation on a rank."""
+        if "computations" in self._rows:
+            stage = operations.name_of(operation)
+            stream = operations.streams[operations.stream[operation]]
+            self._computed.append((self._numbers.job_ids[job.index], iteration,
+                                   operations.rank[operation],
+                                   self._computing.setdefault(stage, len(self._computing)),
+                                   self._streams.setdefault(stream, len(self._streams)),
+                                   start, end))
+            self._note(1)
+
+    def number(self, job: JobProcess, iteration: int, stage: int) -> int:
+        """The id of the coflow of a stage in an iteration of a running job."""
+        return self._numbers.number(job.index, iteration, job.graph.stages, stage)
+
+    @property
+    def job_ids(self) -> NDArray[np.int64]:
+        """The ids of all jobs."""
+        return self._numbers.job_ids
+
+    def _note(self, rows: int) -> None:
+        """Count buffered rows, and pack them if there are many."""
+        self._noted += rows
+        if self._noted > MOST_NOTED:
+            self._pack_coflows()
+
+    def job_finished(self, job: JobProcess) -> None:
+        """Record a completed job."""
+        self._end_job(job.index, job.finish_s)
+
+    def _end_job(self, job: int, finish: float) -> None:
+        self._jobs_done += 1
+        self.finish_s[job] = finish
+        if self.told is not None:
+            self.told.job_done(job)
+
+    def chain_begun(self, job: int, stages: Sequence[Stage], places: Sequence[int]) -> None:
+        """Record the start of a chain, which has no job process; see `ChainLog.begin`."""
+        self._numbers.check_stages(job, 0, len(stages))
+        self._chains.begin(job, stages, places, [self._name(stage) for stage in stages])
+
+    @property
+    def keeps_computations(self) -> bool:
+        """Whether computations on ranks are recorded."""
+        return "computations" in self._rows
+
+    def operations_begun(self, operations: Operations) -> NDArray[np.int64]:
+        """Note a job of operations; return the number of the name of each operation that sends."""
+        sends, computes = operations.sends >= 0, operations.rank >= 0
+        _numbered(self._computing, operations.names, operations.name, computes)
+        _numbered(self._streams, operations.streams, operations.stream, computes)
+        return _numbered(self._stages, operations.names, operations.name, sends)
+
+    def graph_begun(self, job: int, operations: Operations) -> None:
+        """Record the start of a job of operations, which the fabric runs without a job process."""
+        self._graphs[job], self._is_graph[job] = operations, True
+        self._chains.begin_graph(job, self.operations_begun(operations)[operations.name])
+
+    def graph_ended(self, job: int, finish: float) -> None:
+        """Record the completion of a job of operations without a job process."""
+        self._end_job(job, finish)
+
+    def keep_computed(self, computed: Computed) -> None:
+        """Record computations of a graph."""
+        made, which = self._graphs[computed.job], computed.operation
+        rows = np.empty(len(which), DTYPES["computations"])
+        rows["job"], rows["iteration"] = self._numbers.job_ids[computed.job], computed.iteration
+        rows["rank"] = made.rank[which]
+        for name, known, names, of in (("stage", self._computing, made.names, made.name),
+                                       ("stream", self._streams, made.streams, made.stream)):
+            rows[name] = np.array([known.get(each, -1) for each in names])[of[which]]
+        rows["start_s"], rows["finish_s"] = computed.start_s, computed.end_s
+        self._rows["computations"].extend(rows)
+
+    def singles_begun(self, jobs: NDArray[np.int64], own: NDArray[np.int64],
+                      stages: Sequence[str]) -> None:
+        """Record the start of chains of one stage each; see `ChainLog.begin_all`."""
+        number, known = {}, self._stages
+        for name in dict.fromkeys(stages):
+            number[name] = known.setdefault(name, len(known))
+        self._chains.begin_all(jobs, own, np.array([number[name] for name in stages], np.int64))
+
+    def _name(self, stage: Stage) -> int:
+        """The number of a stage's name."""
+        return self._stages.setdefault(stage.name, len(self._stages))
+
+    def chains_finished(self, done: NDArray[Any], flows: NDArray[Any]) -> None:
+        """Record completed coflows of chains, given COFLOW rows and FLOW rows that include theirs.
+
+        The array `done` is kept.
+        """
+        sent: list[bytes] = []
+        if self._keeps_flows:
+            sent = [flows[first:first + count].tobytes() for first, count
+                    in zip(done["flow"].tolist(), done["flows"].tolist(), strict=True)]
+        self._coflows_done += len(done)
+        last = self._are_last(done)
+        self._jobs_done += int(np.count_nonzero(last))
+        if self._clock is not None:
+            # The fabric may be ahead of the clock, but never of what anybody asks about.
+            self._now = max(self._now, float(done["last"].max()))
+            late = done["arrives"] > self._see_arrivals()
+            for each in zip(done["arrives"][late].tolist(), last[late].tolist(), strict=True):
+                heappush(self._late, each)
+        self._of_chains.append((done, sent))
+        if self.told is not None:
+            self.told.chains_done(done, last)
+        self._note(_OF_COFLOW * len(done) + sum(map(len, sent)) // FLOW.itemsize)
+
+    def _are_last(self, done: NDArray[Any]) -> NDArray[np.bool_]:
+        """Mark the coflows that are the last of their jobs; only chains know that."""
+        last: NDArray[np.bool_] = done["order"] + 1 == self._numbers.coflows[done["job"]]
+        return last & ~self._is_graph[done["job"]]
+
+    def flows_finished(self, transfer: CoflowEvent, flows: NDArray[Any]) -> None:
+        """Keep the flows of a completed coflow until its job reports which coflow it was."""
+        if self._keeps_flows:
+            self._flows_of[transfer] = flows.tobytes()
+
+    # --- packing, many events at a time ----------------------------------------------------
+
+    def pack(self) -> None:
+        """Move all buffered records to their tables."""
+        self._pack_coflows()
+        super().pack()
+
+    def _pack_coflows(self) -> None:
+        """Move buffered coflows to their tables."""
+        self._noted = 0
+        if self._computed:
+            self._rows["computations"].extend(np.array(self._computed, DTYPES["computations"]))
+            self._computed = []
+        ended, self._ended = self._ended, []
+        of_chains, self._of_chains = self._of_chains, []
+        if ended:
+            self._pack_ended(ended)
+        self._see_arrivals()
+        if self._late:
+            of_chains = self._arrived(of_chains)
+        if of_chains:
+            self._pack_of_chains(of_chains)
+
+    def _pack_ended(self, ended: Sequence[Ended]) -> None:
+        """Pack coflows that job processes reported."""
+        copies = [noted[7] for noted in ended]
+        index = np.repeat([noted[0] for noted in ended], copies)
+        for totals, each in ((self.bytes_of_job, [noted[5].demand.payload for noted in ended]),
+                             (self.wire_bytes_of_job, [noted[5].demand.nbytes for noted in ended])):
+            np.add.at(totals, index, np.repeat(each, copies))
+        np.add.at(self.coflows_of_job, index, 1)
+        if self._keeps_coflows:
+            sent = [self._flows_of.pop(noted[5], b"") for noted in ended]
+            self._keep(Coflows.ended(ended, self._numbers), sent)
+
+    def _pack_of_chains(self, of_chains: Sequence[tuple[NDArray[Any], list[bytes]]]) -> None:
+        """Pack coflows of chains."""
+        done = np.frombuffer(b"".join([rows.tobytes() for rows, _ in of_chains]), COFLOW)
+        job, last = done["job"], self._are_last(done)
+        np.add.at(self.bytes_of_job, job, done["payload"])
+        np.add.at(self.wire_bytes_of_job, job, done["total"])
+        np.add.at(self.coflows_of_job, job, 1)
+        np.fmin.at(self.start_s, job, done["start"])
+        self.finish_s[job[last]] = done["arrives"][last]
+        if self._keeps_coflows:
+            sent = [each for _, sent in of_chains for each in sent]
+            self._keep(Coflows.of_chains(done, self._chains.describe(done)), sent)
+
+    def _arrived(self, of_chains: Sequence[tuple[NDArray[Any], list[bytes]]]
+                 ) -> list[tuple[NDArray[Any], list[bytes]]]:
+        """Hold back coflows that have not arrived; return the others."""
+        arrived: list[tuple[NDArray[Any], list[bytes]]] = []
+        for rows, sent in of_chains:
+            late = rows["arrives"] > self._now
+            for which, of in ((late, self._of_chains), (~late, arrived)):
+                if which.any():
+                    of.append((rows[which], [sent[k] for k in np.flatnonzero(which)]
+                               if sent else sent))
+        return arrived
+
+    def _keep(self, coflows: Coflows, sent: Sequence[bytes]) -> None:
+        """Append coflows and their flows to the tables that are recorded."""
+        if "coflows" in self._rows:
+            self._rows["coflows"].extend(packed(coflows.rows, self._rows["coflows"].dtype))
+        if self._keeps_flows:
+            flows = coflows.flow_rows(sent)
+            self._rows["flows"].extend(packed(flows, self._rows["flows"].dtype))
+
+    # --- results --------------------------------------------------------------------------
+
+    def _conversions(self, name: str, link_names: Sequence[str]
+                     ) -> dict[str, Callable[[NDArray[Any]], Any]]:
+        if name == "computations":
+            return {"stage": partial(categories, list(self._computing)),
+                    "stream": partial(categories, list(self._streams))}
+        if name == "coflows":
+            return {"stage": partial(categories, list(self._stages)), "deadline_s": _finite}
+        return super()._conversions(name, link_names)
+
+
+def _numbered(known: dict[str, int], names: Sequence[str], used: NDArray[np.int64],
+              where: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Number the names used at some places; return a number per name, -1 for unused ones."""
+    found = np.full(len(names), -1)
+    for name in np.unique(used[where]).tolist():
+        found[name] = known.setdefault(names[name], len(known))
+    return found
+
+
+def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Replace infinite values by NaN."""
+    return np.where(np.isfinite(values), values, np.nan)

@@ -1,0 +1,234 @@
+"""Tells listeners of the events of a run, at their times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.edge.setting import EdgeSetting, Floats
+from netsim.fabric.clock import Clock, call_at
+from netsim.fabric.coflow_event import CoflowEvent
+from netsim.fabric.fabric_process import FabricProcess
+from netsim.fabric.records import WAITED
+from netsim.jobs.process import JobProcess
+from netsim.results.recorder import Recorder
+from netsim.simulation.events import RunEvent
+
+
+class Teller:
+    """Makes events from what the parts of a run report; a `netsim.results.recorder.Listener`.
+
+    The fabric may process events before the clock reaches them. Listeners are told of these when
+    the fabric reports that the clock has reached them. Copies of a teller have no listeners. With
+    `starts`, a job counts as started when it sends its first byte, as nothing else reports starts.
+    """
+
+    def __init__(self, env: Clock, recorder: Recorder, fabric: FabricProcess | None,
+                 starts: bool) -> None:
+        self._env, self._recorder, self._fabric = env, recorder, fabric
+        self._starts = starts
+        self._tell: Callable[[RunEvent], None] | None = None
+        self._done: list[tuple[NDArray[Any], NDArray[np.bool_]]] = []
+        self._last_key = self._decisions = 0
+        self._started: set[int] = set()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Teller:
+        return Teller(*deepcopy((self._env, self._recorder, self._fabric), memo), self._starts)
+
+    def listen(self, tell: Callable[[RunEvent], None] | None) -> None:
+        """Call `tell` with each event from now on; None stops the calls."""
+        if (tell is None) != (self._tell is None):
+            self._recorder.told = None if tell is None else self
+            if self._fabric is not None:
+                self._listen_to(self._fabric, tell is not None)
+        self._tell = tell
+
+    def _listen_to(self, fabric: FabricProcess, listens: bool) -> None:
+        fabric.stepwise, fabric.told = listens, self.flush if listens else None
+        self._done.clear()
+        if listens:
+            table, _ = fabric.look()
+            rows = table.coflows
+            self._last_key, self._decisions = table.last_key, fabric.decisions
+            self._recorder.pack()
+            self._started = {*np.flatnonzero(self._recorder.coflows_of_job).tolist(),
+                             *rows["job"][rows["start"] >= 0].tolist()}
+
+    def say(self, kind: str, job: int | None = None, **about: Any) -> None:
+        """Tell listeners of an event that happens now; `job` is the number of a job, not its id."""
+        if self._tell is not None:
+            number = None if job is None else int(self._recorder.job_ids[job])
+            self._tell(RunEvent(kind, float(self._env.now), number, **about))
+
+    def say_of_job(self, kind: str, job: int) -> None:
+        """Tell listeners of an event of a job, given by its number."""
+        self.say(kind, job)
+
+    def capacities(self, links: Mapping[str, float]) -> None:
+        """Tell listeners of new capacities of links."""
+        for link, capacity in links.items():
+            self.say("capacity", link=link, capacity=capacity)
+
+    # --- what processes of jobs do, now ------------------------------------------------
+
+    def coflow_valid(self, job: JobProcess, iteration: int, stage: int) -> None:
+        """Tell listeners that a job process submits a coflow."""
+        demand = job.graph.demands[stage]
+        coflow = self._recorder.number(job, iteration, stage)
+        if demand is not None and demand.overhead_s:
+            self._say_at(self._env.now + demand.overhead_s, "coflow-valid", job.index, coflow)
+        else:
+            self.say("coflow-valid", job.index, coflow=coflow)
+
+    def coflow_done(self, job: JobProcess, iteration: int, stage: int,
+                    transfer: CoflowEvent | None) -> None:
+        """Tell listeners that a coflow submitted by a job process has ended."""
+        if transfer is not None:
+            self.say("coflow-done", job.index,
+                     coflow=self._recorder.number(job, iteration, stage))
+
+    def job_done(self, job: int) -> None:
+        """Tell listeners of a job that has ended."""
+        if self._starts:
+            self.say("job-done", job)
+
+    # --- what the fabric does by itself, maybe ahead of the clock -----------------------
+
+    def chains_done(self, done: NDArray[Any], last: NDArray[np.bool_]) -> None:
+        """Keep completed coflows of chains, to tell of each when the clock reaches its end."""
+        self._done.append((done, last))
+
+    def flush(self) -> None:
+        """Tell listeners of all events that the fabric has processed up to now."""
+        done, self._done = self._done, []
+        fabric = self._fabric
+        assert fabric is not None
+        first, self._last_key = self._last_key, fabric.table.last_key
+        decisions, self._decisions = self._decisions, fabric.decisions
+        for rows, last in done:
+            self._say_valid(rows, first)
+            self._say_started(rows["job"].tolist())
+            self._say_done(rows, last)
+        self._say_valid(fabric.table.coflows.copy(), first)
+        if fabric.decisions > decisions:
+            self.say("decision")
+        if self._starts and not self._started.issuperset(fabric.table.coflows["job"].tolist()):
+            table, _ = fabric.look()
+            _, owner = table.open_flows()
+            self._say_started(table.coflows["job"][owner[table.flow_rates() > 0]].tolist())
+
+    def _say_started(self, jobs: Iterable[int]) -> None:
+        if self._starts:
+            for job in sorted(set(jobs) - self._started):
+                self._started.add(job)
+                self.say("job-started", job)
+
+    def _say_valid(self, rows: NDArray[Any], first: int) -> None:
+        """Tell listeners of coflows with keys above `first` that no process has submitted."""
+        came = (rows["key"] > first) | (rows["key"] == 0)  # one without bytes has no key
+        for job, coflow in self._which(rows[came & (rows["waited"] != WAITED)]):
+            self.say("coflow-valid", job, coflow=coflow)
+
+    def _say_done(self, rows: NDArray[Any], last: NDArray[np.bool_]) -> None:
+        for (job, coflow), at, ends in zip(self._which(rows), rows["arrives"].tolist(),
+                                           last.tolist(), strict=True):
+            self._say_at(at, "coflow-done", job, coflow)
+            if ends:
+                self._say_at(at, "job-done", job)
+
+    def _say_at(self, at: float, kind: str, job: int, coflow: int | None = None) -> None:
+        """Tell listeners of something at a given time, or now if that is over."""
+        if at > self._env.now:
+            call_at(self._env, at, partial(self._say_then, kind, job, coflow))
+        else:
+            self._say_then(kind, job, coflow)
+
+    def _say_then(self, kind: str, job: int, coflow: int | None, *_: Any) -> None:
+        self.say(kind, job, **({} if coflow is None else {"coflow": coflow}))
+
+    def _which(self, rows: NDArray[Any]) -> list[tuple[int, int]]:
+        """Return the jobs' numbers and the ids of coflows of chains."""
+        ids = self._recorder.coflows_of(rows)["coflow"]
+        return list(zip(rows["job"].tolist(), ids.tolist(), strict=True))
+
+#: Events of jobs, in the order in which listeners are notified.
+_KINDS = ("job-arrived", "job-started", "job-done")
+
+#: When each job first trains, and when it ends, so far as known; else NaN.
+Times = tuple[Floats, Floats]
+
+
+class EdgeTeller:
+    """Compares the state after each step with what listeners know, and tells them the changes.
+
+    `now` is the time up to which events have been told, in seconds; -inf before the first step. The
+    first `links` links of the fabric are those of the network.
+    """
+
+    def __init__(self, tell: Callable[[RunEvent], None], setting: EdgeSetting, now: float,
+                 arrived: int, times: Times, fabric: FabricProcess | None, links: int) -> None:
+        self.tell_to, self._setting, self._fabric, self._links = tell, setting, fabric, links
+        self._told = [each <= now for each in self._instants(times)]
+        self._told[0][arrived:] = False
+        if fabric is not None:
+            self._see(fabric)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        """Return None: listeners are not copied."""
+
+    def _instants(self, times: Times) -> tuple[Floats, Floats, Floats]:
+        return self._setting.arrival, *times
+
+    def _see(self, fabric: FabricProcess) -> None:
+        """Save the state of the fabric, to find what changes."""
+        self._decisions, self._last_key = fabric.decisions, fabric.table.last_key
+        self._active: dict[int, CoflowEvent] = fabric.in_flight.active.copy()
+        self._capacity = fabric.table.capacity[:self._links].copy()
+
+    def make_room(self, place: int) -> None:
+        """Make room for a job that has been inserted in the setting."""
+        self._told = [np.insert(told, place, False) for told in self._told]
+
+    def next_at(self, times: Times) -> float:
+        """Return the time of the next event of a job, in seconds; inf if not known."""
+        return min(float(np.nanmin(each[~told], initial=np.inf))
+                   for each, told in zip(self._instants(times), self._told, strict=True))
+
+    def tell(self, now: float, times: Times) -> None:
+        """Tell listeners what has happened since the last call."""
+        for event in [*self._of_jobs(now, times), *self._of_fabric(now)]:
+            self.tell_to(event)
+
+    def _of_jobs(self, now: float, times: Times) -> Iterator[RunEvent]:
+        for kind, instants, told in zip(_KINDS, self._instants(times), self._told, strict=True):
+            for job in np.flatnonzero((instants <= now) & ~told).tolist():
+                told[job] = True
+                yield RunEvent(kind, now, job=self._setting.jobs[job].id)
+
+    def _of_fabric(self, now: float) -> Iterator[RunEvent]:
+        fabric = self._fabric
+        if fabric is None:
+            return
+        decisions, last_key = self._decisions, self._last_key
+        active, capacity = self._active, self._capacity
+        self._see(fabric)
+        for key, coflow in active.items():
+            # A coflow that was withdrawn has not finished.
+            if key not in self._active and coflow.finish_s >= 0:
+                yield self._of_coflow("coflow-done", now, coflow)
+        for key, coflow in self._active.items():
+            if key > last_key:
+                yield self._of_coflow("coflow-valid", now, coflow)
+        if fabric.decisions > decisions:
+            yield RunEvent("decision", now)
+        for link in np.flatnonzero(self._capacity != capacity).tolist():
+            yield RunEvent("capacity", now, link=fabric.network.link_names[link],
+                           capacity=float(self._capacity[link]))
+
+    def _of_coflow(self, kind: str, now: float, coflow: CoflowEvent) -> RunEvent:
+        return RunEvent(kind, now, job=self._setting.jobs[coflow.job].id, coflow=coflow.key)
